@@ -23,8 +23,8 @@ import pandas as pd
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 import iqcar
-from iqcar.comparison.effects import TIME
-from iqcar.comparison.shrunken_t import judge
+from iqcar.comparison.effects.effects import TIME
+from iqcar.comparison.stats.shrunken_t import judge
 from iqcar.model.queries.critical_path import add_critical_path
 from iqcar.model.queries.identify import identify
 from iqcar.tables import (

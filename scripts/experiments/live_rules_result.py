@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from iqcar.comparison.judged_effect import judge_effect
+from iqcar.comparison.rule_verdict import judge_effect
 
 BASE = "no rules"
 RELIEF_RUNS = 5

@@ -13,6 +13,7 @@ import pytest
 import iqcar
 from iqcar.base.formatting import duration, signed
 from iqcar.comparison.comparison import Comparison, relative
+from iqcar.comparison.explore import find_variation
 from iqcar.show.html.compare import render_comparison
 from iqcar.show.json.compare import compare_to_dict
 from tests.browser.test_report_page_access import serious
@@ -166,7 +167,7 @@ def test_settings_and_verdicts_are_those_of_the_json(
 
 
 def test_variation_is_that_of_the_comparison(unchanged: Shown, compared: Comparison) -> None:
-    variation = compared.variation()
+    variation = find_variation(compared)
     found = {row[0]: row[2:4] for row in unchanged.rows("#browse-table") if not row[1]}
     for name in SUITE:
         row = variation.iloc[compared.find(name)]

@@ -12,7 +12,7 @@ import scipy
 from hypothesis import given
 from hypothesis import strategies as st
 
-from iqcar.comparison.browse import density, variation, within
+from iqcar.comparison.stats.density import density, variation
 
 rows = st.lists(st.tuples(st.integers(0, 3), st.sampled_from([0.0, 1.0, 5.5, 1e6, math.nan])))
 
@@ -81,8 +81,3 @@ def test_what_is_not_a_duration_is_left_out() -> None:
 
 def test_equal_durations_have_one_mode() -> None:
     assert density(np.full(9, 250.0)).modes() == pytest.approx([250.0], rel=0.01)
-
-
-def test_a_range_selects_the_categories_in_it() -> None:
-    category, ms = np.array([0, 0, 1, 2]), np.array([5.0, 50.0, 60.0, 500.0])
-    assert within(category, ms, 50, 100, 4).tolist() == [1, 1, 0, 0]

@@ -6,12 +6,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from iqcar.comparison.blame_change import BLAME_CHANGES
-from iqcar.comparison.causes import Compared, Explained, explain_changes
-from iqcar.comparison.changes import rank_changes
-from iqcar.comparison.comparison_tables import CATEGORIES, CATEGORY_RUNS, CHANGES, MEASURES
-from iqcar.comparison.effects import effects
-from iqcar.comparison.side_means import side_means
+from iqcar.comparison.causes.blame_change import BLAME_CHANGES
+from iqcar.comparison.causes.query_causes import CauseInputs, Explained, explain_changes
+from iqcar.comparison.effects.changes import rank_changes
+from iqcar.comparison.effects.effects import effects
+from iqcar.comparison.match.category_runs import side_means
+from iqcar.comparison.sides.comparison_tables import CATEGORIES, CATEGORY_RUNS, CHANGES, MEASURES
 
 WAITS, STAGE_OF_WAITS, WORKS, STAGE_OF_WORKS = range(4)
 """A query that waits for another one, each with one stage."""
@@ -72,7 +72,7 @@ def test_processor_time_of_a_stage_beside_the_chain_counts(after_ms: float, foun
     if found:
         assert set(changes["evidence"]) == {"cpu"}
         sides = tuple(side_means(runs_of([whole, on_chain, beside], 2), named, s) for s in (0, 1))
-        told = explain_changes(changes, Compared(named, (sides[0], sides[1]), [("", "")] * 3))
+        told = explain_changes(changes, CauseInputs(named, (sides[0], sides[1]), [("", "")] * 3))
         assert set(told.causes["cause"]) == {"metric:cpu_ms"}
         assert not told.by_chance.any()
 
@@ -111,7 +111,7 @@ def explained(runs: int, evidence: str, *, source_changed: str) -> Explained:
             "named": [not source_changed],
         }
     )  # fmt: skip
-    return explain_changes(changes, Compared(named, sides, [("", "")] * 4, blame=blame))
+    return explain_changes(changes, CauseInputs(named, sides, [("", "")] * 4, blame=blame))
 
 
 def test_a_longer_wait_for_a_query_that_is_the_same_is_chance_in_few_runs() -> None:

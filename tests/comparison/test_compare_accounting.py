@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import iqcar
 from iqcar.comparison.comparison import Comparison
-from iqcar.comparison.comparison_tables import COMPARISON_TABLES, PART_NAMES
+from iqcar.comparison.sides.comparison_tables import COMPARISON_TABLES, PART_NAMES
 from iqcar.errors import IqcarError
 from iqcar.logs.leave_out import leave_out
 from iqcar.logs.merge import merge

@@ -11,7 +11,7 @@ import pytest
 import iqcar
 from iqcar import Comparison
 from iqcar.base.formatting import duration
-from iqcar.comparison.baseline import dump_baseline
+from iqcar.comparison.sides.baseline import dump_baseline
 from iqcar.errors import UsageError
 from iqcar.show.pictures.drawing import Drawing
 from iqcar.show.pictures.run_dots import run_dots

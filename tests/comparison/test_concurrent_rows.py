@@ -12,12 +12,10 @@ import pandas as pd
 import pytest
 
 import iqcar
-from iqcar.comparison import concurrent_rows as module
-from iqcar.comparison import explain_sides
-from iqcar.comparison.blame_change import blame_change
-from iqcar.comparison.compared_rows import ComparedRows, compared_rows
+from iqcar.comparison.causes import blame_change as module
+from iqcar.comparison.causes.blame_change import blame_change, concurrent_rows
 from iqcar.comparison.comparison import Comparison
-from iqcar.comparison.concurrent_rows import concurrent_rows
+from iqcar.comparison.match.compared_rows import ComparedRows, compared_rows
 from tests.support.compare_pairs import pair_of
 from tests.support.compared_runs import SUITE, StageWork, suite_with, write_runs
 
@@ -60,7 +58,7 @@ def test_causes_of_some_queries_are_those_from_the_blame_of_all(
     tables = iqcar.read(folder / "before"), iqcar.read(folder / "after")
     whole = iqcar.compare(*tables)
     assert whole.blame is not None
-    monkeypatch.setattr(explain_sides, "concurrent_rows", partial(concurrent_rows, enough=1))
+    monkeypatch.setattr(module, "concurrent_rows", partial(concurrent_rows, enough=1))
     some = iqcar.compare(*tables)
     assert some.blame is None
     assert len(some.causes) > 1

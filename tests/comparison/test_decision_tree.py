@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from iqcar.comparison.decision_tree import TreeNode, explain_change
+from iqcar.comparison.stats.decision_tree import TreeNode, explain_change
 from iqcar.errors import UsageError
 from tests.support.naive_decision_tree import best_ratio
 

@@ -9,10 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from iqcar.comparison.match import Matched, match_sides
-from iqcar.comparison.measured_side import NODE_RUNS, NODES, QUERY_GRAPHS, Side
-from iqcar.comparison.query_settings import QUERY_SETTINGS
-from iqcar.comparison.side_facts import SideFacts
+from iqcar.comparison.match.match import Matched, match_sides
+from iqcar.comparison.sides.comparison_tables import NODE_RUNS, NODES, QUERY_GRAPHS, QUERY_SETTINGS
+from iqcar.comparison.sides.side import Side, SideFacts
 from iqcar.enums import MatchBy
 from iqcar.errors import UsageError
 

@@ -7,12 +7,12 @@ from collections.abc import Mapping
 import pandas as pd
 import pytest
 
-from iqcar.comparison.blame_change import BLAME_CHANGES
-from iqcar.comparison.comparison_tables import PART_NAMES
-from iqcar.comparison.hand_overs import HandOvers, Root
-from iqcar.comparison.settings_difference import Symptom, setting_differences
-from iqcar.comparison.shared_cause import SharedCause
-from iqcar.comparison.stage_cause import Seen, StageCause, stage_causes
+from iqcar.comparison.causes.blame_change import BLAME_CHANGES
+from iqcar.comparison.causes.contention_chains import ContentionChains, Root
+from iqcar.comparison.causes.differences import Symptom, setting_differences
+from iqcar.comparison.causes.shared_cause import SharedCause
+from iqcar.comparison.causes.stage_cause import Seen, StageCause, stage_causes
+from iqcar.comparison.sides.comparison_tables import PART_NAMES
 from iqcar.enums import ChangeKind
 
 SAME = {
@@ -125,7 +125,7 @@ def test_contention_is_handed_over_to_who_changed_by_itself() -> None:
         2: [(waits((1, 1.0)), 1.0)],
         3: [(StageCause(ChangeKind.RATE, "metric:cpu_ms", "computes"), 1.0)],
     }
-    chains = HandOvers(lambda query: reasons.get(query, []))
+    chains = ContentionChains(lambda query: reasons.get(query, []))
     sources = ((1, 0.6), (2, 0.4))
     ((root, part), *rest) = chains.roots_of(sources, 0)
     assert root == Root(3, None)

@@ -5,10 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from iqcar.comparison.comparison_tables import PART_NAMES
-from iqcar.comparison.query_path import query_paths
-from iqcar.comparison.runs import runs_of_queries
-from iqcar.comparison.stage_parts import stage_parts
+from iqcar.comparison.sides.comparison_tables import PART_NAMES
+from iqcar.comparison.sides.side import runs_of_queries
+from iqcar.comparison.sides.stage_parts import query_paths, stage_parts
 from iqcar.enums import RunBy
 from iqcar.model.queries.identify import identify
 from iqcar.model.waits.measure import measure_waits

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import special
 
-from iqcar.comparison.student_t import digamma, log_gamma, t_quantile, t_tail, trigamma
+from iqcar.comparison.stats.student_t import digamma, log_gamma, t_quantile, t_tail, trigamma
 
 positive = np.geomspace(1e-2, 1e4, 500)
 

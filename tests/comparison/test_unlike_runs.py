@@ -9,9 +9,8 @@ import numpy as np
 import pytest
 
 import iqcar
+from iqcar.comparison.causes.differences import Differences, SettingDifference, Symptom
 from iqcar.comparison.comparison import Comparison
-from iqcar.comparison.differences import Differences
-from iqcar.comparison.settings_difference import SettingDifference, Symptom
 from iqcar.enums import ChangeKind
 from iqcar.tables import Tables
 from tests.support.compared_runs import SUITE, QueryWork, StageWork, suite_with, write_runs

@@ -24,6 +24,7 @@ ROOMS = {
     "base": "files",
     "papers": "spectroscope",
     "model": "queries → waits → demand → doubts",
+    "comparison": "stats → sides → match → effects → causes",
     "causes": "blame → wasted → graph → stragglers → topics",
     "causes/topics": "kernels",
     "logs": "attach → text → decode → find → events → plugin → tasks → collect → assemble",

@@ -16,9 +16,9 @@ from iqcar.causes.topics.build_topics import find_topics
 from iqcar.causes.topics.topic_result import TopicSettings
 from iqcar.errors import IqcarError, UsageError
 from iqcar.fleet import (
+    logs_on_spark,
     packing,
     send_code,
-    shuffle,
     spark_session,
     topics_on_spark,
 )
@@ -118,7 +118,7 @@ def test_neither_the_order_of_logs_nor_how_they_are_shared_out_matters(
     forth = json.loads(local(some))
     turned = some[::-1]
     monkeypatch.setattr(packing, "ENOUGH_BYTES", 1)
-    monkeypatch.setattr(shuffle, "TASKS_PER_PARTITION", 40)
+    monkeypatch.setattr(logs_on_spark, "TASKS_PER_PARTITION", 40)
     back = same(local(turned), on_spark(spark, turned))
     assert [one["path"] for one in back["inputs"]] == [str(path) for path in turned]
     (one,), (other,) = forth["topics"], back["topics"]
@@ -129,7 +129,7 @@ def test_neither_the_order_of_logs_nor_how_they_are_shared_out_matters(
 
 @pytest.mark.parametrize("count", [1, 2, 7, 64])
 def test_every_partition_gets_the_rows_of_its_key(spark: Any, count: int) -> None:
-    keys = shuffle.keys_of_partitions(count)
+    keys = logs_on_spark.keys_of_partitions(count)
     rows = spark.createDataFrame([(key,) for key in keys], "key long").repartition(count, "key")
     found = rows.selectExpr("spark_partition_id()", "key").collect()
     assert [tuple(row) for row in sorted(found)] == list(enumerate(keys))
@@ -139,7 +139,7 @@ def test_numbers_have_the_hash_that_spark_gives_them(spark: Any) -> None:
     numbers = [0, 1, -1, 2**31, -(2**31), 2**40 + 7, 2**63 - 1, -(2**63), *range(2, 200)]
     rows = spark.createDataFrame([(number,) for number in numbers], "id long")
     hashes = [row[0] for row in rows.selectExpr("hash(id)").collect()]
-    assert shuffle.hash_of(np.array(numbers)).tolist() == hashes
+    assert logs_on_spark.hash_of(np.array(numbers)).tolist() == hashes
 
 
 BROKEN = {

@@ -20,7 +20,7 @@ import iqcar.apps.cli.writing
 import iqcar.apps.serve.server
 import iqcar.causes.topics.build_topics
 import iqcar.comparison.compare_sets
-import iqcar.comparison.restrict
+import iqcar.comparison.comparison
 import iqcar.history.ask_store
 import iqcar.history.stored_tables
 import iqcar.lab.traces.trace_survey

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property, wraps
 from typing import Any, ParamSpec, TypeVar
@@ -13,6 +13,15 @@ from iqcar import diagnosis as data
 from iqcar import pipeline
 from iqcar.comparison import compare_sets
 from iqcar.comparison import comparison as compared
+from iqcar.comparison.explore import (
+    Explanation,
+    density_of,
+    explain_category,
+    find_change,
+    find_variation,
+)
+from iqcar.comparison.gate import Gate, check_gate
+from iqcar.comparison.stats.density import Density
 from iqcar.diagnosis import Progress, WhatIfs
 from iqcar.model.waits.phases import phases_of
 from iqcar.papers.phase_model import most_likely_states
@@ -119,12 +128,59 @@ class Diagnosis(data.Diagnosis):
 
 @dataclass(frozen=True, repr=False)
 class Comparison(compared.Comparison):
-    """A comparison that draws itself in a notebook."""
+    """A comparison that draws itself in a notebook and answers questions."""
 
     @property
     def plot(self) -> ComparisonPlots:
         """Pictures: ``comparison.plot.waterfall()``, ``.stages("q5")``, ``.runs("q5")``, …"""
         return ComparisonPlots(self)
+
+    def explain(self, change: str | int, without: Sequence[str] = ()) -> Explanation:
+        """Find what tells the runs of a change after from those before, by a tree of parameters.
+
+        Parameters
+        ----------
+        change : str or int
+            Its rank; ``"1.2"`` for the second stage of the first; or the name of a query.
+        without : sequence of str
+            Parameters not to ask for, such as that of the answer before.
+
+        Raises
+        ------
+        UsageError
+            If there is no such change or parameter.
+        """
+        return explain_category(self, find_change(self, change), without)
+
+    def variation(self) -> pd.DataFrame:
+        """Return C² of each category over its runs and over its tasks (``VARIATION``)."""
+        return find_variation(self)
+
+    def density(self, query: str | int, side: int) -> Density:
+        """Return the density of the log durations of a query's runs, or of a stage's tasks.
+
+        Parameters
+        ----------
+        query : str or int
+            Name or fingerprint of a query, or a category.
+        side : int
+            0 before, 1 after.
+        """
+        return density_of(self, self.find(query), side)
+
+    def gate(self, *limits: str | float, new_plan: bool = False, strict: bool = False) -> Gate:
+        """Tell whether no query on both sides got slower than allowed.
+
+        Parameters
+        ----------
+        *limits : str or float
+            0.1, ``10%``, ``500ms`` or ``query=20%``.
+        new_plan : bool
+            Whether a query with another stage graph fails, too.
+        strict : bool
+            Whether a query of which nothing can be told fails, too.
+        """
+        return check_gate(self, limits, new_plan=new_plan, strict=strict)
 
     def _repr_html_(self) -> str:
         """Show totals, what differs and the largest changes in a notebook."""

@@ -16,13 +16,13 @@ import pandas as pd
 
 from iqcar.comparison.compare_sets import compare_sides
 from iqcar.comparison.comparison import Comparison
-from iqcar.comparison.judged_effect import (
+from iqcar.comparison.rule_verdict import (
     CONTROLS_OFF_PERCENT,
     JudgedEffect,
     RuleVerdict,
     judge_effect,
 )
-from iqcar.comparison.measured_side import measure_side
+from iqcar.comparison.sides.measured_side import measure_side
 from iqcar.enums import Kind, MatchBy, RunBy, Verdict
 from iqcar.replay.loop.run import Recording, record
 from iqcar.replay.loop.scheduling import is_fair, ran_in_pools
@@ -95,17 +95,7 @@ class RuleCheck:
 
 @dataclass(frozen=True)
 class Check:
-    """What two runs say about rules.
-
-    Attributes
-    ----------
-    queries : recurring queries that ended in both runs, the longest first.
-    total : all of those; None if there are none.
-    controls : those that no rule is about and that no rule is to help; None if there are none.
-    rules : in the order of the file.
-    only_before, only_after : names of queries that ended in one run only.
-    doubts : what could not be found out.
-    """
+    """What two runs say about rules."""
 
     queries: tuple[QueryChange, ...]
     total: Total | None

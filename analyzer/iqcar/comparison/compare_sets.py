@@ -9,28 +9,29 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 
 from iqcar.base.formatting import short
-from iqcar.comparison.baseline import is_baseline, load_baseline
-from iqcar.comparison.categories import category_runs, without_other_counts
-from iqcar.comparison.changes import rank_changes
+from iqcar.comparison.causes.differences import find_differences
+from iqcar.comparison.causes.explain_sides import explain_sides
 from iqcar.comparison.comparison import Comparison
-from iqcar.comparison.comparison_doubts import find_comparison_doubts
-from iqcar.comparison.differences import find_differences
-from iqcar.comparison.effects import effects, no_verdict
-from iqcar.comparison.explain_sides import explain_sides
-from iqcar.comparison.match import match_sides
-from iqcar.comparison.measured_side import Side, measure_side
-from iqcar.comparison.recorded_parts import fold_parts, unlike_parts
-from iqcar.comparison.side_means import side_means
-from iqcar.comparison.stage_graphs import changed_graphs
+from iqcar.comparison.effects.changes import rank_changes
+from iqcar.comparison.effects.effects import FAMILIES, effects, no_verdict
+from iqcar.comparison.match.category_runs import category_runs, side_means, without_other_counts
+from iqcar.comparison.match.compared_rows import fold_parts, unlike_doubt, unlike_parts
+from iqcar.comparison.match.match import match_sides
+from iqcar.comparison.match.structures import changed_graphs
+from iqcar.comparison.rule_verdict import loads_differ
+from iqcar.comparison.sides.baseline import is_baseline, load_baseline
+from iqcar.comparison.sides.measured_side import measure_side
+from iqcar.comparison.sides.side import Side
 from iqcar.enums import MatchBy, RunBy
 from iqcar.errors import IqcarError, UsageError
 from iqcar.pipeline import read
 from iqcar.tables import Tables, texts
+from iqcar.tables.arrays import Flags
 
 Given = Tables | Side | str | Path | Sequence[str | Path]
-
 MARGIN = 0.05
 """Relative change of time that is none: equal runs differ by it often."""
 ALPHA = 0.05
@@ -65,10 +66,6 @@ def compare(
     run_by : RunBy or str
         What one run is.
 
-    Returns
-    -------
-    Comparison
-
     Raises
     ------
     IqcarError
@@ -102,12 +99,7 @@ def _side(given: Given, run_by: RunBy) -> Side:
 def split_sides(tables: Tables, moment_ms: float, run_by: RunBy) -> tuple[Side, Side]:
     """Cut one set of logs in time: queries that started before a moment, and the others.
 
-    Parameters
-    ----------
-    tables : Tables
-    moment_ms : float
-        Milliseconds since the epoch.
-    run_by : RunBy
+    ``moment_ms``: milliseconds since the epoch.
     """
     start = tables.queries["start_ms"].to_numpy(np.float64)
     return (
@@ -149,16 +141,17 @@ def compare_sides(
         raise _nothing_in_common(sides)
     graphs = changed_graphs(sides, matched)
     listed = rank_changes(categories, effect, dict.fromkeys(graphs["query_category"]))
-    told = explain_sides(sides, matched, means, listed, unlike, different)
-    effect = no_verdict(effect, told.by_chance)
+    changes, causes, by_chance, blame = explain_sides(
+        sides, matched, means, listed, unlike, different
+    )
     return Comparison(
         sides=sides,
         categories=categories,
         category_runs=runs,
-        effects=effect,
-        changes=told.changes,
-        causes=told.causes,
-        blame=told.blame,
+        effects=no_verdict(effect, by_chance),
+        changes=changes,
+        causes=causes,
+        blame=blame,
         category_of=matched.category_of,
         unlike=unlike,
         structures=graphs,
@@ -180,3 +173,68 @@ def _nothing_in_common(sides: tuple[Side, Side]) -> IqcarError:
         "",
         "pair those that are one with --pair OLD=NEW",
     )
+
+
+SHORT_RUN = 0.5
+"""Share of the queries of the fullest run below which a run is called short."""
+
+
+def find_comparison_doubts(
+    sides: tuple[Side, Side], runs: pd.DataFrame, categories: pd.DataFrame, unlike: Flags
+) -> tuple[str, ...]:
+    """Return one sentence for each doubt, without a full stop.
+
+    ``unlike``, (n_categories, n_parts): parts that are not compared.
+    """
+    doubts = [
+        f"{word}, {doubt}"
+        for word, side in zip(("Before", "After"), sides, strict=True)
+        for doubt in side.doubts
+    ]
+    before, after = (side.facts for side in sides)
+    if min(before.runs, after.runs) == 1:
+        spreads = ", ".join(
+            f"{family.one_run.variance**0.5:.0%} of {word}".replace("%", " %")
+            for family, word in zip(FAMILIES, ("time", "CPU time", "data", "skew"), strict=True)
+        )
+        which = "either side" if before.runs == after.runs else "one side"
+        doubts.append(
+            f"There is one run on {which}: what it would be on other days is unknown; equal runs "
+            f"are taken to differ as they usually do (by {spreads}), so trust CPU time, data and "
+            "stage graphs before time"
+        )
+    same = [] if _is_split(sides) else sorted({*before.applications} & {*after.applications})
+    if same and len(same) == len(before.applications) == len(after.applications):
+        doubts.append("Both sides are the same applications: nothing can have changed")
+    elif same:
+        doubts.append(f"{len(same)} applications are on both sides, such as {same[0]}")
+    if before.hosts and after.hosts and not set(before.hosts) & set(after.hosts):
+        doubts.append(
+            "No host is on both sides: other machines make other times, whatever the queries do; "
+            "a host can be told to be slow beside the others of its side, not to have become so"
+        )
+    if loads_differ(before.outside_load, after.outside_load):
+        doubts.append(
+            f"Processes other than the executors used {before.outside_load:.0%} of the hosts' "
+            f"processors before and {after.outside_load:.0%} after: no effect can be told apart "
+            "from that; repeat both on quiet hosts"
+        )
+    if unlike.any():
+        doubts.append(unlike_doubt(sides, unlike, categories))
+    is_query = categories["kind"].to_numpy() == "query"
+    queries = runs[is_query[runs["category"].to_numpy()]].groupby(["side", "run"]).size()
+    short = int((queries < SHORT_RUN * queries.max()).sum())
+    if short:
+        doubts.append(
+            f"{short} of {len(queries)} runs hold less than half of the queries of the fullest "
+            "one: each query is compared over the runs that hold it"
+        )
+    return tuple(doubts)
+
+
+def _is_split(sides: tuple[Side, Side]) -> bool:
+    """Tell whether both sides are queries of one set of logs, each query on one side."""
+    rows = [side.rows for side in sides]
+    if rows[0] is None or rows[1] is None or sides[0].tables is not sides[1].tables:
+        return False
+    return not ((rows[0].query_run >= 0) & (rows[1].query_run >= 0)).any()

@@ -3,28 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
 
 from iqcar.base.formatting import duration, percent
-from iqcar.comparison.blame_change import BLAME_CHANGES, blame_change
-from iqcar.comparison.browse import Density
-from iqcar.comparison.compared_rows import compared_rows
-from iqcar.comparison.gate import Gate, check_gate
-from iqcar.comparison.run_parameters import Explanation
-from iqcar.comparison.side_facts import SideFacts
-from iqcar.enums import Verdict
+from iqcar.comparison.causes.blame_change import BLAME_CHANGES, blame_change
+from iqcar.comparison.causes.differences import Differences
+from iqcar.comparison.causes.query_causes import keep_changes
+from iqcar.comparison.match.compared_rows import compared_rows
+from iqcar.comparison.sides.side import Side, SideFacts
+from iqcar.enums import ChangeKind, Verdict
 from iqcar.errors import UsageError
 from iqcar.tables import texts
 from iqcar.tables.arrays import Flags, Ints
-
-if TYPE_CHECKING:
-    from iqcar.comparison.differences import Differences
-    from iqcar.comparison.measured_side import Side
 
 
 @dataclass(frozen=True)
@@ -158,7 +152,7 @@ class Comparison:
 
         Returns
         -------
-        DataFrame of :data:`~iqcar.comparison.blame_change.BLAME_CHANGES`
+        DataFrame of :data:`~iqcar.comparison.causes.blame_change.BLAME_CHANGES`
             With the name of each source; no rows where a side is a baseline, which has no tasks.
         """
         blame = self._blame
@@ -191,59 +185,6 @@ class Comparison:
         advice = f"did you mean {' or '.join(near)}" if near else "see `iqcar queries`"
         raise UsageError(f"no query is called {query!r}", "--query", advice)
 
-    def explain(self, change: str | int, without: Sequence[str] = ()) -> Explanation:
-        """Find what tells the runs of a change after from those before, by a tree of parameters.
-
-        Parameters
-        ----------
-        change : str or int
-            Its rank; ``"1.2"`` for the second stage of the first; or the name of a query.
-        without : sequence of str
-            Parameters not to ask for, such as that of the answer before.
-
-        Raises
-        ------
-        UsageError
-            If there is no such change or parameter.
-        """
-        from iqcar.comparison.run_parameters import explain_category, find_change
-
-        return explain_category(self, find_change(self, change), without)
-
-    def variation(self) -> pd.DataFrame:
-        """Return C² of each category over its runs and over its tasks (``VARIATION``)."""
-        from iqcar.comparison.variation import find_variation
-
-        return find_variation(self)
-
-    def density(self, query: str | int, side: int) -> Density:
-        """Return the density of the log durations of a query's runs, or of a stage's tasks.
-
-        Parameters
-        ----------
-        query : str or int
-            Name or fingerprint of a query, or a category.
-        side : int
-            0 before, 1 after.
-        """
-        from iqcar.comparison.variation import density_of
-
-        return density_of(self, self.find(query), side)
-
-    def gate(self, *limits: str | float, new_plan: bool = False, strict: bool = False) -> Gate:
-        """Tell whether no query on both sides got slower than allowed.
-
-        Parameters
-        ----------
-        *limits : str or float
-            0.1, ``10%``, ``500ms`` or ``query=20%``.
-        new_plan : bool
-            Whether a query with another stage graph fails, too.
-        strict : bool
-            Whether a query of which nothing can be told fails, too.
-        """
-        return check_gate(self, limits, new_plan=new_plan, strict=strict)
-
     def __repr__(self) -> str:
         """Name the totals and the largest change."""
         before, after = self.total_ms
@@ -261,3 +202,33 @@ def relative(before: float, after: float) -> str:
         return ""
     share = after / before - 1
     return f"{'+' if share >= 0 else '−'}{percent(abs(share))}"
+
+
+STRUCTURAL = (ChangeKind.STRUCTURE, ChangeKind.ADDED, ChangeKind.REMOVED)
+"""Kinds that times play no part in."""
+
+
+def only_queries(comparison: Comparison, wanted: Sequence[str]) -> Comparison:
+    """Return a comparison in which only some queries are shown; tested were all.
+
+    Raises UsageError if no query is called so.
+    """
+    chosen = {comparison.find(name) for name in wanted}
+    root = comparison.categories["query_category"].to_numpy()
+    changed = np.isin(root[comparison.changes["category"].to_numpy(np.int64)], sorted(chosen))
+    kept = _with_changes(comparison, changed)
+    return replace(kept, shown=frozenset(chosen))
+
+
+def only_structure(comparison: Comparison) -> Comparison:
+    """Return a comparison in which only changes of structure are shown."""
+    kinds = comparison.changes["kind"].isin([str(kind) for kind in STRUCTURAL]).to_numpy()
+    rank = comparison.changes["rank"].to_numpy()
+    query = comparison.changes["parent"].to_numpy() < 0
+    structural = np.isin(rank, rank[kinds & query])
+    return replace(_with_changes(comparison, structural & (kinds | query)), shown=frozenset())
+
+
+def _with_changes(comparison: Comparison, kept: Flags) -> Comparison:
+    changes, causes = keep_changes(comparison.changes, comparison.causes, kept)
+    return replace(comparison, changes=changes, causes=causes)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from iqcar.base.formatting import duration, short
 from iqcar.comparison.comparison import Comparison, relative
-from iqcar.comparison.side_facts import SideFacts
+from iqcar.comparison.sides.side import SideFacts
 from iqcar.enums import ChangeKind
 
 MOST_NAMED = 5

@@ -4,33 +4,24 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from iqcar.base.formatting import duration
+from iqcar.comparison.comparison import Comparison
 from iqcar.enums import Verdict
 from iqcar.errors import UsageError
 from iqcar.tables import texts
 
-if TYPE_CHECKING:
-    from iqcar.comparison.comparison import Comparison
-
 
 class Limit(NamedTuple):
-    """How much slower a query may be; one of the two is set.
-
-    Attributes
-    ----------
-    query : str
-        The query that it is for; empty for all others.
-    share : float
-        Relative change, such as 0.1; NaN if `ms` is set.
-    ms : float
-        Change of a run of the query; NaN if `share` is set.
-    """
+    """How much slower a query may be; one of the two is set."""
 
     query: str
+    """The query that it is for; empty for all others."""
     share: float
+    """Relative change, such as 0.1; NaN if `ms` is set."""
     ms: float
+    """Change of a run of the query; NaN if `share` is set."""
 
     def __str__(self) -> str:
         return duration(self.ms) if math.isnan(self.share) else f"{self.share * 100:g} %"
@@ -49,10 +40,7 @@ class Gate(NamedTuple):
 def parse_limit(text: str | float) -> Limit:
     """Read a limit: 0.1, ``10%``, ``500ms``, ``2s`` or ``query=20%``.
 
-    Raises
-    ------
-    UsageError
-        If it is none of them.
+    Raises UsageError if it is none of them.
     """
     if not isinstance(text, str):
         return Limit("", _least_zero(float(text), str(text)), math.nan)

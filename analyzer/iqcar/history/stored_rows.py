@@ -10,7 +10,7 @@ import pandas as pd
 from iqcar.causes.blame.blame_tables import BLAME_KINDS
 from iqcar.causes.blame.demand_weights import RESOURCES
 from iqcar.causes.stragglers.straggler_result import UNEXPLAINED
-from iqcar.comparison.query_path import query_paths
+from iqcar.comparison.sides.stage_parts import query_paths
 from iqcar.diagnosis import Diagnosis
 from iqcar.enums import BlameKind, Resource
 from iqcar.history.stored_tables import (

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from iqcar.comparison.judged_effect import RuleVerdict, judge_effect
+from iqcar.comparison.rule_verdict import RuleVerdict, judge_effect
 from iqcar.model.demand.outside_load import outside_load
 from iqcar.rules import Rule
 from iqcar.rules.outlook import SLOWER_SHARE

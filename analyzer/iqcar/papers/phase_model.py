@@ -26,20 +26,15 @@ AT_ONCE = 4_096
 
 
 class PhaseModel(NamedTuple):
-    """A hidden Markov model.
-
-    Attributes
-    ----------
-    start : ndarray of shape (n_states,)
-    move : ndarray of shape (n_states, n_states)
-        Probability of the column after the row.
-    mean, variance : ndarray of shape (n_states, n_parts)
-    """
+    """A hidden Markov model."""
 
     start: Floats
+    """Of shape (n_states,)."""
     move: Floats
+    """(n_states, n_states): probability of the column after the row."""
     mean: Floats
     variance: Floats
+    """Of shape (n_states, n_parts)."""
 
 
 def most_likely_states(evidence: Floats, first: Ints) -> tuple[Ints, Floats]:

@@ -11,7 +11,7 @@ from iqcar.enums import CompareMethod, MatchBy, QueryBy, RunBy
 from iqcar.errors import ExitCode, UsageError
 
 if TYPE_CHECKING:
-    from iqcar.comparison.measured_side import Side
+    from iqcar.comparison.sides.side import Side
 
 
 def compare(
@@ -141,10 +141,11 @@ def compare(
     """
     from iqcar.apps.cli.reading import working
     from iqcar.apps.cli.writing import check_writable, write_result
-    from iqcar.comparison.baseline import dump_baseline
     from iqcar.comparison.compare_sets import check_levels, compare_sides
-    from iqcar.comparison.gate import parse_limit
-    from iqcar.comparison.restrict import only_queries, only_structure
+    from iqcar.comparison.comparison import only_queries, only_structure
+    from iqcar.comparison.explore import explain_category, find_change
+    from iqcar.comparison.gate import check_gate, parse_limit
+    from iqcar.comparison.sides.baseline import dump_baseline
     from iqcar.papers.spectroscope.as_printed import printed_findings
     from iqcar.show.json.compare import compare_to_json
     from iqcar.show.terminal.compare import print_comparison
@@ -179,10 +180,12 @@ def compare(
             (sides[0], sides[1]), margin=least, alpha=alpha, pairs=pairs, match_by=match
         )
     gated = bool(fail_on or fail_on_new_plan)
-    gate = compared.gate(*(fail_on or ()), new_plan=fail_on_new_plan, strict=strict)
+    gate = check_gate(compared, fail_on or (), new_plan=fail_on_new_plan, strict=strict)
     shown = only_queries(compared, query) if query else compared
     shown = only_structure(shown) if structure_only else shown
-    explained = None if explain is None else compared.explain(explain, without or ())
+    explained = None
+    if explain is not None:
+        explained = explain_category(compared, find_change(compared, explain), without or ())
     printed = printed_findings(compared) if method is CompareMethod.PRINTED else None
     quiet = "-" in (json, out)
     if not quiet and explained is not None:
@@ -215,9 +218,9 @@ def _sides(
 ) -> tuple[Side, ...]:
     """Read and measure what was given: two sides, or one whose baseline is wanted."""
     from iqcar.apps.cli.reading import read_for, working
-    from iqcar.comparison.baseline import is_baseline, load_baseline
     from iqcar.comparison.compare_sets import split_sides
-    from iqcar.comparison.measured_side import measure_side
+    from iqcar.comparison.sides.baseline import is_baseline, load_baseline
+    from iqcar.comparison.sides.measured_side import measure_side
 
     if not before:
         raise UsageError("no logs of the runs before", "iqcar compare", "give BEFORE and AFTER")

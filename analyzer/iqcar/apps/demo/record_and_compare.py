@@ -17,7 +17,7 @@ from iqcar.apps.demo.run_mix import Run, run_mix, slots_here
 from iqcar.base.files.derived import write_derived
 from iqcar.base.formatting import duration, printable
 from iqcar.comparison.check_rules import Check, check_rules
-from iqcar.comparison.judged_effect import RuleVerdict
+from iqcar.comparison.rule_verdict import RuleVerdict
 from iqcar.diagnosis import Diagnosis, WhatIfs
 from iqcar.pipeline import diagnose, read
 from iqcar.replay.whatif.what_if import WhatIf

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from iqcar.comparison.student_t import t_quantile
+from iqcar.comparison.stats.student_t import t_quantile
 from iqcar.tables.arrays import Floats
 
 COVERAGE = 0.8

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from iqcar.comparison.query_path import stage_times
+from iqcar.comparison.sides.stage_parts import stage_times
 from iqcar.errors import UsageError
 from iqcar.papers.spectroscope.spectroscope import Edges, Requests, compare_as_printed
 from iqcar.tables import TableSpec, texts
@@ -44,15 +44,8 @@ PRINTED_FINDINGS = TableSpec(
 def printed_findings(comparison: Comparison) -> pd.DataFrame:
     """Find and rank mutations as the text does (:mod:`iqcar.papers.spectroscope.spectroscope`).
 
-    Returns
-    -------
-    DataFrame of :data:`PRINTED_FINDINGS`
-        By falling contribution.
-
-    Raises
-    ------
-    UsageError
-        If a side is a baseline, which does not keep single runs of queries.
+    Returns ``PRINTED_FINDINGS``: by falling contribution. Raises UsageError if a side is a
+    baseline, which does not keep single runs of queries.
     """
     names: list[str] = []
     requests: list[tuple[Ints, Ints, Floats]] = []

@@ -18,39 +18,22 @@ LEAST_ARGUMENT = 0.05
 
 
 class KsTest(NamedTuple):
-    """Results of shape (n_categories,); NaN where a side has no value.
-
-    Attributes
-    ----------
-    statistic : float64
-        Largest difference of the two distribution functions.
-    p : float64
-        Probability of at least that, two-sided, if the distributions are equal; with ties, at most.
-    """
+    """Results of shape (n_categories,); NaN where a side has no value."""
 
     statistic: Floats
+    """Largest difference of the two distribution functions."""
     p: Floats
+    """Probability of at least that, two-sided, if the distributions are equal; with ties, at
+    most."""
 
 
 def ks_test(category: Ints, side: Ints, value: Floats, n: int) -> KsTest:
     """Compare the values of both sides in every category.
 
-    Parameters
-    ----------
-    category : ndarray of shape (n_rows,), int
-        Number of the category, < ``n``.
-    side : ndarray of shape (n_rows,)
-        0 or 1.
-    value : ndarray of shape (n_rows,)
-        NaN is left out.
-    n : int
-        Number of categories.
-
-    Returns
-    -------
-    KsTest
-        By counting paths (Hodges 1957) where both sides are small, else by Kolmogorov's limit with
-        the correction of Stephens (1970).
+    ``category``, (n_rows,): number of the category, < ``n``. ``side``, (n_rows,): 0 or 1.
+    ``value``, (n_rows,): NaN is left out. ``n``: number of categories. Returns KsTest: by counting
+    paths (Hodges 1957) where both sides are small, else by Kolmogorov's limit with the correction
+    of Stephens (1970).
     """
     known = ~np.isnan(value)
     category, side, value = category[known], side[known], value[known]

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from iqcar.comparison.structures import distance
+from iqcar.comparison.match.structures import distance
 from iqcar.papers.spectroscope.kolmogorov_smirnov import ks_test
 from iqcar.tables.arrays import Floats, Ints, sum_by
 
@@ -25,79 +25,51 @@ recurring queries run 1 to 30 times: give a threshold that fits."""
 
 
 class PrintedFinding(NamedTuple):
-    """A category with a mutation; one with both kinds is found twice.
-
-    Attributes
-    ----------
-    root : int
-        The query.
-    graph : int
-        Number of the stage graph.
-    kind : str
-        ``response-time`` or ``structural``.
-    contribution_ms : float
-        Expected contribution to the change of all requests' time; negative for a speed-up.
-    requests : tuple of (int, int)
-        Requests before and after.
-    before_ms, after_ms : float
-        Mean response time before (of the precursors, where structural) and after.
-    p : float
-        Of the test; NaN where structural.
-    precursors : tuple of int
-        Graphs from which the requests may have come, the most similar first.
-    edges : tuple of int
-        Edges whose latencies have another distribution after: where the change is.
-    """
+    """A category with a mutation; one with both kinds is found twice."""
 
     root: int
+    """The query."""
     graph: int
+    """Number of the stage graph."""
     kind: str
+    """``response-time`` or ``structural``."""
     contribution_ms: float
+    """Expected contribution to the change of all requests' time; negative for a speed-up."""
     requests: tuple[int, int]
+    """(int, int): requests before and after."""
     before_ms: float
     after_ms: float
+    """Mean response time before (of the precursors, where structural) and after."""
     p: float
+    """Of the test; NaN where structural."""
     precursors: tuple[int, ...]
+    """Graphs from which the requests may have come, the most similar first."""
     edges: tuple[int, ...]
+    """Edges whose latencies have another distribution after: where the change is."""
 
 
 class Requests(NamedTuple):
-    """Requests of both periods; arrays of shape (n_requests,).
-
-    Attributes
-    ----------
-    root : int
-        The recurring query.
-    graph : int
-        Number of the stage graph, a position in the list of graphs.
-    side : int
-        0 before (non-problem period), 1 after (problem period).
-    time_ms : float64
-        Response time.
-    """
+    """Requests of both periods; arrays of shape (n_requests,)."""
 
     root: Ints
+    """The recurring query."""
     graph: Ints
+    """Number of the stage graph, a position in the list of graphs."""
     side: Ints
+    """0 before (non-problem period), 1 after (problem period)."""
     time_ms: Floats
+    """Response time."""
 
 
 class Edges(NamedTuple):
-    """Latencies of edges; arrays of shape (n_latencies,).
-
-    Attributes
-    ----------
-    request : int
-        Row in the requests.
-    edge : int
-        Which edge, such as the category of the stage.
-    time_ms : float64
-        Its latency in this request, or of one of its tasks: then a request has several rows.
-    """
+    """Latencies of edges; arrays of shape (n_latencies,)."""
 
     request: Ints
+    """Row in the requests."""
     edge: Ints
+    """Which edge, such as the category of the stage."""
     time_ms: Floats
+    """Its latency in this request, or of one of its tasks: then a request has several rows."""
 
 
 class _Categories(NamedTuple):
@@ -121,24 +93,11 @@ def compare_as_printed(
 ) -> tuple[PrintedFinding, ...]:
     """Find and rank mutations.
 
-    Parameters
-    ----------
-    requests : Requests
-    edges : Edges
-    graphs : sequence of str
-        The stage graphs, a line per stage in depth-first order.
-    alpha : float
-        Level of the tests.
-    threshold : int
-        Requests more after than before for a structural mutation, and fewer for a precursor; ≥ 1.
-    one_to_n : bool
-        Whether a precursor must have lost as many requests as the mutation gained (the "1:N
-        assumption", which section 5.2 lets the developer bypass).
-
-    Returns
-    -------
-    tuple of PrintedFinding
-        By falling contribution (section 5.3), so that speed-ups come last.
+    ``graphs``: the stage graphs, a line per stage in depth-first order. ``alpha``: level of the
+    tests. ``threshold``: requests more after than before for a structural mutation, and fewer for a
+    precursor; ≥ 1. ``one_to_n``: whether a precursor must have lost as many requests as the
+    mutation gained (the "1:N assumption", which section 5.2 lets the developer bypass). Returns
+    tuple of PrintedFinding: by falling contribution (section 5.3), so that speed-ups come last.
     """
     categories = _categorize(requests)
     red = _changed_edges(requests, edges, categories, alpha)

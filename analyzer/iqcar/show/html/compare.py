@@ -16,6 +16,7 @@ from iqcar.base import limits
 from iqcar.base.formatting import duration, percent, printable, short, signed
 from iqcar.comparison.comparison import Comparison, relative
 from iqcar.comparison.comparison_sentences import differences_sentence, totals_sentence
+from iqcar.comparison.explore import find_variation
 from iqcar.enums import ChangeKind
 from iqcar.logs.text.redact import redact_text
 from iqcar.show.html import files
@@ -220,7 +221,7 @@ def _effects(found: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 def _browsed(comparison: Comparison) -> dict[str, Any]:
     """Lay out the variation of the queries and stages that took longest, and some densities."""
-    variation, effects = comparison.variation(), comparison.effects
+    variation, effects = find_variation(comparison), comparison.effects
     kinds = comparison.categories["kind"].to_numpy()
     longest = effects[["before_ms", "after_ms"]].max(axis=1).to_numpy(np.float64)
     shown = np.flatnonzero((kinds != "driver") & (longest > 0))

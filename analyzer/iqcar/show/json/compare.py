@@ -9,11 +9,11 @@ import numpy as np
 import pandas as pd
 
 from iqcar.base.files.json_text import json_bytes
-from iqcar.comparison.comparison_tables import PART_NAMES
-from iqcar.comparison.decision_tree import TreeNode
+from iqcar.comparison.explore import Explanation
 from iqcar.comparison.gate import Gate
-from iqcar.comparison.run_parameters import Explanation
-from iqcar.comparison.side_facts import SideFacts
+from iqcar.comparison.sides.comparison_tables import PART_NAMES
+from iqcar.comparison.sides.side import SideFacts
+from iqcar.comparison.stats.decision_tree import TreeNode
 from iqcar.enums import Verdict
 from iqcar.show.json.plain import plain
 from iqcar.tables import texts
@@ -21,7 +21,7 @@ from iqcar.version import __version__
 
 if TYPE_CHECKING:
     from iqcar.comparison.comparison import Comparison
-    from iqcar.comparison.measured_side import Side
+    from iqcar.comparison.sides.side import Side
 
 SCHEMA_VERSION = "1"
 """Changes when a reader of the JSON would have to change."""

@@ -10,10 +10,10 @@ import numpy as np
 from iqcar.base.formatting import REQUEST_NAMES, duration
 from iqcar.base.limits import MOST_BLAMED, MOST_STAGES, fold
 from iqcar.comparison.comparison import Comparison
-from iqcar.comparison.comparison_tables import PART_NAMES
-from iqcar.comparison.run_parameters import find_change
-from iqcar.comparison.side_means import SideMeans, side_means
-from iqcar.comparison.stage_graph_key import AGAIN
+from iqcar.comparison.explore import density_of, find_change
+from iqcar.comparison.match.category_runs import SideMeans, side_means
+from iqcar.comparison.sides.comparison_tables import PART_NAMES
+from iqcar.comparison.sides.stage_graph_key import AGAIN
 from iqcar.enums import BlameKind, Resource
 from iqcar.errors import UsageError
 from iqcar.say.blamed import cause_name
@@ -148,7 +148,7 @@ class ComparisonPlots:
 
     def density_of(self, category: int) -> Drawing:
         """As :meth:`density`, by row of ``categories``."""
-        return densities([self._of.density(category, side)[:2] for side in (0, 1)])
+        return densities([density_of(self._of, category, side)[:2] for side in (0, 1)])
 
     def stages_of(self, category: int) -> Drawing:
         """As :meth:`stages`, by row of ``categories``."""

@@ -16,7 +16,7 @@ from iqcar.comparison.comparison_sentences import (
     differences_sentence,
     totals_sentence,
 )
-from iqcar.comparison.shrunken_t import MOST_RUNS_NEEDED
+from iqcar.comparison.stats.shrunken_t import MOST_RUNS_NEEDED
 from iqcar.enums import Verdict
 from iqcar.show.terminal.layout import (
     indented,

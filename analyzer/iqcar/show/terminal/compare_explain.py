@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from iqcar.comparison.comparison import Comparison
-    from iqcar.comparison.run_parameters import Explanation
+    from iqcar.comparison.explore import Explanation
 
 MOST_ALIKE = 6
 """Parameters named that tell as much as the one asked for; the rest is counted."""

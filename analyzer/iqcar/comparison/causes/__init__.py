@@ -1,0 +1,1 @@
+"""Finds why it changed."""

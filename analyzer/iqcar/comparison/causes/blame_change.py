@@ -1,0 +1,344 @@
+"""Compute how the time that each query lost to each other query changed between two sides.
+
+Both sides go through waits and blame (:func:`iqcar.causes.blame.attribute.attribute`); lost time is
+that of iQC-Graph, so the rows of a query sum to the change of its lost time, `unattributed`
+included.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from iqcar.causes.blame.attribute import attribute
+from iqcar.causes.graph.iqc_graph import build_graph
+from iqcar.comparison.match.compared_rows import ComparedRows
+from iqcar.enums import BlameKind, ImpactModel, Request, Resource
+from iqcar.model.waits.columns import launch_wait, wait_column
+from iqcar.tables import NONE, Tables, TableSpec
+from iqcar.tables.arrays import Flags, Floats, Ints, known_or_zero, share_of, sum_by
+from iqcar.tables.declarations import declare
+
+LEAST_GROWTH = 1.15
+"""Growth of a source's work, or of its presence beside the target, from which it is named: blame
+alone also grows where a slower disk makes everybody wait longer."""
+
+BLAME_CHANGES = TableSpec(
+    "blame_changes",
+    "One row per query on both sides, resource, and source of time that it lost on either side.",
+    declare(
+        ("category", "int32", "row", "The query that lost time."),
+        ("resource", "str", "", "What it waited for."),
+        ("kind", "str", "", "Kind of blame: query, own, known, unattributed or rest."),
+        ("source", "int32", "row", "The source query's category; −1 for what is no query."),
+        ("before_ms", "float64", "ms", "Elapsed time lost to it per run of the query, before."),
+        ("after_ms", "float64", "ms", "The same after."),
+        ("change_ms", "float64", "ms", "After less before."),
+        ("work_growth", "float64", "", "The source's work per run, after over before; inf if new."),
+        ("presence_growth", "float64", "", "Its work per time of the target, while both ran."),
+        ("named", "bool", "", "Whether blame changed, and work or presence changed like it."),
+    ),
+)
+
+
+def blame_change(
+    before: ComparedRows,
+    after: ComparedRows,
+    of: tuple[ComparedRows, ComparedRows] | None = None,
+) -> pd.DataFrame:
+    """Return the change of lost time by query, resource and source.
+
+    Parameters
+    ----------
+    before, after : ComparedRows
+        What the work of the sources is summed from.
+    of : tuple of (ComparedRows, ComparedRows), optional
+        Rows with the tasks that blame is computed from; all by default.
+
+    Returns
+    -------
+    DataFrame of :data:`BLAME_CHANGES`
+        Largest change of a query first. Per run of the query: its instances in one run are
+        averaged, then its runs. A query that ran on one side only has rows, too.
+    """
+    lost = [_lost_by_source(side) for side in of or (before, after)]
+    keys = ["category", "resource", "kind", "source"]
+    both = lost[0].merge(lost[1], on=keys, how="outer", suffixes=("_before", "_after"))
+    was, now = (both[f"lost_ms_{when}"].fillna(0.0).to_numpy() for when in ("before", "after"))
+    target, source = (both[name].to_numpy(np.int64) for name in ("category", "source"))
+    resource = both["resource"].to_numpy(object)
+    change = now - was
+    is_query = both["kind"].to_numpy(object) == BlameKind.QUERY.value
+    moved = (change != 0) & (source >= 0) & is_query
+    sources = _Sources(before), _Sources(after)
+    work_growth, presence_growth = np.full(len(both), np.nan), np.full(len(both), np.nan)
+    for row in np.flatnonzero(moved).tolist():
+        place = resource[row], int(source[row])
+        work_growth[row] = _ratio(*(side.work(*place) for side in sources))
+        presence_growth[row] = _ratio(
+            *(side.presence(*place, int(target[row])) for side in sources)
+        )
+    with np.errstate(divide="ignore"):
+        growth = np.sign(change)[:, None] * np.log(np.column_stack([work_growth, presence_growth]))
+    named = moved & (np.fmax(growth[:, 0], growth[:, 1]) >= np.log(LEAST_GROWTH))
+    frame = BLAME_CHANGES.frame(
+        {
+            "category": target,
+            "resource": resource,
+            "kind": both["kind"].to_numpy(object),
+            "source": source,
+            "before_ms": was,
+            "after_ms": now,
+            "change_ms": change,
+            "work_growth": work_growth,
+            "presence_growth": presence_growth,
+            "named": named,
+        }
+    )
+    order = np.lexsort((source, -np.abs(change), target))
+    ordered: pd.DataFrame = frame.iloc[order].reset_index(drop=True)
+    return ordered
+
+
+def _lost_by_source(side: ComparedRows) -> pd.DataFrame:
+    """Mean lost time of each category by resource, kind of blame and category of the source."""
+    tables = side.tables
+    blame = attribute(tables, side.waits, impact=ImpactModel.TIME_LOST)
+    graph = build_graph(tables, blame)
+    weight = side.weights()
+    parts = []
+    for resource in Resource:
+        pairs = graph.who_hurts_whom(resource)
+        target, source = (
+            pairs[name].to_numpy(np.int64) for name in ("target_query", "source_query")
+        )
+        kind = pairs["kind"].to_numpy(object)
+        own = (source == target) & (source >= 0)
+        parts.append(
+            pd.DataFrame(
+                {
+                    "category": side.category[target],
+                    "resource": resource.value,
+                    "kind": np.where(own, BlameKind.OWN.value, kind),
+                    "source": np.where(
+                        (source >= 0) & ~own, side.category[np.maximum(source, 0)], NONE
+                    ),
+                    "lost_ms": pairs["lost_ms"].to_numpy(np.float64) * weight[target],
+                }
+            )
+        )
+    every = pd.concat(parts, ignore_index=True)
+    every = every[every["category"] >= 0]
+    keys = ["category", "resource", "kind", "source"]
+    summed: pd.DataFrame = every.groupby(keys, as_index=False)["lost_ms"].sum()
+    return summed
+
+
+class _Sources:
+    """What queries of each category use, per run of a side and beside a target."""
+
+    def __init__(self, side: ComparedRows) -> None:
+        queries = side.tables.queries
+        self.start, self.end = (queries[n].to_numpy(np.float64) for n in ("start_ms", "end_ms"))
+        self.amounts = _amounts(side.tables, side.waits)
+        self.weights = side.weights()
+        self.runs = max(len(np.unique(side.run[side.run >= 0])), 1)
+        order = np.argsort(side.category, kind="stable")
+        categories, first = np.unique(side.category[order], return_index=True)
+        self.rows = dict(zip(categories.tolist(), np.split(order, first[1:]), strict=True))
+
+    def work(self, resource: str, source: int) -> float:
+        """Work of a source per run of the side."""
+        rows = self.rows.get(source, _NO_ROWS)
+        return float(self.amounts[resource][rows].sum()) / self.runs
+
+    def presence(self, resource: str, source: int, target: int) -> float:
+        """Mean work of a source per ms of a target, as far as the two overlap."""
+        ours, theirs = self.rows.get(target, _NO_ROWS), self.rows.get(source, _NO_ROWS)
+        start, end = self.start, self.end
+        both = np.minimum(end[ours][:, None], end[theirs]) - np.maximum(
+            start[ours][:, None], start[theirs]
+        )
+        rate = share_of(self.amounts[resource][theirs], end[theirs] - start[theirs])
+        used = (np.maximum(both, 0.0) * rate).sum(axis=1)
+        return float((share_of(used, end[ours] - start[ours]) * self.weights[ours]).sum())
+
+
+_NO_ROWS = np.zeros(0, np.int64)
+
+
+def _amounts(tables: Tables, waits: pd.DataFrame) -> dict[str, Floats]:
+    """Work of each query by resource: bytes, CPU time, or slot time, which others then lack."""
+    tasks = tables.tasks
+    query = tasks["query"].to_numpy(np.int64)
+    here = query >= 0
+
+    def total(*values: Floats) -> Floats:
+        each = sum((known_or_zero(value) for value in values), np.zeros(len(tasks)))
+        return sum_by(query[here], each[here], len(tables.queries))
+
+    def column(name: str) -> Floats:
+        values: Floats = tasks[name].to_numpy(np.float64)
+        return values
+
+    held = total(waits["duration_ms"].to_numpy(np.float64))
+    moved = total(
+        *(column(name) for name in ("input_bytes", "output_bytes", "shuffle_write_bytes")),
+        2.0 * known_or_zero(column("disk_spilled_bytes")),
+    )
+    return {
+        Resource.SLOTS.value: held,
+        Resource.EXECUTORS.value: held,
+        Resource.CPU.value: total(waits["compute_ms"].to_numpy(np.float64)),
+        Resource.MEMORY.value: held,
+        Resource.NETWORK.value: total(column("remote_bytes")),
+        Resource.IO.value: moved,
+    }
+
+
+def _ratio(before: float, after: float) -> float:
+    if before > 0:
+        return after / before
+    return np.inf if after > 0 else np.nan
+
+
+ENOUGH_TASKS = 50_000
+"""Tasks of a side below which more are kept than ran beside the queries: the devices are estimated
+from about 48 tasks of each of 100 stages, which is a tenth of it."""
+WORTH = 0.5
+"""Share of a side's tasks from which all are kept: the selection costs time, too."""
+_OF_TASKS = ("task_records", "intervals", "task_failures")
+"""Tables that name tasks."""
+
+
+class _Times(NamedTuple):
+    """Starts and ends of what is looked for in windows, each ndarray of shape (n,), ms."""
+
+    start: Floats
+    end: Floats
+
+    def meet(self, windows: _Times) -> Flags:
+        """Tell what has an instant in common with one of the windows, which are apart."""
+        after = np.searchsorted(windows.end, self.start)
+        found: Flags = np.append(windows.start, np.inf)[after] <= self.end
+        return found
+
+
+def concurrent_rows(
+    sides: tuple[ComparedRows, ComparedRows], wanted: Ints, moved: Ints, enough: int = ENOUGH_TASKS
+) -> tuple[ComparedRows, ComparedRows, Ints] | None:
+    """Return the rows of both sides that the blame of some queries is computed from.
+
+    ``wanted``: categories of queries. ``moved``: categories of queries whose own blame is asked for
+    where they ran beside one of these. ``enough``: tasks of a side below which the selected time
+    grows on both ends. Returns the rows with the tasks of the selected time, and the
+    queries whose blame is complete; None where most tasks are needed, or where one waited for
+    executors that others held.
+    """
+    spans = tuple(map(_query_times, sides))
+    while True:
+        windows = tuple(map(_windows, sides, spans, (wanted, wanted)))
+        beside = [
+            side.category[span.meet(window)]
+            for side, span, window in zip(sides, spans, windows, strict=True)
+        ]
+        more = np.setdiff1d(np.intersect1d(np.concatenate(beside), moved), wanted)
+        if not len(more):
+            break
+        wanted = np.union1d(wanted, more)
+    kept = []
+    for side, window in zip(sides, windows, strict=True):
+        flags = _tasks_of(side, wanted, window, enough)
+        lacking = side.waits[wait_column(Request.EXECUTOR_WAIT)].to_numpy(np.float64)
+        if flags.mean() > WORTH or (known_or_zero(lacking[flags]) > 0).any():
+            return None
+        kept.append(_with_tasks(side, flags))
+    return kept[0], kept[1], wanted
+
+
+def _query_times(side: ComparedRows) -> _Times:
+    """Time from the first moment at which a task of each query could run to its last end."""
+    queries, tasks = side.tables.queries, side.tables.tasks
+    first, last = (queries[name].to_numpy(np.float64).copy() for name in ("start_ms", "end_ms"))
+    launch, finish = (tasks[name].to_numpy(np.float64) for name in ("launch_ms", "finish_ms"))
+    query = tasks["query"].to_numpy(np.int64)
+    of = query >= 0
+    asked = launch - known_or_zero(launch_wait(side.waits))
+    np.fmin.at(first, query[of], asked[of])
+    np.fmax.at(last, query[of], np.fmax(finish, launch)[of])
+    return _Times(first, last)
+
+
+def _windows(side: ComparedRows, spans: _Times, wanted: Ints) -> _Times:
+    """Unite the times of some queries to windows that are apart, in order."""
+    rows = np.flatnonzero(np.isin(side.category, wanted) & np.isfinite(spans.start + spans.end))
+    return _united(_Times(spans.start[rows], spans.end[rows]))
+
+
+def _united(times: _Times) -> _Times:
+    order = np.argsort(times.start, kind="stable")
+    start, until = times.start[order], np.maximum.accumulate(times.end[order])
+    first = np.flatnonzero(np.append(True, start[1:] > until[:-1])[: len(start)])
+    return _Times(start[first], until[np.append(first[1:], len(start))[: len(first)] - 1])
+
+
+def _tasks_of(side: ComparedRows, wanted: Ints, windows: _Times, enough: int) -> Flags:
+    """Mark the tasks of some queries, and what ran in windows that grow until that is enough."""
+    tasks = side.tables.tasks
+    query = tasks["query"].to_numpy(np.int64)
+    times = _Times(*(tasks[name].to_numpy(np.float64) for name in ("launch_ms", "finish_ms")))
+    own = np.append(np.isin(side.category, wanted), False)[query]
+    margin = 0.0
+    while True:
+        grown = _united(_Times(windows.start - margin, windows.end + margin))
+        flags: Flags = own | times.meet(grown)
+        if flags.all() or not len(grown.start) or flags.sum() >= enough:
+            return flags
+        margin = 2 * margin or float((grown.end - grown.start).mean()) + 1.0
+
+
+def _with_tasks(side: ComparedRows, kept: Flags) -> ComparedRows:
+    rows = np.flatnonzero(kept)
+    place = np.cumsum(kept) - 1
+    frames: dict[str, pd.DataFrame] = {"tasks": side.tables.tasks.iloc[rows].reset_index(drop=True)}
+    for name in _OF_TASKS:
+        frame: pd.DataFrame = getattr(side.tables, name)
+        task = frame["task"].to_numpy(np.int64)
+        here = np.flatnonzero((task >= 0) & np.append(kept, False)[task])
+        moved = place[task[here]].astype(np.int32)
+        frames[name] = frame.iloc[here].reset_index(drop=True).assign(task=moved)
+    waits = side.waits.iloc[rows].reset_index(drop=True)
+    return side._replace(tables=side.tables.with_(**frames), waits=waits)
+
+
+class NeededBlame:
+    """Blame of both sides, computed as far as causes need it: it takes most of the time."""
+
+    def __init__(self, before: ComparedRows, after: ComparedRows, needed: bool) -> None:
+        self._sides = before, after
+        self._needed = needed
+        self.known: pd.DataFrame | None = None
+        """Blame of all queries, once it was computed."""
+
+    def whole(self) -> pd.DataFrame | None:
+        """Return the blame of all queries; None where no wait changed."""
+        if self._needed and self.known is None:
+            self.known = blame_change(*self._sides)
+        return self.known
+
+    def of(self, queries: Ints, moved: Ints) -> pd.DataFrame | None:
+        """Return what causes of changes of some queries need of it.
+
+        ``queries``: categories. ``moved``: queries that, if they made one of these wait, hand the
+        cause on.
+        """
+        if not self._needed or self.known is not None:
+            return self.known
+        found = concurrent_rows(self._sides, queries, moved)
+        if found is None:
+            return self.whole()
+        *beside, complete = found
+        blame = blame_change(*self._sides, of=(beside[0], beside[1]))
+        return blame[np.isin(blame["category"].to_numpy(), complete)]

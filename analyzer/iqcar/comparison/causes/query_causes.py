@@ -1,0 +1,329 @@
+"""Tell the kind and the causes of each change: rules per stage, summed per query, handed over.
+
+A query's causes are those of its stages, weighted by their parts of its change. A source of
+contention that was itself changed by another query, a slow host or the environment hands the cause
+over to that one. Of the settings that differ, only those whose symptom fits are blamed.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from iqcar.comparison.causes.contention_chains import ContentionChains
+from iqcar.comparison.causes.differences import Differences, SettingDifference, Symptom
+from iqcar.comparison.causes.shared_cause import SharedCause
+from iqcar.comparison.causes.stage_cause import StageCause, seen, stage_causes
+from iqcar.comparison.effects.effects import FEW_RUNS
+from iqcar.comparison.match.category_runs import SideMeans
+from iqcar.comparison.sides.comparison_tables import CHANGE_CAUSES
+from iqcar.enums import ChangeKind
+from iqcar.tables import NONE, texts
+from iqcar.tables.arrays import Flags
+
+LEAST_SHARE = 0.1
+"""Part of a query's change below which a cause is not listed."""
+MOST_CAUSES = 4
+"""Causes listed per change."""
+SURE_RATIO = 2.0
+"""Ratio of times from which a longer wait is no chance, whoever explains it."""
+ONE_SIDED = (str(ChangeKind.ADDED), str(ChangeKind.REMOVED))
+DRIVER = StageCause(
+    ChangeKind.RATE, "metric:driver_ms", "the driver took another time between stages"
+)
+WORK = ("metric:cpu_ms", "metric:gc_ms", DRIVER.cause)
+"""Causes of the kind rate that are no waits."""
+WORK_TESTS = {"cpu", "bytes", "skew"}
+"""Evidence that does not vary with what else runs."""
+LEAST_HANDED_OVER = 0.05
+"""Relative change of a source's time from which what changed it is looked for."""
+
+
+class CauseInputs(NamedTuple):
+    """What causes are told from."""
+
+    categories: pd.DataFrame
+    sides: tuple[SideMeans, SideMeans]
+    operators: Sequence[tuple[str, str]]
+    """Plan operators, or labels, of each category before and after."""
+    different: Differences = Differences()
+    own_settings: Mapping[int, tuple[SettingDifference, ...]] = MappingProxyType({})
+    """Settings that differ for queries whose sessions changed some, instead of those of all."""
+    shared: SharedCause | None = None
+    blame: pd.DataFrame | None = None
+    """None where a side is a baseline."""
+
+
+class Explained(NamedTuple):
+    """Kinds and causes of changes."""
+
+    kind: list[str]
+    """Per row of ``CHANGES``."""
+    causes: pd.DataFrame
+    by_chance: Flags
+    """(n_changes,): whether only a wait grew, nobody's work explains it, and the runs are few."""
+
+
+class _Cause(NamedTuple):
+    kind: ChangeKind
+    cause: str
+    share: float
+    sentence: str
+    symptom: Symptom | None = None
+    root: int = -1
+
+
+def explain_changes(changes: pd.DataFrame, given: CauseInputs) -> Explained:
+    """Return kind and causes of each change.
+
+    ``changes``: queries and their stages; `kind` is read where a query ran on one side only.
+    """
+    category, parent = changes["category"].tolist(), changes["parent"].tolist()
+    kind, evidence = texts(changes, "kind"), texts(changes, "evidence")
+    told = _Causes(given, category, parent, kind, evidence)
+    few = changes[["runs_before", "runs_after"]].min(axis=1).to_numpy() < FEW_RUNS
+    before, after = (changes[name].to_numpy(np.float64) for name in ("before_ms", "after_ms"))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        small = np.abs(np.log(after / before)) < np.log(SURE_RATIO)
+    by_chance = np.zeros(len(changes), bool)
+    found: list[tuple[int, str, float, str]] = []
+    for row, of in enumerate(category):
+        if kind[row] in ONE_SIDED:
+            continue
+        causes = told.of_stage(of) if parent[row] >= 0 else told.of_query(of)
+        if kind[row]:
+            causes.sort(key=lambda one: str(one.kind) != kind[row])
+        else:
+            only_time = evidence[row] in ("time", "")
+            by_chance[row] = (
+                few[row] and small[row] and only_time and all(map(told.may_be_chance, causes))
+            )
+            alone = told.one_sided(of) if parent[row] >= 0 else ""
+            kind[row] = alone or str(causes[0].kind if causes else ChangeKind.RATE)
+        found += [(row, *one[1:4]) for one in causes[:MOST_CAUSES]]
+    columns = zip(*found, strict=True) if found else ([],) * 4
+    named = dict(zip(CHANGE_CAUSES.column_names(), columns, strict=True))
+    return Explained(kind, CHANGE_CAUSES.frame(named), by_chance)
+
+
+def is_wait(cause: StageCause | _Cause) -> bool:
+    """Tell whether a cause is a wait that nobody's work explains."""
+    return cause.kind is ChangeKind.RATE and cause.cause not in WORK
+
+
+class _Causes:
+    """Causes of stages and queries, each told once."""
+
+    def __init__(
+        self,
+        given: CauseInputs,
+        category: Sequence[int],
+        parent: Sequence[int],
+        kind: Sequence[str],
+        evidence: Sequence[str],
+    ) -> None:
+        self.given = given
+        self.evidence = dict(zip(category, evidence, strict=True))
+        self.inside: dict[int, list[int]] = {}
+        for of, above in zip(category, parent, strict=True):
+            if above >= 0:
+                self.inside.setdefault(category[above], []).append(of)
+        categories = given.categories
+        names = texts(categories, "name_after"), texts(categories, "name_before")
+        self.names = [after or before for after, before in zip(*names, strict=True)]
+        self.query = categories["query_category"].tolist()
+        self.matched_by, self.kind = texts(categories, "matched_by"), texts(categories, "kind")
+        self.stages: dict[int, list[int]] = {}
+        for of, (what, query) in enumerate(zip(self.kind, self.query, strict=True)):
+            if what != "query":
+                self.stages.setdefault(query, []).append(of)
+        self.other_work = {
+            self.query[of]
+            for of, what, by in zip(category, kind, evidence, strict=True)
+            if what or WORK_TESTS & set(by.split(", "))
+        }
+        self.blame: dict[int, pd.DataFrame] = {}
+        if (blame := given.blame) is not None:
+            # Another plan holds the same slots at other times: others can wait longer for it.
+            moved = (blame["change_ms"] != 0) & blame["source"].isin(self.other_work)
+            self.blame = dict(list(blame.assign(named=blame["named"] | moved).groupby("category")))
+        self._stage: dict[int, list[tuple[StageCause, float]]] = {}
+        self.chains = ContentionChains(self._reasons)
+
+    def may_be_chance(self, cause: _Cause) -> bool:
+        """Tell whether a cause is a wait for nobody, or for a query that does what it did before.
+
+        Equal runs meet differently: some query then waits longer for another one that is the same.
+        """
+        return is_wait(cause) or 0 <= cause.root not in self.other_work
+
+    def one_sided(self, stage: int) -> str:
+        """Return the kind of a stage that its query has on one side only; else nothing."""
+        before, after = (side.measure["tasks"][stage] > 0 for side in self.given.sides)
+        if before == after:
+            return ""
+        return str(ChangeKind.REMOVED if before else ChangeKind.ADDED)
+
+    def of_stage(self, category: int) -> list[_Cause]:
+        """Return the causes of a stage, the largest first."""
+        return self._summed(self._of_stage(category), self.query[category])
+
+    def of_query(self, category: int) -> list[_Cause]:
+        """Return the causes of a query, the largest first."""
+        return self._summed(self._main(category), category)
+
+    def _summed(self, causes: list[tuple[StageCause, float]], query: int) -> list[_Cause]:
+        """Name the causes, add up equal ones, and leave out small ones."""
+        merged: dict[str, _Cause] = {}
+        for cause, share in causes:
+            for one in self._named(cause, share, query):
+                known = merged.get(one.cause)
+                merged[one.cause] = known._replace(share=one.share + known.share) if known else one
+        # A wait that nothing explains is named after what is explained.
+        found = sorted(
+            merged.values(), key=lambda one: (is_wait(one) or one.share < LEAST_SHARE, -one.share)
+        )
+        listed = [one for one in found if one.share >= LEAST_SHARE]
+        return self._with_settings(listed or found[:1], query)
+
+    def _of_stage(self, category: int) -> list[tuple[StageCause, float]]:
+        if category not in self._stage:
+            if self.kind[category] == "driver":
+                return [(DRIVER, 1.0)]
+            c = self.given
+            relabelled = self.matched_by[category] == "likeness"
+            evidence = self.evidence.get(category, "")
+            stage = seen(category, c.sides, c.operators[category], relabelled, evidence)
+            blame = self.blame.get(self.query[category])
+            self._stage[category] = stage_causes(stage, c.shared, blame)
+        return self._stage[category]
+
+    def _reasons(self, query: int) -> list[tuple[StageCause, float]]:
+        """Return why a query of both sides changed; nothing where it did not, by much."""
+        before, after = (side.measure["time_ms"][query] for side in self.given.sides)
+        if not (before > 0 and after > 0) or abs(after / before - 1) < LEAST_HANDED_OVER:
+            return []
+        return [(cause, share) for cause, share in self._main(query) if not is_wait(cause)]
+
+    def _main(self, query: int) -> list[tuple[StageCause, float]]:
+        """Return causes of a query's stages with their shares of its change, the largest first."""
+        before, after = (side.measure["time_ms"] for side in self.given.sides)
+        stages = self.stages.get(query, [])
+        if query in self.inside and "time" not in self.evidence.get(query, ""):
+            stages = self.inside[query]  # the query's own time varies too much to tell
+            # Work is trusted before time; beside the chain a stage has no time of its own.
+            by_work = [of for of in stages if self._other_work(of)]
+            change = {of: abs(float(after[of] - before[of])) or 1.0 for of in by_work or stages}
+            whole = sum(change.values())
+        else:
+            change = {of: float(after[of] - before[of]) for of in stages}
+            whole = float(after[query] - before[query])
+        whole = whole or sum(change.values()) or 1.0
+        shares: dict[tuple[ChangeKind, str, tuple[int, ...]], float] = {}
+        largest: dict[tuple[ChangeKind, str, tuple[int, ...]], tuple[float, StageCause]] = {}
+        for stage, ms in change.items():
+            for cause, part in self._of_stage(stage):
+                # Stages that came and those that went are one change of plan.
+                plan = cause.kind is ChangeKind.STRUCTURE and cause.cause != "partitions"
+                sources = tuple(source for source, _ in cause.sources)
+                key = (cause.kind, "" if plan else cause.cause, sources)
+                share = part * ms / whole
+                shares[key] = shares.get(key, 0.0) + share
+                if abs(share) > largest.get(key, (-1.0,))[0]:
+                    largest[key] = (abs(share), cause)
+        order = sorted(shares, key=lambda key: -shares[key])
+        found = [(largest[key][1], shares[key]) for key in order if shares[key] > 0]
+        of = self.stages.get(query, ())
+        return [(self._whole_plan(cause, of), share) for cause, share in found]
+
+    def _other_work(self, stage: int) -> bool:
+        """Tell whether a stage does other work, or is another: not only its time differs."""
+        by_work = WORK_TESTS & set(self.evidence[stage].split(", "))
+        return bool(by_work) or self._of_stage(stage)[0][0].kind is ChangeKind.STRUCTURE
+
+    def _whole_plan(self, cause: StageCause, stages: Iterable[int]) -> StageCause:
+        """Name the operators of which a query's stages had more before, and more after.
+
+        Where joins are among both, these alone: exchanges and sorts come and go with them.
+        """
+        if not cause.cause.startswith("plan:"):
+            return cause
+        old, new = (
+            Counter(
+                word
+                for stage in stages
+                for word in self.given.operators[stage][side].split("; ")
+                if word
+            )
+            for side in (0, 1)
+        )
+        words = [list(old - new), list(new - old)]
+        joins = [[word for word in side if word.endswith("Join")] for side in words]
+        gone, come = ("; ".join(side) for side in (joins if all(joins) else words))
+        if not gone and not come:
+            return cause
+        text = f"{gone or 'nothing'} → {come or 'nothing'}"
+        return cause._replace(cause=f"plan:{gone}->{come}", sentence=text)
+
+    def _named(self, cause: StageCause, share: float, query: int) -> list[_Cause]:
+        """Replace the sources of contention by what changed them, with the chain of waits."""
+        if cause.kind is not ChangeKind.CONTENTION:
+            return [_Cause(cause.kind, cause.cause, share, cause.sentence, cause.symptom)]
+        found = []
+        for root, part in self.chains.roots_of(cause.sources, query):
+            path = self.chains.path(cause.sources, root, query)
+            names = [self.names[of] for of in path]
+            text = f"{cause.sentence}: waits for {', which waits for '.join(names)}"
+            if root.shared is None:
+                named = f"query:{names[-1]}"
+                found.append(_Cause(cause.kind, named, share * part, text, None, root.query))
+            else:
+                text += f" ({root.shared.sentence})"
+                shared = root.shared
+                found.append(_Cause(shared.kind, shared.cause, share * part, text, shared.symptom))
+        return found
+
+    def _with_settings(self, causes: list[_Cause], query: int) -> list[_Cause]:
+        """Add the settings of a query, and versions, that fit the first cause."""
+        if not causes:
+            return causes
+        first, different = causes[0], self.given.different
+        own = self.given.own_settings.get(query, different.settings)
+        fitting = different._replace(settings=own).fitting(first.kind, first.symptom)
+        added = [_Cause(first.kind, cause, np.nan, sentence) for cause, sentence in fitting]
+        return [first, *added, *causes[1:]]
+
+
+def without_chance(
+    changes: pd.DataFrame, explained: Explained
+) -> tuple[pd.DataFrame, pd.DataFrame, list[int]]:
+    """Set the kinds of changes, and leave out those that nothing but chance explains.
+
+    A query stays where a stage of it does. Returns changes, causes, and the categories left out.
+    """
+    parent = changes["parent"].to_numpy(np.int64)
+    keep = ~explained.by_chance
+    keep[parent[keep & (parent >= 0)]] = True
+    keep[parent >= 0] &= keep[parent[parent >= 0]]
+    kept, causes = keep_changes(changes.assign(kind=explained.kind), explained.causes, keep)
+    _, rank = np.unique(kept["rank"].to_numpy(np.int64), return_inverse=True)
+    dropped = changes["category"].to_numpy(np.int64)[~keep].tolist()
+    return kept.assign(rank=(rank + 1).astype(np.int32)), causes, dropped
+
+
+def keep_changes(
+    changes: pd.DataFrame, causes: pd.DataFrame, keep: Flags
+) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Keep some rows of the changes, with their causes, and number them anew."""
+    place = np.append(np.where(keep, np.cumsum(keep) - 1, NONE), NONE)
+    changes = changes[keep].reset_index(drop=True)
+    causes = causes[keep[causes["change"].to_numpy(np.int64)]].reset_index(drop=True)
+    return (
+        changes.assign(parent=place[changes["parent"].to_numpy()].astype(np.int32)),
+        causes.assign(change=place[causes["change"].to_numpy(np.int64)].astype(np.int32)),
+    )

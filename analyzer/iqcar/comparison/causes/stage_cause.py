@@ -1,0 +1,284 @@
+"""Tell the kind and the cause of one category's change by rule, in the order of the evidence.
+
+Partitions or plan, then data, skew, and memory; then what slowed all stages in the same way; then
+the part of the time that grew most: a wait whose source is named is contention, the rest is rate.
+Each rule looks at an accounted amount, not at what a classifier separates.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from iqcar.base.formatting import duration, signed, size
+from iqcar.comparison.causes.differences import Symptom
+from iqcar.comparison.causes.shared_cause import SharedCause
+from iqcar.comparison.match.category_runs import LEAST_DATA_RATIO, SideMeans
+from iqcar.comparison.sides.comparison_tables import PART_NAMES
+from iqcar.enums import REQUESTS, BlameKind, ChangeKind, Resource
+from iqcar.model.waits.columns import wait_column
+
+LEAST_PARTITIONS_RATIO = 1.1
+"""Ratio of numbers of partitions from which they differ."""
+LEAST_SKEW_RATIO = 1.3
+"""Ratio of (most data of a task over the mean) from which data is more uneven."""
+LEAST_SPILL = 0.05
+"""Growth of spilled bytes, as a share of the bytes read, from which memory is the cause."""
+LEAST_BLAME = 0.2
+"""Growth of the blame of named sources over that of the lost time, from which they are the cause:
+below, most of the wait is the query's own or nobody's."""
+BEFORE_LAUNCH = ("slots_ms", "executors_ms")
+FOLLOWS = ("tail_ms", "rest_ms")
+"""Parts that grow where another one does."""
+
+PART_RESOURCE: dict[str, Resource] = {
+    "slots_ms": Resource.SLOTS,
+    "executors_ms": Resource.EXECUTORS,
+    **{wait_column(r): r.resource for r in REQUESTS if wait_column(r) in PART_NAMES},
+}
+
+PART_SYMPTOM: dict[str, Symptom] = {
+    "compute_ms": Symptom.CPU,
+    "gc_ms": Symptom.MEMORY,
+    "slots_ms": Symptom.SLOTS,
+    "executors_ms": Symptom.SLOTS,
+    **{
+        part: {Resource.IO: Symptom.IO, Resource.NETWORK: Symptom.NETWORK}[resource]
+        for part, resource in PART_RESOURCE.items()
+        if resource in (Resource.IO, Resource.NETWORK)
+    },
+}
+
+
+class StageCause(NamedTuple):
+    """Kind and cause of a category's change."""
+
+    kind: ChangeKind
+    cause: str
+    """``kind:name``, as in ``CHANGE_CAUSES``; of contention, the source that grew most."""
+    sentence: str
+    symptom: Symptom | None = None
+    """What a setting would have to change to be the reason."""
+    sources: tuple[tuple[int, float], ...] = ()
+    """Of contention: categories of the sources, and their shares of what they explain."""
+
+
+class Seen(NamedTuple):
+    """One category's measures on both sides, and what else is known of it."""
+
+    category: int
+    before: dict[str, float]
+    after: dict[str, float]
+    """Means of the measures of ``CATEGORY_RUNS``."""
+    operators: tuple[str, str]
+    """Plan operators, or the label."""
+    relabelled: bool
+    """Whether its labels differ between the sides."""
+    evidence: str
+    """The tests that it passed, as in ``CHANGES``."""
+
+    @property
+    def sign(self) -> float:
+        """1 if it got slower, −1 if faster; by its work where its time does not tell."""
+        if not self.by_work_only:
+            grown = self.after["time_ms"] - self.before["time_ms"]
+        elif "cpu" in self.evidence:
+            grown = self.log_ratio("cpu_ms")
+        elif "bytes" in self.evidence:
+            moved = [side["bytes"] + side["spill_bytes"] for side in (self.before, self.after)]
+            grown = moved[1] - moved[0]
+        else:
+            grown = self.log_ratio("bytes_max_over_mean")
+        return 1.0 if grown >= 0 else -1.0
+
+    @property
+    def by_work_only(self) -> bool:
+        """Whether only tests of its work say that it changed."""
+        return bool(self.evidence) and "time" not in self.evidence
+
+    @property
+    def data_growth(self) -> float:
+        """Log growth of the bytes read; of the records where bytes do not show them.
+
+        Spark does not count the bytes of reads that its file system does in threads of its own.
+        """
+        data = self.log_ratio("bytes")
+        return data if abs(data) >= np.log(LEAST_DATA_RATIO) else self.log_ratio("records")
+
+    def log_ratio(self, name: str) -> float:
+        """Log of after over before; 0 where one is unknown or 0."""
+        before, after = self.before[name], self.after[name]
+        return float(np.log(after / before)) if before > 0 and after > 0 else 0.0
+
+
+def seen(
+    category: int,
+    sides: tuple[SideMeans, SideMeans],
+    operators: tuple[str, str],
+    relabelled: bool,
+    evidence: str,
+) -> Seen:
+    """Collect the measures of one category."""
+    before, after = (
+        {name: float(values[category]) for name, values in side.measure.items()} for side in sides
+    )
+    for measure in (before, after):
+        measure["cpu_ms"] += measure.pop("python_cpu_ms")
+    return Seen(category, before, after, operators, relabelled, evidence)
+
+
+def stage_causes(
+    stage: Seen, shared: SharedCause | None, blame: pd.DataFrame | None
+) -> list[tuple[StageCause, float]]:
+    """Return the causes of the change of a stage with their shares of it, the largest first.
+
+    ``shared``: what slowed nearly all stages. ``blame``: rows of the stage's query.
+    """
+    by_work = _structure(stage) or _data(stage) or _skew(stage) or _memory(stage)
+    if by_work is not None:
+        return [(by_work, 1.0)]
+    if shared is not None and _is_shared(stage, shared):
+        kind = ChangeKind.HOST if shared.cause.startswith("host:") else ChangeKind.ENVIRONMENT
+        where = shared.cause.partition(":")[2] if kind is ChangeKind.HOST else "nearly all stages"
+        text = f"{part_name(shared.part)} per byte × {shared.ratio:.1f} on {where}"
+        return [(StageCause(kind, shared.cause, text, PART_SYMPTOM.get(shared.part)), 1.0)]
+    return _by_parts(stage, blame)
+
+
+def _is_shared(stage: Seen, shared: SharedCause) -> bool:
+    """Tell whether a stage changed as nearly all did; more waiting is no more computing."""
+    computes = stage.by_work_only and "cpu" in stage.evidence
+    return (shared.ratio > 1) == (stage.sign > 0) and (shared.part == "compute_ms" or not computes)
+
+
+def _structure(stage: Seen) -> StageCause | None:
+    old, new = stage.operators
+    if (stage.before["tasks"] > 0) != (stage.after["tasks"] > 0) or stage.relabelled:
+        return StageCause(
+            ChangeKind.STRUCTURE, f"plan:{old}->{new}", f"{old or 'nothing'} → {new or 'nothing'}",
+            Symptom.PLAN,
+        )  # fmt: skip
+    partitions, data = stage.log_ratio("partitions"), stage.data_growth
+    least = np.log(LEAST_PARTITIONS_RATIO)
+    # More splits of more data are no other structure.
+    if abs(partitions) >= least and abs(partitions - data) >= least:
+        before, after = stage.before["partitions"], stage.after["partitions"]
+        text = f"{before:.0f} → {after:.0f} partitions"
+        return StageCause(ChangeKind.STRUCTURE, "partitions", text, Symptom.PARTITIONS)
+    return None
+
+
+def _data(stage: Seen) -> StageCause | None:
+    data = stage.data_growth
+    if abs(data) < np.log(LEAST_DATA_RATIO) or (data > 0) != (stage.sign > 0):
+        return None
+    more = "more" if data > 0 else "less"
+    if data == stage.log_ratio("bytes"):
+        amounts = f"{size(stage.before['bytes'])} → {size(stage.after['bytes'])}"
+    else:
+        amounts = f"{stage.before['records']:,.0f} → {stage.after['records']:,.0f} records"
+    text = f"{amounts}: {more} data"
+    return StageCause(ChangeKind.DATA, "data:input_bytes", text, Symptom.DATA)
+
+
+def _skew(stage: Seen) -> StageCause | None:
+    skew = stage.log_ratio("bytes_max_over_mean")
+    if abs(skew) < np.log(LEAST_SKEW_RATIO) or (skew > 0) != (stage.sign > 0):
+        return None
+    before, after = (side["bytes_max_over_mean"] for side in (stage.before, stage.after))
+    text = f"most data of a task over the mean {before:.1f} → {after:.1f}"
+    return StageCause(ChangeKind.SKEW, "skew:input_bytes", text, Symptom.SKEW)
+
+
+def _memory(stage: Seen) -> StageCause | None:
+    before, after = stage.before["spill_bytes"], stage.after["spill_bytes"]
+    least = LEAST_SPILL * np.nan_to_num(max(stage.before["bytes"], stage.after["bytes"]))
+    if abs(after - before) <= least or (after > before) != (stage.sign > 0):
+        return None
+    text = f"spills {size(before)} → {size(after)}"
+    return StageCause(ChangeKind.MEMORY, "metric:spill_bytes", text, Symptom.MEMORY)
+
+
+def _by_parts(stage: Seen, blame: pd.DataFrame | None) -> list[tuple[StageCause, float]]:
+    """Divide the change by the parts that grew; a wait, by what its sources explain of it.
+
+    A wait for slots that the query's own tasks hold says nothing: why they take longer is in the
+    other parts, and so is the tail.
+    """
+    sign = stage.sign
+    found: list[tuple[StageCause, float]] = []
+    if stage.by_work_only and "cpu" in stage.evidence:
+        times = f"{duration(stage.before['cpu_ms'])} → {duration(stage.after['cpu_ms'])}"
+        return [(_rate("compute_ms", f"CPU time of its tasks {times}"), 1.0)]
+    for part in PART_NAMES:
+        grown = sign * (stage.after[part] - stage.before[part])
+        if part in FOLLOWS or grown <= 0:
+            continue
+        text = f"{part_name(part)} {signed(stage.after[part] - stage.before[part])}"
+        if part in PART_RESOURCE:
+            sources, named, own = _sources(PART_RESOURCE[part], blame, sign)
+            if sources:
+                cause = StageCause(ChangeKind.CONTENTION, "", text, None, sources)
+                found.append((cause, grown * named))
+            grown *= 1.0 - named - (own if part in BEFORE_LAUNCH else 0.0)
+        elif part == "compute_ms" and sign * _work(stage) < np.log(LEAST_DATA_RATIO):
+            continue
+        if grown > 0:
+            found.append((_rate(part, text), grown))
+    if not found:
+        cause = StageCause(ChangeKind.RATE, "metric:rest_ms", "nothing that is recorded says why")
+        return [(cause, 1.0)]
+    whole = sum(weight for _, weight in found)
+    found.sort(key=lambda one: -one[1])
+    return [(cause, weight / whole) for cause, weight in found]
+
+
+def _rate(part: str, text: str) -> StageCause:
+    """Return the cause of a part that took another time over the same data."""
+    cause = f"metric:{METRIC.get(part, part)}"
+    return StageCause(ChangeKind.RATE, cause, f"{text}, same data", PART_SYMPTOM.get(part))
+
+
+def _work(stage: Seen) -> float:
+    """Log growth of CPU time per data."""
+    return stage.log_ratio("cpu_ms") - stage.data_growth
+
+
+METRIC = {"compute_ms": "cpu_ms"}
+
+
+class _Sources(NamedTuple):
+    sources: tuple[tuple[int, float], ...]
+    named: float
+    own: float
+
+
+def _sources(resource: Resource, blame: pd.DataFrame | None, sign: float) -> _Sources:
+    """Return the sources whose blame changed as the wait did, with their shares of it.
+
+    Also the shares of the change of lost time that they and the query itself explain.
+    """
+    if blame is None:
+        return _Sources((), 0.0, 0.0)
+    rows = blame[(blame["resource"] == resource.value).to_numpy()]
+    change = sign * rows["change_ms"].to_numpy(np.float64)
+    grew = change > 0
+    named = rows["named"].to_numpy(bool) & grew
+    total, of_named = float(change[grew].sum()), float(change[named].sum())
+    if total <= 0:
+        return _Sources((), 0.0, 0.0)
+    own = (rows["kind"].to_numpy(object) == BlameKind.OWN.value) & grew
+    own_share = float(change[own].sum()) / total
+    if of_named < LEAST_BLAME * total:
+        return _Sources((), 0.0, own_share)
+    source = rows["source"].to_numpy(np.int64)
+    order = np.flatnonzero(named)[np.argsort(-change[named], kind="stable")]
+    shares = tuple((int(source[row]), float(change[row]) / of_named) for row in order)
+    return _Sources(shares, of_named / total, own_share)
+
+
+def part_name(part: str) -> str:
+    """Return a part's name in words."""
+    return part.removesuffix("_ms").replace("_", " ")

@@ -1,0 +1,1 @@
+"""Computes what changed beyond chance, and ranks it."""

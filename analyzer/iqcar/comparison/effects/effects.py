@@ -1,0 +1,193 @@
+"""Compute how much each category changed, whether its runs show it, and which parts changed.
+
+Four measures are tested: time, CPU time, bytes and their skew. Runs of equal queries vary least in
+the last two, so a change of work counts where the time that it stands for changed, too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from iqcar.comparison.match.category_runs import SideMeans, side_means
+from iqcar.comparison.sides.comparison_tables import EFFECTS, PART_NAMES
+from iqcar.comparison.stats.shrunken_t import Prior, Verdicts, judge
+from iqcar.enums import VERDICTS, Verdict
+from iqcar.tables.arrays import Flags, Floats, Ints, known_or_zero, share_of
+
+LEAST_EFFECT_MS = 50.0
+"""Change of a mean below which nothing is reported: a planned collection of garbage takes more."""
+
+
+class Family(NamedTuple):
+    """One measure that is tested over all categories."""
+
+    name: str
+    """As evidence names it."""
+    measures: tuple[str, ...]
+    """Columns of ``CATEGORY_RUNS``, whose sum is tested."""
+    margin: float
+    """Relative change that is none."""
+    one_run: Prior
+    """Variance of log values where no category has several runs."""
+
+
+TIME = Family("time", ("time_ms",), 0.05, Prior(0.15**2, 4.0))
+
+FAMILIES = (
+    TIME,
+    Family("cpu", ("cpu_ms", "python_cpu_ms"), 0.03, Prior(0.05**2, 4.0)),
+    Family("bytes", ("bytes", "spill_bytes"), 0.02, Prior(0.03**2, 4.0)),
+    Family("skew", ("bytes_max_over_mean",), 0.1, Prior(0.05**2, 4.0)),
+)
+"""Margins below which simulated quiet pairs raise no alarm; spreads of equal runs there."""
+
+FEW_RUNS = 5
+"""Runs a side below which a longer wait that nobody's work explains is chance."""
+NOT_WORK = ("slots_ms", "executors_ms", "tail_ms")
+"""Parts of a stage's time in which its tasks did not work."""
+
+
+def effects(
+    runs: pd.DataFrame, categories: pd.DataFrame, *, margin: float, alpha: float
+) -> pd.DataFrame:
+    """Test all categories and divide their changes.
+
+    Returns ``EFFECTS``, a row per category. ``margin``: relative change of time that is none.
+    ``alpha``: level of the tests.
+    """
+    sides = (side_means(runs, categories, 0), side_means(runs, categories, 1))
+    before, after = (side.measure["time_ms"] for side in sides)
+    both = (sides[0].runs > 0) & (sides[1].runs > 0)
+    instances = np.where(
+        both, (sides[0].instances + sides[1].instances) / 2, sides[0].instances + sides[1].instances
+    )
+    kind = pd.factorize(categories["kind"])[0].astype(np.int64)
+    tested = [_judge(runs, family, kind, margin, alpha) for family in FAMILIES]
+    root = categories["query_category"].to_numpy(np.int64)
+    passed = _passed(tested, sides, margin, _computing(sides, root))
+    time = tested[0]
+    change = instances * (after - before)
+    # The scale that makes a difference of logarithms one of times, whichever side comes first.
+    with np.errstate(divide="ignore", invalid="ignore"):
+        scale = np.where(after == before, before, (after - before) / np.log(after / before))
+    low = change + instances * scale * (time.low - time.difference)
+    high = change + instances * scale * (time.high - time.difference)
+    changed = np.logical_or.reduce(passed)
+    verdict = np.array([str(VERDICTS[code]) for code in time.verdict], object)
+    # What is surely different, but by less than matters, is the same.
+    small = (verdict == str(Verdict.CHANGED)) & ~changed
+    verdict[small] = str(Verdict.SAME)
+    verdict[changed] = str(Verdict.CHANGED)
+    verdict[~both | (np.isnan(time.p) & ~changed)] = ""
+    return EFFECTS.frame(
+        {
+            "category": np.arange(len(categories)),
+            "runs_before": sides[0].runs,
+            "runs_after": sides[1].runs,
+            "instances": instances,
+            "before_ms": before,
+            "after_ms": after,
+            "contribution_ms": change,
+            "low_ms": low,
+            "high_ms": high,
+            "log_low": time.low,
+            "log_high": time.high,
+            "verdict": verdict,
+            "evidence": [
+                ", ".join(f.name for f, yes in zip(FAMILIES, row, strict=True) if yes)
+                for row in np.column_stack(passed).tolist()
+            ],
+            "q_value": _least_q(tested, passed),
+            "runs_needed": np.where(verdict == str(Verdict.CANNOT_TELL), time.runs_needed, 0),
+            **_data_and_rate(sides, instances),
+            **{
+                f"{name.removesuffix('_ms')}_change_ms": instances
+                * (sides[1].measure[name] - sides[0].measure[name])
+                for name in PART_NAMES
+            },
+        }
+    )
+
+
+def no_verdict(effect: pd.DataFrame, by_chance: Sequence[int]) -> pd.DataFrame:
+    """Return effects in which some categories' runs cannot tell."""
+    if not by_chance:
+        return effect
+    verdict = effect["verdict"].to_numpy(object).copy()
+    verdict[list(by_chance)] = str(Verdict.CANNOT_TELL)
+    needed = effect["runs_needed"].to_numpy(np.int64).copy()
+    needed[list(by_chance)] = FEW_RUNS
+    return effect.assign(verdict=verdict, runs_needed=needed)
+
+
+def _judge(runs: pd.DataFrame, family: Family, kind: Ints, margin: float, alpha: float) -> Verdicts:
+    return judge(
+        runs["category"].to_numpy(np.int64),
+        runs["side"].to_numpy(np.int64),
+        runs[list(family.measures)].sum(axis=1, skipna=False).to_numpy(np.float64),
+        n=len(kind),
+        margin=margin if family is TIME else family.margin,
+        alpha=alpha,
+        one_run=family.one_run,
+        widen=family is not TIME,
+        group=kind,
+    )
+
+
+def _computing(sides: tuple[SideMeans, SideMeans], root: Ints) -> Floats:
+    """Return the change of time that each category's change of CPU time stands for.
+
+    Besides what it changed on the chain that held the query up, the part of a stage beside the
+    chain: it takes the slots and processors that the chain then waits for, at the query's mean
+    number of processors.
+    """
+    cpu0, cpu1 = (side.measure["cpu_ms"] + side.measure["python_cpu_ms"] for side in sides)
+    compute0, compute1 = (side.measure["compute_ms"] for side in sides)
+    per_cpu = share_of(compute0 + compute1, cpu0 + cpu1)[root]
+    on_chain = share_of(compute0 + compute1, (cpu0 + cpu1) * per_cpu)
+    change = compute1 - compute0 + np.maximum(1 - on_chain, 0.0) * (cpu1 - cpu0) * per_cpu
+    stages = np.flatnonzero(root != np.arange(len(root)))
+    of_query = np.bincount(root[stages], known_or_zero(change[stages]), minlength=len(root))
+    return np.where(root == np.arange(len(root)), of_query, change)
+
+
+def _passed(
+    tested: list[Verdicts], sides: tuple[SideMeans, SideMeans], margin: float, compute: Floats
+) -> list[Flags]:
+    """Tell which tests say that a category changed by as much as matters."""
+    before, after = (side.measure["time_ms"] for side in sides)
+    work = after - before
+    for name in NOT_WORK:
+        work = work - (sides[1].measure[name] - sides[0].measure[name])
+    least = np.maximum(margin * np.minimum(before, after), LEAST_EFFECT_MS)
+    passed = []
+    for test, stands_for in zip(
+        tested, (after - before, compute, work, after - before), strict=True
+    ):
+        with np.errstate(invalid="ignore"):
+            passed.append(
+                (test.verdict == VERDICTS.index(Verdict.CHANGED))
+                & (np.abs(stands_for) >= least)
+                & (np.sign(stands_for) == np.sign(test.difference))
+            )
+    return passed
+
+
+def _least_q(tested: list[Verdicts], passed: list[Flags]) -> Floats:
+    q = np.array([np.where(yes, test.q, np.inf) for test, yes in zip(tested, passed, strict=True)])
+    least: Floats = q.min(axis=0)
+    return np.where(np.isinf(least), tested[0].q, least)
+
+
+def _data_and_rate(sides: tuple[SideMeans, SideMeans], instances: Floats) -> dict[str, Floats]:
+    """Divide the change of time = bytes × rate: Δbytes · mean rate + mean bytes · Δrate."""
+    times, data = ([side.measure[name] for side in sides] for name in ("time_ms", "bytes"))
+    known = (data[0] > 0) & (data[1] > 0)
+    rate = [share_of(time, read) for time, read in zip(times, data, strict=True)]
+    by_data = np.where(known, instances * (data[1] - data[0]) * (rate[0] + rate[1]) / 2, np.nan)
+    by_rate = np.where(known, instances * (rate[1] - rate[0]) * (data[0] + data[1]) / 2, np.nan)
+    return {"data_ms": by_data, "rate_ms": by_rate}

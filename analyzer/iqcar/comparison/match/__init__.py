@@ -1,0 +1,1 @@
+"""Matches what is measured on both sides, and puts it together."""

@@ -1,0 +1,176 @@
+"""Find parts of task time that the sides did not record alike, and count them as rest on both.
+
+Plain logs and those of the plugin know different waits, and the same one from different sources. A
+wait that was not recorded is unknown, not zero: its difference would be taken for a change.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from iqcar.comparison.match.match import Matched
+from iqcar.comparison.sides.side import Side
+from iqcar.comparison.sides.stage_parts import TASK_PARTS
+from iqcar.model.waits.columns import IN_TASK_REQUESTS, MEASURED, MISSING, evidence_column
+from iqcar.tables import Tables
+from iqcar.tables.arrays import Flags, Floats, Ints, positive_or_zero, share_of
+
+ALIKE = 0.1
+"""Share of a stage's task time that may have other evidence on one side than on the other: failed
+attempts, which have no metrics, take as much."""
+
+
+def unlike_parts(sides: tuple[Side, Side], matched: Matched) -> Flags:
+    """Tell which parts of the stages of both sides' queries are known from other evidence.
+
+    Returns (n_categories, n_parts): a stage on one side only is held against the whole query on the
+    other. False of a query and of its driver.
+    """
+    categories = matched.categories
+    root = categories["query_category"].to_numpy(np.int64)
+    known = [
+        _by_category(side.evidence, of, root)
+        for side, of in zip(sides, matched.category_of, strict=True)
+    ]
+    told = np.logical_and(*(shares.sum(axis=2) > 0 for shares in known))
+    differs = np.abs(known[0] - known[1]).sum(axis=2) / 2 > ALIKE
+    is_stage = categories["kind"].to_numpy(object) == "stage"
+    unlike: Flags = told & differs & is_stage[:, None]
+    return unlike
+
+
+def _by_category(evidence: Floats, category_of: Ints, root: Ints) -> Floats:
+    """Shares by category: mean over its nodes; those of its query where it has no tasks."""
+    total = np.zeros((len(root), *evidence.shape[1:]))
+    here = category_of >= 0
+    np.add.at(total, category_of[here], evidence[here])
+    empty = total.sum(axis=(1, 2)) == 0
+    total[empty] = total[root[empty]]
+    return share_of(total, total.sum(axis=2, keepdims=True))
+
+
+def fold_parts(runs: pd.DataFrame, categories: pd.DataFrame, unlike: Flags) -> pd.DataFrame:
+    """Return ``CATEGORY_RUNS`` in which some parts of stages, and of their queries, are rest.
+
+    What Python workers computed is 0 where computing is such a part.
+
+    ``unlike``, (n_categories, n_parts): from :func:`unlike_parts`.
+    """
+    if not unlike.any():
+        return runs
+    names = [*TASK_PARTS, "python_cpu_ms"]
+    unlike = np.column_stack([unlike, unlike[:, 0]])
+    category, side, run = (runs[name].to_numpy(np.int64) for name in ("category", "side", "run"))
+    parts = runs[names].to_numpy(np.float64)
+    folded = np.where(unlike[category], parts, 0.0)
+    width = int(run.max(initial=0)) + 1
+    cell = (category * 2 + side) * width + run  # sorted, as runs are
+    root = categories["query_category"].to_numpy(np.int64)[category]
+    query_row = np.searchsorted(cell, (root * 2 + side) * width + run)
+    stages = np.flatnonzero(query_row != np.arange(len(runs)))
+    np.add.at(folded, query_row[stages], folded[stages])
+    left = np.maximum(parts - folded, 0.0)
+    rest = runs["rest_ms"].to_numpy(np.float64) + (parts - left)[:, :-1].sum(axis=1)
+    columns = {name: left[:, place] for place, name in enumerate(names)}
+    return runs.assign(**columns, rest_ms=rest)
+
+
+def without_unlike(
+    waits: pd.DataFrame, stage_category: Ints, stage: Ints, unlike: Flags
+) -> pd.DataFrame:
+    """Return waits in which the parts that are rest are not known.
+
+    ``stage_category``: (n_stages,). ``stage``, (n_tasks,): stage of each task; −1 if unknown.
+    ``unlike``: (n_categories, n_parts).
+    """
+    if not unlike.any():
+        return waits
+    category = np.where(stage >= 0, np.append(stage_category, -1)[stage], -1)
+    hidden = np.vstack([unlike, np.zeros(unlike.shape[1], bool)])[category]
+    columns: dict[str, NDArray[np.generic]] = {
+        name: np.where(hidden[:, place], np.nan, waits[name].to_numpy())
+        for place, name in enumerate(TASK_PARTS)
+    }
+    lost = sum(
+        positive_or_zero(waits[name].to_numpy()) * hidden[:, place]
+        for place, name in enumerate(TASK_PARTS)
+    )
+    columns["unattributed_ms"] = waits["unattributed_ms"].to_numpy() + lost
+    for place, request in enumerate(IN_TASK_REQUESTS, len(TASK_PARTS) - len(IN_TASK_REQUESTS)):
+        name = evidence_column(request)
+        columns[name] = np.where(hidden[:, place], MISSING, waits[name].to_numpy()).astype(np.int8)
+    return waits.assign(**columns)
+
+
+def unlike_doubt(sides: tuple[Side, Side], unlike: Flags, categories: pd.DataFrame) -> str:
+    """Say which parts are not compared, and why; empty if all are."""
+    names = [
+        name.removesuffix("_ms").replace("_", " ")
+        for place, name in enumerate(TASK_PARTS)
+        if unlike[:, place].any()
+    ]
+    if not names:
+        return ""
+    measured = [bool(side.evidence[:, :, MEASURED].any()) for side in sides]
+    why = "The logs of both sides do not record the same waits"
+    if measured[0] != measured[1]:
+        why = f"Only the tasks {'before' if measured[0] else 'after'} were measured by the plugin"
+    count = int(unlike.any(axis=1).sum())
+    of = int((categories["kind"] == "stage").sum())
+    return (
+        f"{why}: in {count} of {of} stages {', '.join(names)} cannot be compared; what was not "
+        "recorded is unknown, not zero, so they are counted as rest on both sides, and nobody is "
+        "blamed for them"
+    )
+
+
+class ComparedRows(NamedTuple):
+    """Rows of one side's tables, and where they stand in the comparison."""
+
+    tables: Tables
+    waits: pd.DataFrame
+    """From :func:`iqcar.model.waits.measure_waits`, without what the sides did not record alike."""
+    run: Ints
+    """(n_queries,): run of each query."""
+    category: Ints
+    """(n_queries,): its row in ``CATEGORIES``; −1 for a query that is not compared."""
+    stage_category: Ints
+    """(n_stages,): the same of each stage."""
+
+    def weights(self) -> Floats:
+        """Weight of each query in the mean of its category: instances of a run, then runs.
+
+        Returns (n_queries,): the weights of a category sum to 1; 0 for a query that is not
+        compared.
+        """
+        here = np.flatnonzero(self.category >= 0)
+        key = np.stack([self.category[here], self.run[here]])
+        cells, cell, count = np.unique(key, axis=1, return_inverse=True, return_counts=True)
+        _, of, runs = np.unique(cells[0], return_inverse=True, return_counts=True)
+        weights = np.zeros(len(self.category))
+        weights[here] = 1.0 / (count * runs[of])[cell.reshape(-1)]
+        return weights
+
+
+def compared_rows(side: Side, category_of: Ints, unlike: Flags) -> ComparedRows | None:
+    """Return the rows of a side with their categories; None for a baseline, which has no tables.
+
+    ``category_of``, (n_nodes,): category of each node of the side. ``unlike``, (n_categories,
+    n_parts): from :func:`unlike_parts`.
+    """
+    if side.tables is None or side.rows is None or side.waits is None:
+        return None
+    padded = np.append(category_of, -1)
+    stage_category = padded[side.rows.stage_node]
+    stage = side.tables.tasks["stage"].to_numpy(np.int64)
+    return ComparedRows(
+        side.tables,
+        without_unlike(side.waits, stage_category, stage, unlike),
+        side.rows.query_run,
+        padded[side.rows.query_node],
+        stage_category,
+    )

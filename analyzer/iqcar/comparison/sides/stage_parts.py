@@ -1,0 +1,242 @@
+"""Divide each stage's elapsed time into lack of slots, what its tasks did, and its tail.
+
+With P the number of tasks of the stage that could run at once, the time from the first launch to
+the last end is (task time) / P plus the integral of 1 − running / P: time with fewer tasks than
+possible. Before the last launch that is a lack of slots, after it the tail.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from iqcar.comparison.sides.comparison_tables import PART_NAMES
+from iqcar.enums import EVIDENCES, Request
+from iqcar.model.waits.columns import (
+    IN_TASK_REQUESTS,
+    MEASURED,
+    MISSING,
+    REPORTED,
+    evidence_column,
+    wait_column,
+)
+from iqcar.tables import Tables
+from iqcar.tables.arrays import (
+    Flags,
+    Floats,
+    Ints,
+    known_or_zero,
+    most_at_once,
+    positive_or_zero,
+    share_of,
+    sum_by,
+)
+
+SLACK_MS = 5.0
+"""Time by which a completion may be recorded after what it made possible began: events carry whole
+milliseconds of two threads."""
+
+
+class QueryPaths(NamedTuple):
+    """Time on the chains that held the queries up."""
+
+    stage_ms: Floats
+    """(n_stages,), ms: time of each stage on its query's chain; 0 off it."""
+    driver_ms: Floats
+    """(n_queries,), ms: time in which no stage on the chain ran."""
+
+
+def query_paths(tables: Tables, kept: Flags) -> QueryPaths:
+    """Walk back through the stages of each query.
+
+    ``tables``: their queries must be identified. ``kept``, (n_queries,): the queries to divide;
+    others get 0.
+    """
+    stages, queries = tables.stages, tables.queries
+    began, ended = stage_times(tables)
+    first, last = (queries[name].to_numpy(np.float64) for name in ("start_ms", "end_ms"))
+    query = stages["query"].to_numpy(np.int64)
+    known = (query >= 0) & np.isfinite(began) & np.isfinite(ended)
+    known[known] &= kept[query[known]]
+    rows = np.flatnonzero(known)
+    # Latest completion first; of equal ones, the one that began last.
+    rows = rows[np.lexsort((-rows, -began[rows], -ended[rows], query[rows]))]
+    stage_ms = np.zeros(len(stages))
+    driver_ms = np.where(kept, last - first, 0.0)
+    now = last.copy()
+    for row, of, begin, end in zip(
+        rows.tolist(), query[rows].tolist(), began[rows].tolist(), ended[rows].tolist(), strict=True
+    ):
+        begin = max(begin, first[of])
+        if end > now[of] + SLACK_MS or begin >= now[of]:
+            continue
+        time = min(end, now[of]) - begin
+        if time <= 0:
+            continue
+        stage_ms[row] = time
+        driver_ms[of] -= time
+        now[of] = begin
+    return QueryPaths(stage_ms, np.maximum(driver_ms, 0.0))
+
+
+def stage_times(tables: Tables) -> tuple[Floats, Floats]:
+    """Return submission and completion of each stage, in ms; NaN where nothing tells.
+
+    A stage without a recorded submission began with its first task.
+    """
+    began, launched, ended = (
+        tables.stages[name].to_numpy(np.float64)
+        for name in ("submission_ms", "first_launch_ms", "completion_ms")
+    )
+    began = np.where(np.isnan(began), launched, began)
+    return began, np.where(np.isnan(ended), np.nan, np.fmax(ended, began))
+
+
+TASK_PARTS = ("compute_ms", "gc_ms", *(wait_column(request) for request in IN_TASK_REQUESTS))
+"""Columns of waits that are parts of a stage by the same name."""
+
+
+def stage_parts(tables: Tables, waits: pd.DataFrame) -> Floats:
+    """Divide the elapsed time of every stage.
+
+    ``waits``: one row per row of ``tables.tasks``. Returns (n_stages, n_parts), ms: columns as
+    ``PARTS``; each row sums to completion less submission, 0 where one is unknown.
+    """
+    n = len(tables.stages)
+    began, ended = stage_times(tables)
+    known = np.isfinite(began) & np.isfinite(ended)
+    began, ended = np.where(known, began, 0.0), np.where(known, ended, 0.0)
+    stage = tables.tasks["stage"].to_numpy(np.int64)
+    launch, finish = (
+        tables.tasks[name].to_numpy(np.float64) for name in ("launch_ms", "finish_ms")
+    )
+    rows = np.flatnonzero((stage >= 0) & np.isfinite(launch) & np.isfinite(finish))
+    rows = rows[known[stage[rows]]]
+    of = stage[rows]
+    start = np.clip(launch[rows], began[of], ended[of])
+    end = np.clip(finish[rows], start, ended[of])
+    count = np.bincount(of, minlength=n)
+
+    first, last, over = np.full(n, np.inf), np.full(n, -np.inf), np.full(n, -np.inf)
+    np.minimum.at(first, of, start)
+    np.maximum.at(last, of, start)
+    np.maximum.at(over, of, end)
+    none = count == 0
+    first, last, over = (np.where(none, ended, time) for time in (first, last, over))
+    at_once = _could_run_at_once(tables, of, start, end, count)
+    task_time = sum_by(of, end - start, n)
+    while_launching = sum_by(of, np.minimum(end, last[of]) - start, n)
+    lacking = (last - first) - while_launching / at_once
+    tail = (over - last) - (task_time - while_launching) / at_once
+    lacking, tail = np.maximum(lacking, 0.0), np.maximum(tail, 0.0)
+    worked = task_time / at_once
+
+    parts = dict.fromkeys(PART_NAMES, np.zeros(n))
+    before = lacking + (first - began)
+    waited = _sums(waits, (Request.SLOT_WAIT, Request.EXECUTOR_WAIT), rows, of, n)
+    parts["executors_ms"] = before * share_of(waited[1], waited[0] + waited[1])
+    parts["slots_ms"] = before - parts["executors_ms"]
+    parts["tail_ms"] = tail
+    sums = np.array(
+        [sum_by(of, positive_or_zero(waits[name].to_numpy()[rows]), n) for name in TASK_PARTS]
+    )
+    shares = share_of(sums, np.maximum(task_time, sums.sum(axis=0)))
+    for name, share in zip(TASK_PARTS, shares, strict=True):
+        parts[name] = worked * share
+    parts["rest_ms"] = (ended - began) - sum(parts[name] for name in PART_NAMES[:-1])
+    return np.column_stack([np.where(known, parts[name], 0.0) for name in PART_NAMES])
+
+
+def python_cpu(tables: Tables) -> Floats:
+    """Sum processor time of Python workers by stage, where it was measured: (n_stages,), ms."""
+    task = tables.task_records["task"].to_numpy(np.int64)
+    stage = tables.tasks["stage"].to_numpy(np.int64)[task]
+    cpu = positive_or_zero(tables.task_records["python_cpu_ms"].to_numpy(np.float64))
+    return sum_by(stage[stage >= 0], cpu[stage >= 0], len(tables.stages))
+
+
+def _sums(
+    waits: pd.DataFrame, requests: tuple[Request, ...], rows: Ints, of: Ints, n: int
+) -> list[Floats]:
+    columns = (waits[wait_column(request)].to_numpy() for request in requests)
+    return [sum_by(of, known_or_zero(column[rows]), n) for column in columns]
+
+
+def _could_run_at_once(tables: Tables, of: Ints, start: Floats, end: Floats, count: Ints) -> Floats:
+    """Return how many tasks of each stage could run at once: as many as it had, and slots were.
+
+    Slots are the most that the application had at one time, by its executors, or by its tasks
+    where a stage ran more than that.
+    """
+    n = len(tables.stages)
+    apps = len(tables.applications)
+    app = tables.stages["app"].to_numpy(np.int64)
+    ran = most_at_once(of, start, end, np.ones(len(of)), n)
+    slots = np.zeros(apps)
+    np.maximum.at(slots, app, ran)
+    could = np.minimum(np.maximum(slots, _slots(tables))[app], count)
+    at_once: Floats = np.maximum(np.maximum(ran, could), 1.0)
+    return at_once
+
+
+def _slots(tables: Tables) -> Floats:
+    """Return the most slots that each application had at one time; 0 where it is unknown."""
+    executors, apps = tables.executors, tables.applications
+    n = len(apps)
+    app = executors["app"].to_numpy(np.int64)
+    start, end = (apps[name].to_numpy(np.float64)[app] for name in ("start_ms", "end_ms"))
+    since, until = (executors[name].to_numpy(np.float64) for name in ("added_ms", "removed_ms"))
+    since, until = np.fmax(since, start), np.fmin(until, end)
+    cores = known_or_zero(executors["cores"].to_numpy(np.float64))
+    usable = np.flatnonzero(until > since)
+    most = most_at_once(app[usable], since[usable], until[usable], cores[usable], n)
+    per_task = np.maximum(positive_or_zero(apps["task_cpus"].to_numpy(np.float64)), 1.0)
+    return np.asarray(np.floor(most / per_task))
+
+
+def part_evidence(tables: Tables, waits: pd.DataFrame) -> NDArray[np.int8]:
+    """Return how each task's parts are known.
+
+    Returns (n_tasks, n_parts): codes of evidence, columns as :data:`TASK_PARTS`.
+    """
+    tasks, records = tables.tasks, tables.task_records
+    recorded = np.zeros(len(tasks), bool)
+    sampled = (records["sampler"] == "").to_numpy(bool)
+    recorded[records["task"].to_numpy(np.int64)[sampled]] = True
+    # Only the plugin sees what a Python worker computes; of other tasks Spark tells as much.
+    python = np.append(tables.stages["python"].to_numpy(bool), False)
+    python = python[tasks["stage"].to_numpy(np.int64)]
+    known = (~np.isnan(waits["compute_ms"].to_numpy()), ~np.isnan(tasks["gc_ms"].to_numpy()))
+    own = [
+        np.where(seen, MEASURED, np.where(told, REPORTED, MISSING))
+        for seen, told in zip((recorded & python, recorded), known, strict=True)
+    ]
+    codes = [waits[evidence_column(request)].to_numpy() for request in IN_TASK_REQUESTS]
+    return np.column_stack([*own, *codes]).astype(np.int8)
+
+
+def node_evidence(
+    tables: Tables, waits: pd.DataFrame, stage_node: Ints, query_of_node: Ints
+) -> Floats:
+    """Return the share of each node's task time by the evidence of each part.
+
+    ``stage_node``, (n_stages,): node of each stage; −1 where it was left out. ``query_of_node``,
+    (n_nodes,): node of the query of each node. Returns (n_nodes, n_parts, n_evidences): rounded to
+    percent; 0 where there are no tasks. A query's is that of all its tasks.
+    """
+    n, levels = len(query_of_node), len(EVIDENCES)
+    stage = tables.tasks["stage"].to_numpy(np.int64)
+    node = np.where(stage >= 0, np.append(stage_node, -1)[stage], -1)
+    rows = np.flatnonzero(node >= 0)
+    time = positive_or_zero(waits["duration_ms"].to_numpy(np.float64)[rows])
+    codes = part_evidence(tables, waits)[rows].astype(np.int64)
+    times = np.empty((n, len(TASK_PARTS), levels))
+    for part in range(len(TASK_PARTS)):
+        of = node[rows] * levels + codes[:, part]
+        times[:, part] = sum_by(of, time, n * levels).reshape(n, levels)
+    others = np.flatnonzero(query_of_node != np.arange(n))
+    np.add.at(times, query_of_node[others], times[others])
+    return np.round(share_of(times, times.sum(axis=2, keepdims=True)), 2)

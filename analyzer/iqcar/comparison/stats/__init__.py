@@ -1,0 +1,1 @@
+"""Statistics of comparisons, without Spark in them."""
