@@ -13,9 +13,9 @@ from iqcar import Comparison
 from iqcar.base.formatting import duration
 from iqcar.comparison.sides.baseline import dump_baseline
 from iqcar.errors import UsageError
+from iqcar.show.pictures.comparison_plots import StageNode, stage_graphs
 from iqcar.show.pictures.drawing import Drawing
 from iqcar.show.pictures.run_dots import run_dots
-from iqcar.show.pictures.stage_graphs import StageNode, stage_graphs
 from iqcar.show.pictures.waterfall import waterfall
 from tests.support.compared_runs import SUITE, QueryWork, StageWork, suite_with, write_runs
 

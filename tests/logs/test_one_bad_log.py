@@ -16,7 +16,7 @@ from iqcar import pipeline
 from iqcar.apps.cli.main import main
 from iqcar.errors import DEBUG, ExitCode
 from iqcar.logs import ingest as reading
-from iqcar.logs.soundness import UnsoundError, check_tables
+from iqcar.logs.ingest import UnsoundError, check_tables
 from iqcar.replay import proposals
 from iqcar.show.json.analyze import to_json
 from iqcar.tables import LAST_PLAUSIBLE_MS, Tables

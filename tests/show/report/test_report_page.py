@@ -20,7 +20,7 @@ from iqcar.enums import Resource
 from iqcar.say import find_verdict
 from iqcar.show.html import files, render_page
 from iqcar.show.html.blame_rows import FOLDED, KEYS, bounded, lay_out_blame
-from iqcar.show.html.inputs import coverage
+from iqcar.show.html.page import coverage
 from iqcar.show.html.payload import page_payload
 from iqcar.show.html.payload_explore import rows_of_each
 from iqcar.show.json.analyze import to_dict

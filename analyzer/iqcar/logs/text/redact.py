@@ -7,6 +7,7 @@ too: where it names a secret, nothing of its value is kept.
 
 from __future__ import annotations
 
+import json
 from functools import lru_cache
 from typing import Any
 
@@ -19,8 +20,76 @@ from iqcar.logs.text.linear import (
     encoded,
     replacement,
 )
-from iqcar.logs.text.sealed_keys import without_keys
-from iqcar.logs.text.token_shapes import look_alike, secret_places, token_shapes
+from iqcar.logs.text.shared_data import SECRETS, shared_file
+
+
+@lru_cache(1)
+def _data() -> dict[str, Any]:
+    read: dict[str, Any] = json.loads(shared_file(SECRETS).read_text(encoding="utf-8"))
+    return read
+
+
+def token_shapes() -> str:
+    """Return one expression of all shapes, to be put between brackets."""
+    return "|".join(f"(?:{shape})" for shape in _data()["shapes"].values())
+
+
+def secret_places() -> list[str]:
+    """Return the expressions of places in which the first group is a secret."""
+    return [
+        place.replace("%W", WORD).replace("%S", BLANK).replace("%s", f"[{BLANK}]")
+        for place in _data()["contexts"].values()
+    ]
+
+
+def look_alike(pattern: str) -> str:
+    """Return an expression of letters in which each may be one that looks like it."""
+    alike = _data()["lookalikes"]
+    return "".join(
+        f"[{letter}{alike[letter]}]" if letter in alike else letter for letter in pattern
+    )
+
+
+_PIECE = compiled(
+    r"(?i:(?:aes|pgp_sym)_(?:en|de)crypt)[ \t]*\("
+    r"|'(?:[^'\\]|\\(?s:.)|'')*(?:'|\\?\z)"
+    r"|\"(?:[^\"\\]|\\(?s:.))*(?:\"|\\?\z)"
+    r"|[(),]"
+)
+"""The start of such a call, quoted text, or what calls are made of."""
+
+_CALLS = (b"crypt(", b"crypt (", b"crypt\t(")
+
+
+def without_keys(text: bytes, mark: bytes) -> bytes:
+    """Replace what is quoted in the second argument of such calls; calls may be nested.
+
+    >>> without_keys(b"SELECT aes_encrypt(name, 'key', 'GCM')", b"?")
+    b"SELECT aes_encrypt(name, ?, 'GCM')"
+    """
+    if not any(call in text.lower() for call in _CALLS):
+        return text
+    pieces: list[bytes] = []
+    done = 0
+    commas: list[int] = []  # of each open bracket; far below zero for one that opens no such call
+    inside = 0  # brackets whose second argument this is
+    for match in _PIECE.finditer(text):
+        piece = match[0]
+        if piece.endswith(b"(") and piece[:1] not in (b"'", b'"'):
+            commas.append(0 if len(piece) > 1 else -len(text) - 1)
+        elif not commas:
+            continue
+        elif piece == b",":
+            commas[-1] += 1
+            inside += (commas[-1] == 1) - (commas[-1] == 2)
+        elif piece == b")":
+            inside -= commas.pop() == 1
+        elif inside:
+            start, end = match.span()
+            pieces += text[done:start], mark
+            done = end
+    return b"".join((*pieces, text[done:])) if pieces else text
+
 
 REDACTED = "*(redacted)"
 """What stands in a secret's place; Spark writes `*********(redacted)`."""

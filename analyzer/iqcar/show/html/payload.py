@@ -1,24 +1,282 @@
-"""The data of the page's program, as one JSON object."""
+"""The data of the page's program, as one JSON object.
+
+The browser narrows and redraws, so it takes traces and layout from the same functions that
+notebooks call, and puts in the numbers that are left after each choice.
+"""
 
 from __future__ import annotations
 
+import json
+import math
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from iqcar.base.formatting import REQUEST_NAMES, RESOURCE_NAMES
-from iqcar.causes.blame.blame_tables import BLAME_KINDS, REST
+import numpy as np
+
+from iqcar.base import limits
+from iqcar.base.formatting import REQUEST_NAMES, RESOURCE_NAMES, duration, percent, short
+from iqcar.base.limits import MOST_BLAMED, MOST_NODES, MOST_WITH_TEXT
+from iqcar.causes.blame.blame_tables import BLAME_KINDS, QUERY, REST
 from iqcar.diagnosis import Diagnosis
 from iqcar.enums import REQUESTS, BlameKind, Resource
 from iqcar.say.blamed import cause_meaning, cause_name
+from iqcar.show.html.blame_rows import FOLDED, RESOURCE_OF_REQUEST, RESOURCES, largest, sums_by
 from iqcar.show.html.names import PageNames
 from iqcar.show.html.payload_explore import code_names, explore_payload, explored_queries
-from iqcar.show.html.payload_figures import figures_payload
-from iqcar.show.html.payload_fixed import fixed_figures
-from iqcar.show.html.payload_matrix import matrix_payload
+from iqcar.show.pictures import (
+    compare_stragglers,
+    executors,
+    heatmap,
+    hosts,
+    matrix,
+    mixtures,
+    sankey,
+)
+from iqcar.show.pictures.executors import shared_clusters
 from iqcar.show.pictures.palette import BLAME_COLOURS, OTHERS, RESOURCE_COLOURS, cause_colour
+from iqcar.show.pictures.sankey import LINK_OPACITY, NODE_PX
+from iqcar.show.pictures.straggler_boxes import draw_boxes
+from iqcar.show.pictures.theme import DARK, FRAME_PX, LIGHT, ROW_PX, Theme, scale, template
 from iqcar.show.pictures.timeline_payload import timeline_payload
 
 if TYPE_CHECKING:
     from iqcar.show.html.blame_rows import BlameRows
+    from iqcar.show.html.names import PageNames
+
+
+def matrix_payload(blame_rows: BlameRows, names: PageNames) -> dict[str, Any]:
+    """Sum lost time by source, kind, target and resource.
+
+    Returns
+    -------
+    dict
+        sources and targets: positions of queries, those that took or lost most first (−2 for all
+        others together); cells: columns source (position in ``sources``, or −1), kind (code),
+        target (position in ``targets``) and lost (one number in ms per resource); left_out: how
+        many sources and targets were folded.
+    """
+    frame = blame_rows.frame
+    lost = frame["lost_ms"].to_numpy(np.float64)
+    kind = frame["kind"].to_numpy(np.int64)
+    by_query = kind == QUERY
+    source = np.where(by_query, frame["source"].to_numpy(np.int64), -1)
+    target = frame["target"].to_numpy(np.int64)
+    resource = RESOURCE_OF_REQUEST[frame["request"].to_numpy(np.int64)]
+    taken = np.where(by_query, lost, 0.0)
+    sources = largest(source, taken, limits.MOST_IN_MATRIX)
+    # Those that lost most to others first; where nobody did, those that lost most.
+    targets = largest(target, taken * 1e6 + lost, limits.MOST_IN_MATRIX)
+    cells: dict[tuple[int, int, int], list[float]] = {}
+    row = _position(source, sources)
+    column = _position(target, targets)
+    keys, sums, _ = sums_by((row, kind, column, resource), lost)
+    for (at, code, towards, of), ms in zip(keys, sums.tolist(), strict=True):
+        if ms > 0:
+            cell = cells.setdefault((at, code, towards), [0.0] * len(RESOURCES))
+            cell[of] = round(ms, 3)
+    return {
+        "sources": [names.query(int(one)) for one in sources],
+        "targets": [names.query(int(one)) for one in targets],
+        "cells": {
+            "source": [key[0] for key in cells],
+            "kind": [key[1] for key in cells],
+            "target": [key[2] for key in cells],
+            "lost": list(cells.values()),
+        },
+        "left_out": {
+            "sources": len(np.unique(source[source >= 0])) - len(sources),
+            "targets": len(np.unique(target)) - len(targets),
+        },
+    }
+
+
+def _position(rows: np.ndarray[Any, Any], kept: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """Position of each row among those kept; −2 for the others, −1 stays."""
+    if len(kept) == 0:
+        return np.where(rows >= 0, FOLDED, rows)
+    order = np.argsort(kept)
+    at = np.minimum(np.searchsorted(kept[order], rows), len(kept) - 1)
+    found = kept[order][at] == rows
+    return np.where(found, order[at], np.where(rows >= 0, FOLDED, rows))
+
+
+DIGITS = 5
+"""Significant digits of a number in a picture: a screen has some thousand pixels."""
+LARGE = 1e9
+"""Numbers from here on are times since the epoch and keep all digits before the point."""
+_BYTES = ((1e9, "GB"), (1e6, "MB"), (1e3, "KB"))
+
+
+def fixed_figures(diagnosis: Diagnosis) -> dict[str, Any]:
+    """Draw what needs no redrawing, in both looks.
+
+    Returns
+    -------
+    dict
+        hosts, executors (None where no two applications share a cluster), and mixtures (None
+        without topics): a figure per look; boxes: one entry per stage
+        with stragglers, the most delayed first, with one figure for both looks and the rows of a
+        table that says the same.
+    """
+    topics = diagnosis.topics
+    return {
+        "hosts": _both(lambda dark: hosts(diagnosis.tables, dark=dark)),
+        "executors": (
+            _both(lambda dark: executors(diagnosis.tables, diagnosis.waits, dark=dark))
+            if shared_clusters(diagnosis.tables)
+            else None
+        ),
+        "mixtures": (
+            _both(lambda dark: mixtures(topics, _mixtures_by(topics), dark=dark))
+            if topics is not None and len(topics.topics)
+            else None
+        ),
+        "boxes": _boxes(diagnosis),
+    }
+
+
+def _mixtures_by(topics: Any) -> str:
+    return "query" if (topics.jobs["query"] >= 0).any() else "stage"
+
+
+def _boxes(diagnosis: Diagnosis) -> list[dict[str, Any]]:
+    found = diagnosis.stragglers
+    rows = found.stragglers
+    if not len(rows):
+        return []
+    delay = rows.groupby("stage")["delay_ms"].sum().sort_values(ascending=False, kind="stable")
+    features = diagnosis.features
+    boxes = []
+    for stage in [int(row) for row in delay.index[: limits.MOST_BOXES]]:
+        slow = rows["task"].to_numpy(np.int64)[(rows["stage"] == stage).to_numpy(bool)]
+        compared = compare_stragglers(features, slow, stage)
+        if not compared:
+            continue
+        boxes.append(
+            {
+                "stage": short(found.labels.stage(stage), limits.NAME_CHARACTERS),
+                "stragglers": len(slow),
+                "figure": _page_json(draw_boxes(compared, found.labels.stage(stage), len(slow))),
+                "rows": [
+                    {
+                        "feature": one.phrase,
+                        "slow": _written(float(np.median(one.slow)), one.unit),
+                        "normal": _written(float(np.median(one.normal)), one.unit),
+                        "p": float(f"{one.p:.3g}"),
+                        "mqd": float(f"{one.difference:.3g}"),
+                    }
+                    for one in compared
+                ],
+            }
+        )
+    return boxes
+
+
+def _written(value: float, unit: str) -> str:
+    if unit == "ms":
+        return duration(value)
+    if unit == "share":
+        return percent(value)
+    if unit.startswith("bytes"):
+        by, name = next((step for step in _BYTES if abs(value) >= step[0]), (1.0, "bytes"))
+        return f"{value / by:.3g} {name}{unit.removeprefix('bytes')}"
+    return f"{value:,.3g}" if abs(value) < 1e3 else f"{value:,.0f}"
+
+
+def _both(draw: Callable[[bool], Any]) -> dict[str, Any]:
+    return {"light": _page_json(draw(False)), "dark": _page_json(draw(True))}
+
+
+def _page_json(figure: Any) -> dict[str, Any]:
+    """Traces and layout as JSON has them; the page knows the template already."""
+    figure.layout.template = None
+    # Plotly's own encoder knows numpy and what is not a number.
+    whole = json.loads(figure.to_json(engine="json"))
+    shortened: dict[str, Any] = _shortened({"data": whole["data"], "layout": whole["layout"]})
+    shortened["layout"].pop("template", None)
+    return shortened
+
+
+def _shortened(value: Any) -> Any:
+    if isinstance(value, float):
+        if not math.isfinite(value):
+            return None
+        return round(value) if abs(value) >= LARGE else float(f"{value:.{DIGITS}g}")
+    if isinstance(value, dict):
+        return {key: _shortened(one) for key, one in value.items()}
+    return [_shortened(one) for one in value] if isinstance(value, list) else value
+
+
+_DATA = {
+    "heatmap": ("z", "zmax", "text", "hovertext", "x", "y", "colorscale"),
+    "sankey": ("node.label", "node.color", "node.customdata", "link"),
+}
+"""What the browser puts in itself, by kind of trace."""
+_LAID_OUT = ("template", "title", "height", "bargap", "shapes")
+"""What of a layout belongs to the figure's own numbers."""
+
+
+def figures_payload(diagnosis: Diagnosis, explored: Sequence[int]) -> dict[str, Any]:
+    """Both looks, and a pattern per picture that is redrawn.
+
+    Parameters
+    ----------
+    explored : rows of queries that lost time, as many as the page has; the first one's figures
+        are the patterns.
+    """
+    patterns = {}
+    if explored:
+        graph, first = diagnosis.graph, explored[0]
+        patterns = {
+            "matrix": _pattern(matrix(graph)),
+            "heatmap": _pattern(
+                heatmap(graph, diagnosis.tables, diagnosis.waits, diagnosis.blame, first)
+            ),
+            "sankey": _pattern(sankey(graph, first)),
+        }
+    return {
+        "looks": {"light": _look(LIGHT, dark=False), "dark": _look(DARK, dark=True)},
+        "patterns": patterns,
+        "nodes": MOST_NODES,
+        "blamed": MOST_BLAMED,
+        "withText": MOST_WITH_TEXT,
+        "linkOpacity": LINK_OPACITY,
+        "px": {"node": NODE_PX, "row": ROW_PX, "frame": FRAME_PX},
+    }
+
+
+def _look(theme: Theme, *, dark: bool) -> dict[str, Any]:
+    return {
+        "template": template(dark).to_plotly_json(),
+        "scale": scale(dark),
+        "ink": theme.ink,
+        "faint": theme.faint,
+        "line": theme.line,
+        "paper": theme.paper,
+    }
+
+
+def _pattern(figure: Any) -> dict[str, Any] | None:
+    """First trace and layout of a figure, without its data, size and heading."""
+    plain = figure.to_plotly_json()
+    if not plain["data"]:
+        return None
+    trace = dict(plain["data"][0])
+    for path in _DATA[trace["type"]]:
+        outer, _, inner = path.partition(".")
+        if inner:
+            trace[outer] = {k: v for k, v in trace[outer].items() if k != inner}
+        else:
+            trace.pop(outer, None)
+    layout = plain["layout"]
+    kept = {k: v for k, v in layout.items() if k not in _LAID_OUT}
+    for axis in ("xaxis", "yaxis"):
+        if axis in kept:
+            gone = ("tickvals", "ticktext", "range")
+            kept[axis] = {k: v for k, v in kept[axis].items() if k not in gone}
+    for note in kept.get("annotations", ()):
+        note.get("font", {}).pop("color", None)
+    return {"trace": trace, "layout": kept}
 
 
 def page_payload(diagnosis: Diagnosis, blame_rows: BlameRows) -> dict[str, Any]:

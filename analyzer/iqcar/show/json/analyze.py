@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
+from math import isfinite
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pandas as pd
 
 from iqcar.base.files.json_text import json_bytes
@@ -14,18 +16,102 @@ from iqcar.causes.stragglers.straggler_result import Stragglers
 from iqcar.causes.topics.topic_result import Topics
 from iqcar.comparison.check_rules import Check
 from iqcar.diagnosis import Diagnosis
-from iqcar.enums import Resource
+from iqcar.enums import REQUESTS, Request, Resource
 from iqcar.say.owner_losses import losses_by_owner
 from iqcar.say.rule_lines import do_not_apply
-from iqcar.show.json.acting_rules import acting_rules_to_dict
-from iqcar.show.json.demand import demand_to_dict
+from iqcar.say.rules_acting import acting_rules, not_accepted
 from iqcar.show.json.plain import plain
 from iqcar.show.json.straggler_links import links_to_dict
 from iqcar.show.json.stragglers import stragglers_to_dict
 from iqcar.show.json.topics import topics_to_dict
 from iqcar.show.json.wasted import wasted_to_dict
-from iqcar.tables import INPUTS, Tables
+from iqcar.tables import INPUTS, Tables, texts
 from iqcar.version import __version__
+
+if TYPE_CHECKING:
+    from iqcar.diagnosis import Diagnosis
+
+_EVIDENCE = ("prior", "inferred")
+
+
+def demand_to_dict(diagnosis: Diagnosis) -> dict[str, Any]:
+    """Lay out the capacities of all devices, and the own rates of the targets' stages.
+
+    Parameters
+    ----------
+    diagnosis : Diagnosis
+    """
+    return {"capacities": _capacities(diagnosis), "own_rates": _own_rates(diagnosis)}
+
+
+def _unit(request: Request) -> str:
+    return "cores" if request is Request.RUN_QUEUE else "bytes/s"
+
+
+def _per_second(request: Request, value: float) -> float:
+    return value if request is Request.RUN_QUEUE else value * 1000.0
+
+
+def _capacities(diagnosis: Diagnosis) -> Iterator[dict[str, Any]]:
+    names = texts(diagnosis.tables.hosts, "host")
+    for row in diagnosis.blame.demand.capacities().itertuples():
+        request = REQUESTS[row.request]
+        yield {
+            "host": names[row.host],
+            "request": str(request),
+            "capacity": plain(_per_second(request, row.capacity)),
+            "unit": _unit(request),
+            "identified": bool(row.identified),
+            "contended": plain(row.contended),
+            "relative_speed": plain(row.relative_speed),
+            "tasks": int(row.tasks),
+        }
+
+
+def _own_rates(diagnosis: Diagnosis) -> Iterator[dict[str, Any]]:
+    stages = diagnosis.tables.stages
+    query, spark_id = stages["query"].to_numpy(), stages["stage_id"].to_numpy()
+    ids = texts(diagnosis.tables.queries, "query_id")
+    rates = diagnosis.blame.demand.own_rates()
+    of_targets = np.isin(query[rates["stage"].to_numpy(np.int64)], diagnosis.targets)
+    for row in rates[of_targets].itertuples():
+        request = REQUESTS[row.request]
+        yield {
+            "query_id": ids[query[row.stage]],
+            "stage_id": int(spark_id[row.stage]),
+            "request": str(request),
+            "own_rate": plain(_per_second(request, row.own_rate)),
+            "low": plain(_per_second(request, row.low)),
+            "high": plain(_per_second(request, row.high)),
+            "unit": _unit(request),
+            "identified": bool(row.identified),
+            "evidence": _EVIDENCE[row.evidence],
+            "tasks": int(row.tasks),
+        }
+
+
+def acting_rules_to_dict(tables: Tables) -> dict[str, Any]:
+    """Lay out which rules acted when, and which files of rules were not accepted."""
+    ids = tables.applications["application_id"].tolist()
+    return {
+        "acted": [
+            {
+                "application_id": ids[one.app],
+                "rule": one.rule,
+                "kind": one.kind,
+                "name": one.name,
+                "value": one.value,
+                "from_ms": one.from_ms,
+                "until_ms": one.until_ms if isfinite(one.until_ms) else None,
+            }
+            for one in acting_rules(tables)
+        ],
+        "not_accepted": [
+            {"application_id": ids[app], "time_ms": time, "sentence": sentence}
+            for app, time, sentence in not_accepted(tables)
+        ],
+    }
+
 
 SCHEMA_VERSION = "1"
 """Changes when a reader of the JSON would have to change."""

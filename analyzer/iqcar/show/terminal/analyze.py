@@ -10,14 +10,16 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from iqcar.base import limits
 from iqcar.base.formatting import breakdown, duration, percent, printable, resource_name, short
 from iqcar.diagnosis import Diagnosis
 from iqcar.enums import BlameKind, Resource
 from iqcar.say import Blamed, Finding, all_doubts, find_verdict
+from iqcar.say.owner_losses import KIND_WORDS, losses_by_owner, owner_lines
 from iqcar.say.rule_lines import rejected_lines, rule_lines, together_words
+from iqcar.say.rules_acting import acting_rules, not_accepted, since_start
 from iqcar.say.sentences import amount, counts, wait_words
 from iqcar.show.json.straggler_links import link_lines
-from iqcar.show.terminal.acting_rules_section import acting_rules_section
 from iqcar.show.terminal.advice_section import advice_section
 from iqcar.show.terminal.layout import (
     indented,
@@ -26,11 +28,63 @@ from iqcar.show.terminal.layout import (
     print_section,
     terminal,
 )
-from iqcar.show.terminal.owner_section import owner_section
 from iqcar.show.terminal.straggler_section import straggler_section
 from iqcar.show.terminal.topic_section import topic_section
 from iqcar.show.terminal.wasted_section import wasted_section
+from iqcar.tables import Tables
 from iqcar.version import __version__
+
+WIDTH = 32
+"""Characters of an owner's name."""
+
+
+def owner_section(diagnosis: Diagnosis) -> RenderableType | None:
+    """One line per owner that lost time and owner or cause that it lost it to; none without --by.
+
+    The last line sums what is not shown, so that the lines sum to what all queries lost.
+    """
+    if not diagnosis.settings.by:
+        return None
+    lines, rest = owner_lines(
+        losses_by_owner(diagnosis, diagnosis.settings.by), max(3 * diagnosis.settings.top, 1)
+    )
+    if not lines:
+        return None
+    table = plain_table("lost by", "to", "", ">lost", ">of all", "waiting for", "evidence")
+    for line in (*lines, rest) if rest else lines:
+        table.add_row(
+            short(printable(line.victim), WIDTH),
+            short(printable(line.source), WIDTH),
+            KIND_WORDS[line.kind],
+            duration(line.lost_ms),
+            percent(line.share),
+            breakdown(line.by_resource),
+            line.evidence,
+        )
+    return table
+
+
+def acting_rules_section(tables: Tables) -> RenderableType | None:
+    """Show what each rule did from when to when; nothing where the plugin had no rules file."""
+    acting, refused = acting_rules(tables), not_accepted(tables)
+    if not acting and not refused:
+        return None
+    table = plain_table("rule", ">from", ">until", "what it did")
+    for one in acting[: limits.MOST_ACTED]:
+        table.add_row(
+            printable(one.rule),
+            since_start(tables, one.app, one.from_ms),
+            since_start(tables, one.app, one.until_ms),
+            one.sentence,
+        )
+    lines: list[RenderableType] = [table] if acting else []
+    if left := len(acting) - limits.MOST_ACTED:
+        lines += [Text(f"{left:,} more in the result of --json.")] if left > 0 else []
+    lines += [
+        Text(f"{since_start(tables, app, time)}: {sentence}")
+        for app, time, sentence in refused[: limits.MOST_ACTED]
+    ]
+    return Group(*lines)
 
 
 def print_diagnosis(diagnosis: Diagnosis, console: Console | None = None) -> None:
