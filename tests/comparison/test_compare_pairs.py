@@ -125,7 +125,7 @@ def _mean_lost(comparison: Comparison, number: int, category: int) -> float:
     return float(np.mean([mine[run == one].mean() for one in np.unique(run)]))
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_scores_on_many_pairs_hold() -> None:
     """Scores of one seed of every kind.
 

@@ -71,6 +71,7 @@ def unseen(planted, topics) -> dict[LearnerSet, list[Nearness]]:
     return near
 
 
+@pytest.mark.long
 def test_mixtures_are_near_the_planted_ones(unseen) -> None:
     # Eight other seeds of 300 jobs: .082 to .099, .922 to .944, .936 to .983.
     near = np.array(unseen[LearnerSet.RECOMMENDED])
@@ -83,6 +84,7 @@ def test_mixtures_are_near_the_planted_ones(unseen) -> None:
     assert near[:, 2].min() > 0.9
 
 
+@pytest.mark.long
 def test_the_dominant_cause_is_right_at_least_as_often_as_with_the_papers_learners(unseen) -> None:
     best, paper = (
         np.array(unseen[one])[:, 2] for one in (LearnerSet.RECOMMENDED, LearnerSet.PAPER)
@@ -99,6 +101,7 @@ def test_the_recommended_learners_are_nearer_than_others(planted, topics, other)
     assert best.f1 > rest.f1 + 0.1
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "harder",
     [{"entangled": 0.6}, {"outliers": 0.02, "missing": 0.15}, {"skewed": 0.0, "shift": 0.8}],
