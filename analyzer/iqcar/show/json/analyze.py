@@ -20,6 +20,8 @@ from iqcar.enums import REQUESTS, Request, Resource
 from iqcar.say.owner_losses import losses_by_owner
 from iqcar.say.rule_lines import do_not_apply
 from iqcar.say.rules_acting import acting_rules, not_accepted
+from iqcar.show.json.check_types import RulesCheck
+from iqcar.show.json.described import schema_text
 from iqcar.show.json.plain import plain
 from iqcar.show.json.straggler_links import links_to_dict
 from iqcar.show.json.stragglers import stragglers_to_dict
@@ -144,7 +146,9 @@ def queries_to_json(diagnosis: Diagnosis) -> bytes:
 
 def check_schema() -> str:
     """Return the JSON Schema of what ``iqcar rules check`` writes, as text."""
-    return Path(__file__).with_name("check.schema.json").read_text(encoding="utf-8")
+    return schema_text(
+        RulesCheck, title="iqcar rules check", identity="https://iqcar.org/check.schema.json"
+    )
 
 
 def check_to_json(check: Check) -> bytes:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from iqcar.show.json.curves_types import CurvesFile
+from iqcar.show.json.described import schema_text
+
 
 def experiment_schema() -> str:
     """Return the JSON Schema of a plan for ``iqcar experiment``, as text."""
@@ -12,4 +15,8 @@ def experiment_schema() -> str:
 
 def curves_schema() -> str:
     """Return the JSON Schema of what ``iqcar experiment`` writes, as text."""
-    return Path(__file__).with_name("curves.schema.json").read_text(encoding="utf-8")
+    return schema_text(
+        CurvesFile,
+        title="Curves of iqcar experiment",
+        identity="https://iqcar.org/curves.schema.json",
+    )

@@ -1,10 +1,9 @@
-"""The summary of many applications as JSON, described by ``fleet.schema.json``."""
+"""The summary of many applications as JSON, described by ``fleet_types``."""
 
 from __future__ import annotations
 
 from collections import Counter
 from dataclasses import asdict
-from pathlib import Path
 from typing import Any
 
 import pandas as pd
@@ -15,6 +14,8 @@ from iqcar.diagnosis import Settings
 from iqcar.enums import InputStatus
 from iqcar.fleet import FleetFound
 from iqcar.fleet.fleet_summary import MOST
+from iqcar.show.json.described import schema_text
+from iqcar.show.json.fleet_types import FleetSummary
 from iqcar.show.json.plain import plain
 from iqcar.tables import texts
 from iqcar.version import __version__
@@ -26,7 +27,11 @@ _LISTS = ("resources", "hosts", "applications", "queries", "sources", "pairs", "
 
 def fleet_schema() -> str:
     """Return the JSON Schema of what ``iqcar analyze --on-spark`` writes, as text."""
-    return Path(__file__).with_name("fleet.schema.json").read_text(encoding="utf-8")
+    return schema_text(
+        FleetSummary,
+        title="iqcar analyze --on-spark",
+        identity="https://iqcar.org/fleet.schema.json",
+    )
 
 
 def fleet_to_json(found: FleetFound, settings: Settings) -> bytes:

@@ -1,13 +1,20 @@
-"""Answers of a store as JSON, described by ``history.schema.json``."""
+"""Answers of a store as JSON, described by ``history_types``."""
 
 from __future__ import annotations
 
 from dataclasses import asdict
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from iqcar.base.files.json_text import json_bytes
 from iqcar.rules.vocabulary.stragglers import straggler_cause
+from iqcar.show.json.described import schema_text
+from iqcar.show.json.history_types import (
+    HistoryAddAnswer,
+    HistoryChangesAnswer,
+    HistoryTopAnswer,
+    HistoryTrendAnswer,
+    HistoryWhoAnswer,
+)
 from iqcar.show.json.plain import plain
 from iqcar.version import __version__
 
@@ -25,7 +32,15 @@ SCHEMA_VERSION = "1"
 
 def history_schema() -> str:
     """Return the JSON Schema of what ``iqcar history … --json`` writes, as text."""
-    return Path(__file__).with_name("history.schema.json").read_text(encoding="utf-8")
+    return schema_text(
+        HistoryAddAnswer,
+        HistoryTopAnswer,
+        HistoryWhoAnswer,
+        HistoryTrendAnswer,
+        HistoryChangesAnswer,
+        title="What iqcar history --json writes",
+        description="Times are in ms since the epoch.",
+    )
 
 
 def added_to_json(store: str, added: Added) -> bytes:

@@ -1,12 +1,13 @@
-"""A window of a running application as one line of JSON, described by ``live.schema.json``."""
+"""A window of a running application as one line of JSON, described by ``live_types``."""
 
 from __future__ import annotations
 
 from dataclasses import asdict
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from iqcar.base.files.json_text import json_bytes
+from iqcar.show.json.described import schema_text
+from iqcar.show.json.live_types import LiveWindow
 from iqcar.show.json.plain import plain
 from iqcar.version import __version__
 
@@ -21,7 +22,7 @@ SCHEMA_VERSION = "1"
 
 def live_schema() -> str:
     """Return the JSON Schema of a line that ``iqcar live --json`` prints, as text."""
-    return Path(__file__).with_name("live.schema.json").read_text(encoding="utf-8")
+    return schema_text(LiveWindow, title="A line of iqcar live --json")
 
 
 def window_to_json(window: Window, state: str, applied: Applied | None = None) -> bytes:

@@ -1,0 +1,38 @@
+"""Generates JSON Schemas from the structs that declare results."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+DRAFT = "https://json-schema.org/draft/2020-12/schema"
+
+
+def schema_text(
+    *kinds: type[msgspec.Struct],
+    title: str,
+    description: str = "",
+    identity: str = "",
+    dependent: Mapping[str, Sequence[str]] | None = None,
+) -> str:
+    """Return the JSON Schema of documents of one of some kinds, as text.
+
+    A docstring describes its struct. Of several kinds, a document is exactly one.
+    Where a field of `dependent` is there, so are the fields it names.
+    """
+    _, parts = msgspec.json.schema_components(kinds, ref_template="#/$defs/{name}")
+    for part in parts.values():
+        if "description" in part:
+            part["description"] = " ".join(part["description"].split())
+    head = {"$schema": DRAFT, "$id": identity, "title": title, "description": description}
+    head = {key: value for key, value in head.items() if value}
+    if len(kinds) == 1:
+        whole = parts.pop(kinds[0].__name__)
+    else:
+        whole = {"oneOf": [{"$ref": f"#/$defs/{kind.__name__}"} for kind in kinds]}
+    if dependent:
+        whole["dependentRequired"] = {key: list(names) for key, names in dependent.items()}
+    written = {**head, **whole, **head, "$defs": parts}
+    return json.dumps(written, indent=2, ensure_ascii=False) + "\n"
