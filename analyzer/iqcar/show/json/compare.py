@@ -1,8 +1,7 @@
-"""Two sets of runs as JSON: versioned, described by ``compare.schema.json``."""
+"""Two sets of runs as JSON: versioned, described by ``compare_types``."""
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,6 +14,8 @@ from iqcar.comparison.sides.comparison_tables import PART_NAMES
 from iqcar.comparison.sides.side import SideFacts
 from iqcar.comparison.stats.decision_tree import TreeNode
 from iqcar.enums import Verdict
+from iqcar.show.json.compare_types import ComparisonResult
+from iqcar.show.json.described import schema_text
 from iqcar.show.json.plain import plain
 from iqcar.tables import texts
 from iqcar.version import __version__
@@ -29,7 +30,9 @@ SCHEMA_VERSION = "1"
 
 def compare_schema() -> str:
     """Return the JSON Schema of what ``iqcar compare`` writes, as text."""
-    return Path(__file__).with_name("compare.schema.json").read_text(encoding="utf-8")
+    return schema_text(
+        ComparisonResult, title="iqcar compare", identity="https://iqcar.org/compare.schema.json"
+    )
 
 
 def compare_to_json(

@@ -1,19 +1,34 @@
-"""Answers to what-if questions as JSON: versioned, described by ``whatif.schema.json``."""
+"""Answers to what-if questions as JSON: versioned, described by ``whatif_types``."""
 
 from __future__ import annotations
-
-from pathlib import Path
 
 from iqcar.base.files.json_text import json_bytes
 from iqcar.replay.whatif.plan_capacity import Plan
 from iqcar.replay.whatif.removal_blame import RemovalBlame
 from iqcar.replay.whatif.what_if import SCHEMA_VERSION, WhatIf
+from iqcar.show.json.described import schema_text
+from iqcar.show.json.whatif_types import WhatIfAnswer
 from iqcar.version import __version__
 
 
 def whatif_schema() -> str:
     """Return the JSON Schema of what ``iqcar whatif`` writes, as text."""
-    return Path(__file__).with_name("whatif.schema.json").read_text(encoding="utf-8")
+    return schema_text(
+        WhatIfAnswer,
+        title="iqcar whatif",
+        identity="https://iqcar.org/whatif.schema.json",
+        dependent={
+            "do": [
+                "self_check",
+                "capacities",
+                "queries",
+                "total",
+                "assumptions",
+                "refused",
+                "devices",
+            ]
+        },
+    )
 
 
 def whatif_to_json(
