@@ -23,9 +23,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from iqcar.causes.blame.attribute import Blame
 from iqcar.causes.blame.blame_tables import DEMANDS, KNOWN, OWN, QUERY, SOURCES, UNATTRIBUTED
-from iqcar.causes.blame.demand_weights import STAGE_LOSSES, contributions
-from iqcar.causes.graph.impact import by_source, pass_up
+from iqcar.causes.blame.demand_weights import STAGE_LOSSES
 from iqcar.causes.graph.iqc_graph import IQCGraph, build_graph
+from iqcar.causes.graph.structure import all_contributions, by_source, pass_up
 from iqcar.enums import REQUESTS, ImpactModel
 from tests.support import naive_graph
 from tests.support.random_blame import named_tables
@@ -117,7 +117,7 @@ def main() -> int:
     structure = graph.structure
 
     def impact_and_dor() -> None:
-        of_time = contributions(structure, blame, ImpactModel.TIME_LOST)
+        of_time = all_contributions(structure, blame, ImpactModel.TIME_LOST)
         dor = pass_up(structure, of_time, np.ones(len(structure.targets)))
         by_source(structure, dor, dor)
 

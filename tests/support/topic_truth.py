@@ -6,6 +6,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from iqcar.causes.topics.jobs import Job
+from iqcar.causes.topics.kernels.ranks import Ranks
 from iqcar.causes.topics.topic_counts import mixture_matrix
 from iqcar.causes.topics.topic_result import Topics
 from tests.support.hound_traces import METRICS, Planted, cause_of_words, words_of_cause
@@ -69,3 +71,8 @@ def variation_of_profiles(planted: Planted, profiles: np.ndarray, stage: np.ndar
 
 def _variation(truth: np.ndarray, estimate: np.ndarray, says: np.ndarray) -> np.ndarray:
     return np.where(says, np.abs(truth - estimate).sum(axis=1) / 2, 1.0)
+
+
+def known(job: Job) -> tuple[np.ndarray, np.ndarray]:
+    """Metrics (tasks, metrics) and latencies of a job; what is unknown takes the job's median."""
+    return np.ascontiguousarray(Ranks.from_metrics(job.metrics).values.T), job.latency_ms

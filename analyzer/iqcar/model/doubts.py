@@ -12,7 +12,7 @@ from iqcar.enums import InputStatus, Request
 from iqcar.model.demand.outside_load import outside_load
 from iqcar.model.waits.columns import ESTIMATED, MISSING, evidence_column
 from iqcar.tables import Tables, recorded_applications, texts
-from iqcar.tables.arrays import Flags, Floats
+from iqcar.tables.arrays import Flags, Ints
 
 GONE_MS = 10_000.0
 """A task was lost with its executor if the executor was removed within this time of its end: Spark
@@ -58,15 +58,14 @@ def record_doubts(tables: Tables, waits: pd.DataFrame) -> Iterator[str]:
             f"{int(lacking.sum())} of {int(recorded.sum())} task ends have no record of the plugin "
             f"({reasons}): {share:.0%} of the task time there is not measured"
         )
-    yield from _sampler_doubts(tables, duration)
+    yield from _sampler_doubts(tables, waits)
     failures = int(tables.task_records["failures"].max())
     if failures:
         yield (
             f"the plugin counted up to {failures} failures of its own code in one executor (see "
             "the executor's log): records may be missing"
         )
-    memory = waits[evidence_column(Request.EXECUTION_MEMORY)].to_numpy() == MISSING
-    share = float(duration[memory & ~running].sum()) / max(float(duration.sum()), 1.0)
+    share = _time_share(waits, _is_missing(waits, Request.EXECUTION_MEMORY) & ~running)
     if share >= LEAST_DOUBT:
         yield (
             f"waits for memory and locks were not measured for {share:.0%} of all task time: they "
@@ -74,12 +73,12 @@ def record_doubts(tables: Tables, waits: pd.DataFrame) -> Iterator[str]:
         )
 
 
-def _sampler_doubts(tables: Tables, duration: Floats) -> Iterator[str]:
+def _sampler_doubts(tables: Tables, waits: pd.DataFrame) -> Iterator[str]:
     sampler = np.array(texts(tables.task_records, "sampler"), dtype=object)
     rows = tables.task_records["task"].to_numpy(np.int64)
     for state in sorted({state for state in sampler if state}):
         mine = rows[sampler == state]
-        share = float(duration[mine].sum()) / max(float(duration.sum()), 1.0)
+        share = _time_share(waits, mine)
         why = _SAMPLERS.get(state, f"the sampler was {state}")
         yield (
             f"{why} for {len(mine)} tasks ({share:.0%} of all task time): their waits for locks "
@@ -179,73 +178,77 @@ def _lost_task_ends(tables: Tables) -> list[str]:
 
 
 def _unknown_waits(tables: Tables, waits: pd.DataFrame) -> list[str]:
-    tasks = tables.tasks
-    duration = waits["duration_ms"].to_numpy()
-    total = max(float(duration.sum()), 1.0)
-
-    def unknown(request: Request) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
-        code: np.ndarray[tuple[int], np.dtype[np.int8]] = waits[evidence_column(request)].to_numpy()
-        missing: np.ndarray[tuple[int], np.dtype[np.bool_]] = code == MISSING
-        return missing
-
+    running = (tables.tasks["status"] == "running").to_numpy(bool)
     doubts = []
-    running = (tasks["status"] == "running").to_numpy()
     if running.any():
         doubts.append(
             f"{int(running.sum())} tasks had not ended when the log was read: "
             "what they waited for while running is unknown"
         )
-    if len(tables.task_records) == 0 and unknown(Request.EXECUTION_MEMORY).all():
+    if len(tables.task_records) == 0 and _is_missing(waits, Request.EXECUTION_MEMORY).all():
         doubts.append(
             "waits for memory are in no event log: memory is missing here, not zero, "
             "and some of it may hide in the estimated CPU wait"
         )
-    stage = np.maximum(tasks["stage"].to_numpy(), 0)
-    python = tables.stages["python"].to_numpy(bool)[stage] if len(tables.stages) else running
-    measured = np.zeros(len(tasks), bool)
-    measured[tables.task_records["task"].to_numpy(np.int64)] = True
-    no_cpu = unknown(Request.RUN_QUEUE) & ~running
-    on_gpu = tasks["gpu_wait_ms"].notna().to_numpy()
-    for who, why in (
-        (no_cpu & measured, "the kernel there does not tell it"),
-        (
-            no_cpu & python & ~measured,
-            "its tasks feed Python workers, whose work looks like a wait in a log",
-        ),
-        (
-            no_cpu & on_gpu & ~python & ~measured,
-            "its tasks compute on a GPU, whose work looks like a wait in a log",
-        ),
-        (
-            no_cpu & ~on_gpu & ~python & ~measured,
-            "the log has no CPU time (Spark before 2.1, or the executor was lost)",
-        ),
-    ):
-        share = float(duration[who].sum()) / total
-        if share >= LEAST_DOUBT:
-            doubts.append(f"CPU wait is unknown for {share:.0%} of all task time: {why}")
-    estimated = (waits[evidence_column(Request.RUN_QUEUE)] == ESTIMATED).to_numpy(bool)
-    share = float(duration[estimated].sum()) / total
-    if estimated.any() and (not measured.any() or share >= LEAST_DOUBT):
-        where = f" for {share:.0%} of all task time" if measured.any() else ""
-        doubts.append(
-            f"CPU wait is estimated{where} as run time less CPU time and every known wait: "
-            "locks, driver calls and unrecorded IO are in it too"
-        )
+    doubts += _cpu_doubts(tables, waits, running)
     for request, what in (
         (Request.IO_READ, "reading input: its scans report no scan time"),
         (Request.IO_WRITE, "writing output: Spark records no time for it"),
     ):
-        share = float(duration[unknown(request) & ~running].sum()) / total
+        share = _time_share(waits, _is_missing(waits, request) & ~running)
         if share >= LEAST_DOUBT:
             doubts.append(f"IO wait is unknown for {share:.0%} of all task time spent {what}")
-    share = float(duration[unknown(Request.SLOT_WAIT)].sum()) / total
+    share = _time_share(waits, _is_missing(waits, Request.SLOT_WAIT))
     if share >= LEAST_DOUBT:
         doubts.append(
             f"slot wait is unknown for {share:.0%} of all task time: speculative copies, "
             "or stages whose submission is not in the log"
         )
     return doubts
+
+
+def _cpu_doubts(tables: Tables, waits: pd.DataFrame, running: Flags) -> Iterator[str]:
+    """Say for how much of the task time the wait for the processor is unknown or estimated."""
+    tasks = tables.tasks
+    stage = np.maximum(tasks["stage"].to_numpy(), 0)
+    python = tables.stages["python"].to_numpy(bool)[stage] if len(tables.stages) else running
+    measured, on_gpu = has_record(tables), tasks["gpu_wait_ms"].notna().to_numpy()
+    unknown = _is_missing(waits, Request.RUN_QUEUE) & ~running
+    in_log = unknown & ~measured
+    for who, why in (
+        (unknown & measured, "the kernel there does not tell it"),
+        (in_log & python, "its tasks feed Python workers, whose work looks like a wait in a log"),
+        (
+            in_log & on_gpu & ~python,
+            "its tasks compute on a GPU, whose work looks like a wait in a log",
+        ),
+        (
+            in_log & ~on_gpu & ~python,
+            "the log has no CPU time (Spark before 2.1, or the executor was lost)",
+        ),
+    ):
+        share = _time_share(waits, who)
+        if share >= LEAST_DOUBT:
+            yield f"CPU wait is unknown for {share:.0%} of all task time: {why}"
+    estimated = (waits[evidence_column(Request.RUN_QUEUE)] == ESTIMATED).to_numpy(bool)
+    share = _time_share(waits, estimated)
+    if estimated.any() and (not measured.any() or share >= LEAST_DOUBT):
+        where = f" for {share:.0%} of all task time" if measured.any() else ""
+        yield (
+            f"CPU wait is estimated{where} as run time less CPU time and every known wait: "
+            "locks, driver calls and unrecorded IO are in it too"
+        )
+
+
+def _is_missing(waits: pd.DataFrame, request: Request) -> Flags:
+    missing: Flags = (waits[evidence_column(request)] == MISSING).to_numpy(bool)
+    return missing
+
+
+def _time_share(waits: pd.DataFrame, which: Flags | Ints) -> float:
+    """Return the share of all task time that some tasks have."""
+    duration = waits["duration_ms"].to_numpy(np.float64)
+    return float(duration[which].sum()) / max(float(duration.sum()), 1.0)
 
 
 def _loneliness(tables: Tables) -> list[str]:

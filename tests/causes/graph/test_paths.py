@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from iqcar.causes.graph.paths import PathSearch
+from iqcar.causes.graph.iqc_graph import PathSearch
 from iqcar.enums import ImpactModel, Request
 from tests.causes.graph.test_graph import graphs, keys_of
 from tests.support import naive_graph

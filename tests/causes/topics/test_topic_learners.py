@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 
 from iqcar.causes.topics.kernels.adaboost import boosted_scores, weighted_effect
 from iqcar.causes.topics.kernels.copula import copula_distances, rank_bins
-from iqcar.causes.topics.kernels.elastic_net import fit_each
-from iqcar.causes.topics.kernels.moments import second_moments
+from iqcar.causes.topics.kernels.elastic_net import fit_each, second_moments
 from iqcar.causes.topics.kernels.ranks import Ranks, codes_by_rank, two_means_cuts
 from iqcar.causes.topics.learners import (
     AdaBoostIPW,

@@ -16,7 +16,7 @@ from iqcar.causes.topics.topic_result import TopicSettings
 from iqcar.enums import BaseModel, LearnerSet
 from tests.support import reference_hound
 from tests.support.hound_traces import Planted, cause_of_words, plant
-from tests.support.topic_truth import Nearness, nearness, nearness_of, variation_of_profiles
+from tests.support.topic_truth import Nearness, known, nearness, nearness_of, variation_of_profiles
 
 pytestmark = pytest.mark.slow
 
@@ -46,7 +46,7 @@ def kept(jobs: Jobs) -> np.ndarray:
 @pytest.fixture(scope="module")
 def differences(planted: Planted, jobs: Jobs, kept: np.ndarray) -> dict[BaseModel, np.ndarray]:
     """Total variation to the truth given the true topics, ours less the reference's, by job."""
-    mine = [profiles_of_job(*job.known(), PAPER) for job in jobs]
+    mine = [profiles_of_job(*known(job), PAPER) for job in jobs]
     return {
         kind: variation_of_profiles(planted, np.array([one[kind] for one in mine]), jobs.stage)
         - variation_of_profiles(planted, theirs, jobs.stage)
@@ -57,7 +57,7 @@ def differences(planted: Planted, jobs: Jobs, kept: np.ndarray) -> dict[BaseMode
 def test_the_kept_profiles_are_what_the_reference_says(jobs: Jobs, kept: np.ndarray) -> None:
     # Stumps that are equally good, and the versions of scikit-learn, leave some room.
     for job in np.argsort(np.diff(jobs.starts))[:2]:
-        again = reference_hound.profiles(*jobs.known(int(job)))
+        again = reference_hound.profiles(*known(jobs[int(job)]))
         for kind in range(3):
             assert np.corrcoef(again[kind], kept[kind, job])[0, 1] > 0.98
 

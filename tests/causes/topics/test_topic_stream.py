@@ -20,7 +20,7 @@ from iqcar.lab.traces import trace_files, trace_topic_search
 from iqcar.lab.traces.trace_columns import TraceColumns, codes_of
 from iqcar.lab.traces.trace_survey import read_trace
 from iqcar.lab.traces.trace_topic_search import TraceStream, find_topics_in_trace
-from tests.causes.topics.test_topic_looks import same
+from tests.causes.topics.test_job_analysis import same
 from tests.support.command import iqcar
 from tests.support.hound_traces import METRICS, plant
 

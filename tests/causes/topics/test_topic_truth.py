@@ -13,7 +13,7 @@ from iqcar.causes.topics.topic_counts import mixture_matrix
 from iqcar.causes.topics.topic_result import Topics, TopicSettings
 from iqcar.enums import LearnerSet
 from tests.support.hound_traces import CAUSES, NOISE, Planted, features_from, plant
-from tests.support.topic_truth import Nearness, causes_found, nearness
+from tests.support.topic_truth import Nearness, causes_found, known, nearness
 
 pytestmark = pytest.mark.slow
 
@@ -253,8 +253,8 @@ def test_unknown_readings_take_the_median_and_unknown_metrics_are_none() -> None
     values[3] = 100.0
     features = table(2, 30, m=values, slow=9.0)
     jobs = Jobs.from_tasks(features, TopicSettings())
-    assert not jobs.known(0)[0].any()  # one of 30 is known
-    assert not np.isnan(jobs.known(1)[0]).any()
+    assert not known(jobs[0])[0].any()  # one of 30 is known
+    assert not np.isnan(known(jobs[1])[0]).any()
     values[40] = np.nan
     jobs = Jobs.from_tasks(table(2, 30, m=values, slow=9.0), TopicSettings())
-    assert np.isin(45.0, jobs.known(1)[0]) and len(np.unique(jobs.known(1)[0])) == 29
+    assert np.isin(45.0, known(jobs[1])[0]) and len(np.unique(known(jobs[1])[0])) == 29

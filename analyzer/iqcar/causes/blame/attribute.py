@@ -264,7 +264,10 @@ def _account(
             "over_attribution": np.where(over > 0, share_of(over_raw, over), 1.0),
         }
     )
-    ledger = Ledger(loss.request, shares, demand_of, first, slowdown, lost, known, known_lost)
+    ledger = Ledger(
+        request=loss.request, shares=shares, demand_of=demand_of, first=first, slowdown=slowdown,
+        lost=lost, known=known, known_lost=known_lost,
+    )  # fmt: skip
     return demands, ledger
 
 

@@ -130,8 +130,7 @@ def name_sources(
     stage_of_group: (n_groups,) row of the target stage.
     most: source queries named per target query; None for all.
 
-    Returns
-    -------
+    What is returned:
     sources: list of frame of `SOURCES`; one per ledger.
     folded: frame of `FOLDED`.
     """

@@ -11,6 +11,7 @@ from iqcar.causes.blame.blame_sources import SweepInput
 from iqcar.causes.blame.ratp import Loss, TaskColumns
 from iqcar.causes.blame.sweep import SOURCE_ENDS, SOURCE_STARTS, TARGET_ENDS, TARGET_STARTS
 from iqcar.causes.blame.usage_sweep import usage_during
+from iqcar.model.waits.executor_shortage import NO_SLOTS
 from iqcar.model.waits.shared_cluster import Offers, clusters_of, executor_offers
 from iqcar.tables import NONE, Tables
 from iqcar.tables.arrays import (
@@ -26,8 +27,6 @@ from iqcar.tables.arrays import (
 MOST_CELLS = 1024
 """Intervals of time per application; one with fewer events has one between any two of them, so that
 its numbers are exact, and one with more has means over several events."""
-NO_SLOTS = 1e-6
-"""Fewer slots than this count as none."""
 
 
 class HeldSlots(NamedTuple):

@@ -100,6 +100,6 @@ def _load(
         others, siblings = (pieces.total(weight * tasks) for tasks in (others, siblings))
         taken = np.column_stack([pieces.total(weight * column) for column in taken.T])
     return Load(
-        pieces.total(data), total_wait, others, siblings, of_life, levels, taken,
-        columns.host, columns.stage, columns.launch,
+        data=pieces.total(data), wait_ms=total_wait, others=others, own=siblings, busy=of_life,
+        levels=levels, taken=taken, host=columns.host, stage=columns.stage, launch=columns.launch,
     )  # fmt: skip

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -194,6 +194,16 @@ class Loss:
     known: Floats
     lost: Floats
 
+    @classmethod
+    def of_all(
+        cls, request: Request, wait: Floats, ratp: Floats, slowdown: Floats, span: Floats
+    ) -> Loss:
+        """Return the loss where the whole wait is lost, for no known cause."""
+        return cls(
+            request=request, wait=wait, ratp=ratp, slowdown=slowdown, stretch=1 + slowdown,
+            span=span, known=np.zeros_like(wait), lost=wait,
+        )  # fmt: skip
+
 
 def data_processed(columns: Users, request: Request) -> Floats:
     """Return the data that each task or piece processed for a request (iQCAR table 4).
@@ -242,35 +252,24 @@ def measure_loss(
     ratp = np.where(data > 0, wait / np.where(data > 0, data, 1.0), 0.0)
     if request is Request.EXECUTOR_WAIT:
         slowdown = wait / np.maximum(columns.span, SHORTEST_MS)
-        return Loss(
-            request, wait, ratp, slowdown, 1 + slowdown, columns.span, np.zeros_like(wait), wait
-        )
+        return Loss.of_all(request, wait, ratp, slowdown, columns.span)
     if source_usage is SourceUsage.PAPER:
+        # Eq. 3: S = C_h / c_tt − 1, with c_tt = 1 / RATP_tt at most C_h.
         domain = columns.domain(request)
         best = of_domain(best_seen(data, wait, domain, domain.max(initial=-1) + 1), domain)
+        slowdown = known_or_zero(best * ratp) - 1.0
+        slowdown = np.where(slowdown > ROUNDING, slowdown, 0.0)
         span = wait if request is Request.SLOT_WAIT else columns.span
-        return _against_speed(request, wait, ratp, best, span)
+        loss = Loss.of_all(request, wait, ratp, slowdown, span)
+        return replace(loss, lost=wait * slowdown / (1.0 + slowdown))
     if request in BYTES_REQUESTS:
         return _device_loss(columns, wait, ratp, request, contention.get(request))
     if request is Request.SLOT_WAIT:
         return _slot_loss(columns, wait, ratp)
     if request is Request.RUN_QUEUE:
         return _processor_loss(columns, wait, ratp)
-    worked = np.maximum(columns.span - wait, SHORTEST_MS)
-    slowdown = wait / worked
-    return Loss(
-        request, wait, ratp, slowdown, 1 + slowdown, columns.span, np.zeros_like(wait), wait
-    )
-
-
-def _against_speed(
-    request: Request, wait: Floats, ratp: Floats, capacity: Floats, span: Floats
-) -> Loss:
-    """Compute the loss by eq. 3: S = C_h / c_tt − 1, with c_tt = 1 / RATP_tt at most C_h."""
-    slowdown = known_or_zero(capacity * ratp) - 1.0
-    slowdown = np.where(slowdown > ROUNDING, slowdown, 0.0)
-    lost = wait * slowdown / (1.0 + slowdown)
-    return Loss(request, wait, ratp, slowdown, 1 + slowdown, span, np.zeros_like(wait), lost)
+    slowdown = wait / np.maximum(columns.span - wait, SHORTEST_MS)
+    return Loss.of_all(request, wait, ratp, slowdown, columns.span)
 
 
 def _device_loss(
@@ -282,9 +281,8 @@ def _device_loss(
     share = np.minimum(1.0 - (1.0 - to_tasks) * (1.0 - to_host), MOST_LOST)
     slowdown = share / (1.0 - share)
     known = slowdown * share_of((1.0 - to_tasks) * to_host, share)
-    return Loss(
-        request, wait, ratp, slowdown, 1 + slowdown, columns.span, known, wait * share
-    )  # fmt: skip
+    loss = Loss.of_all(request, wait, ratp, slowdown, columns.span)
+    return replace(loss, known=known, lost=wait * share)
 
 
 def _slot_loss(columns: TaskColumns, wait: Floats, ratp: Floats) -> Loss:
@@ -297,9 +295,10 @@ def _slot_loss(columns: TaskColumns, wait: Floats, ratp: Floats) -> Loss:
     ran = np.maximum(columns.span, SHORTEST_MS)
     slowdown = wait / ran
     known = np.minimum(columns.slots.no_executor_ms / ran, slowdown)
-    whole = wait + known_or_zero(columns.wait(Request.EXECUTOR_WAIT))
-    stretch = (1 + slowdown) * share_of(wait, whole)
-    return Loss(Request.SLOT_WAIT, wait, ratp, slowdown, stretch, wait + ran, known, wait)
+    to_launch = wait + known_or_zero(columns.wait(Request.EXECUTOR_WAIT))
+    stretch = (1 + slowdown) * share_of(wait, to_launch)
+    loss = Loss.of_all(Request.SLOT_WAIT, wait, ratp, slowdown, wait + ran)
+    return replace(loss, stretch=stretch, known=known)
 
 
 def _processor_loss(columns: TaskColumns, wait: Floats, ratp: Floats) -> Loss:
@@ -309,9 +308,8 @@ def _processor_loss(columns: TaskColumns, wait: Floats, ratp: Floats) -> Loss:
     gc = np.where(measured, known_or_zero(columns.waits["gc_ms"].to_numpy(np.float64)), 0.0)
     gc = np.maximum(gc, 0.0)
     lost = wait + gc
-    return Loss(
-        Request.RUN_QUEUE, wait, ratp, lost / cpu, 1 + wait / cpu, columns.span, gc / cpu, lost
-    )
+    loss = Loss.of_all(Request.RUN_QUEUE, wait, ratp, lost / cpu, columns.span)
+    return replace(loss, stretch=1 + wait / cpu, known=gc / cpu, lost=lost)
 
 
 def _rows(column: pd.Series[int], n: int) -> Ints:

@@ -14,12 +14,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from iqcar.model.waits.executor_shortage import Shortage
+from iqcar.model.waits.executor_shortage import NO_SLOTS, Shortage
 from iqcar.tables import Tables
 from iqcar.tables.arrays import Floats, Ints, by_group, by_time, most_at_once, running_total
-
-NO_SLOTS = 1e-6
-"""Fewer slots than this count as none; rounding errors of slot counts are far smaller."""
 
 
 class SlotTimes(NamedTuple):
@@ -71,17 +68,40 @@ def slot_times(
         return SlotTimes(blank, blank, blank, np.zeros(n), held, 0)
 
     offers = _offers(tables, rows, held, asked, launch, finish)
-    k, zero = len(rows), np.zeros(len(rows))
-    group = np.concatenate([app[rows]] * 3 + [offers.app] * 2)
-    when = np.concatenate([asked[rows], launch[rows], finish[rows], offers.added, offers.removed])
-    takes = held[rows]
-    gone = np.zeros(2 * len(offers.app))
-    taken = np.concatenate([zero, takes, -takes, gone])
-    offered = np.concatenate([zero, zero, zero, offers.cores, -offers.cores])
     if len(rows) < n:
         place = np.cumsum(usable) - 1
         order = order[usable[order % n]]
-        order = order // n * k + place[order % n]
+        order = order // n * len(rows) + place[order % n]
+    times = asked[rows], launch[rows], finish[rows]
+    clock, closed = _clocks(app[rows], times, held[rows], order, offers)
+    k = len(rows)
+    columns = []
+    for part in range(3):
+        column = blank.copy()
+        column[rows] = clock[part * k : (part + 1) * k]
+        columns.append(column)
+    no_executor = np.zeros(n)
+    no_executor[rows] = np.maximum(closed[k : 2 * k] - closed[:k], 0.0)
+    for victim, shortage in shortages.items():
+        mine = rows[app[rows] == victim]
+        held_elsewhere = shortage.short * (shortage.own < NO_SLOTS)
+        elsewhere = shortage.during(held_elsewhere, asked[mine], launch[mine])
+        no_executor[mine] = np.maximum(no_executor[mine] - elsewhere, 0.0)
+    return SlotTimes(columns[0], columns[1], columns[2], no_executor, held, offers.unknown)
+
+
+def _clocks(
+    app: Ints, times: tuple[Floats, Floats, Floats], held: Floats, order: Ints, offers: _Offers
+) -> tuple[Floats, Floats]:
+    """Read the slot clock, and the time without slots, at three times of each task and at changes.
+
+    order: (3 · n_tasks,) :func:`iqcar.tables.arrays.by_time` of the times.
+    """
+    k, zero = len(app), np.zeros(len(app))
+    group = np.concatenate([app] * 3 + [offers.app] * 2)
+    when = np.concatenate([*times, offers.added, offers.removed])
+    taken = np.concatenate([zero, held, -held, np.zeros(2 * len(offers.app))])
+    offered = np.concatenate([zero, zero, zero, offers.cores, -offers.cores])
     changes = by_time(offers.added, offers.removed)
     moment = when[3 * k + changes]
     order = np.insert(order, np.searchsorted(when[order], moment, side="right"), 3 * k + changes)
@@ -98,20 +118,7 @@ def slot_times(
         step = np.diff(moments[at:after], append=moments[after - 1])
         for reading, rate in zip((clock, closed), rates, strict=True):
             reading[mine] = running_total(step * rate[at:after])
-
-    columns = []
-    for part in range(3):
-        column = blank.copy()
-        column[rows] = clock[part * k : (part + 1) * k]
-        columns.append(column)
-    no_executor = np.zeros(n)
-    no_executor[rows] = np.maximum(closed[k : 2 * k] - closed[:k], 0.0)
-    for victim, shortage in shortages.items():
-        mine = rows[app[rows] == victim]
-        held_elsewhere = shortage.short * (shortage.own < NO_SLOTS)
-        elsewhere = shortage.during(held_elsewhere, asked[mine], launch[mine])
-        no_executor[mine] = np.maximum(no_executor[mine] - elsewhere, 0.0)
-    return SlotTimes(columns[0], columns[1], columns[2], no_executor, held, offers.unknown)
+    return clock, closed
 
 
 class _Offers(NamedTuple):

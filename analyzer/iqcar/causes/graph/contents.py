@@ -8,8 +8,7 @@ from functools import cached_property
 import numpy as np
 import pandas as pd
 
-from iqcar.causes.graph.impact import ByTarget, Flow
-from iqcar.causes.graph.structure import Structure, column
+from iqcar.causes.graph.structure import ByTarget, Flow, Structure, column
 from iqcar.enums import ImpactModel
 from iqcar.tables import NONE, texts
 from iqcar.tables.arrays import Floats, Ints

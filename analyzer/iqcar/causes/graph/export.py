@@ -24,7 +24,6 @@ from iqcar.tables.arrays import Flags, Floats, Ints, sum_by
 if TYPE_CHECKING:
     import networkx as nx
 
-Bools = Flags
 
 MAX_BLAME_NODES = 2000
 """Blame explanations (level 4) exported individually, over all exported targets. With their edges
@@ -77,7 +76,7 @@ def to_networkx(contents: Contents, targets: Sequence[int] | None = None) -> nx.
     return graph
 
 
-def _of_targets(contents: Contents, targets: Sequence[int] | None) -> list[Bools]:
+def _of_targets(contents: Contents, targets: Sequence[int] | None) -> list[Flags]:
     """Mark the vertices of levels 0 to 4 that belong to some targets (query rows)."""
     s = contents.structure
     chosen = np.zeros(len(s.targets), bool)
@@ -85,7 +84,7 @@ def _of_targets(contents: Contents, targets: Sequence[int] | None) -> list[Bools
     return [chosen[target] for target in s.target]
 
 
-def _write(contents: Contents, kept: list[Bools], folded: Bools) -> GraphExport:
+def _write(contents: Contents, kept: list[Flags], folded: Flags) -> GraphExport:
     writer = _Writer(contents)
     for level in range(4):
         writer.add_level(level, np.flatnonzero(kept[level]))
@@ -96,7 +95,7 @@ def _write(contents: Contents, kept: list[Bools], folded: Bools) -> GraphExport:
     return GraphExport(writer.nodes, writer.edges, int(folded.sum()))
 
 
-def _to_fold(contents: Contents, kept: Bools, limit: int) -> Bools:
+def _to_fold(contents: Contents, kept: Flags, limit: int) -> Flags:
     """Mark the smallest explanations beyond the limit, where a demand has several such.
 
     Known and unattributed causes and the rest of a target are never folded.
@@ -110,7 +109,7 @@ def _to_fold(contents: Contents, kept: Bools, limit: int) -> Bools:
     small[largest] = False
     small &= (s.kind == QUERY) | (s.kind == OWN)
     in_demand = np.bincount(s.towards[4][small], minlength=len(s.demand))
-    folded: Bools = small & (in_demand[s.towards[4]] > 1)
+    folded: Flags = small & (in_demand[s.towards[4]] > 1)
     return folded
 
 

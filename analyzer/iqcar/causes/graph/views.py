@@ -24,7 +24,7 @@ from iqcar.causes.blame.blame_tables import (
 from iqcar.causes.blame.demand_weights import RESOURCES
 from iqcar.causes.graph.contents import Contents, rows_or_none
 from iqcar.causes.graph.describe import vertex_frame, vertex_labels
-from iqcar.causes.graph.impact import ByTarget, sum_pairs
+from iqcar.causes.graph.structure import ByTarget, sum_pairs
 from iqcar.enums import REQUESTS, BlameKind, ImpactModel, Resource
 from iqcar.tables import NONE
 from iqcar.tables.arrays import Floats, Ints, sum_by

@@ -145,8 +145,7 @@ def _shared(
 ) -> tuple[Flags, Floats]:
     """Tell where a straggler stands out from tasks elsewhere as the others at its place do.
 
-    Returns
-    -------
+    What is returned:
     shared: (n_suspects,) by host; times, which are those of a JVM, also by executor.
     elsewhere: (n_suspects,) mean over the stage's tasks on other executors.
     """

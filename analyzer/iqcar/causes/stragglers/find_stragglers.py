@@ -25,7 +25,7 @@ from iqcar.causes.stragglers.straggler_result import (
 from iqcar.causes.stragglers.straggler_settings import StragglerSettings
 from iqcar.enums import CauseEvidence, FeatureKind
 from iqcar.tables import Tables
-from iqcar.tables.arrays import Flags
+from iqcar.tables.arrays import Flags, Ints
 
 _KILO = 1000.0
 _MANY = 1000.0
@@ -142,9 +142,7 @@ def explain(features: TaskFeatures, settings: StragglerSettings = DEFAULT) -> St
     )
 
 
-def _stragglers(
-    features: TaskFeatures, compared: ComparedTasks
-) -> tuple[pd.DataFrame, np.ndarray[tuple[int], np.dtype[np.int64]]]:
+def _stragglers(features: TaskFeatures, compared: ComparedTasks) -> tuple[pd.DataFrame, Ints]:
     """Table of stragglers, the most delayed first; and the row of each compared task in it."""
     slow = np.flatnonzero(compared.straggler)
     delay = compared.duration[slow] - compared.median[slow]
@@ -176,10 +174,7 @@ def _recorded(features: TaskFeatures) -> Flags:
 
 
 def _causes(
-    features: TaskFeatures,
-    marks: Marks,
-    number: np.ndarray[tuple[int], np.dtype[np.int64]],
-    stragglers: pd.DataFrame,
+    features: TaskFeatures, marks: Marks, number: Ints, stragglers: pd.DataFrame
 ) -> pd.DataFrame:
     """Fold marks into causes: of the features that are evidence of one cause the first is named."""
     straggler = number[marks.task]

@@ -80,8 +80,8 @@ class ComparedTasks:
         median = quantile_by(number, took, len(kept), 0.5)[number]
         straggler = took > settings.straggler * median
         return cls(
-            rows, number, cell, on_executor, len(kept), took, median, straggler,
-            settings.least_peers,
+            rows=rows, stage=number, cell=cell, on_executor=on_executor, stages=len(kept),
+            duration=took, median=median, straggler=straggler, least_peers=settings.least_peers,
         )  # fmt: skip
 
     def value(self, features: TaskFeatures, feature: Feature) -> Floats:

@@ -9,7 +9,6 @@ import numpy as np
 
 from iqcar.causes.stragglers.feature_list import Feature
 from iqcar.causes.stragglers.features import TaskFeatures
-from iqcar.causes.topics.kernels.ranks import Ranks
 from iqcar.causes.topics.topic_result import TopicSettings
 from iqcar.tables import Tables
 from iqcar.tables.arrays import Flags, Floats, Ints
@@ -59,14 +58,6 @@ class Job:
     latency_ms: Floats
     slow: Flags
     median_ms: float
-
-    def known(self) -> tuple[Floats, Floats]:
-        """Metrics and latencies; what is unknown takes the job's median.
-
-        Shape (tasks, metrics), (tasks,). A metric that most of the job's tasks lack is 0 for all:
-        it cannot be a cause.
-        """
-        return np.ascontiguousarray(Ranks.from_metrics(self.metrics).values.T), self.latency_ms
 
 
 @dataclass(frozen=True)
@@ -170,10 +161,6 @@ class Jobs:
     def __iter__(self) -> Iterator[Job]:
         """One job after the other, in the order of their stages."""
         return (self[job] for job in range(len(self)))
-
-    def known(self, job: int) -> tuple[Floats, Floats]:
-        """Metrics and latencies of one job; see :meth:`Job.known`."""
-        return self[job].known()
 
 
 def metric_names(features: tuple[Feature, ...]) -> tuple[str, ...]:

@@ -10,10 +10,11 @@ from numpy.typing import NDArray
 
 from iqcar.causes.topics.kernels.adaboost import boosted_effects, weighted_effect
 from iqcar.causes.topics.kernels.copula import copula_distances, rank_bins
-from iqcar.causes.topics.kernels.elastic_net import fit_each, path_errors
-from iqcar.causes.topics.kernels.moments import (
+from iqcar.causes.topics.kernels.elastic_net import (
     covariances,
+    fit_each,
     folds_and_draws,
+    path_errors,
     products_about,
     second_moments,
 )

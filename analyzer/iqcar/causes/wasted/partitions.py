@@ -20,7 +20,7 @@ CAUSES: tuple[WasteCause, ...] = tuple(WasteCause)
 GONE_SLACK_MS = 1_000.0
 """An output counts as lost with its executor if that was removed this long after the launch of the
 task that wrote it again: the driver's scheduler knows of a loss before it writes the event."""
-_MANY = 2**31
+MANY = 2**31
 """Bound of partition numbers, stage ids and rows of tables: one int64 holds two of them."""
 
 
@@ -71,7 +71,7 @@ def find_attempts(tables: Tables) -> Attempts:
     work, index = np.append(works.work, NONE)[stage], works.index
     known = (work >= 0) & (index >= 0)
     # An attempt at an unknown part of the work is the only one at it.
-    own = np.where(known, work * _MANY + index, -1 - np.arange(len(tasks)))
+    own = np.where(known, work * MANY + index, -1 - np.arange(len(tasks)))
     _, partition = np.unique(own, return_inverse=True)
     first = np.full(len(tasks) + 1, NONE, np.int64)
     done = np.flatnonzero(succeeded)
@@ -81,7 +81,10 @@ def find_attempts(tables: Tables) -> Attempts:
     task_id = tasks["task_id"].to_numpy(np.int64)[several]
     latest_first = several[np.lexsort((task_id, launch[several], finish[several]))][::-1]
     first[partition[latest_first]] = latest_first  # what is assigned last stays
-    return Attempts(work, partition, first[partition], succeeded, ended, launch, finish)
+    return Attempts(
+        work=work, partition=partition, first=first[partition], succeeded=succeeded, ended=ended,
+        launch=launch, finish=finish,
+    )  # fmt: skip
 
 
 class _Works:
@@ -94,7 +97,7 @@ class _Works:
     def __init__(self, tables: Tables, stage: Ints, index: Ints, succeeded: Flags) -> None:
         stages, self.index, self._succeeded = tables.stages, index.copy(), succeeded
         app, stage_id, rdd = (stages[c].to_numpy(np.int64) for c in ("app", "stage_id", "rdd"))
-        _, rows, work = np.unique(app * _MANY + stage_id, return_index=True, return_inverse=True)
+        _, rows, work = np.unique(app * MANY + stage_id, return_index=True, return_inverse=True)
         self.work: Ints = rows[work]
         written = tables.tasks["shuffle_write_bytes"].to_numpy(np.float64) > 0
         wrote = np.zeros(len(stages), bool)

@@ -22,7 +22,7 @@ import numpy as np
 import pandas as pd
 
 from iqcar.causes.blame.demand_weights import elapsed_shares
-from iqcar.causes.wasted.partitions import CAUSES, Attempts
+from iqcar.causes.wasted.partitions import CAUSES, MANY, Attempts
 from iqcar.enums import WasteCause
 from iqcar.tables import Tables
 from iqcar.tables.arrays import (
@@ -39,7 +39,6 @@ PASSIVE = (WasteCause.SPECULATION, WasteCause.CANCELLED, WasteCause.NOT_NEEDED)
 """Causes of attempts that nobody waited for: all that they can cost is their slots."""
 OF_EXECUTORS = (WasteCause.EXECUTOR_LOST, WasteCause.PREEMPTED)
 """Causes that take slots away: nothing of a stage may run until there is another executor."""
-_MANY = 2**31
 
 
 class _Members(NamedTuple):
@@ -80,7 +79,7 @@ def waste_delays(tables: Tables, attempts: Attempts, wasted: pd.DataFrame) -> Fl
     known = (query[task] >= 0) & (attempts.work[task] >= 0)
     if not known.any():
         return elapsed
-    key = np.where((query >= 0) & (attempts.work >= 0), query * _MANY + attempts.work, -1)
+    key = np.where((query >= 0) & (attempts.work >= 0), query * MANY + attempts.work, -1)
     groups = np.unique(key[task[known]])
     cause = np.full(len(key), -1, np.int64)
     cause[task] = wasted["cause"].cat.codes.to_numpy(np.int64)
@@ -93,7 +92,7 @@ def waste_delays(tables: Tables, attempts: Attempts, wasted: pd.DataFrame) -> Fl
     budget = sum_by(of_stage, elapsed_shares(tables)[stages], len(groups))
     members = _on_clocks(tables, attempts, rows, group[rows], cause, stages, of_stage, len(groups))
     delays = _delays_by_cause(members, len(groups)) * share_of(budget, members.length)[:, None]
-    np.add.at(elapsed, groups // _MANY, delays)
+    np.add.at(elapsed, groups // MANY, delays)
     return elapsed
 
 
@@ -126,14 +125,17 @@ def _on_clocks(
     base = np.minimum(base, top)
     # Each clock gets twice its room: a task may be expected to end after its stage did.
     launch, finish = clock[2 * len(start) :].reshape(2, -1) + base[group]
-    _, part = np.unique(group * _MANY + attempts.partition[rows], return_inverse=True)
+    _, part = np.unique(group * MANY + attempts.partition[rows], return_inverse=True)
     own = cause[rows] < 0
     here = np.zeros(int(part.max(initial=-1)) + 1, bool)
     here[part[own]] = True
     elsewhere = (attempts.first[rows] >= 0) & ~here[part]
     copy = tables.tasks["speculative"].to_numpy(bool)[rows]
     length = top - base
-    return _Members(group, part, cause[rows], launch, finish, elsewhere, copy, 2 * base, length)
+    return _Members(
+        group=group, part=part, cause=cause[rows], launch=launch, finish=finish,
+        elsewhere=elsewhere, speculative=copy, base=2 * base, length=length,
+    )  # fmt: skip
 
 
 def _active(tables: Tables, stages: Ints) -> tuple[Floats, Floats]:

@@ -81,8 +81,7 @@ def contention(
     device: estimated from these tasks, or from more on the same hosts.
     rows: (n_rows,) the :func:`usable` tasks; by default all are.
 
-    Returns
-    -------
+    What is returned:
     of these tasks.
     """
     every = load
@@ -144,4 +143,7 @@ def _stage_rates(device: Device, chance: OwnRates, names: Ints, stage: Ints) -> 
     spread = np.sqrt(np.maximum(chances @ rates**2 - mean**2, 0.0))
     tasks = np.bincount(stage, minlength=len(names))
     shared = chance.shared.sum(axis=1)
-    return StageRates(names, tasks, rate, low, high, spread <= UNSURE, shared)
+    return StageRates(
+        stage=names, tasks=tasks, rate=rate, low=low, high=high, identified=spread <= UNSURE,
+        shared=shared,
+    )  # fmt: skip

@@ -184,7 +184,8 @@ def _compared(load: Load, slower: Floats, even: Floats, grid: Grid) -> tuple[Dev
     if contended < 0.5:
         noise = int(quiet.argmax()) // len(log_prior)
     device = Device(
-        float(even[capacity]), np.nan, contended, NOISES[noise], grid, slower, len(load.data)
+        log_capacity=float(even[capacity]), log_fastest=np.nan, contended=contended,
+        noise=NOISES[noise], grid=grid, slower=slower, tasks=len(load.data),
     )  # fmt: skip
     return device, evidence - COST_OF_HOST * np.count_nonzero(slower)
 

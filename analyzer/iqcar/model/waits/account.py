@@ -17,7 +17,7 @@ from iqcar.model.waits.columns import (
     evidence_column,
     wait_column,
 )
-from iqcar.tables.arrays import Flags, Floats, Ints
+from iqcar.tables.arrays import Flags, Floats, Ints, known_or_zero
 
 
 class Budget:
@@ -31,14 +31,9 @@ class Budget:
 
     def take(self, wanted: Floats) -> Floats:
         """Take the wanted time, at least 0 and at most what is left; NaN takes 0."""
-        taken: Floats = np.minimum(np.maximum(known(wanted), 0.0), self.left)
+        taken: Floats = np.minimum(np.maximum(known_or_zero(wanted), 0.0), self.left)
         self.left = self.left - taken
         return taken
-
-
-def known(values: Floats) -> Floats:
-    """Replace NaN and infinities by zero."""
-    return np.where(np.isfinite(values), values, 0.0)
 
 
 Codes = NDArray[np.int8]
@@ -88,10 +83,10 @@ class Account:
 
     def frame(self) -> pd.DataFrame:
         """Return the table :data:`WAITS`; time that no part or wait explains is unattributed."""
-        explained = sum((known(part) for part in self.parts.values()), np.zeros(len(self.duration)))
-        explained += sum(
-            (known(self.waits[r]) for r in IN_TASK_REQUESTS), np.zeros(len(self.duration))
-        )
+        none = np.zeros(len(self.duration))
+        in_parts = sum(map(known_or_zero, self.parts.values()), none)
+        waited = sum((known_or_zero(self.waits[r]) for r in IN_TASK_REQUESTS), none)
+        explained = in_parts + waited
         return WAITS.frame(
             {
                 "duration_ms": self.duration,

@@ -8,6 +8,7 @@ import pandas as pd
 from iqcar.enums import EVIDENCES, Request, Resource
 from iqcar.model.waits.columns import MISSING, evidence_column, requests_of, wait_column
 from iqcar.tables import Column, Tables, TableSpec
+from iqcar.tables.arrays import Floats
 
 QUERY_WAITS = TableSpec(
     "query_waits",
@@ -47,10 +48,7 @@ def sum_query_waits(tables: Tables, waits: pd.DataFrame) -> pd.DataFrame:
     query = query[has]
     duration = waits["duration_ms"].to_numpy()[has]
     life = np.bincount(query, weights=duration, minlength=n)
-    columns: dict[str, list[np.ndarray[tuple[int], np.dtype[np.float64]]]] = {
-        "wait_ms": [],
-        "missing_share": [],
-    }
+    columns: dict[str, list[Floats]] = {"wait_ms": [], "missing_share": []}
     evidences: list[list[str]] = []
     for resource in Resource:
         total = np.zeros(n)

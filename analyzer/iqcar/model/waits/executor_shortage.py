@@ -29,7 +29,7 @@ and YARN. The fastest start in the input, if slower, replaces it."""
 START_UP_SPREAD = 1.5
 """Ratio of ordinary start-up times to the fastest one seen."""
 NO_SLOTS = 1e-6
-"""Fewer slots than this count as none."""
+"""Fewer slots than this count as none; rounding errors of slot counts are far smaller."""
 
 
 class Waiting(NamedTuple):

@@ -7,15 +7,13 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from iqcar.enums import Request
-from iqcar.model.waits.account import known
+from iqcar.model.waits.account import Codes
 from iqcar.model.waits.columns import ESTIMATED, MEASURED, MISSING, REPORTED
 from iqcar.model.waits.executor_shortage import Shortage, find_shortages
 from iqcar.model.waits.measured import from_records
 from iqcar.model.waits.reported import NEEDED, from_metrics
 from iqcar.tables import Tables
-from iqcar.tables.arrays import Flags, Floats, share_of, sum_by
-
-Codes = NDArray[np.int8]
+from iqcar.tables.arrays import Flags, Floats, known_or_zero, share_of, sum_by
 
 
 def slot_wait(tables: Tables, column: dict[str, Floats]) -> tuple[Floats, Codes]:
@@ -23,8 +21,7 @@ def slot_wait(tables: Tables, column: dict[str, Floats]) -> tuple[Floats, Codes]
 
     The wait of a speculative copy is missing, because no event records when it was requested.
 
-    Returns
-    -------
+    What is returned:
     wait: (n_tasks,), ms; NaN where it is missing.
     evidence: (n_tasks,) codes of the evidence; estimated where a stage's submission is its first
         launch, and for a task that was not launched yet.
@@ -66,8 +63,7 @@ def executor_wait(
         launch; NaN where it is not known.
     launch, finish: (n_tasks,), ms.
 
-    Returns
-    -------
+    What is returned:
     lost: (n_tasks,), ms; from 0 to the wait; NaN where that is not known.
     evidence: (n_tasks,) codes of the evidence: measured where the plugin recorded how many
         executors the application asked for, else estimated.
@@ -119,7 +115,7 @@ def measure_waits(tables: Tables) -> pd.DataFrame:
     """
     tasks = tables.tasks
     column = {name: tasks[name].to_numpy(np.float64) for name in NEEDED}
-    duration = np.maximum(known(column["finish_ms"] - column["launch_ms"]), 0.0)
+    duration = np.maximum(known_or_zero(column["finish_ms"] - column["launch_ms"]), 0.0)
     account = from_metrics(column, duration, _feeds_python(tables))
     records = tables.task_records
     if len(records):

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from iqcar.enums import Request
-from iqcar.model.waits.account import Account, Budget, known
+from iqcar.model.waits.account import Account, Budget
 from iqcar.model.waits.columns import ESTIMATED, REPORTED
-from iqcar.tables.arrays import Flags, Floats
+from iqcar.tables.arrays import Flags, Floats, known_or_zero
 
 NEEDED = (
     "launch_ms",
@@ -90,8 +90,8 @@ def put_reported(account: Account, column: dict[str, Floats], off_cpu: Budget) -
 
 def _write_wait(column: dict[str, Floats]) -> Floats:
     """Return the shuffle write time; NaN for a task that only wrote output, which is not timed."""
-    writes_output = known(column["output_bytes"]) > 0
-    writes_shuffle = known(column["shuffle_write_ms"]) > 0
+    writes_output = known_or_zero(column["output_bytes"]) > 0
+    writes_shuffle = known_or_zero(column["shuffle_write_ms"]) > 0
     return np.where(writes_output & ~writes_shuffle, np.nan, column["shuffle_write_ms"])
 
 

@@ -17,8 +17,7 @@ def rank_bins(values: Floats, most: int) -> tuple[Ints, Floats, Floats]:
     values: (tasks,) finite numbers.
     most: bins at most, up to 256.
 
-    Returns
-    -------
+    What is returned:
     (tasks,) bin of each value, in rising order.
     (bins,) share of the values up to and in each bin: F(x) of its largest value.
     (bins,) share of the values in each bin.

@@ -82,8 +82,7 @@ def codes_by_rank(order: Any, ordered: Any, most: Any) -> Any:
     order, ordered: (metrics, tasks) as of `Ranks`.
     most: bins at most, up to 256.
 
-    Returns
-    -------
+    What is returned:
     (metrics, tasks) uint8, bin of each task, in rising order.
     (metrics,) how many bins there are.
     (metrics, most) share of the tasks up to and in each bin; 1 beyond the last.

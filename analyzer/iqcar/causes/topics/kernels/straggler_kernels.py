@@ -58,8 +58,7 @@ def deviate(values: Floats, slow: Flags, farthest: float) -> tuple[Floats32, Flo
     slow: (tasks,) which are stragglers.
     farthest: standard deviations at which a deviation is cut off.
 
-    Returns
-    -------
+    What is returned:
     (stragglers, metrics) float32.
     (metrics, metrics) float32, mean products of the normal tasks' deviations; about 1 with itself.
     """

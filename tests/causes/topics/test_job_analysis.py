@@ -23,6 +23,7 @@ from iqcar.causes.topics.validate import differences
 from iqcar.enums import LearnerSet
 from tests.support import naive_hound
 from tests.support.hound_traces import Planted, features_from, plant
+from tests.support.topic_truth import known
 
 SETTINGS = TopicSettings()
 seeds = st.integers(0, 2**32 - 1)
@@ -70,7 +71,7 @@ def test_a_look_counts_what_the_jobs_frame_holds(planted: Planted) -> None:
 def test_evidence_of_every_metric_equals_the_plain_statistics(planted: Planted) -> None:
     for job in Jobs.from_tasks(planted.features, SETTINGS):
         analysis = analyse_job(job, SETTINGS)
-        metrics, _ = job.known()
+        metrics, _ = known(job)
         for j, values in enumerate(metrics.T):
             p = naive_hound.rank_sum_p(values, job.slow)
             assert analysis.p_value[j] == pytest.approx(p, rel=1e-9)
@@ -100,7 +101,7 @@ def test_stragglers_are_kept_where_topics_are_shared_out_by_straggler(planted: P
             if chosen not in BY_STRAGGLER:
                 assert deviations is None
                 continue
-            expected = deviations_of_job(*job.known(), settings)
+            expected = deviations_of_job(*known(job), settings)
             assert deviations is not None
             assert np.array_equal(deviations.stragglers, expected.stragglers)
             assert len(deviations.stragglers) == job.slow.sum()
