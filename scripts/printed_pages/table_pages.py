@@ -45,7 +45,7 @@ from iqcar.model.demand.estimate import CAPACITIES, OWN_RATES
 from iqcar.model.waits.by_query import QUERY_WAITS
 from iqcar.model.waits.columns import WAITS
 from iqcar.model.waits.phases import PHASES
-from iqcar.papers.spectroscope.as_printed import PRINTED_FINDINGS
+from iqcar.papers.spectroscope import PRINTED_FINDINGS
 from iqcar.tables import SPECS, TableSpec
 from scripts.printed_pages.page_parts import PRINTED
 

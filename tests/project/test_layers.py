@@ -22,7 +22,6 @@ ASIDE = ("papers", "lab")
 
 ROOMS = {
     "base": "files",
-    "papers": "spectroscope",
     "model": "queries → waits → demand → doubts",
     "comparison": "stats → sides → match → effects → causes",
     "causes": "blame → wasted → graph → stragglers → topics",

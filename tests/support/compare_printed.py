@@ -14,7 +14,7 @@ from iqcar.comparison.comparison import Comparison
 from iqcar.comparison.sides.comparison_tables import MEASURES
 from iqcar.comparison.sides.side import Side
 from iqcar.comparison.stats.decision_tree import explain_change
-from iqcar.papers.spectroscope.spectroscope import Edges, Requests, compare_as_printed
+from iqcar.papers.spectroscope import Edges, Requests, compare_as_printed
 from iqcar.tables import texts
 from tests.support.compare_scores import Found
 

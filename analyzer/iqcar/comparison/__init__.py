@@ -1,1 +1,1 @@
-"""Compare two sets of runs: which queries and stages changed, by how much, and why."""
+"""Compares two sets of runs: which queries and stages changed, by how much, and why."""

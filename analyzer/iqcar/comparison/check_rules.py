@@ -1,4 +1,4 @@
-"""Compare two recorded runs, before and after rules, with what was predicted.
+"""Compares two recorded runs, before and after rules, with what was predicted.
 
 A view of their :class:`~iqcar.comparison.comparison.Comparison`: it matches the queries, averages
 their runs and tells which differences are no chance.
@@ -98,11 +98,15 @@ class Check:
     """What two runs say about rules."""
 
     queries: tuple[QueryChange, ...]
+    """Recurring queries that ended in both runs, the longest first."""
     total: Total | None
+    """All of those; None if there are none."""
     controls: Total | None
+    """Those that no rule is about and that no rule is to help; None if there are none."""
     rules: tuple[RuleCheck, ...]
     only_before: tuple[str, ...]
     only_after: tuple[str, ...]
+    """Names of queries that ended in one run only."""
     doubts: tuple[str, ...]
 
     def to_dict(self) -> dict[str, Any]:
@@ -113,13 +117,9 @@ class Check:
 def check_rules(file: RulesFile, before: Tables, after: Tables) -> Check:
     """Compare predicted with actual durations.
 
-    Parameters
-    ----------
-    file : RulesFile
-        The rules that the second run was made with, and the pools they were compiled to. ADVICE
-        rules are skipped: nothing tells whether anybody followed them.
-    before, after : Tables
-        From :func:`iqcar.read`, queries identified alike.
+    ``file``: the rules that the second run was made with, and the pools they were compiled to.
+    ADVICE rules are skipped: nothing tells whether anybody followed them. ``before`` and ``after``:
+    from :func:`iqcar.read`, queries identified alike.
     """
     known = file.recorded
     rules = scheduler_rules(file.rules)
@@ -128,18 +128,18 @@ def check_rules(file: RulesFile, before: Tables, after: Tables) -> Check:
     sides = measure_side(before, RunBy.HOUR), measure_side(after, RunBy.HOUR)
     # Rules name queries, so equal plans do not make two of them one.
     comparison = compare_sides(sides, match_by=MatchBy.NAME, in_common=False)
-    compared = _Compared(comparison, recording, plan)
+    both = _BothRuns(comparison, recording, plan)
     doubts = [*recording.doubts, *comparison.doubts]
-    if not compared.changes:
+    if not both.changes:
         doubts.append("no query ended in both runs: nothing can be compared")
     outside = (sides[0].facts.outside_load, sides[1].facts.outside_load)
     about = {
         category
         for rule in rules
-        for category in compared.find((rule.fingerprint, *_victims_of(rule, rules)))
+        for category in both.find((rule.fingerprint, *_victims_of(rule, rules)))
     }
-    alone = [category for category in compared.changes if category not in about]
-    controls = compared.total(alone) if alone else None
+    alone = [category for category in both.changes if category not in about]
+    controls = both.total(alone) if alone else None
     off = None if controls is None else _off(controls)
     if doubt := _controls_doubt(controls):
         doubts.append(doubt)
@@ -148,20 +148,20 @@ def check_rules(file: RulesFile, before: Tables, after: Tables) -> Check:
         return judge_effect(change, off, outside)
 
     longest = sorted(
-        compared.changes.values(), key=lambda c: (-c.before_ms * c.runs_before, c.fingerprint)
+        both.changes.values(), key=lambda c: (-c.before_ms * c.runs_before, c.fingerprint)
     )
     return Check(
-        tuple(longest),
-        compared.total(list(compared.changes)) if compared.changes else None,
-        controls,
-        tuple(_check_rule(rule, rules, plan, after, compared, judged) for rule in rules),
-        compared.only_on(0),
-        compared.only_on(1),
-        tuple(doubts),
+        queries=tuple(longest),
+        total=both.total(list(both.changes)) if both.changes else None,
+        controls=controls,
+        rules=tuple(_check_rule(rule, rules, plan, after, both, judged) for rule in rules),
+        only_before=both.only_on(0),
+        only_after=both.only_on(1),
+        doubts=tuple(doubts),
     )
 
 
-class _Compared:
+class _BothRuns:
     """Recurring queries of both runs by category, and what was predicted of them."""
 
     def __init__(self, comparison: Comparison, recording: Recording, plan: PoolPlan) -> None:
@@ -170,7 +170,7 @@ class _Compared:
         for side, of in zip(comparison.sides, comparison.category_of, strict=True):
             named = zip(texts(side.nodes, "fingerprint"), of.tolist(), strict=True)
             self.category_of = {f: category for f, category in named if f} | self.category_of
-        self.were, self.would = (
+        self.replayed, self.predicted = (
             self._means(recording.replay(planned).duration_ms) for planned in (None, plan)
         )
         self.changes = {category: self._change(category) for category in comparison.common.tolist()}
@@ -200,22 +200,20 @@ class _Compared:
         before = sum(row.before_ms * row.runs_before for row in rows)
         after = sum(row.after_ms * row.runs_before for row in rows)
         actual, predicted = _percent(before, after), None
-        if all(category in self.were and category in self.would for category in categories):
+        if all(category in self.replayed and category in self.predicted for category in categories):
             replayed = (
                 sum(mean[c] * row.runs_before for c, row in zip(categories, rows, strict=True))
-                for mean in (self.were, self.would)
+                for mean in (self.replayed, self.predicted)
             )
             predicted = _percent(*replayed)
         return Total(len(rows), before, after, actual, predicted, _less(predicted, actual))
 
     def told(self, categories: Sequence[int]) -> Verdict:
         """Return what the runs tell of some queries: changed if one did, and none the other way."""
-        found = {self.changes[category].told for category in categories}
-        ways = {
-            np.sign(row.after_ms - row.before_ms)
-            for row in (self.changes[category] for category in categories)
-            if row.told is Verdict.CHANGED
-        }
+        rows = [self.changes[category] for category in categories]
+        found = {row.told for row in rows}
+        changed = [row for row in rows if row.told is Verdict.CHANGED]
+        ways = {np.sign(row.after_ms - row.before_ms) for row in changed}
         if len(ways) == 1:
             return Verdict.CHANGED
         return found.pop() if len(found) == 1 and not ways else Verdict.CANNOT_TELL
@@ -237,15 +235,16 @@ class _Compared:
         node = int(np.flatnonzero(self.comparison.category_of[0] == category)[0])
         before, after = float(effect["before_ms"]), float(effect["after_ms"])
         actual, predicted = _percent(before, after), None
-        if category in self.were and category in self.would:
-            predicted = _percent(self.were[category], self.would[category])
+        if category in self.replayed and category in self.predicted:
+            predicted = _percent(self.replayed[category], self.predicted[category])
         # Rules explain what a comparison without them would put down to chance.
         by_time = "time" in effect["evidence"].split(", ")
         told = Verdict.CHANGED if by_time else Verdict(effect["verdict"] or Verdict.CANNOT_TELL)
         return QueryChange(
-            side.nodes["fingerprint"].iloc[node], name, self._instances(category, 0),
-            self._instances(category, 1), before, after, actual, predicted,
-            _less(predicted, actual), told,
+            fingerprint=side.nodes["fingerprint"].iloc[node], name=name,
+            runs_before=self._instances(category, 0), runs_after=self._instances(category, 1),
+            before_ms=before, after_ms=after, change_percent=actual, predicted_percent=predicted,
+            off_percent=_less(predicted, actual), told=told,
         )  # fmt: skip
 
     def _instances(self, category: int, side: int) -> int:
@@ -262,15 +261,11 @@ def _off(controls: Total) -> float:
 
 def _controls_doubt(controls: Total | None) -> str:
     """Say so if queries that no rule is about changed in another way than was predicted."""
-    if controls is None:
+    if controls is None or abs(_off(controls)) < CONTROLS_OFF_PERCENT:
         return ""
-    if abs(_off(controls)) < CONTROLS_OFF_PERCENT:
-        return ""
-    expected = (
-        ""
-        if controls.predicted_percent is None
-        else (f" ({controls.predicted_percent:+.0f}% was predicted)")
-    )
+    expected = ""
+    if controls.predicted_percent is not None:
+        expected = f" ({controls.predicted_percent:+.0f}% was predicted)"
     which = f"{controls.queries} queries" if controls.queries > 1 else "one query"
     return (
         f"{which} that no rule is about took {controls.change_percent:+.0f}% time{expected}: "
@@ -283,21 +278,22 @@ def _check_rule(
     rules: Sequence[Rule],
     plan: PoolPlan,
     after: Tables,
-    compared: _Compared,
+    both: _BothRuns,
     judged: Callable[[float | None], JudgedEffect],
 ) -> RuleCheck:
     pool = pools_of([rule], plan)[rule.id]
-    applied, ran_in = _applied(compared.of_rule(rule, after), pool, after)
-    victims = [c for c in compared.find(_victims_of(rule, rules)) if c in compared.changes]
+    applied, ran_in = _applied(both.of_rule(rule, after), pool, after)
+    victims = [c for c in both.find(_victims_of(rule, rules)) if c in both.changes]
     change, predicted, told = None, None, None
     if victims:
-        total, told = compared.total(victims), compared.told(victims)
+        total, told = both.total(victims), both.told(victims)
         change, predicted = total.change_percent, total.predicted_percent
     effect = judged(change)
     return RuleCheck(
-        rule.id, rule.query_name, pool, applied.value, ran_in, effect.verdict.value, len(victims),
-        change, predicted, _less(predicted, change), told,
-        _sentence(rule, pool, applied, ran_in, effect, told, predicted),
+        id=rule.id, query_name=rule.query_name, pool=pool, applied=applied.value, ran_in=ran_in,
+        verdict=effect.verdict.value, victims=len(victims), change_percent=change,
+        predicted_percent=predicted, off_percent=_less(predicted, change), told=told,
+        sentence=_sentence(rule, pool, applied, ran_in, effect, told=told, predicted=predicted),
     )  # fmt: skip
 
 
@@ -336,6 +332,7 @@ def _sentence(
     applied: Applied,
     ran_in: Mapping[str, int],
     effect: JudgedEffect,
+    *,
     told: Verdict | None,
     predicted: float | None,
 ) -> str:

@@ -1,4 +1,4 @@
-"""Compare two sets of runs, step by step.
+"""Compares two sets of runs, step by step.
 
 sides → matched categories → measures per run → effects → changes → causes → Comparison
 """
@@ -16,7 +16,7 @@ from iqcar.comparison.causes.differences import find_differences
 from iqcar.comparison.causes.explain_sides import explain_sides
 from iqcar.comparison.comparison import Comparison
 from iqcar.comparison.effects.changes import rank_changes
-from iqcar.comparison.effects.effects import FAMILIES, effects, no_verdict
+from iqcar.comparison.effects.effects import TESTED, effects, no_verdict
 from iqcar.comparison.match.category_runs import category_runs, side_means, without_other_counts
 from iqcar.comparison.match.compared_rows import fold_parts, unlike_doubt, unlike_parts
 from iqcar.comparison.match.match import match_sides
@@ -194,8 +194,8 @@ def find_comparison_doubts(
     before, after = (side.facts for side in sides)
     if min(before.runs, after.runs) == 1:
         spreads = ", ".join(
-            f"{family.one_run.variance**0.5:.0%} of {word}".replace("%", " %")
-            for family, word in zip(FAMILIES, ("time", "CPU time", "data", "skew"), strict=True)
+            f"{measure.one_run.variance**0.5:.0%} of {word}".replace("%", " %")
+            for measure, word in zip(TESTED, ("time", "CPU time", "data", "skew"), strict=True)
         )
         which = "either side" if before.runs == after.runs else "one side"
         doubts.append(

@@ -1,9 +1,10 @@
-"""The comparison of two sets of runs, frozen; terminal, JSON, page and notebook read it."""
+"""Holds the comparison of two sets of runs; terminal, JSON, page and notebook read it."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from difflib import get_close_matches
 from functools import cached_property
 
 import numpy as np
@@ -119,16 +120,12 @@ class Comparison:
     def parts(self, query: str | int) -> pd.DataFrame:
         """Return the stages and the driver of a query; their contributions sum to its own.
 
-        Parameters
-        ----------
-        query : str or int
-            Name or fingerprint of a query, or its category.
+        ``query``: name or fingerprint of a query, or its category.
         """
-        category = self.find(query)
-        rows = np.flatnonzero(self.categories["parent"].to_numpy() == category)
-        named = self.effects.iloc[rows]
-        frame: pd.DataFrame = named.assign(name=[self.name(row) for row in rows.tolist()])
-        return frame
+        rows = np.flatnonzero(self.categories["parent"].to_numpy() == self.find(query))
+        names = [self.name(row) for row in rows.tolist()]
+        named: pd.DataFrame = self.effects.iloc[rows].assign(name=names)
+        return named
 
     @cached_property
     def _blame(self) -> pd.DataFrame:
@@ -145,18 +142,10 @@ class Comparison:
     def blame_change(self, query: str | int) -> pd.DataFrame:
         """Return to whom a query lost more or less time; the rows sum to the change of its loss.
 
-        Parameters
-        ----------
-        query : str or int
-            Name or fingerprint of a query, or its category.
-
-        Returns
-        -------
-        DataFrame of :data:`~iqcar.comparison.causes.blame_change.BLAME_CHANGES`
-            With the name of each source; no rows where a side is a baseline, which has no tasks.
+        ``query``: as in :meth:`parts`. Returns ``BLAME_CHANGES`` with the name of each source; no
+        rows where a side is a baseline, which has no tasks.
         """
-        blame = self._blame
-        rows = blame[blame["category"] == self.find(query)].reset_index(drop=True)
+        rows = self._blame[self._blame["category"] == self.find(query)].reset_index(drop=True)
         names = [self.name(row) if row >= 0 else "" for row in rows["source"].tolist()]
         named: pd.DataFrame = rows.assign(source_name=names)
         return named
@@ -164,23 +153,17 @@ class Comparison:
     def find(self, query: str | int) -> int:
         """Return the category of a query, by name or fingerprint.
 
-        Raises
-        ------
-        UsageError
-            If no query is called so; names the nearest.
+        Raises UsageError if no query is called so; names the nearest.
         """
         if not isinstance(query, str):
             return int(query)
-        columns = [
-            texts(self.categories, name) for name in ("name_after", "name_before", "fingerprint")
-        ]
-        for column in columns:
-            for row in self.queries.tolist():
-                if column[row] == query:
-                    return int(row)
-        from difflib import get_close_matches
-
-        names = [self.name(row) for row in self.queries.tolist()]
+        rows: list[int] = self.queries.tolist()
+        for column in ("name_after", "name_before", "fingerprint"):
+            values = texts(self.categories, column)
+            for row in rows:
+                if values[row] == query:
+                    return row
+        names = [self.name(row) for row in rows]
         near = get_close_matches(query, names, n=3, cutoff=0.4)
         advice = f"did you mean {' or '.join(near)}" if near else "see `iqcar queries`"
         raise UsageError(f"no query is called {query!r}", "--query", advice)

@@ -1,4 +1,4 @@
-"""Say in sentences what was compared and what differs; terminal, page and notebook show them."""
+"""Says in sentences what was compared and what differs; terminal, page and notebook show them."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
-"""Collect what is known of every run of a category, and explain its change by a tree of that.
+"""Answers questions about a comparison: what tells runs apart, how much they vary.
 
-What tasks did (bytes, spill, each part of the time), partitions, hosts, Spark version, settings.
+Runs are told apart by what tasks did (bytes, spill, each part of the time), partitions, hosts,
+Spark version and settings.
 """
 
 from __future__ import annotations
@@ -183,7 +184,7 @@ def task_times(side: Side, category_of: Ints) -> tuple[Ints, Floats]:
     if side.tables is None or side.rows is None:
         return np.zeros(0, np.int64), np.zeros(0)
     stage = side.tables.tasks["stage"].to_numpy(np.int64)
-    node = np.where(stage >= 0, np.append(side.rows.stage_node, -1)[stage], -1)
+    node = np.append(side.rows.stage_node, -1)[stage]
     launch, finish = (
         side.tables.tasks[name].to_numpy(np.float64) for name in ("launch_ms", "finish_ms")
     )

@@ -1,4 +1,4 @@
-"""Decide whether a comparison passes a gate: no query on both sides slower than allowed."""
+"""Decides whether a comparison passes a gate: no query on both sides slower than allowed."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def parse_limit(text: str | float) -> Limit:
     Raises UsageError if it is none of them.
     """
     if not isinstance(text, str):
-        return Limit("", _least_zero(float(text), str(text)), math.nan)
+        return Limit("", _number(text, str(text)), math.nan)
     query, _, amount = text.rpartition("=")
     amount = amount.strip()
     for unit, scale, relative in (("%", 0.01, True), ("ms", 1.0, False), ("s", 1000.0, False)):
@@ -53,15 +53,11 @@ def parse_limit(text: str | float) -> Limit:
     raise _wrong(text)
 
 
-def _number(digits: str, text: str) -> float:
+def _number(digits: str | float, text: str) -> float:
     try:
         value = float(digits)
     except ValueError:
         raise _wrong(text) from None
-    return _least_zero(value, text)
-
-
-def _least_zero(value: float, text: str) -> float:
     if not (math.isfinite(value) and value >= 0):
         raise _wrong(text)
     return value

@@ -1,4 +1,4 @@
-"""Judge the measured effect of rules against queries without a rule and against outside load.
+"""Judges the measured effect of rules against queries without a rule and against outside load.
 
 One function for whoever reports an effect: `iqcar rules check`, the demo, and the live loop.
 """
@@ -55,22 +55,18 @@ def judge_effect(
     ``change_percent``: change of their duration, below 0 for faster; None where they did not end in
     both runs. ``controls_percent``: change of the queries that no rule is about, less what was
     predicted of them; None without any. ``outside``: share of the hosts' processors that other
-    processes used in each run; None if unknown. Returns
-    ``DISTURBED`` where something else moved as much as the victims did.
+    processes used in each run; None if unknown. Returns ``DISTURBED`` where something else moved as
+    much as the victims did.
     """
     if change_percent is None:
         return JudgedEffect(RuleVerdict.UNKNOWN, "are not known to have ended before and after")
     took = f"took {change_percent:+.0f}% time"
     if loads_differ(*outside):
-        return JudgedEffect(
-            RuleVerdict.DISTURBED, f"{took} on hosts that other processes loaded differently"
-        )
+        other = "on hosts that other processes loaded differently"
+        return JudgedEffect(RuleVerdict.DISTURBED, f"{took} {other}")
     if controls_percent is not None and _moved(change_percent, controls_percent):
-        return JudgedEffect(
-            RuleVerdict.DISTURBED,
-            f"{took}, and queries that no rule is about {controls_percent:+.0f}% more than "
-            "was expected of them",
-        )
+        other = f"queries that no rule is about {controls_percent:+.0f}% more than was expected"
+        return JudgedEffect(RuleVerdict.DISTURBED, f"{took}, and {other} of them")
     least = 100 * LEAST_GAIN_SHARE
     if change_percent <= -least:
         return JudgedEffect(RuleVerdict.HELPED, f"took {-change_percent:.0f}% less time")

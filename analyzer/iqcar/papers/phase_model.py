@@ -1,17 +1,17 @@
-"""Fit a hidden Markov model with Gaussian evidence, and find the most likely states (Rabiner 1986).
+"""Fits a hidden Markov model with Gaussian evidence, and finds the most likely states.
 
-The hidden state of each interval is its phase; the evidence is what it spent its time on. The model
-is fitted by expectation maximisation (Baum–Welch) over all tasks; each gets its Viterbi path.
+After Rabiner (1986). The hidden state of each interval is its phase; the evidence is what it spent
+its time on. The model is fitted by expectation maximisation (Baum–Welch) over all tasks; each gets
+its Viterbi path.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-if TYPE_CHECKING:
-    from iqcar.tables.arrays import Floats, Ints
+from iqcar.tables.arrays import Flags, Floats, Ints
 
 STATES = 3
 ROUNDS = 30
@@ -40,17 +40,9 @@ class PhaseModel(NamedTuple):
 def most_likely_states(evidence: Floats, first: Ints) -> tuple[Ints, Floats]:
     """Fit the model and return the most likely state of each interval.
 
-    Parameters
-    ----------
-    evidence : ndarray of shape (n_intervals, n_parts)
-        Intervals of one task follow one another.
-    first : ndarray of shape (n_tasks,), int64
-        Position of the first interval of each task.
-
-    Returns
-    -------
-    state : ndarray of shape (n_intervals,), int64
-    mean : ndarray of shape (n_states, n_parts)
+    ``evidence``, (n_intervals, n_parts): intervals of one task follow one another. ``first``,
+    (n_tasks,): position of the first interval of each task. Returns the states, (n_intervals,),
+    and their means, (n_states, n_parts).
     """
     lengths = np.diff(np.append(first, len(evidence)))
     some = max(int(np.searchsorted(np.cumsum(lengths), FITTED)), 1)
@@ -65,14 +57,7 @@ def most_likely_states(evidence: Floats, first: Ints) -> tuple[Ints, Floats]:
 
 
 def fit(evidence: Floats, first: Ints, lengths: Ints) -> tuple[PhaseModel, list[float]]:
-    """Fit by expectation maximisation.
-
-    Returns
-    -------
-    PhaseModel
-    list of float
-        Log-likelihood before each round; it never falls.
-    """
+    """Fit by expectation maximisation; also the log-likelihood before each round, which rises."""
     rows, there = _padded(first, lengths)
     seen = evidence[rows]
     model = _beginning(evidence[rows[there]])
@@ -86,7 +71,7 @@ def fit(evidence: Floats, first: Ints, lengths: Ints) -> tuple[PhaseModel, list[
     return model, history
 
 
-def _padded(first: Ints, lengths: Ints) -> tuple[Ints, np.ndarray]:
+def _padded(first: Ints, lengths: Ints) -> tuple[Ints, Flags]:
     """Positions of each task's intervals as a rectangle, and which of them are there."""
     step = np.arange(int(lengths.max()))
     there = step < lengths[:, None]
@@ -113,7 +98,7 @@ def _log_evidence(model: PhaseModel, seen: Floats) -> Floats:
     return density
 
 
-def _round(model: PhaseModel, seen: Floats, there: np.ndarray) -> tuple[PhaseModel, float]:
+def _round(model: PhaseModel, seen: Floats, there: Flags) -> tuple[PhaseModel, float]:
     """One round of Baum–Welch over all tasks at once, scaled at each step."""
     logs = _log_evidence(model, seen)
     highest = logs.max(axis=-1, keepdims=True)
@@ -156,7 +141,7 @@ def _round(model: PhaseModel, seen: Floats, there: np.ndarray) -> tuple[PhaseMod
     return fitted, likelihood
 
 
-def _viterbi(model: PhaseModel, seen: Floats, there: np.ndarray) -> Ints:
+def _viterbi(model: PhaseModel, seen: Floats, there: Flags) -> Ints:
     """Most likely path of each task: (tasks, steps)."""
     logs = _log_evidence(model, seen)
     tiny = np.finfo(np.float64).tiny

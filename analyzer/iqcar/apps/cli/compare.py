@@ -146,7 +146,7 @@ def compare(
     from iqcar.comparison.explore import explain_category, find_change
     from iqcar.comparison.gate import check_gate, parse_limit
     from iqcar.comparison.sides.baseline import dump_baseline
-    from iqcar.papers.spectroscope.as_printed import printed_findings
+    from iqcar.papers.spectroscope import printed_findings
     from iqcar.show.json.compare import compare_to_json
     from iqcar.show.terminal.compare import print_comparison
     from iqcar.show.terminal.compare_explain import print_explanation, print_printed

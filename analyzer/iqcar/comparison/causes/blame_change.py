@@ -1,4 +1,4 @@
-"""Compute how the time that each query lost to each other query changed between two sides.
+"""Computes how the time that each query lost to each other query changed between two sides.
 
 Both sides go through waits and blame (:func:`iqcar.causes.blame.attribute.attribute`); lost time is
 that of iQC-Graph, so the rows of a query sum to the change of its lost time, `unattributed`
@@ -41,6 +41,8 @@ BLAME_CHANGES = TableSpec(
         ("named", "bool", "", "Whether blame changed, and work or presence changed like it."),
     ),
 )
+KEYS = ["category", "resource", "kind", "source"]
+"""What a row of them is about."""
 
 
 def blame_change(
@@ -50,22 +52,13 @@ def blame_change(
 ) -> pd.DataFrame:
     """Return the change of lost time by query, resource and source.
 
-    Parameters
-    ----------
-    before, after : ComparedRows
-        What the work of the sources is summed from.
-    of : tuple of (ComparedRows, ComparedRows), optional
-        Rows with the tasks that blame is computed from; all by default.
-
-    Returns
-    -------
-    DataFrame of :data:`BLAME_CHANGES`
-        Largest change of a query first. Per run of the query: its instances in one run are
-        averaged, then its runs. A query that ran on one side only has rows, too.
+    The work of the sources is summed from ``before`` and ``after``, blame is computed from the
+    tasks of ``of``, by default the same. Returns ``BLAME_CHANGES``, the largest change of a query
+    first. Per run of the query: its instances in one run are averaged, then its runs. A query that
+    ran on one side only has rows, too.
     """
     lost = [_lost_by_source(side) for side in of or (before, after)]
-    keys = ["category", "resource", "kind", "source"]
-    both = lost[0].merge(lost[1], on=keys, how="outer", suffixes=("_before", "_after"))
+    both = lost[0].merge(lost[1], on=KEYS, how="outer", suffixes=("_before", "_after"))
     was, now = (both[f"lost_ms_{when}"].fillna(0.0).to_numpy() for when in ("before", "after"))
     target, source = (both[name].to_numpy(np.int64) for name in ("category", "source"))
     resource = both["resource"].to_numpy(object)
@@ -73,16 +66,14 @@ def blame_change(
     is_query = both["kind"].to_numpy(object) == BlameKind.QUERY.value
     moved = (change != 0) & (source >= 0) & is_query
     sources = _Sources(before), _Sources(after)
-    work_growth, presence_growth = np.full(len(both), np.nan), np.full(len(both), np.nan)
+    work, presence = np.full((2, len(both)), np.nan)
     for row in np.flatnonzero(moved).tolist():
         place = resource[row], int(source[row])
-        work_growth[row] = _ratio(*(side.work(*place) for side in sources))
-        presence_growth[row] = _ratio(
-            *(side.presence(*place, int(target[row])) for side in sources)
-        )
+        work[row] = _ratio(*(side.work(*place) for side in sources))
+        presence[row] = _ratio(*(side.presence(*place, int(target[row])) for side in sources))
     with np.errstate(divide="ignore"):
-        growth = np.sign(change)[:, None] * np.log(np.column_stack([work_growth, presence_growth]))
-    named = moved & (np.fmax(growth[:, 0], growth[:, 1]) >= np.log(LEAST_GROWTH))
+        grown = np.sign(change) * np.log([work, presence])
+    named = moved & (np.fmax(*grown) >= np.log(LEAST_GROWTH))
     frame = BLAME_CHANGES.frame(
         {
             "category": target,
@@ -92,47 +83,36 @@ def blame_change(
             "before_ms": was,
             "after_ms": now,
             "change_ms": change,
-            "work_growth": work_growth,
-            "presence_growth": presence_growth,
+            "work_growth": work,
+            "presence_growth": presence,
             "named": named,
         }
     )
-    order = np.lexsort((source, -np.abs(change), target))
-    ordered: pd.DataFrame = frame.iloc[order].reset_index(drop=True)
-    return ordered
+    return frame.iloc[np.lexsort((source, -np.abs(change), target))].reset_index(drop=True)
 
 
 def _lost_by_source(side: ComparedRows) -> pd.DataFrame:
     """Mean lost time of each category by resource, kind of blame and category of the source."""
-    tables = side.tables
-    blame = attribute(tables, side.waits, impact=ImpactModel.TIME_LOST)
-    graph = build_graph(tables, blame)
-    weight = side.weights()
-    parts = []
+    blame = attribute(side.tables, side.waits, impact=ImpactModel.TIME_LOST)
+    graph = build_graph(side.tables, blame)
+    weight, parts = side.weights(), []
     for resource in Resource:
         pairs = graph.who_hurts_whom(resource)
         target, source = (
             pairs[name].to_numpy(np.int64) for name in ("target_query", "source_query")
         )
-        kind = pairs["kind"].to_numpy(object)
         own = (source == target) & (source >= 0)
-        parts.append(
-            pd.DataFrame(
-                {
-                    "category": side.category[target],
-                    "resource": resource.value,
-                    "kind": np.where(own, BlameKind.OWN.value, kind),
-                    "source": np.where(
-                        (source >= 0) & ~own, side.category[np.maximum(source, 0)], NONE
-                    ),
-                    "lost_ms": pairs["lost_ms"].to_numpy(np.float64) * weight[target],
-                }
-            )
-        )
+        part = {
+            "category": side.category[target],
+            "resource": resource.value,
+            "kind": np.where(own, BlameKind.OWN.value, pairs["kind"].to_numpy(object)),
+            "source": np.where((source >= 0) & ~own, side.category[source], NONE),
+            "lost_ms": pairs["lost_ms"].to_numpy(np.float64) * weight[target],
+        }
+        parts.append(pd.DataFrame(part))
     every = pd.concat(parts, ignore_index=True)
     every = every[every["category"] >= 0]
-    keys = ["category", "resource", "kind", "source"]
-    summed: pd.DataFrame = every.groupby(keys, as_index=False)["lost_ms"].sum()
+    summed: pd.DataFrame = every.groupby(KEYS, as_index=False)["lost_ms"].sum()
     return summed
 
 

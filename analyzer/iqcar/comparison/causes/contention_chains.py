@@ -1,4 +1,4 @@
-"""Follow contention from the query that waits to those that changed by themselves.
+"""Follows contention from the query that waits to those that changed by themselves.
 
 A source that waits longer itself holds what others wait for longer, too. Each source passes its
 part on to its own sources, and keeps what changed in itself; parts that go in circles end where
@@ -7,7 +7,7 @@ something changed by itself (an absorbing chain).
 
 from __future__ import annotations
 
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
@@ -43,10 +43,10 @@ class ContentionChains:
         ``sources``: source categories and their parts. ``query``: the query that waits: what comes
         back to it stays with who handed it over.
         """
-        ended: dict[Root, float] = {}
+        ended: dict[Root, float] = defaultdict(float)
         moving = dict(sources)
         for step in range(STEPS):
-            further: dict[int, float] = {}
+            further: dict[int, float] = defaultdict(float)
             for source, part in moving.items():
                 own, passed = self._outcome(source, query)
                 if not passed or step == STEPS - 1 or part < LEAST_PART:
@@ -54,9 +54,9 @@ class ContentionChains:
                     whole = sum(own.values())
                     own = {root: share / whole for root, share in own.items()}
                 for root, share in own.items():
-                    ended[root] = ended.get(root, 0.0) + part * share
+                    ended[root] += part * share
                 for one, share in passed.items():
-                    further[one] = further.get(one, 0.0) + part * share
+                    further[one] += part * share
             moving = further
         return sorted(ended.items(), key=lambda item: -item[1])
 
@@ -77,16 +77,15 @@ class ContentionChains:
     def _outcome(self, source: int, query: int) -> tuple[dict[Root, float], dict[int, float]]:
         """Shares of a source's change that end with it, and that it hands over to others."""
         if source not in self._known:
-            own: dict[Root, float] = {}
-            passed: dict[int, float] = {}
+            own: dict[Root, float] = defaultdict(float)
+            passed: dict[int, float] = defaultdict(float)
             for cause, share in self._reasons(source):
                 if cause.kind is ChangeKind.CONTENTION:
                     for other, part in cause.sources:
                         if other != source:
-                            passed[other] = passed.get(other, 0.0) + share * part
+                            passed[other] += share * part
                 else:
-                    root = Root(source, cause if cause.kind in SHARED else None)
-                    own[root] = own.get(root, 0.0) + share
+                    own[Root(source, cause if cause.kind in SHARED else None)] += share
             self._known[source] = own, passed
         own, passed = self._known[source]
         passed = {other: part for other, part in passed.items() if other != query}

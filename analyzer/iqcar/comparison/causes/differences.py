@@ -1,4 +1,4 @@
-"""Find Spark properties that differ between two sides, and those whose symptom fits a change.
+"""Finds Spark properties that differ between two sides, and those whose symptom fits a change.
 
 Everything that differs is listed; only a property that can cause what was seen is blamed.
 """
@@ -193,8 +193,8 @@ def own_differences(
 ) -> dict[int, tuple[SettingDifference, ...]]:
     """Return what differs for each query of which a session changed a setting on either side.
 
-    ``shared``: what differs between the applications. By category of the query;
-    those of the applications stand where no session changed them.
+    By category of the query. ``shared``: what differs between the applications; that stands where
+    no session changed it.
     """
     values: tuple[dict[int, dict[str, set[str]]], ...] = ({}, {})
     for side, of, found in zip(sides, matched.category_of, values, strict=True):

@@ -1,4 +1,4 @@
-"""Collect what causes are told from: blame of both sides, task time per byte, settings, plans."""
+"""Collects what causes are told from: blame of both sides, task time per byte, settings, plans."""
 
 from __future__ import annotations
 
@@ -35,8 +35,9 @@ def explain_sides(
 ) -> tuple[pd.DataFrame, pd.DataFrame, list[int], pd.DataFrame | None]:
     """Tell the causes of all changes, and leave out those that are chance.
 
-    ``unlike``, (n_categories, n_parts): parts that are not compared. Returns Told: without blame
-    where it was not computed of all queries, or where a side is a baseline, which keeps no tasks.
+    ``unlike``, (n_categories, n_parts): parts that are not compared. Returns changes,
+    causes, categories left out, and the blame of all queries: None where it was not computed, or
+    where a side is a baseline, which keeps no tasks.
     """
     if changes.empty:
         return changes, CHANGE_CAUSES.empty(), [], None

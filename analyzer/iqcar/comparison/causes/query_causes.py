@@ -1,4 +1,4 @@
-"""Tell the kind and the causes of each change: rules per stage, summed per query, handed over.
+"""Tells the kind and the causes of each change: rules per stage, summed per query, handed over.
 
 A query's causes are those of its stages, weighted by their parts of its change. A source of
 contention that was itself changed by another query, a slow host or the environment hands the cause
@@ -7,7 +7,7 @@ over to that one. Of the settings that differ, only those whose symptom fits are
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import NamedTuple
@@ -224,7 +224,7 @@ class _Causes:
             change = {of: float(after[of] - before[of]) for of in stages}
             whole = float(after[query] - before[query])
         whole = whole or sum(change.values()) or 1.0
-        shares: dict[tuple[ChangeKind, str, tuple[int, ...]], float] = {}
+        shares: dict[tuple[ChangeKind, str, tuple[int, ...]], float] = defaultdict(float)
         largest: dict[tuple[ChangeKind, str, tuple[int, ...]], tuple[float, StageCause]] = {}
         for stage, ms in change.items():
             for cause, part in self._of_stage(stage):
@@ -233,7 +233,7 @@ class _Causes:
                 sources = tuple(source for source, _ in cause.sources)
                 key = (cause.kind, "" if plan else cause.cause, sources)
                 share = part * ms / whole
-                shares[key] = shares.get(key, 0.0) + share
+                shares[key] += share
                 if abs(share) > largest.get(key, (-1.0,))[0]:
                     largest[key] = (abs(share), cause)
         order = sorted(shares, key=lambda key: -shares[key])
@@ -279,12 +279,11 @@ class _Causes:
             path = self.chains.path(cause.sources, root, query)
             names = [self.names[of] for of in path]
             text = f"{cause.sentence}: waits for {', which waits for '.join(names)}"
-            if root.shared is None:
+            if (shared := root.shared) is None:
                 named = f"query:{names[-1]}"
                 found.append(_Cause(cause.kind, named, share * part, text, None, root.query))
             else:
-                text += f" ({root.shared.sentence})"
-                shared = root.shared
+                text += f" ({shared.sentence})"
                 found.append(_Cause(shared.kind, shared.cause, share * part, text, shared.symptom))
         return found
 

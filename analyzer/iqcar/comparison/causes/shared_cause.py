@@ -1,4 +1,4 @@
-"""Find one cause for nearly all stages: a slow host, or an environment in which all is slower.
+"""Finds one cause for nearly all stages: a slow host, or an environment in which all is slower.
 
 Both are seen in task time per byte: nobody's data changed, and the same work takes longer on one
 host, or everywhere in the same part of the tasks' time.
@@ -34,7 +34,7 @@ EXPLAINED = 0.1
 """Share of the growth of lost time, knock-on effects included, from which queries that do more are
 the cause, not the environment: where all disks are slower nobody does more."""
 
-TASK_PARTS: tuple[tuple[str, Resource | None], ...] = (
+PART_RESOURCES: tuple[tuple[str, Resource | None], ...] = (
     ("compute_ms", None),
     ("gc_ms", None),
     *((wait_column(request), request.resource) for request in IN_TASK_REQUESTS),
@@ -70,7 +70,7 @@ def per_byte(side: ComparedRows) -> PerByte:
     """Sum task time and bytes of each stage category on each host."""
     tasks, waits = side.tables.tasks, side.waits
     stage, host = (tasks[name].to_numpy(np.int64) for name in ("stage", "host"))
-    category = np.where(stage >= 0, np.append(side.stage_category, -1)[stage], -1)
+    category = np.append(side.stage_category, -1)[stage]
     here = np.flatnonzero((category >= 0) & (host >= 0))
     width = len(side.tables.hosts)
     keys, cell = np.unique(category[here] * width + host[here], return_inverse=True)
@@ -78,7 +78,7 @@ def per_byte(side: ComparedRows) -> PerByte:
         known_or_zero(tasks[name].to_numpy(np.float64)[here])
         for name in ("input_bytes", "remote_bytes", "local_bytes")
     )
-    parts = [positive_or_zero(waits[name].to_numpy(np.float64)[here]) for name, _ in TASK_PARTS]
+    parts = [positive_or_zero(waits[name].to_numpy(np.float64)[here]) for name, _ in PART_RESOURCES]
     return PerByte(
         keys // max(width, 1),
         keys % max(width, 1),
@@ -112,7 +112,7 @@ def shared_cause(
     host = _slow_host(before, after, usable)
     best: SharedCause | None = None
     weight = 0.0
-    for place, (part, resource) in enumerate(TASK_PARTS):
+    for place, (part, resource) in enumerate(PART_RESOURCES):
         seen = grown[:, place]
         seen = seen[np.isfinite(seen)]
         if len(seen) < LEAST_STAGES:
@@ -125,7 +125,7 @@ def shared_cause(
             best, weight = SharedCause("environment:hosts", part, ratio), time
     if host is not None:
         name, place, ratio = host
-        part, resource = TASK_PARTS[place]
+        part, resource = PART_RESOURCES[place]
         if not explained(resource):
             return SharedCause(f"host:{name}", part, ratio)
     return best
@@ -176,8 +176,8 @@ def _slow_host(before: PerByte, after: PerByte, usable: Ints) -> tuple[str, int,
 def _beside_others(side: PerByte, usable: Ints) -> dict[str, tuple[float, int]]:
     """Compare task time per byte of stages on each host with that on the other hosts.
 
-    Returns for each host with enough stages the logarithm of its time
-    over the others', median over stages, and the part of the time in which it is largest.
+    Returns for each host with enough stages the logarithm of its time over the others', median over
+    stages, and the part of the time in which it is largest.
     """
     here = np.flatnonzero((side.work > 0) & (side.parts.sum(axis=1) > 0))
     here = here[np.isin(side.category[here], usable)]

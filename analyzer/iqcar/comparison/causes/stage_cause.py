@@ -1,4 +1,4 @@
-"""Tell the kind and the cause of one category's change by rule, in the order of the evidence.
+"""Tells the kind and the cause of one category's change by rule, in the order of the evidence.
 
 Partitions or plan, then data, skew, and memory; then what slowed all stages in the same way; then
 the part of the time that grew most: a wait whose source is named is contention, the rest is rate.
@@ -223,8 +223,10 @@ def _by_parts(stage: Seen, blame: pd.DataFrame | None) -> list[tuple[StageCause,
                 cause = StageCause(ChangeKind.CONTENTION, "", text, None, sources)
                 found.append((cause, grown * named))
             grown *= 1.0 - named - (own if part in BEFORE_LAUNCH else 0.0)
-        elif part == "compute_ms" and sign * _work(stage) < np.log(LEAST_DATA_RATIO):
-            continue
+        elif part == "compute_ms":
+            cpu_per_data = sign * (stage.log_ratio("cpu_ms") - stage.data_growth)
+            if cpu_per_data < np.log(LEAST_DATA_RATIO):
+                continue
         if grown > 0:
             found.append((_rate(part, text), grown))
     if not found:
@@ -237,46 +239,34 @@ def _by_parts(stage: Seen, blame: pd.DataFrame | None) -> list[tuple[StageCause,
 
 def _rate(part: str, text: str) -> StageCause:
     """Return the cause of a part that took another time over the same data."""
-    cause = f"metric:{METRIC.get(part, part)}"
+    cause = "metric:cpu_ms" if part == "compute_ms" else f"metric:{part}"
     return StageCause(ChangeKind.RATE, cause, f"{text}, same data", PART_SYMPTOM.get(part))
 
 
-def _work(stage: Seen) -> float:
-    """Log growth of CPU time per data."""
-    return stage.log_ratio("cpu_ms") - stage.data_growth
-
-
-METRIC = {"compute_ms": "cpu_ms"}
-
-
-class _Sources(NamedTuple):
-    sources: tuple[tuple[int, float], ...]
-    named: float
-    own: float
-
-
-def _sources(resource: Resource, blame: pd.DataFrame | None, sign: float) -> _Sources:
+def _sources(
+    resource: Resource, blame: pd.DataFrame | None, sign: float
+) -> tuple[tuple[tuple[int, float], ...], float, float]:
     """Return the sources whose blame changed as the wait did, with their shares of it.
 
     Also the shares of the change of lost time that they and the query itself explain.
     """
     if blame is None:
-        return _Sources((), 0.0, 0.0)
+        return (), 0.0, 0.0
     rows = blame[(blame["resource"] == resource.value).to_numpy()]
     change = sign * rows["change_ms"].to_numpy(np.float64)
     grew = change > 0
     named = rows["named"].to_numpy(bool) & grew
     total, of_named = float(change[grew].sum()), float(change[named].sum())
     if total <= 0:
-        return _Sources((), 0.0, 0.0)
+        return (), 0.0, 0.0
     own = (rows["kind"].to_numpy(object) == BlameKind.OWN.value) & grew
     own_share = float(change[own].sum()) / total
     if of_named < LEAST_BLAME * total:
-        return _Sources((), 0.0, own_share)
+        return (), 0.0, own_share
     source = rows["source"].to_numpy(np.int64)
     order = np.flatnonzero(named)[np.argsort(-change[named], kind="stable")]
     shares = tuple((int(source[row]), float(change[row]) / of_named) for row in order)
-    return _Sources(shares, of_named / total, own_share)
+    return shares, of_named / total, own_share
 
 
 def part_name(part: str) -> str:

@@ -1,9 +1,8 @@
-"""Rank the queries that changed by what they add to a run, with the stages that changed in each."""
+"""Ranks the queries that changed by what they add to a run, with their stages that changed."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -13,13 +12,6 @@ from iqcar.comparison.sides.comparison_tables import CHANGES
 from iqcar.enums import ChangeKind, Verdict
 from iqcar.tables import NONE, texts
 from iqcar.tables.arrays import share_of
-
-
-class _Row(NamedTuple):
-    category: int
-    kind: str
-    stages: tuple[int, ...]
-    size: float
 
 
 def rank_changes(
@@ -34,78 +26,53 @@ def rank_changes(
     `kind` is empty where :mod:`iqcar.comparison.causes` has to tell it.
     """
     found = _found(categories, effect, new_graphs or {})
-    found.sort(key=lambda row: (-row.size, row.category))
-    contribution = effect["contribution_ms"].to_numpy(np.float64)
-    is_query = categories["kind"].to_numpy() == "query"
-    everything = float(np.abs(contribution[is_query]).sum())
-    rank: list[int] = []
-    category: list[int] = []
-    kind: list[str] = []
-    parent: list[int] = []
-    for number, row in enumerate(found, 1):
-        query = len(category)
-        for of, what, above in (
-            (row.category, row.kind, NONE),
-            *((stage, "", query) for stage in row.stages),
-        ):
-            rank.append(number)
-            category.append(of)
-            kind.append(what)
-            parent.append(above)
-    at = np.array(category, np.int64)
-    taken = {
-        name: effect[name].to_numpy()[at]
-        for name in (
-            *("before_ms", "after_ms", "contribution_ms", "low_ms", "high_ms"),
-            *("runs_before", "runs_after", "q_value", "evidence"),
-        )
-    }
-    size = np.abs(contribution[at])
+    rows: list[tuple[int, int, str, int]] = []
+    for rank, (_, category, kind, stages) in enumerate(sorted(found), 1):
+        query = len(rows)
+        rows.append((rank, category, kind, NONE))
+        rows += [(rank, stage, "", query) for stage in stages]
+    columns = list(zip(*rows, strict=True)) or [()] * 4
+    at = np.array(columns[1], np.int64)
+    of_effect = ("before_ms", "after_ms", "contribution_ms", "low_ms", "high_ms", "runs_before")
+    names = [*of_effect, "runs_after", "q_value", "evidence"]
+    contribution = np.abs(effect["contribution_ms"].to_numpy(np.float64))
+    everything = float(contribution[categories["kind"].to_numpy() == "query"].sum())
     return CHANGES.frame(
         {
-            "rank": rank,
-            "category": at,
-            "kind": kind,
-            **taken,
-            "share": share_of(size, np.full(len(size), everything)),
-            "parent": parent,
+            **dict(zip(("rank", "category", "kind", "parent"), columns, strict=True)),
+            **{name: effect[name].to_numpy()[at] for name in names},
+            "share": share_of(contribution[at], np.full(len(at), everything)),
         }
     )
 
 
 def _found(
-    categories: pd.DataFrame,
-    effect: pd.DataFrame,
-    new_graphs: Mapping[int, object],
-) -> list[_Row]:
-    kind = texts(categories, "kind")
+    categories: pd.DataFrame, effect: pd.DataFrame, new_graphs: Mapping[int, object]
+) -> list[tuple[float, int, str, list[int]]]:
+    """Queries that changed: negative size, category, kind and stages, the largest first."""
+    kind, verdict = texts(categories, "kind"), texts(effect, "verdict")
     of = categories["query_category"].tolist()
-    verdict = texts(effect, "verdict")
     contribution: list[float] = effect["contribution_ms"].tolist()
     stages: dict[int, list[int]] = {}
-    worth = _worth(effect, of, verdict, new_graphs)
-    for category, (what, query) in enumerate(zip(kind, of, strict=True)):
-        if what != "query" and worth[category]:
-            stages.setdefault(query, []).append(category)
+    for category, worth in enumerate(_worth(effect, of, verdict, new_graphs)):
+        if kind[category] != "query" and worth:
+            stages.setdefault(of[category], []).append(category)
     changed = str(Verdict.CHANGED)
     found = []
     for category in np.flatnonzero(np.array(kind, object) == "query").tolist():
-        inside = tuple(
-            sorted(stages.get(category, ()), key=lambda stage: -abs(contribution[stage]))
-        )
+        inside = sorted(stages.get(category, ()), key=lambda stage: -abs(contribution[stage]))
+        size, what = abs(contribution[category]), ""
         if verdict[category] == "":
             only_after = effect["runs_before"].iloc[category] == 0
-            whole = ChangeKind.ADDED if only_after else ChangeKind.REMOVED
-            found.append(_Row(category, str(whole), (), abs(contribution[category])))
+            what, inside = str(ChangeKind.ADDED if only_after else ChangeKind.REMOVED), []
         elif category in new_graphs:
-            structure = str(ChangeKind.STRUCTURE)
-            found.append(_Row(category, structure, inside, abs(contribution[category])))
-        elif verdict[category] == changed:
-            found.append(_Row(category, "", inside, abs(contribution[category])))
-        elif any(verdict[stage] == changed for stage in inside):
+            what = str(ChangeKind.STRUCTURE)
+        elif verdict[category] != changed:
+            if not any(verdict[stage] == changed for stage in inside):
+                continue
             # The query's own time varies too much to tell: its stages say how much.
             size = abs(sum(contribution[stage] for stage in inside))
-            found.append(_Row(category, "", inside, size))
+        found.append((-size, category, what, inside))
     return found
 
 

@@ -1,4 +1,4 @@
-"""Compute how much each category changed, whether its runs show it, and which parts changed.
+"""Computes how much each category changed, whether its runs show it, and which parts changed.
 
 Four measures are tested: time, CPU time, bytes and their skew. Runs of equal queries vary least in
 the last two, so a change of work counts where the time that it stands for changed, too.
@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from iqcar.comparison.match.category_runs import SideMeans, side_means
 from iqcar.comparison.sides.comparison_tables import EFFECTS, PART_NAMES
@@ -22,12 +23,12 @@ LEAST_EFFECT_MS = 50.0
 """Change of a mean below which nothing is reported: a planned collection of garbage takes more."""
 
 
-class Family(NamedTuple):
+class TestedMeasure(NamedTuple):
     """One measure that is tested over all categories."""
 
     name: str
     """As evidence names it."""
-    measures: tuple[str, ...]
+    columns: tuple[str, ...]
     """Columns of ``CATEGORY_RUNS``, whose sum is tested."""
     margin: float
     """Relative change that is none."""
@@ -35,13 +36,13 @@ class Family(NamedTuple):
     """Variance of log values where no category has several runs."""
 
 
-TIME = Family("time", ("time_ms",), 0.05, Prior(0.15**2, 4.0))
+TIME = TestedMeasure("time", ("time_ms",), 0.05, Prior(0.15**2, 4.0))
 
-FAMILIES = (
+TESTED = (
     TIME,
-    Family("cpu", ("cpu_ms", "python_cpu_ms"), 0.03, Prior(0.05**2, 4.0)),
-    Family("bytes", ("bytes", "spill_bytes"), 0.02, Prior(0.03**2, 4.0)),
-    Family("skew", ("bytes_max_over_mean",), 0.1, Prior(0.05**2, 4.0)),
+    TestedMeasure("cpu", ("cpu_ms", "python_cpu_ms"), 0.03, Prior(0.05**2, 4.0)),
+    TestedMeasure("bytes", ("bytes", "spill_bytes"), 0.02, Prior(0.03**2, 4.0)),
+    TestedMeasure("skew", ("bytes_max_over_mean",), 0.1, Prior(0.05**2, 4.0)),
 )
 """Margins below which simulated quiet pairs raise no alarm; spreads of equal runs there."""
 
@@ -62,11 +63,9 @@ def effects(
     sides = (side_means(runs, categories, 0), side_means(runs, categories, 1))
     before, after = (side.measure["time_ms"] for side in sides)
     both = (sides[0].runs > 0) & (sides[1].runs > 0)
-    instances = np.where(
-        both, (sides[0].instances + sides[1].instances) / 2, sides[0].instances + sides[1].instances
-    )
+    instances = (sides[0].instances + sides[1].instances) / np.where(both, 2, 1)
     kind = pd.factorize(categories["kind"])[0].astype(np.int64)
-    tested = [_judge(runs, family, kind, margin, alpha) for family in FAMILIES]
+    tested = [_judge(runs, measure, kind, margin, alpha) for measure in TESTED]
     root = categories["query_category"].to_numpy(np.int64)
     passed = _passed(tested, sides, margin, _computing(sides, root))
     time = tested[0]
@@ -74,15 +73,7 @@ def effects(
     # The scale that makes a difference of logarithms one of times, whichever side comes first.
     with np.errstate(divide="ignore", invalid="ignore"):
         scale = np.where(after == before, before, (after - before) / np.log(after / before))
-    low = change + instances * scale * (time.low - time.difference)
-    high = change + instances * scale * (time.high - time.difference)
-    changed = np.logical_or.reduce(passed)
-    verdict = np.array([str(VERDICTS[code]) for code in time.verdict], object)
-    # What is surely different, but by less than matters, is the same.
-    small = (verdict == str(Verdict.CHANGED)) & ~changed
-    verdict[small] = str(Verdict.SAME)
-    verdict[changed] = str(Verdict.CHANGED)
-    verdict[~both | (np.isnan(time.p) & ~changed)] = ""
+    verdict = _verdicts(time, np.logical_or.reduce(passed), both)
     return EFFECTS.frame(
         {
             "category": np.arange(len(categories)),
@@ -92,13 +83,13 @@ def effects(
             "before_ms": before,
             "after_ms": after,
             "contribution_ms": change,
-            "low_ms": low,
-            "high_ms": high,
+            "low_ms": change + instances * scale * (time.low - time.difference),
+            "high_ms": change + instances * scale * (time.high - time.difference),
             "log_low": time.low,
             "log_high": time.high,
             "verdict": verdict,
             "evidence": [
-                ", ".join(f.name for f, yes in zip(FAMILIES, row, strict=True) if yes)
+                ", ".join(f.name for f, yes in zip(TESTED, row, strict=True) if yes)
                 for row in np.column_stack(passed).tolist()
             ],
             "q_value": _least_q(tested, passed),
@@ -113,27 +104,37 @@ def effects(
     )
 
 
+def _verdicts(time: Verdicts, changed: Flags, both: Flags) -> NDArray[np.object_]:
+    verdict = np.array([str(VERDICTS[code]) for code in time.verdict], object)
+    # What is surely different, but by less than matters, is the same.
+    verdict[(verdict == str(Verdict.CHANGED)) & ~changed] = str(Verdict.SAME)
+    verdict[changed] = str(Verdict.CHANGED)
+    verdict[~both | (np.isnan(time.p) & ~changed)] = ""
+    return verdict
+
+
 def no_verdict(effect: pd.DataFrame, by_chance: Sequence[int]) -> pd.DataFrame:
     """Return effects in which some categories' runs cannot tell."""
     if not by_chance:
         return effect
     verdict = effect["verdict"].to_numpy(object).copy()
-    verdict[list(by_chance)] = str(Verdict.CANNOT_TELL)
     needed = effect["runs_needed"].to_numpy(np.int64).copy()
-    needed[list(by_chance)] = FEW_RUNS
+    verdict[list(by_chance)], needed[list(by_chance)] = str(Verdict.CANNOT_TELL), FEW_RUNS
     return effect.assign(verdict=verdict, runs_needed=needed)
 
 
-def _judge(runs: pd.DataFrame, family: Family, kind: Ints, margin: float, alpha: float) -> Verdicts:
+def _judge(
+    runs: pd.DataFrame, measure: TestedMeasure, kind: Ints, margin: float, alpha: float
+) -> Verdicts:
     return judge(
         runs["category"].to_numpy(np.int64),
         runs["side"].to_numpy(np.int64),
-        runs[list(family.measures)].sum(axis=1, skipna=False).to_numpy(np.float64),
+        runs[list(measure.columns)].sum(axis=1, skipna=False).to_numpy(np.float64),
         n=len(kind),
-        margin=margin if family is TIME else family.margin,
+        margin=margin if measure is TIME else measure.margin,
         alpha=alpha,
-        one_run=family.one_run,
-        widen=family is not TIME,
+        one_run=measure.one_run,
+        widen=measure is not TIME,
         group=kind,
     )
 
@@ -164,17 +165,14 @@ def _passed(
     for name in NOT_WORK:
         work = work - (sides[1].measure[name] - sides[0].measure[name])
     least = np.maximum(margin * np.minimum(before, after), LEAST_EFFECT_MS)
-    passed = []
-    for test, stands_for in zip(
-        tested, (after - before, compute, work, after - before), strict=True
-    ):
-        with np.errstate(invalid="ignore"):
-            passed.append(
-                (test.verdict == VERDICTS.index(Verdict.CHANGED))
-                & (np.abs(stands_for) >= least)
-                & (np.sign(stands_for) == np.sign(test.difference))
-            )
-    return passed
+    stands_for = (after - before, compute, work, after - before)
+    with np.errstate(invalid="ignore"):
+        return [
+            (test.verdict == VERDICTS.index(Verdict.CHANGED))
+            & (np.abs(change) >= least)
+            & (np.sign(change) == np.sign(test.difference))
+            for test, change in zip(tested, stands_for, strict=True)
+        ]
 
 
 def _least_q(tested: list[Verdicts], passed: list[Flags]) -> Floats:

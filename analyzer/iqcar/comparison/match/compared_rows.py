@@ -1,4 +1,4 @@
-"""Find parts of task time that the sides did not record alike, and count them as rest on both.
+"""Finds parts of task time that the sides did not record alike, and counts them as rest on both.
 
 Plain logs and those of the plugin know different waits, and the same one from different sources. A
 wait that was not recorded is unknown, not zero: its difference would be taken for a change.
@@ -89,7 +89,7 @@ def without_unlike(
     """
     if not unlike.any():
         return waits
-    category = np.where(stage >= 0, np.append(stage_category, -1)[stage], -1)
+    category = np.append(stage_category, -1)[stage]
     hidden = np.vstack([unlike, np.zeros(unlike.shape[1], bool)])[category]
     columns: dict[str, NDArray[np.generic]] = {
         name: np.where(hidden[:, place], np.nan, waits[name].to_numpy())

@@ -1,4 +1,4 @@
-"""Match recurring queries of two sides, and stages inside matched queries.
+"""Matches recurring queries of two sides, and stages inside matched queries.
 
 Queries: pairs that the user gives, then equal fingerprints, then equal names without dates and
 counters, then plans that scan like tables with like operators. Stages: equal labels in order, then
@@ -32,7 +32,6 @@ MOST_PAIRS = 1_000_000
 those the first with the first."""
 MOST_LABEL_PAIRS = 10_000
 """Pairs of labels of one query compared at most; beyond, labels have to be equal."""
-_Key = tuple[str, int]  # label, ordinal
 
 
 class Matched(NamedTuple):
@@ -72,35 +71,26 @@ class _Queries:
 
     def __init__(self, side: Side) -> None:
         nodes = side.nodes
-        kind = np.array(texts(nodes, "kind"), object)
-        self.rows = np.flatnonzero(kind == "query").tolist()
-        self.name = texts(nodes, "name")
-        self.fingerprint = texts(nodes, "fingerprint")
-        self.family = texts(nodes, "family")
-        self.scans = texts(nodes, "scans")
-        self.operators = texts(nodes, "operators")
-        self.label = texts(nodes, "label")
-        self.ordinal = nodes["ordinal"].tolist()
-        self.order = nodes["order"].tolist()
+        kind = texts(nodes, "kind")
+        self.rows = [row for row, what in enumerate(kind) if what == "query"]
+        self.name, self.family = texts(nodes, "name"), texts(nodes, "family")
+        self.fingerprint, self.label = texts(nodes, "fingerprint"), texts(nodes, "label")
+        self.scans, self.operators = texts(nodes, "scans"), texts(nodes, "operators")
+        self.ordinal, self.order = nodes["ordinal"].tolist(), nodes["order"].tolist()
         self.size = len(nodes)
-        self.runs: dict[int, set[int]] = {}
-        for node, run in zip(
-            side.node_runs["node"].tolist(), side.node_runs["run"].tolist(), strict=True
-        ):
-            self.runs.setdefault(node, set()).add(run)
+        self.runs: dict[int, set[int]] = side.node_runs.groupby("node")["run"].agg(set).to_dict()
         self.driver: dict[int, int] = {}
         self.stages: dict[int, list[int]] = {row: [] for row in self.rows}
-        of = nodes["query"].tolist()
-        for node in np.flatnonzero(kind == "driver").tolist():
-            self.driver[of[node]] = node
-        for node in np.flatnonzero(kind == "stage").tolist():
-            self.stages[of[node]].append(node)
+        for node, (what, query) in enumerate(zip(kind, nodes["query"].tolist(), strict=True)):
+            if what == "driver":
+                self.driver[query] = node
+            elif what == "stage":
+                self.stages[query].append(node)
 
     def recur(self, rows: list[int]) -> bool:
         """Tell whether no run has two of some queries: they may be one that recurs."""
-        return len(set().union(*(self.runs[row] for row in rows))) == sum(
-            len(self.runs[row]) for row in rows
-        )
+        runs = [self.runs[row] for row in rows]
+        return len(set().union(*runs)) == sum(map(len, runs))
 
     def find(self, wanted: str) -> list[int]:
         """Nodes of the queries with this name, family or fingerprint."""
@@ -183,13 +173,16 @@ def _alike_plans(sides: tuple[_Queries, _Queries], rows: list[list[int]]) -> lis
                     # Equal ones by what they do, so that either side may come first.
                     content = sorted([sides[0].operators[row], sides[1].operators[other]])
                     found.append((-likeness, content, row, other))
-    pairs, taken = [], (set[int](), set[int]())
-    for _, _, row, other in sorted(found):
-        if row not in taken[0] and other not in taken[1]:
-            taken[0].add(row)
-            taken[1].add(other)
-            pairs.append((row, other))
-    return pairs
+    return _each_once((row, other) for _, _, row, other in sorted(found))
+
+
+def _each_once(pairs: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Take pairs in their order, of which no part was taken before."""
+    before, after = dict[int, int](), dict[int, int]()
+    for one, other in pairs:
+        if one not in before and other not in after:
+            before[one], after[other] = other, one
+    return list(before.items())
 
 
 def _by_scans(side: _Queries, rows: list[int]) -> dict[frozenset[str], dict[int, frozenset[str]]]:
@@ -224,37 +217,36 @@ def _common(one: frozenset[str], other: frozenset[str]) -> float:
 def _with_stages(groups: list[_Group], sides: tuple[_Queries, _Queries]) -> Matched:
     """Make a category for each group, each driver and each matched stage."""
     category_of = tuple(np.full(side.size, NONE, np.int64) for side in sides)
-    columns: dict[str, list[object]] = {name: [] for name in CATEGORIES.column_names()}
+    found: list[tuple[object, ...]] = []
 
     def add(kind: str, query: int, how: str, nodes: tuple[list[int], list[int]]) -> int:
-        number = len(columns["kind"])
-        for side, rows in enumerate(nodes):
-            category_of[side][rows] = number
+        number = len(found)
+        for of, rows in zip(category_of, nodes, strict=True):
+            of[rows] = number
         last = 1 if nodes[1] else 0
         shown, row = sides[last], nodes[last][0]
-        columns["kind"].append(kind)
-        columns["query_category"].append(number if query == NONE else query)
-        for side, name in ((0, "name_before"), (1, "name_after")):
-            root = nodes[side][0] if nodes[side] and kind == "query" else None
-            columns[name].append("" if root is None else sides[side].name[root])
-        columns["fingerprint"].append(shown.fingerprint[row])
-        columns["matched_by"].append(how)
-        columns["label"].append(shown.label[row])
-        columns["ordinal"].append(shown.ordinal[row])
-        columns["operators"].append(shown.operators[row])
-        columns["parent"].append(query)
+        names = (
+            side.name[rows[0]] if rows and kind == "query" else ""
+            for side, rows in zip(sides, nodes, strict=True)
+        )
+        of_query = number if query == NONE else query
+        text = shown.label[row], shown.ordinal[row], shown.operators[row]
+        found.append((kind, of_query, *names, shown.fingerprint[row], how, *text, query))
         return number
 
     for group in groups:
         query = add("query", NONE, group.matched_by, group.nodes)
-        drivers = tuple(
+        before, after = (
             [side.driver[row] for row in rows]
             for side, rows in zip(sides, group.nodes, strict=True)
         )
-        add("driver", query, group.matched_by, (drivers[0], drivers[1]))
+        add("driver", query, group.matched_by, (before, after))
         for how, nodes in _match_stages(group, sides):
             add("stage", query, how, nodes)
-    return Matched(CATEGORIES.frame(columns), (category_of[0], category_of[1]))
+    names = CATEGORIES.column_names()
+    columns = list(zip(*found, strict=True)) or [()] * len(names)
+    categories = CATEGORIES.frame(dict(zip(names, columns, strict=True)))
+    return Matched(categories, (category_of[0], category_of[1]))
 
 
 def _match_stages(
@@ -265,7 +257,7 @@ def _match_stages(
     for side, rows in zip(sides, group.nodes, strict=True):
         found: dict[tuple[str, int], list[int]] = {}
         nodes = [node for row in rows for node in side.stages[row]]
-        for node in sorted(nodes, key=lambda node, side=side: side.order[node]):  # type: ignore[misc]
+        for node in sorted(nodes, key=side.order.__getitem__):
             found.setdefault((side.label[node], side.ordinal[node]), []).append(node)
         stages.append(found)
     before, after = stages
@@ -274,22 +266,17 @@ def _match_stages(
         [key for key in before if key not in after],
         [key for key in after if key not in before],
     )
-    if len(rest[0]) * len(rest[1]) > MOST_LABEL_PAIRS:
-        rest_pairs: Iterable[tuple[tuple[int, _Key], tuple[int, _Key]]] = ()
-    else:
-        rest_pairs = product(enumerate(rest[0]), enumerate(rest[1]))
+    few = len(rest[0]) * len(rest[1]) <= MOST_LABEL_PAIRS
+    pairs = product(enumerate(rest[0]), enumerate(rest[1])) if few else ()
     likeness = sorted(
         (-_alike(one[0], other[0]), abs(i - j), sorted([one, other]), i, j)
-        for (i, one), (j, other) in rest_pairs
+        for (i, one), (j, other) in pairs
     )
-    used = (set[int](), set[int]())
-    for minus, _, _, i, j in likeness:
-        if -minus >= LEAST_LABEL_LIKENESS and i not in used[0] and j not in used[1]:
-            used[0].add(i)
-            used[1].add(j)
-            matched.append(("likeness", (before[rest[0][i]], after[rest[1][j]])))
-    matched += [("", (before[key], [])) for i, key in enumerate(rest[0]) if i not in used[0]]
-    matched += [("", ([], after[key])) for j, key in enumerate(rest[1]) if j not in used[1]]
+    alike = _each_once((i, j) for minus, *_, i, j in likeness if -minus >= LEAST_LABEL_LIKENESS)
+    matched += [("likeness", (before[rest[0][i]], after[rest[1][j]])) for i, j in alike]
+    paired = {rest[0][i] for i, _ in alike}, {rest[1][j] for _, j in alike}
+    matched += [("", (before[key], [])) for key in rest[0] if key not in paired[0]]
+    matched += [("", ([], after[key])) for key in rest[1] if key not in paired[1]]
     return matched
 
 

@@ -1,4 +1,4 @@
-"""Find queries whose stage graph changed, its precursor, and how much the two differ.
+"""Finds queries whose stage graph changed, its precursor, and how much the two differ.
 
 Structural mutations of Spectroscope (CMU-PDL-10-107, section 5.2), with shares of runs instead of
 counts of requests: the sides of a comparison rarely have equally many runs, and few of them.
@@ -16,19 +16,6 @@ from iqcar.comparison.sides.side import Side
 from iqcar.tables import TableSpec, texts
 from iqcar.tables.arrays import Floats, Ints, sum_by
 from iqcar.tables.declarations import declare
-
-
-def changed_graphs(sides: tuple[Side, Side], matched: Matched) -> pd.DataFrame:
-    """Return the queries whose stage graph changed, with both graphs (``STRUCTURES``)."""
-    category, number, run = [], [], []
-    graph: list[str] = []
-    for place, (side, of) in enumerate(zip(sides, matched.category_of, strict=True)):
-        category.append(of[side.graphs["node"].to_numpy(np.int64)])
-        number.append(np.full(len(side.graphs), place))
-        run.append(side.graphs["run"].to_numpy(np.int64))
-        graph += texts(side.graphs, "graph")
-    return structures(np.concatenate(category), np.concatenate(number), np.concatenate(run), graph)
-
 
 MAJORITY = 0.5
 """Share of a side's runs above which a graph is that side's own."""
@@ -51,25 +38,30 @@ STRUCTURES = TableSpec(
 )
 
 
+def changed_graphs(sides: tuple[Side, Side], matched: Matched) -> pd.DataFrame:
+    """Return the queries whose stage graph changed, with both graphs (``STRUCTURES``)."""
+    category, number, run = [], [], []
+    graph: list[str] = []
+    for place, (side, of) in enumerate(zip(sides, matched.category_of, strict=True)):
+        category.append(of[side.graphs["node"].to_numpy(np.int64)])
+        number.append(np.full(len(side.graphs), place))
+        run.append(side.graphs["run"].to_numpy(np.int64))
+        graph += texts(side.graphs, "graph")
+    return structures(np.concatenate(category), np.concatenate(number), np.concatenate(run), graph)
+
+
 def structures(
     query_category: Ints, side: Ints, run: Ints, graph_key: Sequence[str]
 ) -> pd.DataFrame:
     """Compare the stage graphs of each query's runs before with those after.
 
-    Parameters
-    ----------
-    query_category, side, run : ndarray of shape (n_instances,), int
-        Query, side (0 before, 1 after) and run of each time that a query ran. Shares count runs:
-        the instances inside one run count together as much as the only one of another.
-    graph_key : sequence of str, of length n_instances
-        The graph, a line per stage in depth-first order; equal for equal graphs.
+    ``query_category``, ``side`` (0 before, 1 after), ``run`` and ``graph_key``: those of each time
+    that a query ran, (n_instances,). Shares count runs: the instances inside one run count together
+    as much as the only one of another. The graph has a line per stage in depth-first order.
 
-    Returns
-    -------
-    DataFrame of :data:`STRUCTURES`
-        Sorted by query. A query is left out where a side has no graph of its own (more than
-        :data:`MAJORITY` of its runs), where both sides have the same, or where one side's is still
-        more than :data:`LEAST_FALL` as frequent on the other.
+    Returns ``STRUCTURES``, sorted by query. A query is left out where a side has no graph of its
+    own (more than :data:`MAJORITY` of its runs), where both sides have the same, or where one
+    side's is still more than :data:`LEAST_FALL` as frequent on the other.
     """
     graph, texts = pd.factorize(np.asarray(graph_key, object), sort=True)
     cells, share = _shares(query_category, side, run, graph)
@@ -127,8 +119,7 @@ def distance(one: Sequence[str], other: Sequence[str]) -> float:
 
     Returns float, from 0 (equal) to 1 (no label in common); similarity is 1 less that.
     """
-    longest = max(len(one), len(other))
-    shortest = min(len(one), len(other))
+    shortest, longest = sorted((len(one), len(other)))
     start = 0
     while start < shortest and one[start] == other[start]:
         start += 1

@@ -1,9 +1,8 @@
-"""Keep one side of a comparison in a file of kilobytes, so that its logs need not be kept."""
+"""Keeps one side of a comparison in a file of kilobytes, so that its logs need not be kept."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import msgspec
 import numpy as np
@@ -14,7 +13,6 @@ from iqcar.comparison.sides.side import Side, SideFacts
 from iqcar.comparison.sides.stage_parts import TASK_PARTS
 from iqcar.enums import EVIDENCES
 from iqcar.errors import IqcarError
-from iqcar.tables import TableSpec
 
 HEAD = b'{"iqcar_baseline":'
 """How a baseline begins; no event log does."""
@@ -65,7 +63,7 @@ def load_baseline(path: str | Path) -> Side:
                 str(path),
                 "make it again with --save-baseline",
             )
-        frames = [_frame(spec, stored.tables[spec.name]) for spec in _TABLES]
+        frames = [spec.frame(stored.tables[spec.name]) for spec in _TABLES]
         nodes, node_runs, graphs, settings = frames
         _check_rows(*frames)
         shape = (len(nodes), len(TASK_PARTS), len(EVIDENCES))
@@ -76,11 +74,9 @@ def load_baseline(path: str | Path) -> Side:
             str(path),
             "make it again with --save-baseline",
         ) from error
-    return Side(stored.facts, nodes, node_runs, graphs, evidence, settings, stored.doubts)
-
-
-def _frame(spec: TableSpec, columns: dict[str, list[Any]]) -> pd.DataFrame:
-    return spec.frame(columns)
+    return Side(
+        stored.facts, nodes, node_runs, graphs, evidence, settings=settings, doubts=stored.doubts
+    )
 
 
 def _check_rows(

@@ -1,4 +1,4 @@
-"""Declare the tables of a comparison: measures of each category and run, categories, changes."""
+"""Declares the tables of a comparison: measures of each category and run, categories, changes."""
 
 from __future__ import annotations
 

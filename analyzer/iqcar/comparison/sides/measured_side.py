@@ -1,4 +1,4 @@
-"""Measure one side of a comparison: its recurring queries, their stages, and every run of them."""
+"""Measures one side of a comparison: its recurring queries, their stages, and every run of them."""
 
 from __future__ import annotations
 
@@ -30,7 +30,13 @@ from iqcar.comparison.sides.stage_graph_key import (
     query_stages,
     stage_graph,
 )
-from iqcar.comparison.sides.stage_parts import node_evidence, python_cpu, query_paths, stage_parts
+from iqcar.comparison.sides.stage_parts import (
+    mean_known,
+    node_evidence,
+    python_cpu,
+    query_paths,
+    stage_parts,
+)
 from iqcar.enums import RunBy
 from iqcar.model.waits.measure import measure_waits
 from iqcar.tables import Tables, recurring_queries, texts
@@ -42,19 +48,8 @@ SUMS = tuple(name for name, *_ in MEASURES)
 def measure_side(tables: Tables, run_by: RunBy, kept: Flags | None = None) -> Side:
     """Measure every recurring query, stage and run of one side.
 
-    Parameters
-    ----------
-    tables : Tables
-        From :func:`iqcar.read`.
-    run_by : RunBy
-        What one run is.
-    kept : ndarray of shape (n_queries,), bool, optional
-        The queries of this side; all by default.
-
-    Returns
-    -------
-    Side
-        Queries that failed or did not end are left out, and a doubt says so.
+    ``kept``, (n_queries,): the queries of this side; all by default. Those that failed or did not
+    end are left out, and a doubt says so.
     """
     queries = tables.queries
     here = np.ones(len(queries), bool) if kept is None else kept
@@ -195,9 +190,6 @@ def _node_runs(
         node * runs + run[owner], return_index=True, return_inverse=True
     )
     weight = instances[query_node[owner[first]] * runs + present % runs]
-    skews = sum_by(place, known_or_zero(skew), len(present))
-    with np.errstate(invalid="ignore", divide="ignore"):
-        mean_skew = skews / np.bincount(place, np.isfinite(skew), minlength=len(present))
     means = {
         name: sum_by(place, column, len(present)) / weight
         for name, column in zip(SUMS, values.T, strict=True)
@@ -208,7 +200,7 @@ def _node_runs(
             "run": present % runs,
             "instances": weight,
             **means,
-            "bytes_max_over_mean": mean_skew,
+            "bytes_max_over_mean": mean_known(place, skew, np.ones(len(skew)), len(present)),
         }
     )
 

@@ -1,4 +1,4 @@
-"""Write the stage graph of each query as text that is equal for equal graphs.
+"""Writes the stage graph of each query as text that is equal for equal graphs.
 
 One line per stage, readers before what they read, the depth before the label. What a stage reads
 is sorted by content, so ids and the order of submission do not matter; a stage that several read

@@ -1,8 +1,12 @@
-"""Divide each stage's elapsed time into lack of slots, what its tasks did, and its tail.
+"""Divides the time of queries among their stages, and that of stages among what took it.
 
-With P the number of tasks of the stage that could run at once, the time from the first launch to
-the last end is (task time) / P plus the integral of 1 − running / P: time with fewer tasks than
-possible. Before the last launch that is a lack of slots, after it the tail.
+A query, from its end backwards: the stage that completed last before this instant held it up from
+its submission on; what lies between is the driver's. The segments sum to its duration.
+
+A stage: lack of slots, what its tasks did, and its tail. With P the number of its tasks that could
+run at once, the time from the first launch to the last end is (task time) / P plus the integral of
+1 − running / P: time with fewer tasks than possible. Before the last launch that is a lack of
+slots, after it the tail.
 """
 
 from __future__ import annotations
@@ -38,6 +42,8 @@ from iqcar.tables.arrays import (
 SLACK_MS = 5.0
 """Time by which a completion may be recorded after what it made possible began: events carry whole
 milliseconds of two threads."""
+TASK_PARTS = ("compute_ms", "gc_ms", *(wait_column(request) for request in IN_TASK_REQUESTS))
+"""Columns of waits that are parts of a stage by the same name."""
 
 
 class QueryPaths(NamedTuple):
@@ -71,14 +77,11 @@ def query_paths(tables: Tables, kept: Flags) -> QueryPaths:
         rows.tolist(), query[rows].tolist(), began[rows].tolist(), ended[rows].tolist(), strict=True
     ):
         begin = max(begin, first[of])
-        if end > now[of] + SLACK_MS or begin >= now[of]:
-            continue
         time = min(end, now[of]) - begin
-        if time <= 0:
-            continue
-        stage_ms[row] = time
-        driver_ms[of] -= time
-        now[of] = begin
+        if time > 0 and not end > now[of] + SLACK_MS:
+            stage_ms[row] = time
+            driver_ms[of] -= time
+            now[of] = begin
     return QueryPaths(stage_ms, np.maximum(driver_ms, 0.0))
 
 
@@ -93,10 +96,6 @@ def stage_times(tables: Tables) -> tuple[Floats, Floats]:
     )
     began = np.where(np.isnan(began), launched, began)
     return began, np.where(np.isnan(ended), np.nan, np.fmax(ended, began))
-
-
-TASK_PARTS = ("compute_ms", "gc_ms", *(wait_column(request) for request in IN_TASK_REQUESTS))
-"""Columns of waits that are parts of a stage by the same name."""
 
 
 def stage_parts(tables: Tables, waits: pd.DataFrame) -> Floats:
@@ -124,20 +123,20 @@ def stage_parts(tables: Tables, waits: pd.DataFrame) -> Floats:
     np.minimum.at(first, of, start)
     np.maximum.at(last, of, start)
     np.maximum.at(over, of, end)
-    none = count == 0
-    first, last, over = (np.where(none, ended, time) for time in (first, last, over))
+    first, last, over = (np.where(count == 0, ended, time) for time in (first, last, over))
     at_once = _could_run_at_once(tables, of, start, end, count)
     task_time = sum_by(of, end - start, n)
     while_launching = sum_by(of, np.minimum(end, last[of]) - start, n)
-    lacking = (last - first) - while_launching / at_once
-    tail = (over - last) - (task_time - while_launching) / at_once
-    lacking, tail = np.maximum(lacking, 0.0), np.maximum(tail, 0.0)
-    worked = task_time / at_once
+    lacking = np.maximum((last - first) - while_launching / at_once, 0.0)
+    tail = np.maximum((over - last) - (task_time - while_launching) / at_once, 0.0)
 
     parts = dict.fromkeys(PART_NAMES, np.zeros(n))
     before = lacking + (first - began)
-    waited = _sums(waits, (Request.SLOT_WAIT, Request.EXECUTOR_WAIT), rows, of, n)
-    parts["executors_ms"] = before * share_of(waited[1], waited[0] + waited[1])
+    slots, executors = (
+        sum_by(of, known_or_zero(waits[wait_column(request)].to_numpy()[rows]), n)
+        for request in (Request.SLOT_WAIT, Request.EXECUTOR_WAIT)
+    )
+    parts["executors_ms"] = before * share_of(executors, slots + executors)
     parts["slots_ms"] = before - parts["executors_ms"]
     parts["tail_ms"] = tail
     sums = np.array(
@@ -145,7 +144,7 @@ def stage_parts(tables: Tables, waits: pd.DataFrame) -> Floats:
     )
     shares = share_of(sums, np.maximum(task_time, sums.sum(axis=0)))
     for name, share in zip(TASK_PARTS, shares, strict=True):
-        parts[name] = worked * share
+        parts[name] = task_time / at_once * share
     parts["rest_ms"] = (ended - began) - sum(parts[name] for name in PART_NAMES[:-1])
     return np.column_stack([np.where(known, parts[name], 0.0) for name in PART_NAMES])
 
@@ -158,24 +157,15 @@ def python_cpu(tables: Tables) -> Floats:
     return sum_by(stage[stage >= 0], cpu[stage >= 0], len(tables.stages))
 
 
-def _sums(
-    waits: pd.DataFrame, requests: tuple[Request, ...], rows: Ints, of: Ints, n: int
-) -> list[Floats]:
-    columns = (waits[wait_column(request)].to_numpy() for request in requests)
-    return [sum_by(of, known_or_zero(column[rows]), n) for column in columns]
-
-
 def _could_run_at_once(tables: Tables, of: Ints, start: Floats, end: Floats, count: Ints) -> Floats:
     """Return how many tasks of each stage could run at once: as many as it had, and slots were.
 
     Slots are the most that the application had at one time, by its executors, or by its tasks
     where a stage ran more than that.
     """
-    n = len(tables.stages)
-    apps = len(tables.applications)
     app = tables.stages["app"].to_numpy(np.int64)
-    ran = most_at_once(of, start, end, np.ones(len(of)), n)
-    slots = np.zeros(apps)
+    ran = most_at_once(of, start, end, np.ones(len(of)), len(app))
+    slots = np.zeros(len(tables.applications))
     np.maximum.at(slots, app, ran)
     could = np.minimum(np.maximum(slots, _slots(tables))[app], count)
     at_once: Floats = np.maximum(np.maximum(ran, could), 1.0)
@@ -185,14 +175,13 @@ def _could_run_at_once(tables: Tables, of: Ints, start: Floats, end: Floats, cou
 def _slots(tables: Tables) -> Floats:
     """Return the most slots that each application had at one time; 0 where it is unknown."""
     executors, apps = tables.executors, tables.applications
-    n = len(apps)
     app = executors["app"].to_numpy(np.int64)
     start, end = (apps[name].to_numpy(np.float64)[app] for name in ("start_ms", "end_ms"))
     since, until = (executors[name].to_numpy(np.float64) for name in ("added_ms", "removed_ms"))
     since, until = np.fmax(since, start), np.fmin(until, end)
     cores = known_or_zero(executors["cores"].to_numpy(np.float64))
     usable = np.flatnonzero(until > since)
-    most = most_at_once(app[usable], since[usable], until[usable], cores[usable], n)
+    most = most_at_once(app[usable], since[usable], until[usable], cores[usable], len(apps))
     per_task = np.maximum(positive_or_zero(apps["task_cpus"].to_numpy(np.float64)), 1.0)
     return np.asarray(np.floor(most / per_task))
 
@@ -229,7 +218,7 @@ def node_evidence(
     """
     n, levels = len(query_of_node), len(EVIDENCES)
     stage = tables.tasks["stage"].to_numpy(np.int64)
-    node = np.where(stage >= 0, np.append(stage_node, -1)[stage], -1)
+    node = np.append(stage_node, -1)[stage]
     rows = np.flatnonzero(node >= 0)
     time = positive_or_zero(waits["duration_ms"].to_numpy(np.float64)[rows])
     codes = part_evidence(tables, waits)[rows].astype(np.int64)
@@ -240,3 +229,10 @@ def node_evidence(
     others = np.flatnonzero(query_of_node != np.arange(n))
     np.add.at(times, query_of_node[others], times[others])
     return np.round(share_of(times, times.sum(axis=2, keepdims=True)), 2)
+
+
+def mean_known(group: Ints, values: Floats, weight: Floats, n: int) -> Floats:
+    """Average the known values of each of ``n`` groups; NaN where none is known."""
+    known = sum_by(group, weight * np.isfinite(values), n)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return np.asarray(sum_by(group, known_or_zero(values) * weight, n) / known)

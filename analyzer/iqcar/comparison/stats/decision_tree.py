@@ -1,4 +1,4 @@
-"""Explain a change by a tree of the parameters that best tell runs before from runs after.
+"""Explains a change by a tree of the parameters that best tell runs before from runs after.
 
 Spectroscope's explanation of mutations (CMU-PDL-10-107, section 5.5) with C4.5 (Quinlan 1993): a
 classification tree of before and after, although the report calls it a regression tree. Whoever
@@ -106,27 +106,12 @@ def explain_change(
 ) -> TreeNode:
     """Find the parameters that tell the sides apart.
 
-    Parameters
-    ----------
-    parameters : DataFrame of n_runs rows
-        One column per parameter: numbers, or texts; NaN and None are unknown. What differs in every
-        run by nature, such as ids and times of day, must not be among them.
-    side : ndarray of shape (n_runs,), int
-        0 before, 1 after.
-    leave_out : collection of str
-        Parameters not to ask for: usually that of the root, to see the next explanation.
-    show : callable
-        Writes a value of a parameter for sentences.
-
-    Returns
-    -------
-    TreeNode
-        A leaf where nothing separates the sides.
-
-    Raises
-    ------
-    UsageError
-        If a parameter to leave out does not exist; names the nearest.
+    ``parameters``: one row per run, one column per parameter: numbers, or texts; NaN and None are
+    unknown. What differs in every run by nature, such as ids and times of day, must not be among
+    them. ``side``, (n_runs,): 0 before, 1 after. ``leave_out``: parameters not to ask for: usually
+    that of the root, to see the next explanation. ``show``: writes a value of a parameter for
+    sentences. Returns a leaf where nothing separates the sides. Raises UsageError if a parameter to
+    leave out does not exist; names the nearest.
     """
     names = sorted(str(name) for name in parameters.columns)
     for name in leave_out:
@@ -200,7 +185,7 @@ def _best_split(name: str, column: Floats | pd.Series, rows: Ints, after: Flags)
             distinct[best] / 2 + distinct[best + 1] / 2, np.nextafter(distinct[best + 1], -np.inf)
         )
         split = _Split(
-            name, float(value), gain[best], ratio[best], gaps[best], values > value, known
+            name, float(value), gain[best], ratio[best], gaps[best], yes=values > value, known=known
         )
     else:
         texts = column.iloc[rows].to_numpy(object)
@@ -216,7 +201,13 @@ def _best_split(name: str, column: Floats | pd.Series, rows: Ints, after: Flags)
             range(len(gain)), key=lambda at: (round(float(gain[at]), 9), with_it[at, 1], -at)
         )
         split = _Split(
-            name, str(distinct_texts[best]), gain[best], ratio[best], 1.0, codes == best, known
+            name,
+            str(distinct_texts[best]),
+            gain[best],
+            ratio[best],
+            1.0,
+            codes == best,
+            known=known,
         )
     return split if split.gain > EQUAL else None
 

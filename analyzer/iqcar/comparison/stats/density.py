@@ -1,4 +1,4 @@
-"""Browse the behaviour of one side: variation of each category, and density of durations.
+"""Computes how values vary: C² of each category, and the density of durations.
 
 Spectroscope's browsing (CMU-PDL-10-107, sections 4.3 and 5.4).
 """

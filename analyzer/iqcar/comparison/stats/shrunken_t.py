@@ -1,4 +1,4 @@
-"""Test per category whether runs after differ from runs before by more than a margin.
+"""Tests per category whether runs after differ from runs before by more than a margin.
 
 Two to eight runs a side tell little about the variance of one category. Each category's variance is
 therefore shrunk toward what the others show (Smyth 2004, *Linear models and empirical Bayes methods
@@ -95,34 +95,18 @@ def judge(
 ) -> Verdicts:
     """Judge every category by one measure, such as its time, of every run.
 
-    Parameters
-    ----------
-    category : ndarray of shape (n_rows,), int
-        Number of the category, < ``n``; one row per category and run.
-    side : ndarray of shape (n_rows,), int
-        0 before, 1 after.
-    value : ndarray of shape (n_rows,)
-        The measure, > 0; a row with NaN, infinity, 0 or less is unknown and left out.
-    n : int
-        Number of categories.
-    margin : float
-        Relative difference below which nothing has changed, such as 0.05; symmetric in logarithms:
-        up to × (1 + margin) and / (1 + margin).
-    alpha : float
-        Level of the tests and, over all categories, of the rate of false discoveries; < 0.5.
-    one_run : Prior
-        Prior where too few categories have repeated runs to estimate one.
-    group : ndarray of shape (n,), int, optional
-        Kind of each category, such as query or stage: categories of one kind have a prior of their
-        own, because a whole varies less than its parts. A kind with too few has that of all.
-    widen : bool
-        Whether the prior for one run a side is at least what most categories differ by.
+    ``category``, ``side`` (0 before, 1 after) and ``value``, (n_rows,): one row per category, <
+    ``n``, and run; a value that is NaN, infinite, 0 or less is unknown and left out. ``margin``:
+    relative difference below which nothing has changed, such as 0.05; symmetric in logarithms: up
+    to × (1 + margin) and / (1 + margin). ``alpha``: level of the tests and, over all categories, of
+    the rate of false discoveries; < 0.5. ``one_run``: prior where too few categories have repeated
+    runs to estimate one. ``group``, (n,): kind of each category, such as query or stage: categories
+    of one kind have a prior of their own, because a whole varies less than its parts; a kind with
+    too few has that of all. ``widen``: whether the prior for one run a side is at least what most
+    categories differ by.
 
-    Returns
-    -------
-    Verdicts
-        Changed: ``q`` is at most ``alpha``. Same: the interval of 1 − 2 ``alpha`` lies within
-        the margin (two one-sided tests). Cannot tell: neither. No category is both of the first.
+    Changed: `q` is at most ``alpha``. Same: the interval of 1 − 2 ``alpha`` lies within the margin
+    (two one-sided tests). Cannot tell: neither. No category is both of the first.
     """
     runs = _runs(np.asarray(category), np.asarray(side), np.asarray(value, np.float64), n)
     groups = np.zeros(n, np.int64) if group is None else np.asarray(group)
@@ -135,10 +119,9 @@ def judge(
     size = np.abs(runs.difference)
     p = np.minimum(t_tail((size - least) / error, df) + t_tail((size + least) / error, df), 1.0)
     q = adjusted(p)
-    two_sided, one_sided = t_quantile((alpha / 2, alpha), df)
-    half_width = two_sided * error
+    half_width, one_sided = t_quantile((alpha / 2, alpha), df) * error
     changed = q <= alpha
-    same = size + one_sided * error <= least
+    same = size + one_sided <= least
     verdict = np.where(changed, _CHANGED, np.where(same, _SAME, _CANNOT_TELL)).astype(np.int8)
     unclear = (verdict == _CANNOT_TELL) & np.isfinite(p)
     next_level = alpha * (changed.sum() + 1) / max(int(np.isfinite(p).sum()), 1)
@@ -147,17 +130,10 @@ def judge(
         of = unclear & (prior.df == prior_df)
         needed[of] = _runs_needed((size - least)[of], variance[of], prior_df, alpha, next_level)
     # With as many runs as there are it was not told: at least one more.
-    more = np.minimum(runs.runs[0], runs.runs[1]).astype(np.int64) + 1
+    more = np.minimum(*runs.runs).astype(np.int64) + 1
     needed = np.where(unclear, np.clip(needed, more, max(MOST_RUNS_NEEDED, *more, 0)), 0)
-    return Verdicts(
-        runs.difference,
-        runs.difference - half_width,
-        runs.difference + half_width,
-        p,
-        q,
-        verdict,
-        needed,
-    )
+    low, high = runs.difference - half_width, runs.difference + half_width
+    return Verdicts(runs.difference, low, high, p=p, q=q, verdict=verdict, runs_needed=needed)
 
 
 _CHANGED, _SAME, _CANNOT_TELL = (

@@ -1,4 +1,4 @@
-"""Tail and quantile of Student's t, and logarithmic derivatives of the gamma function.
+"""Computes tail and quantile of Student's t, and logarithmic derivatives of the gamma function.
 
 Written with numpy alone: numba imports SciPy wherever it is installed, so a dependency on it would
 slow down the start of every command. Relative errors against SciPy are below 1e-11

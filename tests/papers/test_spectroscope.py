@@ -10,12 +10,12 @@ import scipy
 from hypothesis import given
 from hypothesis import strategies as st
 
-from iqcar.papers.spectroscope.kolmogorov_smirnov import ks_test
-from iqcar.papers.spectroscope.spectroscope import (
+from iqcar.papers.spectroscope import (
     Edges,
     PrintedFinding,
     Requests,
     compare_as_printed,
+    ks_test,
 )
 from tests.support.naive_spectroscope import Latency, Request, compare_naively, p_by_counting
 

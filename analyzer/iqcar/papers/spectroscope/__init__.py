@@ -1,1 +1,0 @@
-"""Spectroscope as printed (R. R. Sambasivan et al., NSDI 2011)."""
