@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 from iqcar.apps.serve.analyses import State
-from iqcar.apps.serve.loss_totals import MAX_REMEMBERED
-from iqcar.apps.serve.losses import LABEL_CHARACTERS, MOST_NAMED, MOST_OF_RESULT, NAMES
+from iqcar.apps.serve.losses import (
+    LABEL_CHARACTERS,
+    MAX_REMEMBERED,
+    MOST_NAMED,
+    MOST_OF_RESULT,
+    NAMES,
+)
 from iqcar.apps.serve.metric_families import FAMILIES
 from iqcar.apps.serve.metrics import UNREAD
 from iqcar.enums import BlameKind, InputStatus, Resource

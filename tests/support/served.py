@@ -28,7 +28,7 @@ CONSTANTS = {
     "rescan": "iqcar.apps.serve.listing.RESCAN_S",
     "housekeeping": "iqcar.apps.serve.service.HOUSEKEEPING_S",
     "abandoned": "iqcar.apps.serve.analyses.ABANDONED_S",
-    "head": "iqcar.apps.serve.head_timeout.HEAD_S",
+    "head": "iqcar.apps.serve.server.HEAD_S",
     "body": "iqcar.apps.serve.guard.BODY_S",
     "forks": "iqcar.apps.serve.fork_server.FORKS",
     "shared_answer": "iqcar.apps.serve.questions.SHARED_ANSWER_S",

@@ -11,7 +11,7 @@ import pytest
 
 import iqcar
 from iqcar.apps.mcp import slices
-from iqcar.apps.mcp.bounded import MOST_TEXT
+from iqcar.apps.mcp.slices import MOST_TEXT
 from iqcar.show.json.analyze import to_json
 from tests.support.contended_log import contended_log
 from tests.support.unseen import unseen

@@ -20,7 +20,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import iqcar
-from iqcar.apps.mcp.bounded import MOST_INNER, MOST_ITEMS, MOST_TEXT, bounded, page_of
+from iqcar.apps.mcp.slices import MOST_INNER, MOST_ITEMS, MOST_TEXT, bounded, page_of
 from iqcar.apps.serve import fork_server
 from iqcar.apps.serve.cache import Cache
 from iqcar.apps.serve.served_paths import Places

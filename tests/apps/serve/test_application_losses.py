@@ -8,10 +8,9 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace as with_fields
 
-from iqcar.apps.serve.application_losses import application_losses
 from iqcar.apps.serve.applications import Application
 from iqcar.apps.serve.cache import Cache, write_entry
-from iqcar.apps.serve.result_summary import Summary, summarize
+from iqcar.apps.serve.result_summary import Summary, application_losses, summarize
 from iqcar.apps.serve.selection import SortBy, Wanted, select
 from iqcar.model.queries.identify import identify
 from iqcar.pipeline import diagnose

@@ -9,13 +9,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import iqcar
-from iqcar.apps.serve.loss_totals import KEPT_S, Grown, LossTotals
 from iqcar.apps.serve.losses import (
+    KEPT_S,
     LABEL_CHARACTERS,
     MOST_NAMED,
     SOURCES_APART,
     VICTIMS_APART,
+    Grown,
     Losses,
+    LossTotals,
     bounded,
     losses_of,
     sum_losses,
@@ -136,7 +138,7 @@ def test_new_names_take_the_places_of_small_and_of_quiet_ones(
 ) -> None:
     """Each sum only grows while it is there, and so does that of all together."""
     now = [0.0]
-    monkeypatch.setattr("iqcar.apps.serve.loss_totals.time.monotonic", lambda: now[0])
+    monkeypatch.setattr("iqcar.apps.serve.losses.time.monotonic", lambda: now[0])
     totals = Grown(SOURCES_APART)
     others = SOURCES_APART[-1]
     labels = [("query", "", f"query {n}") for n in range(MOST_NAMED + 3)]

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from iqcar.apps.serve.applications import Application
-from iqcar.apps.serve.new_logs import MS_PER_HOUR, NewLogs
+from iqcar.apps.serve.applications import MS_PER_HOUR, Application, NewLogs
 from iqcar.enums import InputStatus
 from iqcar.logs.find.log_parts import EventLog
 from iqcar.logs.log_summary import Peek

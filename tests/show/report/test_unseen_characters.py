@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from iqcar.apps.mcp.bounded import bounded
+from iqcar.apps.mcp.slices import bounded
 from iqcar.base.files.json_text import json_bytes, shown
 from iqcar.show.pictures.drawing import escape
 from tests.support.command import iqcar

@@ -1,4 +1,4 @@
-"""Serve the tools over stdio or streamable HTTP, with the official SDK."""
+"""Serves the tools over stdio or streamable HTTP, with the official SDK."""
 
 from __future__ import annotations
 

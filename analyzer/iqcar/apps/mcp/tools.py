@@ -1,4 +1,4 @@
-"""The tools that agents call: each looks applications up, waits for their results, and answers."""
+"""Answers agents: each tool looks applications up, waits for their results, and tells of them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import msgspec
 from pydantic import Field
 
 from iqcar.apps.mcp import slices
-from iqcar.apps.mcp.bounded import bounded
+from iqcar.apps.mcp.slices import bounded
 from iqcar.apps.serve.analyses import Analysis, State
 from iqcar.apps.serve.cache import PAGE, RESULT
 from iqcar.apps.serve.schemas import list_of
@@ -45,13 +45,7 @@ PageNumber = Annotated[int, Field(ge=1, description="Page of the list, from 1.")
 
 
 class Tools:
-    """What agents can ask; nothing is changed by it.
-
-    Parameters
-    ----------
-    service : Service
-        As of ``iqcar serve``: it lists, analyses in processes of its own, and keeps results.
-    """
+    """What agents can ask, of a service as of ``iqcar serve``; nothing is changed by it."""
 
     def __init__(self, service: Service) -> None:
         self._service = service

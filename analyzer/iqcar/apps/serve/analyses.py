@@ -1,4 +1,4 @@
-"""Analyses on demand: a bounded queue, a few processes at a time, progress for who waits."""
+"""Runs analyses on demand: a bounded queue, a few processes at a time, progress for who waits."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from iqcar.apps.serve.analysis_process import Task
-from iqcar.apps.serve.fork_server import ForkServer
+from iqcar.apps.serve.fork_server import ForkServer, end
 from iqcar.base.formatting import printable
 from iqcar.enums import Kind
 from iqcar.errors import IqcarError, is_debugging
@@ -99,16 +99,8 @@ class Analysis:
 class Analyses:
     """Runs analyses; to be used from one event loop.
 
-    Parameters
-    ----------
-    cache : Cache
-        Where the results go.
-    forks : ForkServer
-        What starts their processes.
-    processes : int
-        Analyses that run at once, which bounds memory.
-    ended : callable
-        Called with each after its end.
+    At most ``processes`` run at once, which bounds memory; ``ended`` is called with each after its
+    end, results go to the cache.
     """
 
     def __init__(
@@ -140,13 +132,7 @@ class Analyses:
         return len(self._running)
 
     def start(self, digest: str, keys: tuple[str, ...], task: Callable[[Path], Task]) -> Analysis:
-        """Ask for an analysis; one that waits or runs already is joined.
-
-        Raises
-        ------
-        FullError
-            If too many wait.
-        """
+        """Ask for an analysis, or join one under way; raises FullError if too many wait."""
         known = self._known.get(digest)
         if known is not None and known.state not in ENDED:
             return known
@@ -271,10 +257,7 @@ async def _analyse(forks: ForkServer, analysis: Analysis, task: Task) -> str:
                     analysis.phase, analysis.share = news["phase"], news["share"]
         await process.wait()
     finally:
-        if process.returncode is None:
-            with contextlib.suppress(ProcessLookupError):
-                process.kill()
-            await process.wait()
+        await end(process)
         stdin.close()
         last = await said
     if news.get("done"):

@@ -1,4 +1,4 @@
-"""Run one analysis in its own process: logs are untrusted, and its memory is given back at the end.
+"""Runs one analysis in a process of its own: logs are untrusted, and its memory is given back.
 
 The server starts ``main`` and writes one line of JSON to its standard input: a :class:`Task`. Lines
 of JSON come back through its standard output: how far it is, and at last that it is done or why
@@ -98,16 +98,8 @@ def main() -> None:
 def run(task: Task, tell: Callable[..., None]) -> None:
     """Read the logs, diagnose or compare, and write the files of a cache entry.
 
-    Parameters
-    ----------
-    task : Task
-    tell : callable
-        Called with ``phase`` and ``share``: what is being done, and how far it is (0 to 1).
-
-    Raises
-    ------
-    IqcarError
-        If nothing in the logs can be analysed.
+    ``tell`` is called with ``phase`` and ``share``: what is being done, and how far it is (0 to 1).
+    Raises IqcarError if nothing in the logs can be analysed.
     """
     from iqcar.apps.serve.cache import write_entry
     from iqcar.apps.serve.result_summary import summarize

@@ -1,10 +1,10 @@
-"""The JSON API: every endpoint with its answers."""
+"""Declares the JSON API: every endpoint with its answers."""
 
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 
-import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
@@ -22,7 +22,7 @@ from iqcar.apps.serve.endpoints import (
     Endpoint,
     openapi,
 )
-from iqcar.apps.serve.handling import answering, compressed, read_query, service_of
+from iqcar.apps.serve.handling import answering, compressed, read_body, read_query, service_of
 from iqcar.apps.serve.live_pages import LIVE_ENDPOINTS
 from iqcar.apps.serve.responses import JSONResponse, Problem, problem
 from iqcar.apps.serve.schemas import (
@@ -41,10 +41,9 @@ from iqcar.apps.serve.schemas import (
     progress_of,
 )
 from iqcar.apps.serve.selection import Wanted, select
-from iqcar.apps.serve.service import GoneError, Standing
+from iqcar.apps.serve.service import AnalysisWork, GoneError, Work
 from iqcar.apps.serve.store_api import STORE_ENDPOINTS
 from iqcar.apps.serve.whatif_api import WHAT_IF_ENDPOINTS
-from iqcar.errors import UsageError
 
 
 @answering
@@ -149,6 +148,7 @@ COMPARISON_ENDPOINTS = (
 
 
 _NOT_ANALYSED = "not analysed yet: POST its key to /api/analyses, then ask for the progress"
+_NOT_COMPARED = "not compared yet: POST the sets to /api/comparisons, then ask again"
 
 
 @answering
@@ -189,12 +189,9 @@ async def together(request: Request) -> Response:
 @answering
 async def start(request: Request) -> Response:
     """Ask for an analysis."""
-    try:
-        wish = msgspec.json.decode(await request.body(), type=Wish)
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-        raise UsageError(f"the body does not say what to analyse: {error}") from error
+    wanted = await read_body(request, Wish, "what to analyse")
     service = service_of(request)
-    progress = progress_of(service.analyse(wish.applications), service)
+    progress = progress_of(service.analyse(wanted.applications), service)
     return JSONResponse(progress, 200 if progress.state is State.DONE else 202)
 
 
@@ -221,12 +218,48 @@ async def cancel(request: Request) -> Response:
     return JSONResponse(progress_of(standing, service), 202)
 
 
+@answering
+async def comparison(request: Request) -> Response:
+    """Answer with how far a comparison is."""
+    service = service_of(request)
+    service.look_again()
+    sets = read_query(request, Sets)
+    return JSONResponse(comparison_progress(service.compared(sets.before, sets.after), service))
+
+
+@answering
+async def start_comparison(request: Request) -> Response:
+    """Ask for a comparison."""
+    service, sets = service_of(request), await read_body(request, Sets, "what to compare")
+    progress = comparison_progress(service.compare(sets.before, sets.after), service)
+    return JSONResponse(progress, 200 if progress.state is State.DONE else 202)
+
+
+@answering
+async def cancel_comparison(request: Request) -> Response:
+    """Stop a comparison."""
+    service, sets = service_of(request), await read_body(request, Sets, "what to compare")
+    compared = service.compared(sets.before, sets.after)
+    service.analyses.cancel(compared.digest)
+    return JSONResponse(comparison_progress(compared, service), 202)
+
+
+@answering
+async def comparison_result(request: Request) -> Response:
+    """Answer with the newest result of a comparison."""
+    service = service_of(request)
+    service.look_again()
+    sets = read_query(request, Sets)
+    compared = service.compared(sets.before, sets.after)
+    return await _result(request, compared, _NOT_COMPARED)
+
+
 async def document(request: Request) -> Response:
     """Answer with the OpenAPI document."""
     return JSONResponse(openapi(ENDPOINTS))
 
 
-def _standing(request: Request) -> Standing:
+def _standing(request: Request) -> AnalysisWork:
     """Look up an analysis that was asked for, or whose result is kept."""
     service = service_of(request)
     digest = request.path_params["id"]
@@ -239,20 +272,34 @@ def _standing(request: Request) -> Standing:
     try:
         now = service.standing(keys)
     except GoneError:
-        return Standing(keys, (), digest, result, analysis, outdated=True)
+        return AnalysisWork(
+            keys=keys,
+            applications=(),
+            digest=digest,
+            result=result,
+            analysis=analysis,
+            outdated=True,
+        )
     # What was asked about is this state of the logs, also if they have grown since.
-    outdated = now.digest != digest
-    return Standing(keys, now.applications, digest, result, analysis, outdated)
+    return replace(
+        now,
+        keys=keys,
+        digest=digest,
+        result=result,
+        analysis=analysis,
+        outdated=now.digest != digest,
+    )
 
 
-async def _result(request: Request, standing: Standing) -> Response:
-    service = service_of(request)
+async def _result(request: Request, work: Work, none_yet: str = _NOT_ANALYSED) -> Response:
+    """Answer with the newest result of an analysis or a comparison, if one is kept."""
+    cache = service_of(request).cache
     content = None
-    if standing.result is not None:
-        content = await asyncio.to_thread(service.cache.read, standing.result, RESULT_FILE)
+    if work.result is not None:
+        content = await asyncio.to_thread(cache.read, work.result, RESULT_FILE)
     if content is None:
-        return problem(409, _NOT_ANALYSED)
-    headers = {GROWN: "true" if standing.grown else "false"}
+        return problem(409, none_yet)
+    headers = {GROWN: "true" if work.grown else "false"}
     return await compressed(request, content, "application/json", headers)
 
 
@@ -342,7 +389,53 @@ ENDPOINTS = (
         },
         variables={"id": AnalysisId},
     ),
-    *COMPARISON_ENDPOINTS,
+    Endpoint(
+        "GET",
+        "/api/comparisons",
+        "getComparison",
+        "How the comparison of two sets of applications stands, for their logs as they are now.",
+        comparison,
+        {200: ("How far it is.", ComparisonProgress), 404: GONE},
+        query=Sets,
+    ),
+    Endpoint(
+        "POST",
+        "/api/comparisons",
+        "startComparison",
+        "Compare two sets of applications; joins a comparison that is under way. One that nobody "
+        "asks about for 2 minutes is stopped.",
+        start_comparison,
+        {
+            202: ("It waits or runs.", ComparisonProgress),
+            200: ("It was done before; its result is there.", ComparisonProgress),
+            **REFUSED,
+        },
+        body=Sets,
+    ),
+    Endpoint(
+        "POST",
+        "/api/comparisons/cancel",
+        "cancelComparison",
+        "Stop a comparison that waits or runs; does nothing to one that has ended.",
+        cancel_comparison,
+        {
+            202: ("It is being stopped.", ComparisonProgress),
+            403: ("The request comes from a page of another site.", Problem),
+            404: GONE,
+            413: ("The body is too large.", Problem),
+        },
+        body=Sets,
+    ),
+    Endpoint(
+        "GET",
+        "/api/comparisons/result",
+        "getComparisonResult",
+        "The newest result of a comparison, as `iqcar compare --json` writes it.",
+        comparison_result,
+        {200: ("The result.", COMPARISON), 404: GONE, 409: ("It is not done.", Problem)},
+        query=Sets,
+        headers=RESULT_HEADERS,
+    ),
     *WHAT_IF_ENDPOINTS,
     *LIVE_ENDPOINTS,
     *STORE_ENDPOINTS,

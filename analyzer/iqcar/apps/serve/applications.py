@@ -1,15 +1,16 @@
-"""An application in the list: its log, the summary of the log, and the summary of its result."""
+"""Describes an application in the list, finds its neighbours, and chooses new ones to analyse."""
 
 from __future__ import annotations
 
 import contextlib
 import hashlib
+from collections.abc import Iterable
 from dataclasses import dataclass
 from math import isnan
 from pathlib import Path
+from typing import NamedTuple
 
-from iqcar.apps.serve.application_losses import ApplicationLoss
-from iqcar.apps.serve.result_summary import Summary
+from iqcar.apps.serve.result_summary import ApplicationLoss, Summary
 from iqcar.enums import InputStatus
 from iqcar.logs.find.layouts import IN_PROGRESS
 from iqcar.logs.find.log_parts import EventLog, LogPart
@@ -154,3 +155,86 @@ class Application:
 
 def _known(number: float) -> float | None:
     return None if isnan(number) else number
+
+
+class Neighbour(NamedTuple):
+    """An application that shared hosts with another one for some time."""
+
+    application: Application
+    overlap_ms: float
+    """Time that both ran."""
+    hosts: tuple[str, ...]
+    """Hosts known to have run both, in order."""
+
+
+def neighbours_of(one: Application, others: Iterable[Application]) -> list[Neighbour]:
+    """Find the applications that ran beside one, the longest beside it first.
+
+    Hosts are compared by name. Before an application was analysed only some of its hosts are known
+    (:class:`~iqcar.apps.serve.log_summary.Peek`), so a neighbour may be missing; an application
+    whose start is unknown has none. One without an end counts as running until its last event.
+    """
+    start, end = one.start_ms, one.ran_until_ms
+    if start is None or end is None:
+        return []
+    hosts = one.hosts
+    found = []
+    for other in others:
+        other_start, other_end = other.start_ms, other.ran_until_ms
+        if other.key == one.key or other_start is None or other_end is None:
+            continue
+        overlap = min(end, other_end) - max(start, other_start)
+        if overlap > 0 and (shared := hosts & other.hosts):
+            found.append(Neighbour(other, overlap, tuple(sorted(shared))))
+    found.sort(key=lambda each: (-each.overlap_ms, each.application.name, each.application.key))
+    return found
+
+
+MS_PER_HOUR = 3_600_000.0
+
+
+class NewLogs:
+    """Chooses applications that ended lately, each state of a log once.
+
+    Parameters
+    ----------
+    within_hours : float
+        How long ago an application may have ended.
+    """
+
+    def __init__(self, within_hours: float) -> None:
+        self._within_ms = within_hours * MS_PER_HOUR
+        self._chosen: dict[str, Identity] = {}
+
+    def choose(self, applications: Iterable[Application], now_ms: float) -> Application | None:
+        """Return the one that ended last and has no result yet; None if there is none.
+
+        What was chosen before is not chosen again until its log changes, so that a log whose
+        analysis fails does not keep out the others.
+
+        Parameters
+        ----------
+        applications : iterable of Application
+            All that are listed.
+        now_ms : float
+            Since the epoch.
+        """
+        listed = {one.key: one for one in applications}
+        self._chosen = {key: was for key, was in self._chosen.items() if key in listed}
+        newest = max(
+            (one for one in listed.values() if self._is_new(one, now_ms)),
+            key=lambda one: (one.ran_until_ms or 0.0, one.key),
+            default=None,
+        )
+        if newest is not None:
+            self._chosen[newest.key] = newest.identity
+        return newest
+
+    def _is_new(self, one: Application, now_ms: float) -> bool:
+        ended = one.peek is not None and one.peek.status is InputStatus.COMPLETE
+        if not ended or one.log is None or one.summary_is_current:
+            return False
+        until = one.ran_until_ms
+        if until is None or now_ms - until > self._within_ms:
+            return False
+        return self._chosen.get(one.key) != one.identity

@@ -24,9 +24,8 @@ from pathlib import Path
 
 import msgspec
 
-from iqcar.apps.serve.application_losses import ApplicationLoss
 from iqcar.apps.serve.applications import Identity
-from iqcar.apps.serve.result_summary import Summary
+from iqcar.apps.serve.result_summary import ApplicationLoss, Summary
 from iqcar.base.files.derived import write_derived
 from iqcar.base.files.opening import own_folder, read_own
 from iqcar.errors import IqcarError

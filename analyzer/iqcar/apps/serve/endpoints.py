@@ -1,4 +1,4 @@
-"""Declare the API's endpoints: routes, checks and documentation from one place."""
+"""Declares the API's endpoints: routes, checks and documentation from one place."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ from iqcar.show.json.live import live_schema
 from iqcar.show.json.whatif import whatif_schema
 from iqcar.version import __version__
 
-RESULT = "result"
-"""Stands for the schema of what ``iqcar analyze --json`` writes."""
+RESULT, COMPARISON, WHAT_IF, LIVE, HISTORY = "Result", "Comparison", "WhatIf", "Live", "History"
+"""Names of the schemas of what ``iqcar analyze``, ``compare``, ``whatif``, ``live`` (a stream) and
+``history`` write with ``--json``."""
 
-COMPARISON = "comparison"
-"""Stands for the schema of what ``iqcar compare --json`` writes."""
-
-WHAT_IF = "what if"
-"""Stands for the schema of what ``iqcar whatif --json`` writes."""
-
-LIVE = "live"
-HISTORY = "history"
-"""Stands for a stream of what ``iqcar live --json`` prints."""
+WRITTEN = {
+    RESULT: result_schema,
+    COMPARISON: compare_schema,
+    WHAT_IF: whatif_schema,
+    LIVE: live_schema,
+    HISTORY: history_schema,
+}
+"""What returns each of these schemas."""
 
 OPENAPI = "openapi"
 """Stands for an OpenAPI document."""
@@ -96,11 +96,7 @@ def openapi(endpoints: Sequence[Endpoint]) -> dict[str, Any]:
     _, components = msgspec.json.schema_components(
         list(structs), ref_template="#/components/schemas/{name}"
     )
-    components["Result"] = _written("Result", result_schema())
-    components["Comparison"] = _written("Comparison", compare_schema())
-    components["WhatIf"] = _written("WhatIf", whatif_schema())
-    components["Live"] = _written("Live", live_schema())
-    components["History"] = _written("History", history_schema())
+    components |= {name: _written(name, schema()) for name, schema in WRITTEN.items()}
     paths: dict[str, Any] = {}
     for each in endpoints:
         paths.setdefault(each.path, {})[each.method.lower()] = _operation(each)
@@ -216,14 +212,7 @@ def _answer(code: int, each: Endpoint) -> dict[str, Any]:
 def _reference(kind: Any) -> dict[str, Any]:
     if kind == OPENAPI:
         return {"type": "object", "description": "An OpenAPI 3.1 document."}
-    written = {
-        RESULT: "Result",
-        COMPARISON: "Comparison",
-        WHAT_IF: "WhatIf",
-        LIVE: "Live",
-        HISTORY: "History",
-    }
-    name = written.get(kind) or kind.__name__
+    name = kind if kind in WRITTEN else kind.__name__
     return {"$ref": f"#/components/schemas/{name}"}
 
 

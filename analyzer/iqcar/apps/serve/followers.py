@@ -1,4 +1,4 @@
-"""Who looks at running applications: one process follows each, as long as somebody looks."""
+"""Follows running applications for those who look: one process for each."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Callable
 import msgspec
 
 from iqcar.apps.serve.analyses import FullError
-from iqcar.apps.serve.fork_server import ForkServer, Process
+from iqcar.apps.serve.fork_server import ForkServer, Process, end
 
 MAX_FOLLOWED = 4
 """Applications followed at once (4): each has a process that reads and diagnoses."""
@@ -28,18 +28,10 @@ END_S = 5.0
 """Seconds in which a process that is told to end must have ended, else it is killed (5)."""
 
 
-class Wish(msgspec.Struct):
-    """What to follow.
+class FollowRequest(msgspec.Struct):
+    """What to follow: a log's file, or the folder of a rolling one.
 
-    Attributes
-    ----------
-    path : str
-        The log: its file, or the folder of a rolling one.
-    within : list of str
-        Folders out of which no link is followed.
-    settings : dict
-        As of every analysis.
-    window_ms, every_ms : float
+    No link is followed out of the folders `within`; `settings` are as of every analysis.
     """
 
     path: str
@@ -111,13 +103,10 @@ class Followers:
         """Return the latest window of each application as JSON, as far as there is one."""
         return [one.latest for one in self._followed.values() if one.latest]
 
-    def look(self, key: str, wish: Wish) -> Look:
-        """Begin to look at an application; the place is taken at once, until the look is closed.
+    def look(self, key: str, wanted: FollowRequest) -> Look:
+        """Begin to look at an application; raises FullError if one more cannot.
 
-        Raises
-        ------
-        FullError
-            If one more cannot look at it.
+        The place is taken at once, until the look is closed.
         """
         if self.looking >= MAX_FOLLOWERS:
             raise FullError(f"{MAX_FOLLOWERS} look at running applications already")
@@ -126,7 +115,7 @@ class Followers:
             if len(self._followed) >= MAX_FOLLOWED:
                 raise FullError(f"{MAX_FOLLOWED} running applications are followed already")
             one = self._followed[key] = _Followed()
-            one.task = asyncio.create_task(self._follow(key, one, wish))
+            one.task = asyncio.create_task(self._follow(key, one, wanted))
         one.looking += 1
         return Look(one, functools.partial(self._leave, key, one))
 
@@ -144,13 +133,13 @@ class Followers:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def _follow(self, key: str, one: _Followed, wish: Wish) -> None:
+    async def _follow(self, key: str, one: _Followed, wanted: FollowRequest) -> None:
         process = None
         try:
             process = await self._forks.start("iqcar.apps.serve.live_process", MAX_LINE_BYTES)
             if process.stdin is None or process.stdout is None:
                 return
-            process.stdin.write(msgspec.json.encode(wish) + b"\n")
+            process.stdin.write(msgspec.json.encode(wanted) + b"\n")
             with contextlib.suppress(ConnectionError):  # killed before it read all
                 await process.stdin.drain()
                 while line := await process.stdout.readline():
@@ -168,9 +157,6 @@ async def _ended(process: Process | None, one: _Followed) -> None:
     """End a process, and wake who waits for its next line."""
     async with one.changed:
         one.changed.notify_all()
-    if process is None or process.returncode is not None:
-        return
-    with contextlib.suppress(ProcessLookupError):
-        process.kill()
-    with contextlib.suppress(asyncio.TimeoutError):
-        await asyncio.wait_for(process.wait(), END_S)
+    if process is not None:
+        with contextlib.suppress(asyncio.TimeoutError):
+            await asyncio.wait_for(end(process), END_S)

@@ -53,6 +53,14 @@ class Process(Protocol):
         """Wait for its end; return the exit code."""
 
 
+async def end(process: Process) -> None:
+    """Kill a process that still runs, and wait for its end."""
+    if process.returncode is None:
+        with contextlib.suppress(ProcessLookupError):
+            process.kill()
+    await process.wait()
+
+
 class _Forked:
     """A process that the fork server forked."""
 

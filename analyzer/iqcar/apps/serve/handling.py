@@ -1,4 +1,4 @@
-"""What the handlers of pages and of the API have in common: parameters, errors, sending."""
+"""Reads parameters, answers errors and sends: for handlers of pages and of the API."""
 
 from __future__ import annotations
 
@@ -42,30 +42,44 @@ def read_query(request: Request, kind: type[T]) -> T:
         raise UsageError(str(error)) from error
 
 
+async def read_body(request: Request, kind: type[T], what: str) -> T:
+    """Read a body of JSON; raises UsageError, which says that the body does not say `what`."""
+    try:
+        return msgspec.json.decode(await request.body(), type=kind)
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        raise UsageError(f"the body does not say {what}: {error}") from error
+
+
 def _is_list(kind: Any) -> bool:
     """Tell whether a field holds several values: a list, with or without constraints."""
     return get_origin(get_args(kind)[0] if get_origin(kind) is Annotated else kind) is list
 
 
-def answering(
-    handle: Callable[[Request], Awaitable[Response]],
-) -> Callable[[Request], Awaitable[Response]]:
-    """Turn a handler's errors into the answers that are documented."""
+Handler = Callable[[Request], Awaitable[Response]]
+
+
+def answering(handle: Handler, fail: Callable[[int, str], Response] | None = None) -> Handler:
+    """Turn a handler's errors into answers that `fail` makes; by default those documented."""
 
     @wraps(handle)
     async def answer(request: Request) -> Response:
         try:
             return await handle(request)
         except GoneError as error:
-            return problem(404, error.what)
+            return (fail or problem)(404, error.what)
         except FullError as error:
-            refused = problem(503, str(error))
-            refused.headers["Retry-After"] = "30"
-            return refused
+            return fail(503, str(error)) if fail else problem_full(str(error))
         except UsageError as error:
-            return problem(400, str(error))
+            return (fail or problem)(400, str(error))
 
     return answer
+
+
+def problem_full(message: str) -> Response:
+    """Answer that too much waits already, and when to ask again."""
+    refused = problem(503, message)
+    refused.headers["Retry-After"] = "30"
+    return refused
 
 
 async def compressed(

@@ -7,9 +7,8 @@ import time
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 
-from iqcar.apps.serve.application_losses import ApplicationLoss
 from iqcar.apps.serve.applications import Application, Identity, identity_of, key_of
-from iqcar.apps.serve.result_summary import Summary
+from iqcar.apps.serve.result_summary import ApplicationLoss, Summary
 from iqcar.apps.serve.served_paths import Places
 from iqcar.enums import InputStatus
 from iqcar.errors import IqcarError

@@ -1,4 +1,4 @@
-"""The page of a running application, and the stream of windows that it shows."""
+"""Shows a running application: its page, and the stream of windows on it."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ async def live_stream(request: Request) -> Response:
     service = service_of(request)
     service.look_again()
     key = request.path_params["key"]
-    look = service.followers.look(key, service.wish_to_follow(key))
+    look = service.followers.look(key, service.follow_request(key))
 
     async def events() -> AsyncIterator[bytes]:
         yield BEAT

@@ -9,7 +9,7 @@ import time
 
 import msgspec
 
-from iqcar.apps.serve.followers import Wish
+from iqcar.apps.serve.followers import FollowRequest
 from iqcar.apps.serve.process_limits import bound_memory
 from iqcar.base.files.json_text import json_bytes
 from iqcar.diagnosis import Settings
@@ -24,30 +24,30 @@ def main() -> None:
     line = sys.stdin.buffer.readline()
     threading.Thread(target=_end_with_input, daemon=True).start()
     try:
-        _follow(msgspec.json.decode(line, type=Wish))
+        _follow(msgspec.json.decode(line, type=FollowRequest))
     except IqcarError as error:
         _say({"problem": str(error)})
     except Exception as error:
         _say({"problem": f"following it {explain_bug(error)}"})
 
 
-def _follow(wish: Wish) -> None:
+def _follow(wanted: FollowRequest) -> None:
     bound_memory()
     settings = Settings(
-        QueryBy(str(wish.settings["query_by"])),
-        ImpactModel(str(wish.settings["impact"])),
-        SourceUsage(str(wish.settings["source_usage"])),
-        bool(wish.settings["critical_path"]),
-        int(wish.settings["top"]),
+        QueryBy(str(wanted.settings["query_by"])),
+        ImpactModel(str(wanted.settings["impact"])),
+        SourceUsage(str(wanted.settings["source_usage"])),
+        bool(wanted.settings["critical_path"]),
+        int(wanted.settings["top"]),
     )
-    watch = Watch(wish.path, settings, wish.window_ms, wish.within)
+    watch = Watch(wanted.path, settings, wanted.window_ms, wanted.within)
     while True:
         watch.read()
         if (window := watch.window()) is not None:
             _write(window_to_json(window, watch.state))
         if watch.over:
             return
-        time.sleep(wish.every_ms / 1e3)
+        time.sleep(wanted.every_ms / 1e3)
 
 
 def _say(what: dict[str, str]) -> None:

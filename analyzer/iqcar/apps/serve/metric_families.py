@@ -1,4 +1,4 @@
-"""Declare the metrics of ``/metrics`` and lay out sums of lost time as their samples.
+"""Declares the metrics of ``/metrics`` and lays out sums of lost time as their samples.
 
 Takes tables of sums only, whoever made them, and knows neither the server nor its cache.
 """
@@ -6,19 +6,16 @@ Takes tables of sums only, whoever made them, and knows neither the server nor i
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
-from prometheus_client.metrics_core import (
-    CounterMetricFamily,
-    GaugeMetricFamily,
-    InfoMetricFamily,
-    Metric,
-)
+from prometheus_client.metrics_core import Metric
+from prometheus_client.samples import Sample
 
-from iqcar.apps.serve.loss_totals import Grown, LossTotals
-from iqcar.apps.serve.losses import MOST_NAMED, RESOURCES, Label, Losses
+from iqcar.apps.serve.losses import MOST_NAMED, RESOURCES, Grown, Label, Losses, LossTotals
 
 COUNTER, GAUGE, INFO = "counter", "gauge", "info"
+CREATED = "_created"
+"""Suffix of samples that tell since when a counter counts."""
 UNITS = ("seconds", "bytes")
 """Units of OpenMetrics that are used; a metric with one ends with its name."""
 
@@ -51,39 +48,20 @@ class Family:
         """Name of its samples, as queries call them."""
         return self.name + {COUNTER: "_total", INFO: "_info"}.get(self.kind, "")
 
+    def metric(
+        self, values: Mapping[Label, float], since: Mapping[Label, float] | None = None
+    ) -> Metric:
+        """Return values by label as the client library takes them; for counters, since when, too.
 
-@dataclass
-class Samples:
-    """Values of one family by label, and for a counter since when it counts."""
-
-    family: Family
-    values: Mapping[Label, float] = field(default_factory=dict)
-    since: Mapping[Label, float] = field(default_factory=dict)
-
-    def metric(self, with_created: bool) -> Metric:
-        """Return it as the client library takes it.
-
-        Parameters
-        ----------
-        with_created : bool
-            Whether counters tell since when they count. Only OpenMetrics has a place for that; in
-            the plain text format each would be one more metric.
+        Since when is in s since the epoch.
         """
-        name, says, labels = self.family.name, self.family.help, self.family.labels
-        if self.family.kind == INFO:
-            info = InfoMetricFamily(name, says)
-            for label in self.values:
-                info.add_metric([], dict(zip(labels, label, strict=True)))
-            return info
-        if self.family.kind == GAUGE:
-            gauge = GaugeMetricFamily(name, says, labels=labels, unit=self.family.unit)
-            for label, value in self.values.items():
-                gauge.add_metric(label, value)
-            return gauge
-        counter = CounterMetricFamily(name, says, labels=labels, unit=self.family.unit)
-        for label, value in self.values.items():
-            counter.add_metric(label, value, self.since[label] if with_created else None)
-        return counter
+        metric = Metric(self.name, self.help, self.kind, self.unit)
+        for label, value in values.items():
+            named = dict(zip(self.labels, label, strict=True))
+            metric.samples.append(Sample(self.sample, named, value))
+            if since is not None:
+                metric.samples.append(Sample(self.name + CREATED, named, since[label]))
+        return metric
 
 
 _LARGEST = f"The {MOST_NAMED} largest are told apart, the rest is (others)."
@@ -194,7 +172,7 @@ FAMILIES = (
 """Every metric; the documentation is printed from it."""
 
 
-def total_families(totals: LossTotals) -> Iterator[Samples]:
+def total_families(totals: LossTotals) -> Iterator[Metric]:
     """Lay out sums that only grow, as counters."""
     grown: Iterable[tuple[Family, Grown]] = (
         (LOST, totals.by_resource),
@@ -202,14 +180,14 @@ def total_families(totals: LossTotals) -> Iterator[Samples]:
         (VICTIM_LOST, totals.by_victim),
     )
     for family, sums in grown:
-        yield Samples(family, dict(sums.seconds), dict(sums.since))
+        yield family.metric(sums.seconds, sums.since)
     since: dict[Label, float] = {(): totals.since}
-    yield Samples(QUERY_TIME, {(): totals.query_seconds}, since)
-    yield Samples(QUERIES, {(): totals.queries}, since)
-    yield Samples(ENDED, {(): totals.applications}, since)
+    yield QUERY_TIME.metric({(): totals.query_seconds}, since)
+    yield QUERIES.metric({(): totals.queries}, since)
+    yield ENDED.metric({(): totals.applications}, since)
 
 
-def kept_families(losses: Losses, applications: int) -> Iterator[Samples]:
+def kept_families(losses: Losses, applications: int) -> Iterator[Metric]:
     """Lay out the losses of what is kept now, as gauges; results come and go."""
     none = dict.fromkeys(RESOURCES, 0.0)
     for family, parts in (
@@ -217,11 +195,6 @@ def kept_families(losses: Losses, applications: int) -> Iterator[Samples]:
         (KEPT_SOURCE_LOST, losses.by_source),
         (KEPT_VICTIM_LOST, losses.by_victim),
     ):
-        yield Samples(family, {label: lost_ms / 1e3 for label, lost_ms in parts})
-    yield Samples(KEPT_QUERY_TIME, {(): losses.query_ms / 1e3})
-    yield Samples(KEPT_APPLICATIONS, {(): applications})
-
-
-def single(family: Family, value: float) -> Samples:
-    """Lay out a number without labels, as a gauge."""
-    return Samples(family, {(): value})
+        yield family.metric({label: lost_ms / 1e3 for label, lost_ms in parts})
+    yield KEPT_QUERY_TIME.metric({(): losses.query_ms / 1e3})
+    yield KEPT_APPLICATIONS.metric({(): applications})

@@ -1,4 +1,4 @@
-"""Answer ``/metrics`` in the formats of OpenMetrics and Prometheus."""
+"""Answers ``/metrics`` in the formats of OpenMetrics and Prometheus."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from iqcar.apps.serve import metric_families as declared
 from iqcar.apps.serve.analyses import ENDED, State
 from iqcar.apps.serve.handling import compressed, service_of
 from iqcar.apps.serve.losses import LABEL_CHARACTERS, Label
-from iqcar.apps.serve.metric_families import Samples, kept_families, single, total_families
+from iqcar.apps.serve.metric_families import CREATED, kept_families, total_families
 from iqcar.apps.serve.service import Service
 from iqcar.base.formatting import short
 from iqcar.enums import InputStatus
@@ -48,15 +48,19 @@ class _Window(msgspec.Struct):
 
 
 class _Collected:
-    """Samples as the client library collects them."""
+    """Metrics as the client library collects them."""
 
-    def __init__(self, samples: Sequence[Samples], with_created: bool) -> None:
-        self._samples = samples
-        self._with_created = with_created
+    def __init__(self, metrics: Sequence[Metric]) -> None:
+        self._metrics = metrics
 
-    def collect(self) -> Iterator[Metric]:
-        for one in self._samples:
-            yield one.metric(self._with_created)
+    def collect(self) -> Sequence[Metric]:
+        return self._metrics
+
+
+def _without_created(metric: Metric) -> Metric:
+    """Take out since when a counter counts: in plain text each would be one more metric."""
+    metric.samples = [one for one in metric.samples if not one.name.endswith(CREATED)]
+    return metric
 
 
 async def metrics(request: Request) -> Response:
@@ -73,8 +77,10 @@ async def metrics(request: Request) -> Response:
     now += total_families(service.totals)
 
     def write() -> bytes:
-        samples = [*now, *kept_families(*service.kept_losses())]
-        return gzip.compress(encode(_Collected(samples, with_created)), 6, mtime=0)
+        every = [*now, *kept_families(*service.kept_losses())]
+        if not with_created:
+            every = [_without_created(one) for one in every]
+        return gzip.compress(encode(_Collected(every)), 6, mtime=0)
 
     content = await asyncio.to_thread(write)
     answer = await compressed(request, content, content_type, {})
@@ -82,29 +88,29 @@ async def metrics(request: Request) -> Response:
     return answer
 
 
-def server_families(service: Service) -> Iterator[Samples]:
+def server_families(service: Service) -> Iterator[Metric]:
     """Lay out how the server itself stands."""
-    yield Samples(declared.BUILD, {(__version__,): 1})
+    yield declared.BUILD.metric({(__version__,): 1})
     statuses = Counter(
         one.peek.status.value if one.peek else UNREAD for one in service.listing.applications()
     )
     every = [*(status.value for status in InputStatus), UNREAD]
-    yield Samples(declared.APPLICATIONS, {(name,): statuses[name] for name in every})
+    yield declared.APPLICATIONS.metric({(name,): statuses[name] for name in every})
     analyses = service.analyses
     waiting = {State.QUEUED: analyses.waiting, State.RUNNING: analyses.running}
-    yield Samples(declared.WAITING, {(state.value,): n for state, n in waiting.items()})
+    yield declared.WAITING.metric({(state.value,): n for state, n in waiting.items()})
     ended: dict[Label, float] = {
         (state.value,): analyses.ended[state] for state in State if state in ENDED
     }
-    yield Samples(declared.ANALYSES, ended, dict.fromkeys(ended, service.totals.since))
-    yield single(declared.CACHE_BYTES, service.cache.size_bytes)
-    yield single(declared.CACHE_LIMIT, service.cache.max_bytes)
-    yield single(declared.CACHE_RESULTS, service.cache.results)
-    yield single(declared.FOLLOWERS, service.followers.looking)
-    yield single(declared.FOLLOWED, service.followers.followed)
+    yield declared.ANALYSES.metric(ended, dict.fromkeys(ended, service.totals.since))
+    yield declared.CACHE_BYTES.metric({(): service.cache.size_bytes})
+    yield declared.CACHE_LIMIT.metric({(): service.cache.max_bytes})
+    yield declared.CACHE_RESULTS.metric({(): service.cache.results})
+    yield declared.FOLLOWERS.metric({(): service.followers.looking})
+    yield declared.FOLLOWED.metric({(): service.followers.followed})
 
 
-def live_families(windows: Iterable[bytes]) -> Iterator[Samples]:
+def live_families(windows: Iterable[bytes]) -> Iterator[Metric]:
     """Lay out the last windows of the applications that somebody looks at.
 
     Two applications of one name are summed. A window that tells a problem adds nothing.
@@ -122,9 +128,9 @@ def live_families(windows: Iterable[bytes]) -> Iterator[Samples]:
         waiting[name,] += window.now.tasks_waiting
         for resource in window.resources:
             lost[name, resource.name] += resource.lost_ms / 1e3
-    yield Samples(declared.LIVE_LOST, lost)
-    yield Samples(declared.LIVE_TO_OTHERS, to_others)
-    yield Samples(declared.LIVE_WAITING, waiting)
+    yield declared.LIVE_LOST.metric(lost)
+    yield declared.LIVE_TO_OTHERS.metric(to_others)
+    yield declared.LIVE_WAITING.metric(waiting)
 
 
 def routes() -> list[Route]:

@@ -1,12 +1,11 @@
-"""Render the pages: the list, an application before and after its analysis, and the API."""
+"""Renders the pages: the list, an application before and after its analysis, and the API."""
 
 from __future__ import annotations
 
 import asyncio
 import gzip
 import hashlib
-from collections.abc import Awaitable, Callable
-from functools import cache, wraps
+from functools import cache
 from pathlib import Path
 from urllib.parse import parse_qsl, urlencode
 
@@ -14,24 +13,21 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import Route
 
-from iqcar.apps.serve.analyses import FullError
 from iqcar.apps.serve.api import ENDPOINTS
-from iqcar.apps.serve.applications import Application
+from iqcar.apps.serve.applications import Application, neighbours_of
 from iqcar.apps.serve.cache import PAGE
 from iqcar.apps.serve.endpoints import parameters_of
-from iqcar.apps.serve.handling import compressed, read_query, service_of
+from iqcar.apps.serve.handling import Handler, answering, compressed, read_query, service_of
 from iqcar.apps.serve.live_pages import live_page
-from iqcar.apps.serve.neighbours import neighbours_of
 from iqcar.apps.serve.report_banner import policy_with_bar, with_bar
 from iqcar.apps.serve.responses import TITLES, error_page, problem, render
 from iqcar.apps.serve.schemas import Sets, Together, comparison_progress, progress_of
 from iqcar.apps.serve.selection import Order, SortBy, Wanted, select
-from iqcar.apps.serve.service import MAX_TOGETHER, GoneError, Service
-from iqcar.apps.serve.store_pages import store_page
+from iqcar.apps.serve.service import MAX_TOGETHER, Service
+from iqcar.apps.serve.store_api import store_page
 from iqcar.apps.serve.whatif_pages import ask_what_if, what_if
 from iqcar.base.formatting import printable
 from iqcar.enums import InputStatus
-from iqcar.errors import UsageError
 from iqcar.logs.text.redact import redact_text
 from iqcar.show.html.files import plotly
 
@@ -75,28 +71,14 @@ MAX_NEIGHBOURS = 20
 """Neighbours named on a page, the longest beside it first."""
 
 
-def page(
-    handle: Callable[[Request], Awaitable[Response]],
-) -> Callable[[Request], Awaitable[Response]]:
-    """Turn a handler's errors into pages."""
-
-    @wraps(handle)
-    async def answer(request: Request) -> Response:
-        try:
-            return await handle(request)
-        except GoneError as error:
-            return failure(404, error.what)
-        except FullError as error:
-            return failure(503, str(error))
-        except UsageError as error:
-            return failure(400, str(error))
-
-    return answer
-
-
 def failure(status: int, message: str) -> Response:
     """Answer with a page that says what is wrong."""
     return HTMLResponse(error_page(TITLES.get(status, "Error"), message), status)
+
+
+def page(handle: Handler) -> Handler:
+    """Turn a handler's errors into pages."""
+    return answering(handle, failure)
 
 
 @page

@@ -1,4 +1,4 @@
-"""Bound the memory of a process that works on logs and questions of others."""
+"""Bounds the memory of a process that works on logs and questions of others."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Answer what-if questions in a process of its own, which keeps the model for the next question.
+"""Answers what-if questions in a process of its own, which keeps the model for the next question.
 
 The server writes lines of JSON to its standard input: a :class:`Task`, then questions, each with
 what :func:`iqcar.replay.whatif.request.parse_request` takes. Lines of JSON come back: how far it

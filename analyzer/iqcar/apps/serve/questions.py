@@ -1,4 +1,4 @@
-"""What-if questions asked live: one process per model, kept for further questions."""
+"""Answers what-if questions live: one process per model, kept for further questions."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from typing import Any, cast
 from iqcar.apps.serve.analyses import ABANDONED_S, MAX_LINE_BYTES, FullError, State
 from iqcar.apps.serve.analysis_process import Task
 from iqcar.apps.serve.fair_turns import CLIENT, FairQueue, Places
-from iqcar.apps.serve.fork_server import ForkServer, Process
+from iqcar.apps.serve.fork_server import ForkServer, Process, end
 from iqcar.base.formatting import duration, printable
 
 MOST_MODELS = 2
@@ -89,15 +89,8 @@ class Asked:
 class ModelProcess:
     """A process with the model of some logs, and the questions asked about it.
 
-    Parameters
-    ----------
-    forks : ForkServer
-    task : Task
-        The logs, and the settings.
-    places : Places
-        Where its process gets a place, and gives it up while other clients wait.
-    answered : callable
-        Called when nobody waits for an answer of it any more.
+    Its process gets a place of ``places``, and gives it up while other clients wait; ``answered``
+    is called when nobody waits for an answer of it any more.
     """
 
     def __init__(
@@ -120,13 +113,7 @@ class ModelProcess:
         return any(one.state is State.RUNNING for one in self.asked.values())
 
     def ask(self, line: str, client: str) -> Asked:
-        """Ask a question; one that was asked before is joined.
-
-        Raises
-        ------
-        FullError
-            If too many wait.
-        """
+        """Ask a question, or join one that was asked; raises FullError if too many wait."""
         self.touched_at = time.monotonic()
         known = self.asked.get(line)
         if known is not None and known.state is not State.FAILED:
@@ -178,11 +165,8 @@ class ModelProcess:
         try:
             await self._converse(process, task)
         finally:
-            if process.returncode is None:
-                with contextlib.suppress(ProcessLookupError):
-                    process.kill()
             with contextlib.suppress(asyncio.CancelledError):
-                await process.wait()
+                await end(process)
 
     async def _converse(self, process: Process, task: Task) -> None:
         """Hand over the logs, then one question after the other."""
@@ -261,21 +245,10 @@ class Questions:
         self._places = Places(MOST_MODELS, self._drop_idle)
 
     def ask(self, digest: str, task: Task, changes: dict[str, Any]) -> Asked:
-        """Ask a question about logs as they are now.
+        """Ask a question about logs as they are now, which ``digest`` names.
 
-        Parameters
-        ----------
-        digest : str
-            Names these logs, as they are.
-        task : Task
-            The logs, and the settings.
-        changes : dict
-            What :func:`iqcar.replay.whatif.request.parse_request` takes.
-
-        Raises
-        ------
-        FullError
-            If too many questions are under way, of this client or of all.
+        ``changes`` are what :func:`iqcar.replay.whatif.request.parse_request` takes. Raises
+        FullError if too many questions are under way, of this client or of all.
         """
         client = CLIENT.get()
         known = self.look(digest, changes)

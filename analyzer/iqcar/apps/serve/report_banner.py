@@ -1,4 +1,4 @@
-"""Add the server's bar above a report: the way back, whether the log has grown, and neighbours."""
+"""Adds the server's bar above a report: the way back, whether the log has grown, and neighbours."""
 
 from __future__ import annotations
 

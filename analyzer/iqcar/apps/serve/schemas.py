@@ -9,14 +9,14 @@ import msgspec
 from msgspec import Meta
 
 from iqcar.apps.serve.analyses import State
-from iqcar.apps.serve.application_losses import ApplicationLoss
-from iqcar.apps.serve.neighbours import neighbours_of
+from iqcar.apps.serve.applications import neighbours_of
+from iqcar.apps.serve.result_summary import ApplicationLoss
 from iqcar.apps.serve.selection import Page
 from iqcar.enums import InputStatus
 
 if TYPE_CHECKING:
     from iqcar.apps.serve.applications import Application
-    from iqcar.apps.serve.service import Compared, Service, Standing
+    from iqcar.apps.serve.service import AnalysisWork, ComparisonWork, Service
 
 Key = Annotated[
     str,
@@ -212,7 +212,7 @@ class ComparisonProgress(msgspec.Struct, frozen=True):
     address: Annotated[str, Meta(description="Path of its page.")]
 
 
-def comparison_progress(compared: Compared, service: Service) -> ComparisonProgress:
+def comparison_progress(compared: ComparisonWork, service: Service) -> ComparisonProgress:
     """Lay out how far a comparison is."""
     analysis = compared.analysis
     return ComparisonProgress(
@@ -276,7 +276,7 @@ def list_of(page: Page, service: Service) -> ApplicationList:
     )
 
 
-def progress_of(standing: Standing, service: Service) -> Progress:
+def progress_of(standing: AnalysisWork, service: Service) -> Progress:
     """Lay out how far an analysis is."""
     analysis = standing.analysis
     return Progress(

@@ -1,4 +1,4 @@
-"""Check that a file is within the served folders wherever links lead."""
+"""Checks that a file is within the served folders wherever links lead."""
 
 from __future__ import annotations
 

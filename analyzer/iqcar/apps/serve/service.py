@@ -1,4 +1,4 @@
-"""Look applications up, analyse them, and tell how fresh a result is; for pages and API."""
+"""Looks applications up, analyses them, and tells how fresh a result is; for pages and API."""
 
 from __future__ import annotations
 
@@ -14,14 +14,12 @@ from typing import Any
 
 from iqcar.apps.serve.analyses import Analyses, Analysis, FullError, State
 from iqcar.apps.serve.analysis_process import Task, comparison_text, settings_text
-from iqcar.apps.serve.applications import Application, Identity
+from iqcar.apps.serve.applications import Application, Identity, NewLogs
 from iqcar.apps.serve.cache import Cache, digest_of
-from iqcar.apps.serve.followers import EVERY_MS, WINDOW_MS, Followers, Wish
+from iqcar.apps.serve.followers import EVERY_MS, WINDOW_MS, Followers, FollowRequest
 from iqcar.apps.serve.fork_server import ForkServer
 from iqcar.apps.serve.listing import Listing
-from iqcar.apps.serve.loss_totals import LossTotals
-from iqcar.apps.serve.losses import Losses, sum_losses
-from iqcar.apps.serve.new_logs import NewLogs
+from iqcar.apps.serve.losses import Losses, LossTotals, sum_losses
 from iqcar.apps.serve.questions import Asked, ModelProcess, Questions
 from iqcar.apps.serve.result_summary import Summary
 from iqcar.apps.serve.served_paths import Places
@@ -45,32 +43,18 @@ class GoneError(UsageError):
     """There is no application of that key, or not any more."""
 
 
-@dataclass(frozen=True)
-class Standing:
-    """How an application, or several together, stand.
+@dataclass(frozen=True, kw_only=True)
+class Work:
+    """How far an analysis or a comparison is, and its newest result."""
 
-    Attributes
-    ----------
-    keys : tuple of str
-        What was asked about, in order.
-    applications : tuple of Application
-        Those of these keys; fewer where a log has vanished.
-    digest : str
-        Name of the result for the logs as they are now.
-    result : str or None
-        Name of the newest result there is; None if there is none.
-    analysis : Analysis or None
-        The analysis of that name, if one was asked for.
-    outdated : bool
-        Whether the logs have changed since `digest` was their name.
-    """
-
-    keys: tuple[str, ...]
-    applications: tuple[Application, ...]
     digest: str
+    """Name of the result for the logs as they are now."""
     result: str | None
+    """Name of the newest result there is; None if there is none."""
     analysis: Analysis | None
+    """The work of that name, if it was asked for."""
     outdated: bool = False
+    """Whether the logs have changed since `digest` was their name."""
 
     @property
     def grown(self) -> bool:
@@ -84,6 +68,16 @@ class Standing:
             return self.analysis.state
         return State.DONE if self.result == self.digest else None
 
+
+@dataclass(frozen=True, kw_only=True)
+class AnalysisWork(Work):
+    """The analysis of an application, or of several together."""
+
+    keys: tuple[str, ...]
+    """What was asked about, in order."""
+    applications: tuple[Application, ...]
+    """Those of these keys; fewer where a log has vanished."""
+
     @property
     def address(self) -> str:
         """Where its page is."""
@@ -92,38 +86,12 @@ class Standing:
         return "/together?" + "&".join(f"app={key}" for key in self.keys)
 
 
-@dataclass(frozen=True)
-class Compared:
-    """How the comparison of two sets of applications stands, for their logs as they are.
-
-    Attributes
-    ----------
-    before, after : tuple of Application
-    digest : str
-        Name of its result.
-    result : str or None
-        Name of the newest result about these sets; None if there is none.
-    analysis : Analysis or None
-        The work on it, if it was asked for.
-    """
+@dataclass(frozen=True, kw_only=True)
+class ComparisonWork(Work):
+    """The comparison of two sets of applications, for their logs as they are."""
 
     before: tuple[Application, ...]
     after: tuple[Application, ...]
-    digest: str
-    result: str | None
-    analysis: Analysis | None
-
-    @property
-    def grown(self) -> bool:
-        """Whether a log has changed since the result was made."""
-        return self.result is not None and self.result != self.digest
-
-    @property
-    def state(self) -> State | None:
-        """How far it is; None if nobody has asked for it yet."""
-        if self.analysis is not None and self.analysis.state is not State.DONE:
-            return self.analysis.state
-        return State.DONE if self.result == self.digest else None
 
     @property
     def query(self) -> str:
@@ -140,18 +108,8 @@ class Compared:
 class Service:
     """Everything the server holds; to be used from one event loop.
 
-    Parameters
-    ----------
-    places : Places
-        What is served.
-    cache : Cache
-        Where results are kept.
-    settings : Settings
-        Of every analysis.
-    processes : int
-        Analyses that run at once.
-    new_hours : float, optional
-        Analyse by itself what ended at most so many hours ago, one after the other.
+    At most ``processes`` analyses run at once. With ``new_hours`` it analyses by itself what ended
+    at most so many hours ago, one after the other.
     """
 
     def __init__(
@@ -206,22 +164,11 @@ class Service:
         if self.listing.is_due and (self._scan is None or self._scan.done()):
             self._scan = asyncio.create_task(asyncio.to_thread(self.listing.scan))
 
-    def standing(self, keys: Sequence[str], waiting: bool = True) -> Standing:
-        """Look up how applications stand.
+    def standing(self, keys: Sequence[str], waiting: bool = True) -> AnalysisWork:
+        """Look up how far the analysis of applications together is; a key twice counts once.
 
-        Parameters
-        ----------
-        keys : sequence of str
-            Keys of applications; a key given twice counts once.
-        waiting : bool
-            Whether who asks waits for the analysis, so that it is not abandoned.
-
-        Raises
-        ------
-        GoneError
-            If one of them is unknown.
-        UsageError
-            If there are none, or too many.
+        ``waiting`` tells whether who asks waits for the analysis, so that it is not abandoned.
+        Raises GoneError if one of them is unknown, UsageError if there are none or too many.
         """
         keys = sorted(set(keys))
         if not 1 <= len(keys) <= MAX_TOGETHER:
@@ -238,17 +185,19 @@ class Service:
         else:
             result = self.cache.latest(keys, self._settings_text)
         analysis = self.analyses.get(digest) if waiting else None
-        return Standing(tuple(keys), tuple(applications), digest, result, analysis)
+        return AnalysisWork(
+            keys=tuple(keys),
+            applications=tuple(applications),
+            digest=digest,
+            result=result,
+            analysis=analysis,
+        )
 
-    def analyse(self, keys: Sequence[str]) -> Standing:
+    def analyse(self, keys: Sequence[str]) -> AnalysisWork:
         """Ask for an analysis, unless its result is there already.
 
-        Raises
-        ------
-        FullError
-            If too many analyses wait.
-        UsageError
-            If an application is unknown or has no log that can be read.
+        Raises FullError if too many wait, UsageError if an application is unknown or has no log
+        that can be read.
         """
         standing = self.standing(keys)
         if standing.result == standing.digest:
@@ -261,15 +210,11 @@ class Service:
         self.analyses.start(standing.digest, standing.keys, task)
         return self.standing(keys)
 
-    def compared(self, before: Sequence[str], after: Sequence[str]) -> Compared:
-        """Look up how the comparison of two sets of applications stands.
+    def compared(self, before: Sequence[str], after: Sequence[str]) -> ComparisonWork:
+        """Look up how far the comparison of two sets of applications is.
 
-        Raises
-        ------
-        GoneError
-            If one of them is unknown.
-        UsageError
-            If a set is empty or too large, or an application is in both.
+        Raises GoneError if one of them is unknown, UsageError if a set is empty or too large, or an
+        application is in both.
         """
         if set(before) & set(after):
             raise UsageError("an application is before or after, not both")
@@ -289,9 +234,16 @@ class Service:
             keys = [one.key for side in sides for one in side]
             about = comparison_text(self._diagnose, keys, len(sides[0]))
             result = self.cache.latest((), about)
-        return Compared(sides[0], sides[1], digest, result, self.analyses.get(digest))
+        before_apps, after_apps = sides
+        return ComparisonWork(
+            before=before_apps,
+            after=after_apps,
+            digest=digest,
+            result=result,
+            analysis=self.analyses.get(digest),
+        )
 
-    def compare(self, before: Sequence[str], after: Sequence[str]) -> Compared:
+    def compare(self, before: Sequence[str], after: Sequence[str]) -> ComparisonWork:
         """Ask for a comparison, unless its result is there already; raises as :meth:`analyse`."""
         compared = self.compared(before, after)
         if compared.result == compared.digest:
@@ -320,13 +272,13 @@ class Service:
         digest = self.standing(keys, waiting=False).digest
         return self.questions.look(digest, changes), self.questions.model(digest)
 
-    def wish_to_follow(self, key: str) -> Wish:
+    def follow_request(self, key: str) -> FollowRequest:
         """Return what to follow of an application; raises as :meth:`analyse`."""
         (log,) = self._logs(self.standing([key], waiting=False).applications)
         part = log.parts[0]
         folder = part.source.replace(os.sep, "/").rpartition("/")[0]
         path = folder if rolling_index(part.source) is not None else part.source
-        return Wish(path, list(part.within), self._diagnose, WINDOW_MS, EVERY_MS)
+        return FollowRequest(path, list(part.within), self._diagnose, WINDOW_MS, EVERY_MS)
 
     def kept_losses(self) -> tuple[Losses, int]:
         """Sum what all applications lost whose result is kept; return their number, too.

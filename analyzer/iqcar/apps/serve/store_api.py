@@ -1,4 +1,4 @@
-"""Questions to a store of what happened over months, as JSON."""
+"""Answers questions to a store of what happened over months, as JSON and as a page."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import HTMLResponse, Response
 
 from iqcar.apps.serve.endpoints import HISTORY, Endpoint
 from iqcar.apps.serve.handling import answering, read_query, service_of
-from iqcar.apps.serve.responses import Problem
+from iqcar.apps.serve.responses import Problem, render
 from iqcar.apps.serve.service import GoneError, Service
 from iqcar.errors import IqcarError, UsageError
 from iqcar.history.store_views import StoreView
@@ -75,12 +75,8 @@ def recently(days: int) -> str:
 async def answered(service: Service, question: str, wanted: StoreQuery) -> bytes:
     """Answer as ``iqcar history QUESTION --json`` does.
 
-    Raises
-    ------
-    GoneError
-        If no store is served, or there is no such question.
-    UsageError
-        If the store does not know what is asked about, or cannot be read.
+    Raises GoneError if no store is served or there is no such question, UsageError if the store
+    does not know what is asked about or cannot be read.
     """
 
     def work() -> bytes:
@@ -130,3 +126,54 @@ STORE_ENDPOINTS = [
         variables={"question": str},
     )
 ]
+
+
+SHOWN = 15
+"""Rows of each table."""
+RANGES = {"7 days": 7, "30 days": 30, "90 days": 90, "a year": 365}
+
+
+async def store_page(request: Request) -> Response:
+    """Show what a store knows of some time, or the runs of one query."""
+    service = service_of(request)
+    wanted = read_query(request, StoreQuery)
+
+    def work() -> dict[str, Any]:
+        from iqcar import history
+        from iqcar.history.ask_store import told_duration
+        from iqcar.show.json.history import top_to_dict
+        from iqcar.show.pictures.history_pictures import losses_to_others, runs_over_time
+
+        about = part_of(service, wanted)
+        if wanted.query:
+            runs = history.trend(about, wanted.query)
+            fingerprint = str(runs["fingerprint"].iloc[0])
+            changes = history.changes(about, fingerprint).changes
+            return {
+                "name": str(runs["name"].iloc[-1]),
+                "picture": runs_over_time(runs, changes).svg,
+                "runs": list(runs.tail(SHOWN).iloc[::-1].itertuples(index=False)),
+                "told_duration": told_duration,
+                "total": len(runs),
+                "changes": changes,
+                "set_aside": about.store.set_aside_lines(),
+            }
+        top = history.top(about, wanted.period, SHOWN)
+        losses = history.who(about, wanted.by)
+        found = history.changes(about)
+        return {
+            "periods": sorted({p for f in vars(top).values() for p in f["period"]}, reverse=True),
+            "top": top_to_dict(top),
+            "picture": losses_to_others(losses).svg if len(losses) else "",
+            "losses": losses.head(SHOWN).to_dict("records"),
+            "more_losses": max(0, len(losses) - SHOWN),
+            "changes": found.changes[:SHOWN],
+            "series": found.series,
+            "set_aside": about.store.set_aside_lines(),
+        }
+
+    answer = await in_turn(service, work)
+    ranges = {words: recently(days) for words, days in RANGES.items()}
+    return HTMLResponse(
+        render("history.html", wanted=wanted, store=service.store, ranges=ranges, **answer)
+    )
