@@ -26,8 +26,8 @@ from pathlib import Path
 import psutil
 
 from iqcar.apps.demo.mix import HEAVY_HITTER, SCHEDULE, make_data, query_text
-from iqcar.rules import Pool, PoolPlan, dump_rules
-from iqcar.rules.pool_plan import Assignment
+from iqcar.rules.pool_plan import Assignment, Pool, PoolPlan
+from iqcar.rules.rule_file import dump_rules
 
 GOAL = 1.01
 """Goal: with the plugin's defaults no figure grows by more than 1 %."""

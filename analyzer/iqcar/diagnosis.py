@@ -13,7 +13,7 @@ from iqcar.causes.topics.topic_result import Topics
 from iqcar.causes.wasted.wasted_work import WastedWork
 from iqcar.enums import ImpactModel, QueryBy, Resource, SourceUsage
 from iqcar.errors import IqcarError, UsageError
-from iqcar.replay import Expected
+from iqcar.replay.rule_effect.expected import Expected
 from iqcar.replay.rule_effect.second_round import EarlierRound
 from iqcar.replay.whatif.curves import Curve
 from iqcar.replay.whatif.model import Model, build_model
@@ -21,7 +21,7 @@ from iqcar.replay.whatif.plan_capacity import Plan, plan_capacity
 from iqcar.replay.whatif.question import Question, ask
 from iqcar.replay.whatif.removal_blame import RemovalBlame, blame_by_removal
 from iqcar.replay.whatif.what_if import WhatIf, answer
-from iqcar.rules import RejectedRule, Rule
+from iqcar.rules.rule import RejectedRule, Rule
 from iqcar.tables import Tables, texts
 from iqcar.tables.arrays import Floats
 

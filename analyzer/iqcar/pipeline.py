@@ -35,7 +35,7 @@ from iqcar.model.queries.owners import checked_grouping
 from iqcar.model.waits.by_query import sum_query_waits
 from iqcar.model.waits.measure import measure_waits
 from iqcar.replay.proposals import Proposals, WantedRules, propose_and_predict
-from iqcar.rules import RulesFile
+from iqcar.rules.rule_file import RulesFile
 from iqcar.rules.vocabulary.topics import topic_name
 from iqcar.tables import Tables
 

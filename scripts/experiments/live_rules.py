@@ -32,9 +32,10 @@ from live_rules_table import live_rules
 
 import iqcar
 from iqcar.model.demand.outside_load import outside_load
-from iqcar.rules import Pool, PoolPlan, Recorded, Rule, RuleType, dump_rules
-from iqcar.rules.allocation_file import allocation_xml
-from iqcar.rules.compiled_file import dump_compiled
+from iqcar.rules.pool_plan import Pool, PoolPlan
+from iqcar.rules.recorded_setup import Recorded
+from iqcar.rules.rule import Rule, RuleType
+from iqcar.rules.rule_file import allocation_xml, dump_compiled, dump_rules
 
 EXPERIMENT = "live_rules"
 OFFLINE, CAPS, LIVE = "offline rules", "caps", "live loop"

@@ -29,8 +29,9 @@ import iqcar
 from iqcar.logs.attach.plugin_jar import listener_jar
 from iqcar.logs.attach.spark_conf import SparkConf
 from iqcar.model.demand.outside_load import outside_load
-from iqcar.rules import PoolPlan, Recorded, dump_rules
-from iqcar.rules.pool_plan import Assignment, Pool
+from iqcar.rules.pool_plan import Assignment, Pool, PoolPlan
+from iqcar.rules.recorded_setup import Recorded
+from iqcar.rules.rule_file import dump_rules
 from iqcar.tables import texts
 
 EXPERIMENT = "thrift_tenants"

@@ -6,7 +6,7 @@ import json
 
 from iqcar.replay.rule_effect.cap_rules import AS_GOOD, SHARES
 from iqcar.rules.advice_rules import LARGE_KIND, LEAST_DELAY_MS, LEAST_SHARE, SMALL_KIND
-from iqcar.rules.compile_pools import VICTIMS_FIRST
+from iqcar.rules.compile_pools import MAX_RATIO, RATIO_ERROR, VICTIMS_FIRST
 from iqcar.rules.slow_hosts import (
     LEAST_JOBS,
     LEAST_RATIO_STAGES,
@@ -17,11 +17,8 @@ from iqcar.rules.straggler_delays import LEAST_PART_MS
 from iqcar.rules.task_sizes import IDLE_SHARE, LARGE_BYTES, MANY_TASKS, SHORT_MS, START_SHARE
 from iqcar.rules.vocabulary.advice_kinds import AdviceSetting, advice_kinds
 from iqcar.rules.vocabulary.data_files import rule_schema
-from iqcar.rules.vocabulary.lost_time import vocabulary
-from iqcar.rules.vocabulary.stragglers import straggler_causes
-from iqcar.rules.vocabulary.topics import topic_vocabulary
-from iqcar.rules.vocabulary.waste import waste_causes
-from iqcar.rules.weights import MAX_RATIO, RATIO_ERROR
+from iqcar.rules.vocabulary.lost_time import vocabulary, waste_causes
+from iqcar.rules.vocabulary.topics import straggler_causes, topic_vocabulary
 from scripts.printed_pages.page_parts import PRINTED, fields
 
 PERCENTS = ", ".join(f"{share:.0%}" for share in SHARES)

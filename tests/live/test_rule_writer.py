@@ -5,21 +5,17 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from iqcar.errors import IqcarError, UsageError
 from iqcar.live.apply_rules import RuleApplier
 from iqcar.live.rule_loop import Limits
 from iqcar.live.rule_writer import EditedElsewhereError, RuleWriter
-from iqcar.rules import (
-    Assignment,
-    Pool,
-    PoolPlan,
-    Recorded,
-    compile_rules,
-    dump_rules,
-    load_rules_file,
-)
+from iqcar.rules.compile_pools import compile_rules
+from iqcar.rules.pool_plan import Assignment, Pool, PoolPlan
+from iqcar.rules.recorded_setup import Recorded
+from iqcar.rules.rule_file import dump_rules, load_rules_file
 from iqcar.tables import Tables
 from tests.support.live_rules import raised, rule
 
@@ -143,7 +139,7 @@ def proposed(number: int):
         "victim_fingerprints": ["name:report"],
     }
     one = rule(f"etl-{number}")
-    return [one.__class__(**{**vars(one), "expected": expected})]
+    return [msgspec.structs.replace(one, expected=expected)]
 
 
 def feed(loop: RuleApplier, number: int):

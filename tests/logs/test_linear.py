@@ -23,7 +23,7 @@ from iqcar.logs.find import storage
 from iqcar.logs.tasks import task_lines
 from iqcar.logs.text import redact as redacting
 from iqcar.model.queries import identify
-from iqcar.rules import pool_names
+from iqcar.rules import pool_plan
 from tests.support.hostile_texts import hostile, least_cost
 
 PACKAGE = Path(__file__).resolve().parents[2] / "analyzer" / "iqcar"
@@ -55,7 +55,7 @@ BACKTRACKING = {
     "show/html/output_name.py": "paths that the user gave",
     "replay/loop/memory_demands.py": "anchored, and nothing repeated overlaps",
     "rules/executor_advice.py": "anchored, and nothing repeated overlaps",
-    "rules/pool_names.py": "one class of letters",
+    "rules/pool_plan.py": "one class of letters",
     "rules/vocabulary/advice_kinds.py": "anchored, with bounded counts",
     "apps/serve/cache.py": "names of our own files",
     "apps/serve/endpoints.py": "our own schema",
@@ -63,7 +63,6 @@ BACKTRACKING = {
     "apps/serve/report_banner.py": "our own page",
     "lab/traces/trace_columns.py": "one class of letters",
     "model/waits/shared_cluster.py": "anchored, and nothing repeated overlaps",
-    "replay/whatif/plan_capacity.py": "what the user typed",
     "replay/whatif/question.py": "what the user typed",
 }
 """Modules that may use Python's `re`, and why it costs no more there than the text's length."""
@@ -112,7 +111,7 @@ MATCHERS: dict[str, Callable[[str], object]] = {
     "id": lambda text: wait_metrics._TOLD.match(('"ID":1,"Name":"' + text).encode()),
     "digits": lambda text: task_lines._DIGITS.match(text.encode()),
     "wanted": lambda text: log_summary._WANTED.search(text.encode(), 0, log_summary.MAX_NAME),
-    "others": finds(pool_names._OTHERS),
+    "others": finds(pool_plan._OTHERS),
     "error": lambda text: session._PYTHON_ERROR.findall(text[: session._READ]),
 }
 

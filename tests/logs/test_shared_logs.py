@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import iqcar
-from iqcar.replay import record, replay_errors
+from iqcar.replay.loop.run import record, replay_errors
 from iqcar.show.json.analyze import result_schema, to_json
 from iqcar.show.json.whatif import whatif_schema, whatif_to_json
 from tests.conftest import shared_logs_folder

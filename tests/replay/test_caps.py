@@ -8,6 +8,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import jsonschema
+import msgspec
 import numpy as np
 import pytest
 from hypothesis import given
@@ -16,22 +17,14 @@ from hypothesis import strategies as st
 import iqcar
 from iqcar.diagnosis import Diagnosis
 from iqcar.errors import IqcarError
-from iqcar.replay import replay
 from iqcar.replay.loop.event_loop import run
-from iqcar.replay.loop.idle_slots import idle_slot_ms
+from iqcar.replay.loop.run import idle_slot_ms, replay
 from iqcar.replay.loop.scheduling import NO_CAP
-from iqcar.rules import (
-    Assignment,
-    Pool,
-    PoolPlan,
-    Rule,
-    RuleType,
-    compile_rules,
-    dump_compiled,
-    parse_rules_file,
-)
-from iqcar.rules.allocation_file import allocation_xml
-from iqcar.rules.how_to import how_to
+from iqcar.rules.compile_pools import compile_rules
+from iqcar.rules.pool_plan import Assignment, Pool, PoolPlan
+from iqcar.rules.rule import Rule, RuleType
+from iqcar.rules.rule_file import allocation_xml, dump_compiled, parse_rules_file
+from iqcar.rules.rule_sentences import how_to
 from iqcar.rules.vocabulary.data_files import rule_schema
 from iqcar.say.rule_lines import rule_lines
 from iqcar.show.terminal.rules_compile import print_plan
@@ -187,7 +180,9 @@ def test_a_query_has_one_pool_with_a_weight_and_a_cap(held: Diagnosis, capsys) -
     pool = planned_pool(read.plan, rule.fingerprint)
     assert (pool.cap, pool.cap_share, pool.strict) == (None, 0.9, True)
     weights = compile_rules([r for r in held.rules if r is not rule], 8, 2)
-    assert replace(pool, cap_share=None, strict=False) == planned_pool(weights, rule.fingerprint)
+    assert msgspec.structs.replace(pool, cap_share=None, strict=False) == planned_pool(
+        weights, rule.fingerprint
+    )
     assert [a.rule_id for a in read.plan.assignments].count("AGG-1") == 1
     assert "CAP-1 (etl) caps pool iqcar-etl: its tasks run in 90% of the slots at most, 7 of 8" in (
         " ".join(read.plan.notes)

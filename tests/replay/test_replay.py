@@ -10,9 +10,9 @@ import pytest
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
-from iqcar.replay import record, replay, replay_errors
-from iqcar.replay.loop.cluster import IDLE_BEFORE_REMOVAL_MS
 from iqcar.replay.loop.event_loop import run
+from iqcar.replay.loop.recorded_workload import IDLE_BEFORE_REMOVAL_MS
+from iqcar.replay.loop.run import record, replay, replay_errors
 from iqcar.replay.loop.scheduling import recorded_shares, stage_order
 from iqcar.rules.pool_plan import Assignment, Pool, PoolPlan
 from tests.support.naive_replay import (

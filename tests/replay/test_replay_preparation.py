@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from iqcar.replay.loop.cluster import Ran, preparations_of
 from iqcar.replay.loop.loop_input import Slots
+from iqcar.replay.loop.recorded_workload import Ran, preparations_of
 
 
 def preparation(tasks: list[tuple[float, float]], submitted: float, launched: float) -> float:

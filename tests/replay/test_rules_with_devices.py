@@ -12,10 +12,11 @@ import pytest
 import iqcar
 from iqcar.causes.blame.attribute import attribute
 from iqcar.causes.graph.iqc_graph import build_graph
-from iqcar.replay import Prediction, predict
-from iqcar.replay.whatif.device_replay import DeviceReplay
+from iqcar.replay.proposals import DeviceReplay
+from iqcar.replay.rule_effect.effect import Prediction, predict
 from iqcar.replay.whatif.model import build_model
-from iqcar.rules import RuleType, propose
+from iqcar.rules.propose_rules import propose
+from iqcar.rules.rule import RuleType
 from iqcar.say.rule_lines import rule_lines
 from iqcar.tables import Tables
 from tests.replay.test_rejected_rules import query

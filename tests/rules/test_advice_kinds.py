@@ -19,7 +19,7 @@ from iqcar.rules.vocabulary.advice_kinds import (
     problem_of,
     version_of,
 )
-from iqcar.rules.vocabulary.stragglers import straggler_causes
+from iqcar.rules.vocabulary.topics import straggler_causes
 from tests.conftest import REPO
 from tests.support.advised_log import advised_log
 from tests.support.command import iqcar

@@ -10,7 +10,7 @@ import jsonschema
 import pytest
 
 import iqcar
-from iqcar.rules import dump_rules, parse_rules
+from iqcar.rules.rule_file import dump_rules, parse_rules
 from iqcar.say import find_verdict
 from iqcar.show.json.analyze import result_schema, to_json
 from iqcar.show.terminal.analyze import print_diagnosis, print_queries

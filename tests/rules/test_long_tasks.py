@@ -9,8 +9,8 @@ import pytest
 
 import iqcar
 from iqcar.diagnosis import Diagnosis
-from iqcar.rules import compile_rules
-from iqcar.rules.long_tasks import LONG_MS, held_by_long_tasks, split_tasks
+from iqcar.rules.compile_pools import compile_rules
+from iqcar.rules.task_sizes import LONG_MS, held_by_long_tasks, split_tasks
 from iqcar.say import find_verdict
 from iqcar.show.html.rules import rules_section
 from iqcar.show.terminal.analyze import print_diagnosis

@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 import iqcar
-from iqcar.rules import advice_for
 from iqcar.rules.vocabulary.data_files import rules_folder
+from iqcar.rules.vocabulary.lost_time import advice_for
 from iqcar.say import find_verdict
 from iqcar.show.html import render_page
 from iqcar.show.json.analyze import to_json

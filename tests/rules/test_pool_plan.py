@@ -12,22 +12,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from iqcar.rules import (
-    Pool,
-    PoolPlan,
-    QueryType,
-    Recorded,
-    Rule,
-    RuleType,
+from iqcar.rules.compile_pools import (
+    MAX_RATIO,
+    MOST_STEPS,
+    RATIO_ERROR,
+    VICTIMS_FIRST,
     compile_rules,
-    dump_pools,
-    dump_rules,
-    parse_rules_file,
+    whole_weights,
 )
-from iqcar.rules.compile_pools import VICTIMS_FIRST
-from iqcar.rules.pool_names import NAME_LENGTH, PREFIX, pool_name
+from iqcar.rules.pool_plan import NAME_LENGTH, PREFIX, Pool, PoolPlan, pool_name
+from iqcar.rules.recorded_setup import Recorded
+from iqcar.rules.rule import QueryType, Rule, RuleType
+from iqcar.rules.rule_file import dump_pools, dump_rules, parse_rules_file
 from iqcar.rules.vocabulary.data_files import rule_schema
-from iqcar.rules.weights import MAX_RATIO, MOST_STEPS, RATIO_ERROR, whole_weights
 from tests.support.planned_pool import planned_pool
 
 VALIDATOR = jsonschema.Draft202012Validator(json.loads(rule_schema()))

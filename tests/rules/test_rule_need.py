@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
+import msgspec
 import numpy as np
 import pytest
 
@@ -78,12 +77,12 @@ def test_where_there_is_room_for_all_no_rule_is_needed() -> None:
 
 def test_of_a_rule_against_a_full_disk_free_slots_say_nothing() -> None:
     tables = run(("etl", hog(10, 30)), ("report", SHORT), slots=99.0)
-    found = need(tables, replace(ETL, resource="io"))
+    found = need(tables, msgspec.structs.replace(ETL, resource="io"))
     assert found.needed and found.told
     assert found.why == "those it holds back and those it helps ran side by side for 9.9 s"
     apart = run(("etl", [(0.0, 1000.0, "success")]), ("report", SHORT[2:]), slots=99.0)
     stages = apart.stages.assign(submission_ms=[0.0, 2000.0], first_launch_ms=[0.0, 2000.0])
-    late = need(apart.with_(stages=stages), replace(ETL, resource="io"))
+    late = need(apart.with_(stages=stages), msgspec.structs.replace(ETL, resource="io"))
     assert late.told and not late.needed
     assert late.why == "what it holds back and those it helps did not run at the same time"
 

@@ -25,22 +25,18 @@ from iqcar.causes.stragglers.straggler_settings import StragglerSettings
 from iqcar.comparison.check_rules import check_rules
 from iqcar.errors import IqcarError
 from iqcar.pipeline import diagnose, stragglers_of
-from iqcar.replay import predict
-from iqcar.rules import (
+from iqcar.replay.rule_effect.effect import predict
+from iqcar.rules.advice_rules import LEAST_DELAY_MS, advise
+from iqcar.rules.compile_pools import compile_rules
+from iqcar.rules.recorded_setup import Recorded, recorded_scheduler
+from iqcar.rules.rule import ADVICE_FIELDS, RuleType, scheduler_rules
+from iqcar.rules.rule_file import (
     RulesFile,
-    RuleType,
-    advise,
-    compile_rules,
     dump_compiled,
     dump_rules,
     load_rules_file,
     parse_rules_file,
-    recorded_scheduler,
-    scheduler_rules,
 )
-from iqcar.rules.advice_rules import LEAST_DELAY_MS
-from iqcar.rules.recorded_setup import Recorded
-from iqcar.rules.rule import ADVICE_FIELDS
 from iqcar.rules.straggler_delays import FOLLOWS, cause_parts, held_up_ms, tasks_at_once
 from iqcar.rules.vocabulary.advice_kinds import advice_kinds
 from iqcar.rules.vocabulary.data_files import rule_schema
@@ -314,11 +310,3 @@ def test_advice_on_every_real_log_has_evidence_and_makes_no_pool(name: str) -> N
 def test_without_stragglers_there_is_no_advice_about_them(tmp_path: Path) -> None:
     tables = read(even_log([100]), tmp_path)
     assert advise(tables, stragglers_of(tables), top=5) == ()
-
-
-def test_no_name_that_rules_offer_is_also_a_module() -> None:
-    """Importing that module would put it in the name's place."""
-    import iqcar.rules
-
-    modules = {file.stem for file in Path(iqcar.rules.__file__).parent.glob("*.py")}
-    assert not modules & set(iqcar.rules.__all__)

@@ -9,15 +9,19 @@ from dataclasses import replace as changed
 from pathlib import Path
 
 import jsonschema
+import msgspec
 import pytest
 from typer.testing import CliRunner
 
 import iqcar
 from iqcar.apps.cli.main import app
 from iqcar.comparison.check_rules import check_rules
-from iqcar.replay import replay
-from iqcar.rules import PoolPlan, RulesFile, RuleType, compile_rules, dump_rules, load_rules_file
+from iqcar.replay.loop.run import replay
+from iqcar.rules.compile_pools import compile_rules
+from iqcar.rules.pool_plan import PoolPlan
 from iqcar.rules.recorded_setup import recorded_scheduler
+from iqcar.rules.rule import RuleType
+from iqcar.rules.rule_file import RulesFile, dump_rules, load_rules_file
 from iqcar.show.json.analyze import check_schema
 from iqcar.tables import SAMPLES, Tables
 from tests.support import replayed_log
@@ -304,7 +308,7 @@ def test_a_cap_beside_a_weight_acts_through_the_same_pool(
     tmp_path: Path, before: Path, rules: RulesFile
 ) -> None:
     etl = next(rule for rule in rules.rules if rule.id == "AGG-1")
-    cap = changed(etl, id="CAP-1", rule_type=RuleType.CAP, rule_value=0.5)
+    cap = msgspec.structs.replace(etl, id="CAP-1", rule_type=RuleType.CAP, rule_value=0.5)
     both = (etl, cap)
     plan = compile_rules(both, 4, 2, rules.recorded.pools)
     log = write_log(

@@ -12,9 +12,11 @@ import jsonschema
 import pytest
 from hypothesis import given
 
-from iqcar.rules import Pool, PoolPlan, Recorded, compile_rules, dump_rules
-from iqcar.rules.allocation_file import allocation_xml
-from iqcar.rules.how_to import how_to
+from iqcar.rules.compile_pools import compile_rules
+from iqcar.rules.pool_plan import Pool, PoolPlan
+from iqcar.rules.recorded_setup import Recorded
+from iqcar.rules.rule_file import allocation_xml, dump_rules
+from iqcar.rules.rule_sentences import how_to
 from iqcar.rules.vocabulary.data_files import rule_schema
 from tests.rules.test_pool_plan import OWN_POOLS, agg, rule_lists, victim
 from tests.support.command import iqcar

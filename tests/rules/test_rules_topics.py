@@ -20,7 +20,8 @@ from iqcar.causes.topics.topic_result import (
 )
 from iqcar.enums import Request
 from iqcar.pipeline import stragglers_of
-from iqcar.rules import advise, propose
+from iqcar.rules.advice_rules import advise
+from iqcar.rules.propose_rules import propose
 from iqcar.rules.topic_reasons import SHARED_FROM, straggler_names, with_topics
 from tests.causes.stragglers.test_straggler_blame import rows
 from tests.support.advised_log import advised_log

@@ -11,7 +11,7 @@ import pytest
 
 from iqcar.apps.demo.mix import HEAVY_HITTER, SCHEDULE
 from iqcar.base.formatting import duration
-from iqcar.rules import load_rules_file
+from iqcar.rules.rule_file import load_rules_file
 from tests.support.browsing import needs_chromium, open_browser
 from tests.support.shown_page import show
 

@@ -205,7 +205,7 @@ class NaiveRun:
     def _launch(self, task: int, s: int, app: int) -> None:
         host, hosts = int(self.work.host[task]), self.with_free[app]
         if host not in hosts:
-            host = hosts[(task * 7919 + self.slots.luck * 104729) % len(hosts)]
+            host = hosts[(task * 7919 + self.slots.seed * 104729) % len(hosts)]
         self._free(app, host, -1)
         self.at_work[s] += 1
         self.launched[task], self.host[task] = self.now, host

@@ -22,8 +22,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from iqcar.enums import Kind
+from iqcar.rules.pool_plan import Key, key_of, opposite, stands_for
 from iqcar.rules.rule import QueryType, Rule, RuleType
-from iqcar.rules.rule_identity import Key, key_of, opposite, stands_for
 from iqcar.rules.rule_need import Need
 
 HOUR_MS = 3_600_000.0

@@ -9,24 +9,18 @@ what its successor restores.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from iqcar.base.files.derived import write_derived
 from iqcar.errors import IqcarError
-from iqcar.rules import (
-    Pool,
-    PoolPlan,
-    Recorded,
-    Rule,
-    RulesFile,
-    compile_rules,
-    dump_rules,
-    parse_rules_file,
-)
-from iqcar.rules.pool_names import PREFIX
-from iqcar.rules.rule_file import MAX_FILE_BYTES
-from iqcar.rules.rule_identity import Key, key_of
+from iqcar.rules.compile_pools import compile_rules
+from iqcar.rules.pool_plan import PREFIX, Key, Pool, PoolPlan, key_of
+from iqcar.rules.recorded_setup import Recorded
+from iqcar.rules.rule import Rule
+from iqcar.rules.rule_file import MAX_FILE_BYTES, RulesFile, dump_rules, parse_rules_file
 
 STOP, BEFORE = ".stop", ".before"
 """Endings of the files beside the rules file: the kill switch, and the rules of before."""

@@ -18,10 +18,10 @@ import numpy as np
 import pandas as pd
 
 from iqcar.enums import ImpactModel, Resource
-from iqcar.rules.long_tasks import held_by_long_tasks, split_tasks
 from iqcar.rules.losses_between_queries import Evidence, gather, most_at_once
 from iqcar.rules.rule import QueryType, Rule, RuleType
 from iqcar.rules.rule_sentences import in_a_sentence
+from iqcar.rules.task_sizes import held_by_long_tasks, split_tasks
 from iqcar.rules.vocabulary.lost_time import OTHER_APPLICATION, advice_for, vocabulary
 from iqcar.tables import Tables, texts
 from iqcar.tables.arrays import Flags

@@ -3,15 +3,58 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import Annotated, Final
 
+import msgspec
 import numpy as np
 
 from iqcar.rules.losses_between_queries import most_at_once
-from iqcar.rules.pool_plan import Pool
-from iqcar.rules.priorities import DEFAULT_POOL, FAIR
-from iqcar.rules.rule import Rule, scheduler_rules
+from iqcar.rules.pool_plan import MAX_POOL_NAME, Pool
+from iqcar.rules.rule import FEW, INT_MAX, AboveZero, Rule, scheduler_rules
 from iqcar.tables import Tables, texts
+
+DEFAULT_POOL = "default"
+"""Where Spark puts jobs that name no pool."""
+FAIR: Final = "FAIR"
+"""The scheduler mode in which weights count."""
+
+
+def recorded_priorities(tables: Tables) -> dict[str, float]:
+    """Return the weight of the pool that each recurring query ran in.
+
+    Parameters
+    ----------
+    tables : Tables
+        ``queries``, ``applications`` and ``pools`` are used.
+
+    Returns
+    -------
+    dict of fingerprint to float
+        Of its last run whose pool's weight is recorded; empty for a log without the plugin.
+    """
+    weights: dict[tuple[int, str], float] = {}
+    order = np.argsort(tables.pools["time_ms"].to_numpy(), kind="stable")
+    pools = tables.pools.iloc[order]
+    for app, name, weight in zip(
+        pools["app"].tolist(), texts(pools, "name"), pools["weight"].tolist(), strict=True
+    ):
+        weights[app, name] = weight
+    if not weights:
+        return {}
+    fair = [mode == FAIR for mode in texts(tables.applications, "scheduler_mode")]
+    queries = tables.queries.iloc[np.argsort(tables.queries["start_ms"].to_numpy(), kind="stable")]
+    found: dict[str, float] = {}
+    for app, fingerprint, pool in zip(
+        queries["app"].tolist(),
+        texts(queries, "fingerprint"),
+        texts(queries, "pool"),
+        strict=True,
+    ):
+        weight = weights.get((app, pool or DEFAULT_POOL))
+        if fingerprint and weight is not None and app >= 0 and fair[app]:
+            found[fingerprint] = weight
+    return found
+
 
 SURE_SHARE = 0.9
 """Slots count that were there for this share of the time in which tasks ran: executors that are
@@ -21,21 +64,15 @@ MAX_KEPT_POOLS = 100
 """Pools of the application's own that a plan keeps. People who name pools by hand have fewer; more
 come from programs that make one per user, and those make them again."""
 
-MAX_POOL_NAME = 256
-"""Characters of a pool's name that a plan takes over."""
 
-_INT_MAX = 2**31 - 1
-
-
-@dataclass(frozen=True)
-class Recorded:
+class Recorded(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What a plan has to fit: facts of the recorded run."""
 
-    slots: int | None = None
+    slots: AboveZero | None = None
     """Tasks that could run at once nearly all of the time; None where the log does not say."""
-    running: int | None = None
+    running: AboveZero | None = None
     """Queries that ran at once at most; None where that is not known."""
-    pools: tuple[Pool, ...] = ()
+    pools: Annotated[tuple[Pool, ...], FEW] = ()
     """The application's own pools, ``default`` among them if it was seen."""
 
 
@@ -96,7 +133,7 @@ def sure_slots(tables: Tables, app: int) -> int | None:
     most_first = np.argsort(-offered, kind="stable")
     sure = np.searchsorted(np.cumsum(lasted[most_first]), SURE_SHARE * lasted.sum())
     tasks = offered[most_first][min(int(sure), len(offered) - 1)] / max(task_cpus, 1.0)
-    return min(int(tasks), _INT_MAX) if tasks >= 1 else None
+    return min(int(tasks), INT_MAX) if tasks >= 1 else None
 
 
 def _pools(tables: Tables, app: int) -> list[Pool]:
@@ -134,7 +171,7 @@ def _pools(tables: Tables, app: int) -> list[Pool]:
 
 def cap_or_none(cap: float) -> int | None:
     """Return a recorded cap; None where there was none."""
-    return int(min(cap, _INT_MAX)) if cap >= 1 else None
+    return int(min(cap, INT_MAX)) if cap >= 1 else None
 
 
 def _taken_back(tables: Tables, app: int) -> set[str]:
@@ -146,7 +183,7 @@ def _taken_back(tables: Tables, app: int) -> set[str]:
 
 
 def _whole(value: float, least: int) -> int:
-    return int(min(max(value, least), _INT_MAX)) if np.isfinite(value) else least
+    return int(min(max(value, least), INT_MAX)) if np.isfinite(value) else least
 
 
 def default_of(recorded: Sequence[Pool]) -> Pool:

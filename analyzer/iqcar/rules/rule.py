@@ -3,14 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, fields
-from typing import Any
+from typing import Annotated, Any
+
+import msgspec
 
 from iqcar.enums import Kind
 from iqcar.rules.outlook import Outlook
 
 SCHEMA_VERSION = "1"
 """Version of the rules file's format."""
+
+MAX_ITEMS = 1000
+"""Rules, pools, assignments and notes of one file, each; a scheduler sorts its pools at every
+offer, and a person reads the rules."""
+
+INT_MAX = 2**31 - 1
+Text = Annotated[str, msgspec.Meta(min_length=1)]
+AtLeastZero = Annotated[int, msgspec.Meta(ge=0, le=INT_MAX)]
+AboveZero = Annotated[int, msgspec.Meta(ge=1, le=INT_MAX)]
+FEW = msgspec.Meta(max_length=MAX_ITEMS)
 
 JSON_NAMES = {
     "rule_type": "rule-type",
@@ -47,9 +58,8 @@ class QueryType(Kind):
     TARGET = "target", "It waited for what others held."
 
 
-@dataclass(frozen=True)
-class Rule:
-    """One rule for recurring runs of a query.
+class Rule(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename=JSON_NAMES):
+    """One rule for recurring runs of a query; constraints are checked in files.
 
     Attributes
     ----------
@@ -73,16 +83,16 @@ class Rule:
     strict : of a cap, whether slots that nobody else wants stand idle rather than go beyond it.
     """
 
-    id: str
+    id: Text
     rule_type: RuleType
-    query_id: str
+    query_id: Text
     query_type: QueryType
-    rule_value: float
-    rule_order: int
-    fingerprint: str
+    rule_value: Annotated[float, msgspec.Meta(gt=0)]
+    rule_order: AboveZero
+    fingerprint: Text
     query_name: str
     resource: str
-    reason: str
+    reason: Text
     helps_pools: bool
     advice: str
     expected: dict[str, Any] | None = None
@@ -114,12 +124,11 @@ class Rule:
         """Return the rule as it stands in JSON: the paper's tuple with hyphens, the rest as is."""
         others: tuple[str, ...] = () if self.is_advice else ADVICE_FIELDS
         others += () if self.rule_type is RuleType.CAP else CAP_FIELDS
-        listed = [f.name for f in fields(self) if f.name not in others]
-        return {JSON_NAMES.get(name, name): _plain(getattr(self, name)) for name in listed}
+        listed: dict[str, Any] = msgspec.to_builtins(self)
+        return {name: value for name, value in listed.items() if name not in others}
 
 
-@dataclass(frozen=True)
-class RejectedRule:
+class RejectedRule(msgspec.Struct, frozen=True):
     """A rule that is not recommended, because it is predicted to harm.
 
     Attributes
@@ -139,9 +148,3 @@ class RejectedRule:
 def scheduler_rules(rules: Iterable[Rule]) -> list[Rule]:
     """Return the rules that a scheduler can act on: all but advice, in their order."""
     return [rule for rule in rules if not rule.is_advice]
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, tuple):
-        return list(value)
-    return value.value if isinstance(value, Kind) else value

@@ -2,107 +2,60 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
+from xml.etree import ElementTree
 
 import msgspec
+from msgspec.structs import replace
 
 from iqcar.base.files.json_text import json_bytes
 from iqcar.errors import IqcarError
+from iqcar.rules.compile_pools import compile_rules
 from iqcar.rules.pool_plan import Assignment, Pool, PoolPlan
-from iqcar.rules.recorded_setup import MAX_POOL_NAME, Recorded
-from iqcar.rules.rule import JSON_NAMES, SCHEMA_VERSION, QueryType, Rule, RuleType
+from iqcar.rules.recorded_setup import Recorded, recorded_scheduler
+from iqcar.rules.rule import FEW, SCHEMA_VERSION, QueryType, Rule, RuleType, Text
+from iqcar.tables import Tables
 from iqcar.version import __version__
 
 MAX_FILE_BYTES = 16 * 2**20
 """Larger files are no rules: three rules take about 3 KB."""
 
-MAX_ITEMS = 1000
-"""Rules, pools, assignments and notes of one file, each; a scheduler sorts its pools at every
-offer, and a person reads the rules."""
-
-_INT_MAX = 2**31 - 1
-
-_Text = Annotated[str, msgspec.Meta(min_length=1)]
-_Name = Annotated[str, msgspec.Meta(min_length=1, max_length=MAX_POOL_NAME)]
-_Whole = Annotated[int, msgspec.Meta(ge=0, le=_INT_MAX)]
-_AboveZero = Annotated[int, msgspec.Meta(ge=1, le=_INT_MAX)]
-_Few = msgspec.Meta(max_length=MAX_ITEMS)
 _REWRITE = "mend that field, or write the file anew with `iqcar analyze --rules`"
 
 
 class _Setting(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    name: _Text
-    value: _Text
-    why: _Text
+    name: Text
+    value: Text
+    why: Text
 
 
-class _Record(
-    msgspec.Struct,
-    frozen=True,
-    forbid_unknown_fields=True,
-    rename=JSON_NAMES,
-):
-    """A rule as it stands in the file; the paper's tuple keeps its hyphens."""
+class _Record(Rule, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """A rule as it stands in a file, where more must be given."""
 
-    id: _Text
-    rule_type: Literal["AGG", "DYNP", "CAP", "ADVICE"]
-    query_id: _Text
-    query_type: Literal["source", "target"]
-    rule_value: Annotated[float, msgspec.Meta(gt=0)]
-    rule_order: _AboveZero
-    fingerprint: _Text
-    query_name: str
     resource: Literal["", "slots", "executors", "cpu", "memory", "network", "io"]
-    reason: _Text
     expected: dict[str, Any] | None
-    helps_pools: bool
-    advice: str
     schema_version: Literal["1"]
-    kind: str = ""
-    host: str = ""
-    settings: Annotated[list[_Setting], _Few] = []
-    strict: bool = False
+    settings: Annotated[tuple[_Setting, ...], FEW] = ()  # type: ignore[assignment]
 
-
-class _Pool(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    name: _Name
-    weight: _AboveZero = 1
-    min_share: _Whole = 0
-    mode: Literal["FIFO", "FAIR"] = "FIFO"
-    cap: _AboveZero | None = None
-    cap_share: Annotated[float, msgspec.Meta(gt=0, le=1)] | None = None
-    strict: bool = False
-
-
-class _Assignment(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    pool: _Name
-    rule_id: str = ""
-    fingerprint: str = ""
-    description: str = ""
-    job_group: str = ""
-
-
-class _Recorded(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    slots: _AboveZero | None = None
-    running: _AboveZero | None = None
-    pools: Annotated[list[_Pool], _Few] = []
+    def rule(self) -> Rule:
+        """Return it as any other rule."""
+        values = msgspec.structs.asdict(self)
+        return Rule(**{**values, "settings": tuple(map(msgspec.structs.asdict, self.settings))})
 
 
 class _File(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     schema_version: Literal["1"]
     iqcar_version: str
-    rules: Annotated[list[_Record], _Few]
-    pools: Annotated[list[_Pool], _Few] | None = None
-    assignments: Annotated[list[_Assignment], _Few] = []
-    notes: Annotated[list[str], _Few] = []
-    recorded: _Recorded | None = None
+    rules: Annotated[tuple[_Record, ...], FEW]
+    pools: Annotated[tuple[Pool, ...], FEW] | None = None
+    assignments: Annotated[tuple[Assignment, ...], FEW] = ()
+    notes: Annotated[tuple[str, ...], FEW] = ()
+    recorded: Recorded | None = None
 
 
-@dataclass(frozen=True)
-class RulesFile:
+class RulesFile(msgspec.Struct, frozen=True):
     """What a rules file holds.
 
     Attributes
@@ -127,7 +80,7 @@ def dump_rules(
     rules : iterable of Rule
         The rules.
     plan : PoolPlan, optional
-        What they were compiled to (:func:`iqcar.rules.compile_rules`): the plugin reads it.
+        What they were compiled to: the plugin reads it.
     recorded : Recorded, optional
         What they were compiled for: ``iqcar rules compile`` reads it.
     """
@@ -136,7 +89,7 @@ def dump_rules(
         file |= _plan(plan)
     if recorded is not None:
         pools = [pool.to_dict() for pool in recorded.pools]
-        file["recorded"] = {**asdict(recorded), "pools": pools}
+        file["recorded"] = {**msgspec.structs.asdict(recorded), "pools": pools}
     return _formatted(file)
 
 
@@ -146,7 +99,7 @@ def dump_pools(plan: PoolPlan) -> bytes:
 
 
 def _plan(plan: PoolPlan) -> dict[str, Any]:
-    return {**asdict(plan), "pools": [pool.to_dict() for pool in plan.pools]}
+    return {**msgspec.structs.asdict(plan), "pools": [pool.to_dict() for pool in plan.pools]}
 
 
 def _head() -> dict[str, Any]:
@@ -190,14 +143,10 @@ def parse_rules_file(content: bytes | str, where: str = "rules") -> RulesFile:
         raise IqcarError(problem, where, _REWRITE)
     plan = None
     if file.pools is not None:
-        plan = PoolPlan(
-            tuple(_pool_of(pool) for pool in file.pools),
-            tuple(Assignment(**msgspec.structs.asdict(a)) for a in file.assignments),
-            tuple(file.notes),
-        )
-    known = file.recorded or _Recorded()
-    recorded = Recorded(known.slots, known.running, tuple(_pool_of(p) for p in known.pools))
-    return RulesFile(tuple(_rule_of(record) for record in file.rules), plan, recorded)
+        plan = PoolPlan(file.pools, file.assignments, file.notes)
+    return RulesFile(
+        tuple(record.rule() for record in file.rules), plan, file.recorded or Recorded()
+    )
 
 
 def load_rules(path: str | Path) -> tuple[Rule, ...]:
@@ -222,13 +171,13 @@ def load_rules_file(path: str | Path) -> RulesFile:
     return parse_rules_file(content, str(path))
 
 
-def _problem_of_rules(records: list[_Record]) -> str:
+def _problem_of_rules(records: Sequence[Rule]) -> str:
     """What the types of the fields cannot tell about rules."""
     seen: set[object] = set()
     for number, record in enumerate(records):
         same = (record.rule_type, record.fingerprint)
-        is_advice = record.rule_type == RuleType.ADVICE.value
-        is_share = record.rule_type in (RuleType.AGG.value, RuleType.CAP.value)
+        is_advice = record.is_advice
+        is_share = record.rule_type in (RuleType.AGG, RuleType.CAP)
         problem = ""
         if is_advice:
             problem = _problem_of_advice(record)
@@ -236,11 +185,11 @@ def _problem_of_rules(records: list[_Record]) -> str:
             problem = "only advice can be about no resource"
         elif record.kind or record.host or record.settings:
             problem = "only ADVICE rules have a kind, a host and settings"
-        elif is_share and record.query_type != QueryType.SOURCE.value:
+        elif is_share and record.query_type is not QueryType.SOURCE:
             problem = f"{_a(record.rule_type)} rule is for a source"
         elif is_share and record.rule_value > 1:
             problem = f"the share of {_a(record.rule_type)} rule is at most 1"
-        if record.strict and record.rule_type != RuleType.CAP.value:
+        if record.strict and record.rule_type is not RuleType.CAP:
             problem = "only CAP rules are strict"
         if problem:
             return f"{problem} - at `$.rules[{number}]`"
@@ -254,14 +203,14 @@ def _problem_of_rules(records: list[_Record]) -> str:
     return ""
 
 
-def _a(rule_type: str) -> str:
-    return f"an {rule_type}" if rule_type.startswith("A") else f"a {rule_type}"
+def _a(rule_type: RuleType) -> str:
+    return f"an {rule_type}" if str(rule_type).startswith("A") else f"a {rule_type}"
 
 
-def _problem_of_advice(record: _Record) -> str:
+def _problem_of_advice(record: Rule) -> str:
     if not record.kind:
         return "an ADVICE rule needs a kind"
-    if record.query_type != QueryType.TARGET.value:
+    if record.query_type is not QueryType.TARGET:
         return "an ADVICE rule is for a target"
     if record.helps_pools or record.expected is not None:
         return "no pool acts on an ADVICE rule: helps_pools is false and expected is null"
@@ -270,8 +219,8 @@ def _problem_of_advice(record: _Record) -> str:
 
 def _problem_of_pools(file: _File) -> str:
     """What the types of the fields cannot tell about pools and assignments."""
-    recorded = file.recorded.pools if file.recorded else []
-    for place, pools in (("pools", file.pools or []), ("recorded.pools", recorded)):
+    recorded = file.recorded.pools if file.recorded else ()
+    for place, pools in (("pools", file.pools or ()), ("recorded.pools", recorded)):
         names: set[str] = set()
         for number, pool in enumerate(pools):
             at = f" - at `$.{place}[{number}].name`"
@@ -280,8 +229,8 @@ def _problem_of_pools(file: _File) -> str:
             if pool.name in names:
                 return f"repeats the name of an earlier pool{at}"
             names.add(pool.name)
-    known = {pool.name for pool in file.pools or []}
-    advice = {rule.id for rule in file.rules if rule.rule_type == RuleType.ADVICE.value}
+    known = {pool.name for pool in file.pools or ()}
+    advice = {rule.id for rule in file.rules if rule.is_advice}
     seen: set[tuple[str, str, str]] = set()
     for number, assigned in enumerate(file.assignments):
         at = f" - at `$.assignments[{number}]`"
@@ -298,13 +247,63 @@ def _problem_of_pools(file: _File) -> str:
     return ""
 
 
-def _pool_of(pool: _Pool) -> Pool:
-    return Pool(**msgspec.structs.asdict(pool))
+def dump_compiled(
+    tables: Tables,
+    rules: Sequence[Rule],
+    previous: Recorded | None = None,
+    notes: Sequence[str] = (),
+) -> bytes:
+    """Return a rules file with the rules compiled for the applications that were recorded.
+
+    Parameters
+    ----------
+    tables : Tables
+        What the rules were proposed from: slots, queries at once and pools are taken from there.
+    rules : sequence of Rule
+        All of them are compiled, also those that are predicted to harm.
+    previous : Recorded, optional
+        What rules of an earlier round were compiled for: it counts where these tables do not say,
+        and of queries at once the most do.
+    notes : sequence of str
+        More notes for the file, before those of the plan.
+    """
+    recorded = compiled_for(tables, rules, previous)
+    plan = compile_rules(rules, recorded.slots, recorded.running, recorded.pools, all_rules=True)
+    plan = replace(plan, notes=(*notes, *plan.notes))
+    return dump_rules(rules, plan, recorded)
 
 
-def _rule_of(record: _Record) -> Rule:
-    values = {name: getattr(record, name) for name in _Record.__struct_fields__}
-    values["rule_type"] = RuleType(record.rule_type)
-    values["query_type"] = QueryType(record.query_type)
-    values["settings"] = tuple(msgspec.structs.asdict(one) for one in record.settings)
-    return Rule(**values)
+def compiled_for(
+    tables: Tables, rules: Sequence[Rule], previous: Recorded | None = None
+) -> Recorded:
+    """Return what rules are compiled for; as for :func:`dump_compiled`."""
+    recorded = recorded_scheduler(tables, rules)
+    if previous is None:
+        return recorded
+    return Recorded(
+        recorded.slots or previous.slots,
+        max(recorded.running or 0, previous.running or 0) or None,
+        recorded.pools or previous.pools,
+    )
+
+
+def allocation_xml(pools: Iterable[Pool]) -> bytes:
+    """Return the file that ``spark.scheduler.allocation.file`` names.
+
+    Parameters
+    ----------
+    pools : iterable of Pool
+        Names without control characters, as those of every plan are.
+    """
+    root = ElementTree.Element("allocations")
+    for pool in pools:
+        element = ElementTree.SubElement(root, "pool", name=pool.name)
+        for tag, value in (
+            ("schedulingMode", pool.mode),
+            ("weight", str(pool.weight)),
+            ("minShare", str(pool.min_share)),
+        ):
+            ElementTree.SubElement(element, tag).text = value
+    ElementTree.indent(root)
+    content: bytes = ElementTree.tostring(root, encoding="utf-8", xml_declaration=True)
+    return content + b"\n"

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
+from msgspec.structs import replace
 
 from iqcar.causes.topics.topic_result import Topics
 from iqcar.enums import BlameKind, Resource

@@ -12,9 +12,9 @@ from iqcar.base.formatting import HOUR_MS, MINUTE_MS, SECOND_MS, duration, perce
 from iqcar.diagnosis import Diagnosis
 from iqcar.enums import BlameKind, Resource
 from iqcar.logs.text.redact import redact_text
-from iqcar.rules import QueryType, RuleType
 from iqcar.rules.executor_advice import executor_advice_for
-from iqcar.rules.long_tasks import held_by_long_tasks, split_tasks
+from iqcar.rules.rule import QueryType, RuleType
+from iqcar.rules.task_sizes import held_by_long_tasks, split_tasks
 from iqcar.rules.vocabulary.lost_time import OTHER_APPLICATION, advice_for, cause_of
 from iqcar.say.blamed import find_blamed, fold_blamed
 from iqcar.say.query_names import QueryNames

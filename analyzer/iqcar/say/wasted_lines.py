@@ -11,7 +11,7 @@ from iqcar.base.formatting import duration, percent, short
 from iqcar.diagnosis import Diagnosis
 from iqcar.enums import WasteCause
 from iqcar.logs.text.redact import redact_text
-from iqcar.rules.vocabulary.waste import waste_cause
+from iqcar.rules.vocabulary.lost_time import waste_cause
 from iqcar.say.query_names import QueryNames
 from iqcar.say.severity import LEAST_LOST_MS, SLIGHT_SHARE
 from iqcar.tables import texts

@@ -10,6 +10,7 @@ from io import StringIO
 from pathlib import Path
 
 import jsonschema
+import msgspec
 import pytest
 from rich.console import Console
 from typer.testing import CliRunner
@@ -198,7 +199,7 @@ def test_the_report_says_plainly_where_pools_will_not_help(log: Path) -> None:
     rule, *others = diagnosis.rules
     assert "will not help" not in printed(diagnosis)
     advice = "Run fewer tasks at once per host."
-    hopeless = replace(rule, resource="cpu", helps_pools=False, advice=advice)
+    hopeless = msgspec.structs.replace(rule, resource="cpu", helps_pools=False, advice=advice)
     lines = printed(replace(diagnosis, rules=(hopeless, *others)))
     assert (
         f"Scheduler pools will not help: they share out slots, not CPU. What would: {advice}"

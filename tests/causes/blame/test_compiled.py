@@ -16,11 +16,9 @@ from hypothesis import given
 
 from iqcar.causes.blame import sweep, usage_sweep
 from iqcar.replay.loop import (
-    caps,
     device_sharing,
     event_heap,
     event_loop,
-    execution_memory,
     slot_offers,
 )
 from iqcar.replay.loop.run import record
@@ -47,7 +45,7 @@ def plain_copy(module: ModuleType) -> ModuleType:
 
 PLAIN_SWEEP, PLAIN_USAGE = plain_copy(sweep), plain_copy(usage_sweep)
 PLAIN_LOOP = plain_copy(event_loop)
-PARTS = event_heap, slot_offers, device_sharing, execution_memory, caps
+PARTS = event_heap, slot_offers, device_sharing
 PLAIN_PARTS = [plain_copy(module) for module in PARTS]
 for plain_module in (*PLAIN_PARTS, PLAIN_LOOP):
     for plain_part in PLAIN_PARTS:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from iqcar import Diagnosis, diagnose
 from iqcar.errors import IqcarError, UsageError
 from iqcar.logs import read_logs
 from iqcar.replay.whatif.edit import MOST_TASKS, repartition
-from iqcar.replay.whatif.question import ask
+from iqcar.replay.whatif.question import CHANGES, Question, ask
 from tests.support.command import iqcar
 from tests.support.crowded_log import HOSTS, NAMES, crowded_log
 from tests.support.long_chain import long_chain
@@ -153,3 +154,13 @@ def test_more_tasks_than_can_be_replayed_are_refused_before_they_are_made(tmp_pa
     assert MOST_TASKS - 400 < len(made.work.step) <= MOST_TASKS
     with pytest.raises(UsageError):
         repartition(scenario, {query: most + 1})
+
+
+def test_every_field_of_a_question_can_be_asked() -> None:
+    names = [each.name for each in fields(Question)]
+    assert [*CHANGES] == [name for name in names if name != "slots_in_all"]
+
+
+def test_an_unknown_change_is_refused() -> None:
+    with pytest.raises(TypeError, match="'slot'"):
+        ask(slot=3)

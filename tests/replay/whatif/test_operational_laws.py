@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from iqcar.replay.whatif.operational_laws import operational_laws
+from iqcar.replay.whatif.outcome import operational_laws
 from iqcar.replay.whatif.question import Question
 from iqcar.replay.whatif.what_if import answer
 from tests.replay.whatif.test_predictions import model_of

@@ -7,9 +7,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from iqcar.replay.whatif.model import Model
+from iqcar.replay.whatif.model import ENOUGH, Model, rerun_spread
 from iqcar.replay.whatif.question import Question
-from iqcar.replay.whatif.rerun_spread import ENOUGH, rerun_spread
 from iqcar.replay.whatif.scenario import Scenario
 from iqcar.replay.whatif.what_if import OF_80, WIDENED, answer
 from tests.support.cluster_simulator import Simulation

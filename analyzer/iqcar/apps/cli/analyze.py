@@ -76,7 +76,7 @@ def analyze(
     from iqcar.diagnosis import Settings
     from iqcar.errors import UsageError
     from iqcar.pipeline import diagnose
-    from iqcar.rules import dump_compiled, load_rules_file
+    from iqcar.rules.rule_file import dump_compiled, load_rules_file
     from iqcar.rules.vocabulary.advice_kinds import advice_kinds
     from iqcar.show.json.analyze import json_chunks
     from iqcar.show.terminal.analyze import print_diagnosis

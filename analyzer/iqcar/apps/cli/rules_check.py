@@ -51,7 +51,7 @@ def check(
     from iqcar.apps.cli.reading import exit_code, read_for, working
     from iqcar.apps.cli.writing import check_writable, write_result
     from iqcar.comparison.check_rules import check_rules
-    from iqcar.rules import load_rules_file
+    from iqcar.rules.rule_file import load_rules_file
     from iqcar.show.json.analyze import check_to_json
     from iqcar.show.terminal.rules_check import print_check
 

@@ -60,9 +60,9 @@ def compile_(
     """
     from iqcar.apps.cli.writing import write_result
     from iqcar.logs.attach.spark_conf import spark_url
-    from iqcar.rules import compile_rules, dump_pools, load_rules_file
-    from iqcar.rules.allocation_file import allocation_xml
-    from iqcar.rules.how_to import how_to
+    from iqcar.rules.compile_pools import compile_rules
+    from iqcar.rules.rule_file import allocation_xml, dump_pools, load_rules_file
+    from iqcar.rules.rule_sentences import how_to
     from iqcar.show.terminal.rules_compile import print_plan
 
     file = load_rules_file(rules)

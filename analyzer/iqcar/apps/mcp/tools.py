@@ -19,8 +19,9 @@ from iqcar.apps.serve.schemas import list_of
 from iqcar.apps.serve.selection import Wanted, select
 from iqcar.apps.serve.service import Service
 from iqcar.apps.serve.store_api import StoreQuery, answered
-from iqcar.apps.serve.whatif_api import Changes, asked_live
+from iqcar.apps.serve.whatif_api import AskedChanges, asked_live
 from iqcar.errors import IqcarError
+from iqcar.replay.whatif.question import PARTS, PartKind
 
 WAIT_S = 25.0
 """Seconds that a call waits for a result; most clients give a call a minute."""
@@ -42,6 +43,20 @@ Applications = Annotated[
 ]
 Query = Annotated[str, Field(description="A query's id or name, as `queries` lists them.")]
 PageNumber = Annotated[int, Field(ge=1, description="Page of the list, from 1.")]
+
+
+def _described() -> str:
+    """Tell what each part of a what-if question is and how it is written."""
+    said = []
+    for name, part in PARTS.items():
+        how = {
+            PartKind.NAMES: f"[{part.metavar}]",
+            PartKind.BY_QUERY: f"['{part.metavar}']",
+            PartKind.VALUE: " or ".join(f"'{each}'" for each in part.metavar.split("|")),
+            PartKind.FLAG: "true",
+        }[part.kind]
+        said.append(f"{name} {how} ({part.help.rstrip('.')})")
+    return ", ".join(said)
 
 
 class Tools:
@@ -119,19 +134,16 @@ class Tools:
         changes: Annotated[
             dict[str, Any],
             Field(
-                description="What is changed, as options of `iqcar whatif` say it: remove [Q], "
-                "start ['Q=+10m'], cap ['Q=8'], slots '+8' or '24', executors '8', hosts '+2', "
-                "host_loss [H], disk, network or cpu '2x', host_cores '16', pool ['Q=3'], mode "
-                "FAIR or FIFO, partitions ['Q=400'], scale ['Q=2x'], no_skew [Q], no_gc true; Q "
-                "is a query's name. Several are one joint change. Or plan 'executors=4..64' with "
-                "price '0.4/h': what each number would take; or blame Q: who made it wait."
+                description="What is changed, as options of `iqcar whatif` say it: "
+                f"{_described()}; Q is a query's name. Several are one joint change, but a plan "
+                "or blame is asked alone."
             ),
         ],
         page: PageNumber = 1,
     ) -> dict[str, Any]:
         """Predict how long queries would have taken if something had been different."""
         try:
-            wanted = msgspec.convert(changes, Changes)
+            wanted = msgspec.convert(changes, AskedChanges)
         except msgspec.ValidationError as error:
             raise IqcarError(str(error), "changes", "see the description of this tool") from error
         asked = await asked_live(self._service, await self._keys(applications), wanted, WAIT_S)

@@ -1,7 +1,7 @@
 """Answers what-if questions in a process of its own, which keeps the model for the next question.
 
 The server writes lines of JSON to its standard input: a :class:`Task`, then questions, each with
-what :func:`iqcar.replay.whatif.request.parse_request` takes. Lines of JSON come back: how far it
+what :func:`iqcar.replay.whatif.question.parse_request` takes. Lines of JSON come back: how far it
 is, that the model is made, and for each question why there is no answer, or the bytes of the answer
 as JSON and as HTML, which follow. It ends when its standard input does.
 """
@@ -85,7 +85,7 @@ def _modelled(task: Task, tell: Any) -> WhatIfs:
 
 def _answered(asked: WhatIfs, changes: dict[str, Any]) -> tuple[bytes, bytes]:
     """Answer as JSON and as HTML."""
-    from iqcar.replay.whatif.request import parse_request
+    from iqcar.replay.whatif.question import parse_request
     from iqcar.show.html.whatif import answer_html, plan_html, removal_blame_html
     from iqcar.show.json.whatif import whatif_to_json
 

@@ -247,7 +247,7 @@ class Questions:
     def ask(self, digest: str, task: Task, changes: dict[str, Any]) -> Asked:
         """Ask a question about logs as they are now, which ``digest`` names.
 
-        ``changes`` are what :func:`iqcar.replay.whatif.request.parse_request` takes. Raises
+        ``changes`` are what :func:`iqcar.replay.whatif.question.parse_request` takes. Raises
         FullError if too many questions are under way, of this client or of all.
         """
         client = CLIENT.get()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar, cast
 
 import msgspec
 from msgspec import Meta
@@ -17,48 +17,23 @@ from iqcar.apps.serve.responses import JSONResponse, Problem, problem
 from iqcar.apps.serve.schemas import Key
 from iqcar.apps.serve.service import Service
 from iqcar.errors import UsageError
-from iqcar.replay.whatif.request import parse_request
+from iqcar.replay.whatif.question import PARTS, SEVERAL, Part, PartKind, parse_request
 
 ANSWER_S = 20.0
 """Seconds that a request waits for its answer; a model of 10,000 tasks is made in less."""
 
-Texts = list[str]
+NAMES = tuple(PARTS)
+Apps = Annotated[
+    list[Key],
+    Meta(min_length=1, max_length=32, description="Applications that are replayed together."),
+]
 
 
 class Changes(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """What is asked, as the options of `iqcar whatif` say it; several are one joint change."""
 
-    remove: Annotated[Texts, Meta(description="Queries that do not run.")] = []
-    start: Annotated[Texts, Meta(description="`Q=+10m`: a query starts later, or earlier.")] = []
-    cap: Annotated[Texts, Meta(description="`Q=8`: at most so many tasks at once.")] = []
-    slots: Annotated[str, Meta(description="`+8`, `-8`, or `24` in all.")] = ""
-    executors: Annotated[str, Meta(description="So many executors.")] = ""
-    hosts: Annotated[str, Meta(description="`+2` or `-2`.")] = ""
-    host_loss: Annotated[Texts, Meta(description="Hosts that are not there.")] = []
-    disk: Annotated[str, Meta(description="`2x`: capacity of every host's disk.")] = ""
-    network: Annotated[str, Meta(description="`2x`: capacity of every host's network.")] = ""
-    cpu: Annotated[str, Meta(description="`2x`: number of every host's processors.")] = ""
-    host_cores: Annotated[str, Meta(description="Processors of every host.")] = ""
-    pool: Annotated[Texts, Meta(description="`Q=3`: a FAIR pool of its own.")] = []
-    mode: Annotated[str, Meta(description="FAIR or FIFO.")] = ""
-    partitions: Annotated[Texts, Meta(description="`Q=400`: tasks that read a shuffle.")] = []
-    scale: Annotated[Texts, Meta(description="`Q=2x`: work of a query's tasks.")] = []
-    no_skew: Annotated[Texts, Meta(description="Queries with equal work in a stage.")] = []
-    no_gc: Annotated[bool, Meta(description="No garbage collection.")] = False
-    starts: Annotated[
-        str,
-        Meta(description="`recorded`: queries start when they did; `chained` (as by default)."),
-    ] = ""
-    plan: Annotated[
-        str, Meta(description="`executors=4..64` or `slots=8..64:8`: what each number would take.")
-    ] = ""
-    price: Annotated[str, Meta(description="`0.4/h`: of one executor or slot in a plan.")] = ""
-    blame: Annotated[
-        str, Meta(description="Query whose waits are blamed by replays without the others.")
-    ] = ""
-
     def given(self) -> dict[str, Any]:
-        """What is asked, as :func:`iqcar.replay.whatif.request.parse_request` takes it."""
+        """What is asked, as :func:`iqcar.replay.whatif.question.parse_request` takes it."""
         return {name: getattr(self, name) for name in NAMES if getattr(self, name)}
 
     def check(self) -> None:
@@ -68,23 +43,50 @@ class Changes(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
         parse_request(**self.given())
 
 
-NAMES = tuple(Changes.__struct_fields__)
-Apps = Annotated[
-    list[Key],
-    Meta(min_length=1, max_length=32, description="Applications that are replayed together."),
-]
-
-
-class WhatIfForm(Changes, frozen=True, forbid_unknown_fields=True, kw_only=True):
+class ChangesOfApps(Changes, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """A question in an address."""
 
     app: Apps
 
 
-class WhatIfWish(Changes, frozen=True, forbid_unknown_fields=True, kw_only=True):
+class ChangesOfLogs(Changes, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """A question about applications, whose logs are replayed together."""
 
     applications: Apps
+
+
+def _field(name: str, part: Part) -> tuple[str, Any, Any]:
+    """Lay out a part of a question as a field: its name, type and default."""
+    how = f"`{part.metavar}`: {part.help}" if part.metavar else part.help
+    meta = Meta(description=how)
+    if part.kind in SEVERAL:
+        return name, Annotated[list[str], meta], msgspec.field(default_factory=list)
+    if part.kind is PartKind.FLAG:
+        return name, Annotated[bool, meta], False
+    return name, Annotated[str, meta], ""
+
+
+C = TypeVar("C", bound=Changes)
+
+
+def _with_parts(name: str, base: type[C]) -> type[C]:
+    """Make a struct that has a field for each part of a question."""
+    made = msgspec.defstruct(
+        name,
+        [_field(*row) for row in PARTS.items()],
+        bases=(base,),
+        namespace={"__doc__": base.__doc__},
+        module=__name__,
+        frozen=True,
+        forbid_unknown_fields=True,
+        kw_only=True,
+    )
+    return cast("type[C]", made)
+
+
+AskedChanges = _with_parts("Changes", Changes)
+WhatIfForm = _with_parts("WhatIfForm", ChangesOfApps)
+WhatIfWish = _with_parts("WhatIfWish", ChangesOfLogs)
 
 
 class WhatIfProgress(msgspec.Struct, frozen=True):

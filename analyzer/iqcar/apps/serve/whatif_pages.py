@@ -15,32 +15,26 @@ from iqcar.apps.serve.responses import render
 from iqcar.apps.serve.service import Service
 from iqcar.apps.serve.whatif_api import (
     NAMES,
+    ChangesOfApps,
     WhatIfForm,
     asked_live,
     what_if_progress,
 )
 from iqcar.errors import UsageError
+from iqcar.replay.whatif.question import PARTS, SEVERAL, PartKind
 
 FORM_S = 1.5
 """Seconds that a sent form waits for its answer before a page shows how far it is."""
 
-OF_QUERY = (
-    ("start", "starts later by", "+10m"),
-    ("cap", "most tasks at once", "8"),
-    ("pool", "FAIR pool of weight", "3"),
-    ("partitions", "shuffle partitions", "400"),
-    ("scale", "its work", "2x"),
+OF_QUERY, OF_CLUSTER = (
+    tuple(
+        (name, part.label, part.example)
+        for name, part in PARTS.items()
+        if part.kind is kind and part.label
+    )
+    for kind in (PartKind.BY_QUERY, PartKind.VALUE)
 )
-"""Changes of one query: name, label and an example."""
-OF_CLUSTER = (
-    ("slots", "Slots", "+8 or 24"),
-    ("executors", "Executors", "8"),
-    ("hosts", "Hosts", "+2"),
-    ("disk", "Disks", "2x"),
-    ("network", "Network", "2x"),
-    ("cpu", "Processors", "2x"),
-    ("host_cores", "Processors per host", "16"),
-)
+"""Changes of one query, and of the cluster: name, label and an example."""
 
 
 async def what_if(request: Request) -> Response:
@@ -65,7 +59,7 @@ async def ask_what_if(request: Request) -> Response:
     return RedirectResponse("/whatif?" + _address(form), 303)
 
 
-def _page(service: Service, form: WhatIfForm, problem: str = "") -> Response:
+def _page(service: Service, form: ChangesOfApps, problem: str = "") -> Response:
     standing = service.standing(form.app, waiting=False)
     asked, model = service.asked(form.app, form.given())
     wrong = bool(problem) or (asked is not None and asked.wrong)
@@ -91,7 +85,7 @@ def _page(service: Service, form: WhatIfForm, problem: str = "") -> Response:
     return HTMLResponse(body, 400 if wrong else 200)
 
 
-def _by_query(form: WhatIfForm) -> tuple[str, dict[str, str], list[tuple[str, str, str]]]:
+def _by_query(form: ChangesOfApps) -> tuple[str, dict[str, str], list[tuple[str, str, str]]]:
     """Lay out what queries are changed in: one query's changes, and those of others.
 
     Returns
@@ -105,7 +99,10 @@ def _by_query(form: WhatIfForm) -> tuple[str, dict[str, str], list[tuple[str, st
     """
     changes = [
         (name, label, each) for name, label, _ in OF_QUERY for each in getattr(form, name)
-    ] + [("no_skew", "equal work for tasks of", f"{each}=true") for each in form.no_skew]
+    ] + [
+        ("no_skew", "equal work for tasks of", f"{each}=true")
+        for each in form.given().get("no_skew", ())
+    ]
     query = changes[0][2].rpartition("=")[0] if changes else ""
     of_query: dict[str, str] = {}
     further = []
@@ -118,13 +115,13 @@ def _by_query(form: WhatIfForm) -> tuple[str, dict[str, str], list[tuple[str, st
     return query, of_query, further
 
 
-def _address(form: WhatIfForm) -> str:
+def _address(form: ChangesOfApps) -> str:
     return urlencode({"app": form.app, **form.given()}, doseq=True).replace("=True", "=true")
 
 
-def _read_form(given: list[tuple[str, str]]) -> tuple[WhatIfForm, str]:
+def _read_form(given: list[tuple[str, str]]) -> tuple[ChangesOfApps, str]:
     """Read what was sent, and say what is wrong with it; what one query is changed in is joined."""
-    several = {"app", "remove", "host_loss", "no_skew", *(name for name, _, _ in OF_QUERY)}
+    several = {"app", *(part for part, row in PARTS.items() if row.kind in SEVERAL)}
     fields: dict[str, Any] = {}
     of_query = {}
     for name, value in given:

@@ -1,12 +1,13 @@
-"""Disks, networks and processors of hosts, shared by the tasks that use them at a moment."""
+"""Shares disks, networks, processors and memory of hosts among the tasks that use them now."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from iqcar.replay.loop.event_heap import NO_REFERENCES
+from iqcar.tables.arrays import Floats, Ints
 from iqcar.tables.compiled import kernel
 
 PHASES = 5
@@ -18,6 +19,94 @@ DEVICE = np.array([0, 1, 2, NO_DEVICE, 0])
 """Device of each phase."""
 ENOUGH = 1e-9
 """Change of the fair share, relative, from which it is refined further."""
+SLACK = 1e-9
+"""Share of its part that a task may lack: sums of what others hold are not exact."""
+
+
+class Progress(NamedTuple):
+    """What each task is at; one row per task."""
+
+    phase: Ints
+    since: Floats
+    """When its phase began, in ms."""
+    host: Ints
+    part: Floats
+    """Part of its time in each phase that it spends there in one round."""
+
+
+class DeviceUsers(NamedTuple):
+    """Who uses each device of each host now: a row per place of a user, then a row per device."""
+
+    member: Ints
+    left: Floats
+    """Time that each user would still need alone, in ms."""
+    want: Floats
+    inverse: Floats
+    """1 / want."""
+    size: Ints
+    """Users of each device."""
+    start: Ints
+    """Its first place; one row more."""
+    clock: Floats
+    """Until when ``left`` is up to date, in ms."""
+    due: Floats
+    """When the first user is done, in ms; inf without any."""
+    first_out: Ints
+    """Place of that user."""
+    total: Floats
+    """What all users want."""
+    level: Floats
+    """The fair share; inf where the device is enough for all."""
+    order: Ints
+    """A heap of devices by ``due``."""
+    place: Ints
+    """Where each device is in that heap."""
+
+
+class Memory(NamedTuple):
+    """Execution memory: bytes that each task holds, and who stands in line at each pool."""
+
+    held: Floats
+    in_use: Floats
+    wanting: Ints
+    first: Ints
+    last: Ints
+    """First and last in the line of each pool; −1 if nobody stands there."""
+    behind: Ints
+    """Who stands behind each task; −1 if nobody."""
+
+
+def no_users(start: Ints, devices: int) -> DeviceUsers:
+    """Return devices that nobody uses yet; ``start`` as in :class:`DeviceUsers`."""
+    places = int(start[-1])
+    return DeviceUsers(
+        member=np.empty(places, np.int64),
+        left=np.empty(places),
+        want=np.empty(places),
+        inverse=np.empty(places),
+        size=np.zeros(devices, np.int64),
+        start=start,
+        clock=np.zeros(devices),
+        due=np.full(devices, np.inf),
+        first_out=np.zeros(devices, np.int64),
+        total=np.zeros(devices),
+        level=np.full(devices, np.inf),
+        order=np.arange(devices),
+        place=np.arange(devices),
+    )
+
+
+def free_memory(pools: int, tasks: int) -> Memory:
+    """Return memory of which nobody holds any yet."""
+    nobody = np.full(pools, -1)
+    return Memory(
+        held=np.zeros(tasks),
+        in_use=np.zeros(pools),
+        wanting=np.zeros(pools, np.int64),
+        first=nobody,
+        last=nobody.copy(),
+        behind=np.full(tasks, -1),
+    )
 
 
 @kernel(**NO_REFERENCES)
@@ -47,10 +136,16 @@ def _settle_device(p: int, due: Any, order: Any, place: Any) -> None:
 
 
 @kernel(**NO_REFERENCES)
-def _advance(p: int, now: float, pools: Any, devices: Any) -> None:
+def _advance(p: int, now: float, users: Any, devices: Any) -> None:
     """Let those who use a device move on until now."""
-    _, left, _, inverse, size, start, clock, _, _, _, level, _, _ = pools
-    passed, share = now - clock[p], level[p]
+    left, inverse, size, start, clock = (
+        users.left,
+        users.inverse,
+        users.size,
+        users.start,
+        users.clock,
+    )
+    passed, share = now - clock[p], users.level[p]
     clock[p] = now
     first, last = start[p], start[p] + size[p]
     if share == np.inf:
@@ -65,19 +160,20 @@ def _advance(p: int, now: float, pools: Any, devices: Any) -> None:
 
 
 @kernel(**NO_REFERENCES)
-def _share_out(p: int, now: float, pools: Any, devices: Any) -> None:
+def _share_out(p: int, now: float, users: Any, devices: Any) -> None:
     """Divide a device among those who use it now, and find out who is done first.
 
     Max–min: who wants less than the fair share gets what it wants, the others divide the rest. The
     fair share is where the sum of min(want, share) reaches the capacity: Newton's steps on that
     concave sum, from the share before. In proportion: all get the same part of what they want.
     """
-    _, left, want, _, size, start, clock, due, first_out, total, level, order, place = pools
+    left, want, size, start, level = users.left, users.want, users.size, users.start, users.level
+    clock, due = users.clock, users.due
     first, last, capacity = start[p], start[p] + size[p], devices.capacity[p]
     asked = 0.0
     for k in range(first, last):
         asked += want[k]
-    total[p] = asked
+    users.total[p] = asked
     soonest, sooner = np.inf, first
     if asked <= capacity:
         level[p] = np.inf
@@ -108,53 +204,52 @@ def _share_out(p: int, now: float, pools: Any, devices: Any) -> None:
             lasts = left[k] * max(1.0, want[k] / share)
             if lasts < soonest:
                 soonest, sooner = lasts, k
-    first_out[p] = sooner
+    users.first_out[p] = sooner
     due[p] = clock[p] + soonest if soonest > now - clock[p] else now
-    _settle_device(p, due, order, place)
+    _settle_device(p, due, users.order, users.place)
 
 
 @kernel(**NO_REFERENCES)
-def _enter(p: int, now: float, i: int, lasts: float, use: float, pools: Any, devices: Any) -> None:
+def _enter(p: int, now: float, i: int, lasts: float, use: float, users: Any, devices: Any) -> None:
     """Let a task begin to use a device."""
-    member, left, want, inverse, size, start, clock, due, first_out, total, level, order, place = (
-        pools
-    )
-    k = start[p] + size[p]
+    left, size, clock, due, total = users.left, users.size, users.clock, users.due, users.total
+    level = users.level
+    k = users.start[p] + size[p]
     if size[p] == 0:
         clock[p], total[p], level[p] = now, 0.0, np.inf
     # Where nobody is short of anything, nobody notices.
     enough = level[p] == np.inf and total[p] + use <= devices.capacity[p]
     if not enough:
-        _advance(p, now, pools, devices)
+        _advance(p, now, users, devices)
     size[p] += 1
-    member[k], left[k], want[k] = i, lasts + (now - clock[p]), use
-    inverse[k] = 1.0 / use if use > 0.0 else np.inf
+    users.member[k], left[k], users.want[k] = i, lasts + (now - clock[p]), use
+    users.inverse[k] = 1.0 / use if use > 0.0 else np.inf
     if not enough:
-        _share_out(p, now, pools, devices)
+        _share_out(p, now, users, devices)
         return
     total[p] += use
     if clock[p] + left[k] < due[p]:
-        due[p], first_out[p] = clock[p] + left[k], k
-        _settle_device(p, due, order, place)
+        due[p], users.first_out[p] = clock[p] + left[k], k
+        _settle_device(p, due, users.order, users.place)
 
 
 @kernel(**NO_REFERENCES)
-def leave(p: int, now: float, pools: Any, devices: Any) -> int:
+def leave(p: int, now: float, users: Any, devices: Any) -> int:
     """Let the one who is done leave a device."""
-    member, left, want, inverse, size, start = pools[:6]
-    size[p] -= 1
-    k, last = pools[8][p], start[p] + size[p]
+    member, left, want, inverse = users.member, users.left, users.want, users.inverse
+    users.size[p] -= 1
+    k, last = users.first_out[p], users.start[p] + users.size[p]
     i = member[k]
     member[k], left[k], want[k] = member[last], left[last], want[last]
     inverse[k] = inverse[last]
-    if pools[10][p] < np.inf:
-        _advance(p, now, pools, devices)
-    _share_out(p, now, pools, devices)
+    if users.level[p] < np.inf:
+        _advance(p, now, users, devices)
+    _share_out(p, now, users, devices)
     return int(i)
 
 
 @kernel(**NO_REFERENCES)
-def next_phase(i: int, now: float, progress: Any, pools: Any, devices: Any) -> float:
+def next_phase(i: int, now: float, progress: Any, users: Any, devices: Any) -> float:
     """Begin the next phase of a task; returns how long it lasts, −1 where a device tells."""
     phase, since, host, part = progress
     n = PHASES * devices.rounds
@@ -168,20 +263,79 @@ def next_phase(i: int, now: float, progress: Any, pools: Any, devices: Any) -> f
         if DEVICE[which] == NO_DEVICE:
             return float(lasts)
         p = host[i] * DEVICES + DEVICE[which]
-        _enter(p, now, i, lasts, devices.use[i, which], pools, devices)
+        _enter(p, now, i, lasts, devices.use[i, which], users, devices)
         return -1.0
     return 0.0
 
 
 @kernel(**NO_REFERENCES)
-def first_phase(i: int, now: float, progress: Any, pools: Any, devices: Any) -> float:
+def first_phase(i: int, now: float, progress: Any, users: Any, devices: Any) -> float:
     """Begin the first phase; a task that has one kind of phase goes through it once."""
     kinds = 0
     for which in range(PHASES):
         if devices.alone[i, which] > 0.0:
             kinds += 1
-    phase, part = progress[0], progress[3]
+    phase, part = progress.phase, progress.part
     part[i] = 1.0 / devices.rounds
     if kinds <= 1:
         phase[i], part[i] = PHASES * (devices.rounds - 1), 1.0
-    return next_phase(i, now, progress, pools, devices)
+    return next_phase(i, now, progress, users, devices)
+
+
+@kernel(**NO_REFERENCES)
+def give_memory(i: int, pool: int, memory: Any, devices: Any) -> bool:
+    """Let a task hold what it gets; False if it has to wait."""
+    held, in_use, wanting = memory.held, memory.in_use, memory.wanting
+    total = devices.memory_capacity[pool]
+    part = total / wanting[pool]
+    least = min(devices.memory[i], 0.5 * part)
+    left = total - in_use[pool]
+    if left < least * (1.0 - SLACK):
+        return False
+    held[i] = min(devices.memory[i], part, left)
+    in_use[pool] += held[i]
+    return True
+
+
+@kernel(**NO_REFERENCES)
+def ask_memory(i: int, pool: int, memory: Any, devices: Any) -> bool:
+    """Let a task that begins ask; one that has to wait stands in line."""
+    first, last, behind = memory.first, memory.last, memory.behind
+    memory.wanting[pool] += 1
+    if give_memory(i, pool, memory, devices):
+        return True
+    if first[pool] < 0:
+        first[pool] = i
+    else:
+        behind[last[pool]] = i
+    last[pool] = i
+    return False
+
+
+@kernel(**NO_REFERENCES)
+def give_back_memory(i: int, pool: int, memory: Any) -> None:
+    """Take what a task held when it ends."""
+    held, in_use, wanting = memory.held, memory.in_use, memory.wanting
+    in_use[pool] -= held[i]
+    wanting[pool] -= 1
+    if wanting[pool] == 0:
+        in_use[pool] = 0.0
+
+
+@kernel(**NO_REFERENCES)
+def next_with_memory(pool: int, memory: Any, devices: Any) -> int:
+    """Take the first out of line who gets memory now; −1 if nobody does."""
+    first, last, behind = memory.first, memory.last, memory.behind
+    before, i = -1, first[pool]
+    while i >= 0:
+        if give_memory(i, pool, memory, devices):
+            if before < 0:
+                first[pool] = behind[i]
+            else:
+                behind[before] = behind[i]
+            if last[pool] == i:
+                last[pool] = before
+            behind[i] = -1
+            return int(i)
+        before, i = i, behind[i]
+    return -1

@@ -15,10 +15,19 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from iqcar.replay.loop.caps import first_aside, limit_of, take_out, take_out_all
-from iqcar.replay.loop.device_sharing import PHASES, first_phase, leave, next_phase
+from iqcar.replay.loop.device_sharing import (
+    PHASES,
+    Progress,
+    ask_memory,
+    first_phase,
+    free_memory,
+    give_back_memory,
+    leave,
+    next_phase,
+    next_with_memory,
+    no_users,
+)
 from iqcar.replay.loop.event_heap import NO_REFERENCES, pop, push
-from iqcar.replay.loop.execution_memory import ask_memory, give_back_memory, next_with_memory
 from iqcar.replay.loop.loop_input import no_devices
 from iqcar.replay.loop.slot_offers import (
     ACTIVE,
@@ -31,11 +40,15 @@ from iqcar.replay.loop.slot_offers import (
     POSTPONED,
     POSTPONED_THERE,
     change_executors,
+    first_aside,
     give_back,
     goes_before,
+    limit_of,
     make_free,
     one_free,
     settle,
+    take_out,
+    take_out_all,
 )
 from iqcar.tables.arrays import Floats, Ints
 from iqcar.tables.compiled import count_steps, kernel
@@ -147,31 +160,11 @@ def run(
     )
     # What tasks are at, and who uses each device of each host.
     n = n_tasks if shared else 0
-    progress = (np.zeros(n, np.int64), np.zeros(n), found.host, np.ones(n))
-    seats = int(devices.seats[-1])
-    pools = (
-        np.empty(seats, np.int64),
-        *(np.empty(seats) for _ in range(3)),
-        np.zeros(n_pairs, np.int64),
-        devices.seats,
-        np.zeros(n_pairs),
-        np.full(n_pairs, np.inf),
-        np.zeros(n_pairs, np.int64),
-        np.zeros(n_pairs),
-        np.full(n_pairs, np.inf),
-        *(np.arange(n_pairs) for _ in range(2)),
-    )
-    # Execution memory: what each task holds; use and askers of each pool; who stands in line.
-    n_pools, n = len(devices.memory_capacity), len(devices.memory)
-    memory = (
-        np.zeros(n),
-        np.zeros(n_pools),
-        np.zeros(n_pools, np.int64),
-        *(np.full(n_pools, -1) for _ in range(2)),
-        np.full(n, -1),
-    )
+    progress = Progress(np.zeros(n, np.int64), np.zeros(n), found.host, np.ones(n))
+    users = no_users(devices.user_start, n_pairs)
+    memory = free_memory(len(devices.memory_capacity), len(devices.memory))
     given = (steps, work, slots, shares, devices)
-    _loop(*given, found, future, sets, free, waiting, order, caps, progress, pools, memory)
+    _loop(*given, found, future, sets, free, waiting, order, caps, progress, users, memory)
     return found
 
 
@@ -188,7 +181,7 @@ def _go_on(i: int, now: float, lasts: float, future: Any) -> None:
 @kernel(nogil=True, **NO_REFERENCES)
 def _loop(
     steps: Any, work: Any, slots: Any, shares: Any, devices: Any, found: Any, future: Any,
-    sets: Any, free: Any, queues: Any, order: Any, caps: Any, progress: Any, pools: Any,
+    sets: Any, free: Any, queues: Any, order: Any, caps: Any, progress: Any, users: Any,
     memory: Any,
 ) -> None:  # fmt: skip
     """Handle one event after another; writes what happened into ``found``."""
@@ -200,8 +193,8 @@ def _loop(
     queue, first, waiting, heap, place, picked, taken = queues
     _, by_job, pool_running, running = order
     capped, aside, next_aside, is_aside = caps
-    phase, since = progress[0], progress[1]
-    due, device_order = pools[7], pools[11]
+    phase, since = progress.phase, progress.since
+    due, device_order = users.due, users.order
     jobs = 0
     for x in range(len(slots.when)):
         push(times, events, size, slots.when[x], EXECUTORS * KIND + x)
@@ -216,9 +209,9 @@ def _loop(
             p = device_order[0]
             if size[0] == 0 or due[p] <= times[0]:
                 now = due[p]
-                i = leave(p, now, pools, devices)
+                i = leave(p, now, users, devices)
                 spent[i, (phase[i] - 1) % PHASES] += now - since[i]
-                _go_on(i, now, next_phase(i, now, progress, pools, devices), future)
+                _go_on(i, now, next_phase(i, now, progress, users, devices), future)
                 continue
         if size[0] == 0:
             stuck, active = -1, 0
@@ -239,7 +232,7 @@ def _loop(
         a = 0
         if kind == WAITED:
             spent[number, (phase[number] - 1) % PHASES] += now - since[number]
-            _go_on(number, now, next_phase(number, now, progress, pools, devices), future)
+            _go_on(number, now, next_phase(number, now, progress, users, devices), future)
             continue
         if kind == EXECUTORS:
             a = slots.app[number]
@@ -249,18 +242,24 @@ def _loop(
         elif kind == END:
             ended[number] = now
             s = work.step[number]
-            heir = work.heir[number]
+            next_attempt = work.next_attempt[number]
             if holds and devices.memory[number] > 0.0:
                 pool = shares.pool_app[shares.pool[s]] * slots.hosts + host[number]
                 give_back_memory(number, pool, memory)
                 i = next_with_memory(pool, memory, devices)
                 while i >= 0:
                     lacked[i] = now - since[i]
-                    _go_on(i, now, first_phase(i, now, progress, pools, devices), future)
+                    _go_on(i, now, first_phase(i, now, progress, users, devices), future)
                     i = next_with_memory(pool, memory, devices)
             # A slot is handed on before its task is booked: a retry comes after that.
-            if heir >= 0 and not work.heir_at_launch[number]:
-                push(times, events, size, now + work.heir_wait[number], AVAILABLE * KIND + heir)
+            if next_attempt >= 0 and not work.next_at_launch[number]:
+                push(
+                    times,
+                    events,
+                    size,
+                    now + work.next_wait[number],
+                    AVAILABLE * KIND + next_attempt,
+                )
             if work.counts[number]:
                 counted[s] -= 1
                 if counted[s] == 0:
@@ -360,22 +359,22 @@ def _loop(
                 launched[i] = now
                 h = work.host[i] if slots.hosts > 1 else 0
                 if h < 0 or here[a, h, FREE_THERE] <= 0:
-                    h = hosts[a, (i * 7919 + slots.luck * 104729) % state[a, FREE_HOSTS]]
+                    h = hosts[a, (i * 7919 + slots.seed * 104729) % state[a, FREE_HOSTS]]
                 host[i] = h
                 make_free(state[a], here[a], hosts[a], h, -1)
                 if shared:
                     since[i] = now
                     wants = holds and devices.memory[i] > 0.0
                     if not wants or ask_memory(i, a * slots.hosts + h, memory, devices):
-                        _go_on(i, now, first_phase(i, now, progress, pools, devices), future)
+                        _go_on(i, now, first_phase(i, now, progress, users, devices), future)
                 else:
                     push(times, events, size, now + work.duration[i], END * KIND + i)
                     if slots.handover[a] != 0.0:
                         held = max(work.duration[i] + slots.handover[a], 0.0)
                         push(times, events, size, now + held, FREE * KIND + i)
-                if work.heir[i] >= 0 and work.heir_at_launch[i]:
-                    at = now + work.heir_wait[i]
-                    push(times, events, size, at, AVAILABLE * KIND + work.heir[i])
+                if work.next_attempt[i] >= 0 and work.next_at_launch[i]:
+                    at = now + work.next_wait[i]
+                    push(times, events, size, at, AVAILABLE * KIND + work.next_attempt[i])
             pending[s] -= k
             if lent:
                 if pending[s] == 0:

@@ -64,8 +64,8 @@ def joint_workload(workloads: Sequence[Workload]) -> JointWorkload:
             steps.follower_start, sum(len(one.steps.follower) for one in workloads)
         ),
     )
-    heirs = [
-        np.where(one.work.heir >= 0, one.work.heir + before, -1)
+    following = [
+        np.where(one.work.next_attempt >= 0, one.work.next_attempt + before, -1)
         for one, before in zip(workloads, tasks_before, strict=True)
     ]
     work = Work(
@@ -73,7 +73,7 @@ def joint_workload(workloads: Sequence[Workload]) -> JointWorkload:
     )
     work = work._replace(
         step=_moved([one.work.step for one in workloads], steps_before),
-        heir=np.concatenate(heirs),
+        next_attempt=np.concatenate(following),
     )
     slots = Slots(
         np.concatenate([one.slots.when + by for one, by in zip(workloads, late, strict=True)]),

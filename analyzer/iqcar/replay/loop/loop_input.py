@@ -46,11 +46,11 @@ class Work(NamedTuple):
     step: Ints
     duration: Floats
     counts: Flags
-    heir: Ints
+    next_attempt: Ints
     """Next attempt of the same partition; −1 if none."""
-    heir_at_launch: Flags
-    """Whether the heir comes some time after the launch (a speculative copy), not at the end."""
-    heir_wait: Floats
+    next_at_launch: Flags
+    """Whether that comes some time after the launch (a speculative copy), not at the end."""
+    next_wait: Floats
     host: Ints
     """Where each is to run if a slot is free there; −1 if anywhere."""
 
@@ -70,7 +70,7 @@ class Slots(NamedTuple):
     """Time of each application from a task's end to the next launch in its slot. Below 0 where
     Spark hands the slot on before it has booked the end."""
     hosts: int = 1
-    luck: int = 0
+    seed: int = 0
     """Decides which of the free hosts takes a task whose own is not free."""
 
     def anywhere(self) -> Slots:
@@ -120,7 +120,7 @@ class Devices(NamedTuple):
     """(tasks, 5) what it takes of the device then: bytes per ms, or cores."""
     capacity: Floats
     """(hosts · 3,) bytes per ms or cores of each host's disk, network and processors."""
-    seats: Ints
+    user_start: Ints
     """(hosts · 3 + 1,) where the places of each device begin: as many as its host has slots."""
     rounds: int
     proportional: bool

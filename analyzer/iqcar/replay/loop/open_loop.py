@@ -7,6 +7,7 @@ then independent of each other.
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -53,50 +54,93 @@ LEAST_MS = 5.0
 PHASES_OF = {DISK: (READ, WRITE), NETWORK: (FETCH,), PROCESSOR: (COMPUTE,)}
 
 
-def open_loop(
-    demands: TaskDemands, launch: Floats, host: Ints, n_hosts: int, rounds: int = ROUNDS
-) -> Floats:
-    """Return the time of each task in each phase if it starts when and where it did.
+class Launches(NamedTuple):
+    """When and where tasks started: ms, and rows of hosts."""
 
-    Parameters
-    ----------
-    demands : TaskDemands
-        Of these tasks.
-    launch : ndarray of shape (n_tasks,), ms
-    host : ndarray of shape (n_tasks,), int64
-    n_hosts : int
-    rounds : int
-        Times that tasks go through their phases; once where there are many tasks.
+    launch: Floats
+    host: Ints
+    n_hosts: int
 
-    Returns
-    -------
-    ndarray of shape (n_tasks, 5), ms
+    def of(self, rows: Ints) -> Launches:
+        """Return those of some tasks."""
+        return self._replace(launch=self.launch[rows], host=self.host[rows])
+
+
+def open_loop(demands: TaskDemands, launches: Launches, rounds: int = ROUNDS) -> Floats:
+    """Return ms of each task in each phase, (n_tasks, 5), if it starts when and where it did.
+
+    Tasks go ``rounds`` times through their phases; once where there are many tasks.
     """
+    launch, host, n_hosts = launches
     n = len(launch)
     order = np.arange(n)
     zero, one, none = np.zeros(n), np.ones(n, np.int64), np.full(n, -1)
     places = np.bincount(host, minlength=n_hosts)
     used = np.flatnonzero(places)
     steps = Steps(
-        np.zeros(n, np.int64), launch - launch.min(), zero, zero, one, np.arange(n + 1),
-        np.arange(1, n + 1), np.zeros(n + 1, np.int64), np.zeros(0, np.int64), order, launch,
-    )  # fmt: skip
-    work = Work(order, zero, one > 0, none, none > 0, zero, host)
+        missing=np.zeros(n, np.int64),
+        delay=launch - launch.min(),
+        ready=zero,
+        tail=zero,
+        counted=one,
+        first_task=np.arange(n + 1),
+        first_late=np.arange(1, n + 1),
+        follower_start=np.zeros(n + 1, np.int64),
+        follower=np.zeros(0, np.int64),
+        job=order,
+        recorded=launch,
+    )
+    work = Work(
+        step=order,
+        duration=zero,
+        counts=one > 0,
+        next_attempt=none,
+        next_at_launch=none > 0,
+        next_wait=zero,
+        host=host,
+    )
     slots = Slots(
-        np.zeros(len(used)), places[used], np.zeros(len(used), bool),
-        np.zeros(len(used), np.int64), used, np.zeros(1), n_hosts,
-    )  # fmt: skip
-    nothing = np.zeros(0, np.int64)
-    shares = Shares(
-        np.array([False]), np.zeros(1, np.int64), np.array([0, 1]), np.zeros(n, np.int64),
-        order, order, np.array([False]), np.ones(1), np.zeros(1), np.zeros(1, np.int64), none,
-        nothing, np.zeros(0), np.zeros(0, bool),
-    )  # fmt: skip
-    seats = np.zeros(DEVICES * n_hosts + 1, np.int64)
-    np.cumsum(np.repeat(places + 1, DEVICES), out=seats[1:])
-    rounds = rounds if n <= MANY_TASKS else 1
-    devices = Devices(demands.alone, demands.use, demands.capacity.ravel(), seats, rounds, False)
+        when=np.zeros(len(used)),
+        change=places[used],
+        when_idle=np.zeros(len(used), bool),
+        app=np.zeros(len(used), np.int64),
+        host=used,
+        handover=np.zeros(1),
+        hosts=n_hosts,
+    )
+    shares = _one_pool(order)
+    user_start = np.zeros(DEVICES * n_hosts + 1, np.int64)
+    np.cumsum(np.repeat(places + 1, DEVICES), out=user_start[1:])
+    devices = Devices(
+        alone=demands.alone,
+        use=demands.use,
+        capacity=demands.capacity.ravel(),
+        user_start=user_start,
+        rounds=rounds if n <= MANY_TASKS else 1,
+        proportional=False,
+    )
     return run(steps, work, slots, shares, devices).spent
+
+
+def _one_pool(order: Ints) -> Shares:
+    """All tasks in one pool under FIFO, in an order."""
+    nothing = np.zeros(0, np.int64)
+    return Shares(
+        fair=np.array([False]),
+        pool_app=np.zeros(1, np.int64),
+        first_pool=np.array([0, 1]),
+        pool=np.zeros(len(order), np.int64),
+        by_stage=order,
+        by_name=order,
+        pool_fair=np.array([False]),
+        pool_weight=np.ones(1),
+        pool_min_share=np.zeros(1),
+        pool_by_name=np.zeros(1, np.int64),
+        cap_of=np.full(len(order), -1),
+        cap=nothing,
+        cap_share=np.zeros(0),
+        cap_strict=np.zeros(0, bool),
+    )
 
 
 def fit_demands(
@@ -119,30 +163,22 @@ def fit_demands(
         With capacities, and the part of waits for processors that stays, fitted by host only: how
         well these reproduce the run is a check, the others do so by construction.
     """
-    tasks = tables.tasks
-    launch = tasks["launch_ms"].to_numpy(np.float64)
-    host = tasks["host"].to_numpy(np.int64)
-    n_hosts = len(tables.hosts)
-    rows = _replayable(launch, host, demands)
+    launches, rows = _replayable(tables, demands)
     if len(rows) == 0:
         return demands, demands
-    demands = _fit_capacities(demands, launch, host, n_hosts, rows)
+    demands = _fit_capacities(demands, launches, rows)
     rounds, steps = (1, 1) if coarse else (ROUNDS, OUTSIDE_ROUNDS)
-    demands = _keep_outside_queue(demands, launch, host, n_hosts, rows, rounds, steps)
+    demands = _keep_outside_queue(demands, launches, rows, rounds, steps)
     return (demands if coarse else fit_tasks(tables, demands)), demands
 
 
 def fit_tasks(tables: Tables, demands: TaskDemands) -> TaskDemands:
     """Fit the time alone of each task so that devices of these capacities give recorded waits."""
-    tasks = tables.tasks
-    launch = tasks["launch_ms"].to_numpy(np.float64)
-    host = tasks["host"].to_numpy(np.int64)
-    n_hosts = len(tables.hosts)
-    rows = _replayable(launch, host, demands)
+    launches, rows = _replayable(tables, demands)
     part = _rows(demands, rows)
     best, least = part, np.inf
     for step in range(STEPS + 1):
-        spent = open_loop(part, launch[rows], host[rows], n_hosts)
+        spent = open_loop(part, launches.of(rows))
         off = np.abs(_log_error(spent, part.spent))
         loss = float((off * part.spent).sum() / max(part.spent.sum(), 1.0))
         if loss < least:
@@ -160,22 +196,16 @@ def fit_tasks(tables: Tables, demands: TaskDemands) -> TaskDemands:
     return replace(demands, alone=alone, use=use)
 
 
-def _replayable(launch: Floats, host: Ints, demands: TaskDemands) -> Ints:
-    """Rows of the tasks that started at a known time and place."""
-    found: Ints = np.flatnonzero(
-        np.isfinite(launch) & (host >= 0) & (demands.spent.sum(axis=1) > 0)
-    )
-    return found
+def _replayable(tables: Tables, demands: TaskDemands) -> tuple[Launches, Ints]:
+    """All launches, and the rows of the tasks that started at a known time and place."""
+    launch = tables.tasks["launch_ms"].to_numpy(np.float64)
+    host = tables.tasks["host"].to_numpy(np.int64)
+    known = np.isfinite(launch) & (host >= 0) & (demands.spent.sum(axis=1) > 0)
+    return Launches(launch, host, len(tables.hosts)), np.flatnonzero(known)
 
 
 def _keep_outside_queue(
-    demands: TaskDemands,
-    launch: Floats,
-    host: Ints,
-    n_hosts: int,
-    rows: Ints,
-    rounds: int,
-    steps: int,
+    demands: TaskDemands, launches: Launches, rows: Ints, rounds: int, steps: int
 ) -> TaskDemands:
     """Keep the part of measured waits for processors that the recorded tasks do not explain.
 
@@ -183,10 +213,11 @@ def _keep_outside_queue(
     share for each host says how much of the waits there is theirs; an intervention leaves it.
     """
     spent, alone = demands.spent[rows, COMPUTE], demands.alone[rows, COMPUTE]
-    on = host[rows]
+    ran = launches.of(rows)
+    on, n_hosts = ran.host, ran.n_hosts
     for _ in range(steps):
         part = _rows(demands, rows)
-        replayed = open_loop(part, launch[rows], on, n_hosts, rounds)[:, COMPUTE]
+        replayed = open_loop(part, ran, rounds)[:, COMPUTE]
         queue = sum_by(on, spent - alone, n_hosts)
         missing = sum_by(on, spent - replayed, n_hosts)
         kept = demands.alone[rows, COMPUTE] - alone
@@ -218,10 +249,9 @@ def _log_error(spent: Floats, recorded: Floats) -> Floats:
     )
 
 
-def _fit_capacities(
-    demands: TaskDemands, launch: Floats, host: Ints, n_hosts: int, rows: Ints
-) -> TaskDemands:
+def _fit_capacities(demands: TaskDemands, launches: Launches, rows: Ints) -> TaskDemands:
     """Scale each kind of device so that replayed waits are nearest to the recorded ones."""
+    launch, host, n_hosts = launches
     # Hosts are independent: some of them tell what all can do.
     sizes = np.bincount(host[rows], minlength=n_hosts)
     by_size = np.argsort(-sizes, kind="stable")
@@ -237,7 +267,7 @@ def _fit_capacities(
         for factor in FACTORS:
             tried = capacity.copy()
             tried[:, device] *= factor
-            spent = open_loop(replace(part, capacity=tried), launch[sample], host[sample], n_hosts)
+            spent = open_loop(replace(part, capacity=tried), launches.of(sample))
             off = np.abs(_log_error(spent, part.spent))[:, phases]
             losses.append(float((off * part.spent[:, phases]).sum()))
         capacity[:, device] *= FACTORS[int(np.argmin(losses))]

@@ -9,8 +9,7 @@ import numpy as np
 
 from iqcar.replay.loop.loop_input import Shares
 from iqcar.rules.pool_plan import Assignment, Pool, PoolPlan
-from iqcar.rules.priorities import DEFAULT_POOL, FAIR
-from iqcar.rules.recorded_setup import cap_or_none
+from iqcar.rules.recorded_setup import DEFAULT_POOL, FAIR, cap_or_none
 from iqcar.tables import NONE, Tables, texts
 from iqcar.tables.arrays import Flags, Floats, Ints
 

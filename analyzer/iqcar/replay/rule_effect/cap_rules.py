@@ -8,12 +8,14 @@ more of a disk, a network or processors to others.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Protocol
 
+from msgspec.structs import replace
+
 from iqcar.enums import Resource
-from iqcar.rules import QueryType, Recorded, Rule, RuleType
 from iqcar.rules.outlook import SLOWER_SHARE, Outlook
+from iqcar.rules.recorded_setup import Recorded
+from iqcar.rules.rule import QueryType, Rule, RuleType
 
 if TYPE_CHECKING:
     from iqcar.replay.rule_effect.expected import Expected

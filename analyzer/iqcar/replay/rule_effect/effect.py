@@ -10,28 +10,23 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+from msgspec.structs import replace
 
 from iqcar.enums import BlameKind, Resource
 from iqcar.replay.loop.run import record
 from iqcar.replay.rule_effect.cap_rules import propose_caps
 from iqcar.replay.rule_effect.expected import ITS, OWN, THE, Expected
 from iqcar.replay.rule_effect.judge import Judge
-from iqcar.rules import (
-    PoolPlan,
-    QueryType,
-    Rule,
-    RuleType,
-    compile_rules,
-    recorded_scheduler,
-    scheduler_rules,
-)
+from iqcar.rules.compile_pools import compile_rules
 from iqcar.rules.outlook import SLOWER_SHARE, Outlook
+from iqcar.rules.pool_plan import PoolPlan
 from iqcar.rules.propose_rules import MIN_LOST_MS
-from iqcar.rules.rule import RejectedRule
+from iqcar.rules.recorded_setup import recorded_scheduler
+from iqcar.rules.rule import QueryType, RejectedRule, Rule, RuleType, scheduler_rules
 from iqcar.tables import Tables, texts
 from iqcar.tables.arrays import Ints
 

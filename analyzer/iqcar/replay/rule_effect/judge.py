@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 
 from iqcar.replay.rule_effect.expected import MAX_FINGERPRINTS, Expected, sentence_of
-from iqcar.rules import PoolPlan
 from iqcar.rules.outlook import SLOWER_SHARE, outlook_of
+from iqcar.rules.pool_plan import PoolPlan
 from iqcar.rules.propose_rules import MIN_LOST_MS
 from iqcar.tables import Tables, texts
 from iqcar.tables.arrays import Flags, Floats, Ints

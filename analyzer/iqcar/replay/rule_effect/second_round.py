@@ -8,20 +8,22 @@ the victim that no longer waits looks like it needs nothing.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 
+import msgspec
 import numpy as np
+from msgspec.structs import replace
 
 from iqcar.replay.loop.scheduling import is_fair, ran_in_pools
-from iqcar.rules import Recorded, Rule, RulesFile, compile_rules, scheduler_rules
-from iqcar.rules.pool_names import PREFIX
-from iqcar.rules.rule_identity import opposite, pools_of, stands_for
+from iqcar.rules.compile_pools import compile_rules
+from iqcar.rules.pool_plan import PREFIX, opposite, pools_of, stands_for
+from iqcar.rules.recorded_setup import Recorded
+from iqcar.rules.rule import Rule, scheduler_rules
+from iqcar.rules.rule_file import RulesFile
 from iqcar.rules.rule_need import Need, needs_of
 from iqcar.tables import Tables, texts
 
 
-@dataclass(frozen=True)
-class EarlierRound:
+class EarlierRound(msgspec.Struct, frozen=True):
     """What becomes of the rules of an earlier round.
 
     Attributes

@@ -197,9 +197,9 @@ def _with_tasks(scenario: Scenario, rows: Ints, again: Flags | None = None) -> S
         step=step,
         duration=work.duration[rows],
         counts=counts,
-        heir=np.where(anew, -1, position[work.heir[rows]]),
-        heir_at_launch=work.heir_at_launch[rows] & ~anew,
-        heir_wait=work.heir_wait[rows],
+        next_attempt=np.where(anew, -1, position[work.next_attempt[rows]]),
+        next_at_launch=work.next_at_launch[rows] & ~anew,
+        next_wait=work.next_wait[rows],
         host=np.where(anew, -1, work.host[rows]),
     )
     first_task = np.searchsorted(step, np.arange(n + 1))

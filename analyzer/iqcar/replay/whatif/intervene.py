@@ -11,7 +11,7 @@ import numpy as np
 from iqcar.errors import UsageError
 from iqcar.replay.loop.task_demands import ASSUMED, DISK, HEADROOM, NETWORK, PROCESSOR
 from iqcar.replay.whatif import edit, edit_cluster
-from iqcar.replay.whatif.operational_laws import DEVICE_NAMES
+from iqcar.replay.whatif.outcome import DEVICE_NAMES
 from iqcar.replay.whatif.question import RECORDED, Question
 from iqcar.replay.whatif.scenario import Scenario
 

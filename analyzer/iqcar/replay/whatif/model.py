@@ -19,13 +19,66 @@ from iqcar.replay.loop.task_demands import DISK, NETWORK, PROCESSOR
 from iqcar.replay.whatif.curves import Curve
 from iqcar.replay.whatif.edit import keep_starts
 from iqcar.replay.whatif.outcome import MEMORY, Member, Outcome, replay_scenario
-from iqcar.replay.whatif.rerun_spread import rerun_spread
 from iqcar.replay.whatif.scenario import Scenario, build_scenario
-from iqcar.tables import Tables
-from iqcar.tables.arrays import Flags, Floats
+from iqcar.tables import Tables, recurring_queries
+from iqcar.tables.arrays import Flags, Floats, sum_by
 
 if TYPE_CHECKING:
     from iqcar.model.demand.estimate import Demand
+
+
+ENOUGH = 4
+"""Pairs of runs, of all queries together, from which their spread means something."""
+SHRUNK = 4.0
+"""Pairs of runs of one query that count as much as the spread of all queries."""
+WARM = 3
+"""Runs of a query from which the first, for which the JVM still compiles, is left out."""
+NORMAL = 1.4826
+"""Standard deviation by the median of absolute values, of a normal distribution."""
+OUTLIER = 3.0
+"""Standard deviations that a difference counts as at most."""
+
+
+def rerun_spread(scenario: Scenario) -> Floats:
+    """Estimate the spread of what another run of each query takes, as a share of this one.
+
+    Runs of a query with as many tasks are compared with the run before, by the time that all
+    tasks need alone: what they wait for others is what the model computes. The spread of each
+    query is shrunk towards that of all.
+
+    Returns
+    -------
+    ndarray of shape (n_queries,)
+        Standard deviation of the logarithm of the ratio of two runs; 0 where the log has too few
+        repetitions.
+    """
+    tables = scenario.tables
+    n = len(tables.queries)
+    of_query = scenario.query_of_task
+    known = of_query >= 0
+    work = sum_by(of_query[known], scenario.alone[known].sum(axis=1), n)
+    tasks = np.bincount(of_query[known], minlength=n)
+    start = tables.queries["start_ms"].to_numpy(np.float64)
+    alike = recurring_queries(tables)
+    rows = np.flatnonzero(work > 0)
+    rows = rows[np.lexsort((start[rows], tasks[rows], alike[rows]))]
+    same = (alike[rows][1:] == alike[rows][:-1]) & (tasks[rows][1:] == tasks[rows][:-1])
+    # The first of several runs and the one after it differ by more than luck.
+    first = np.append(True, ~same)[: len(rows)]
+    group = np.cumsum(first) - 1
+    warms_up = first & (np.bincount(group)[group] >= WARM)
+    pair = same & ~warms_up[:-1]
+    difference = np.diff(np.log(work[rows]))[pair]
+    if len(difference) < ENOUGH:
+        return np.zeros(n)
+    of_all = NORMAL * float(np.median(np.abs(difference)))
+    bounded = np.minimum(np.abs(difference), OUTLIER * of_all)
+    mine, most = alike[rows][1:][pair], int(alike.max()) + 1
+    pairs = np.bincount(mine, minlength=most)
+    squares = sum_by(mine, bounded**2, most) + SHRUNK * of_all**2
+    spread: Floats = np.sqrt(squares / (pairs + SHRUNK))[alike]
+    return spread
+
 
 REFUSED = 0.15
 """Error of the check, as a share of the recorded duration, from which a query is not answered; and
@@ -42,7 +95,7 @@ WAITED_IN = {
 }
 LUCKS = 3
 FEW_TASKS = 20_000
-"""Tasks up to which all ways and lucks are replayed; up to :data:`MANY_TASKS` all ways are."""
+"""Tasks up to which all ways and seeds are replayed; up to :data:`MANY_TASKS` all ways are."""
 
 
 @dataclass
@@ -95,7 +148,7 @@ class Model:
 
     @cached_property
     def rerun_spread(self) -> Floats:
-        """Return :func:`iqcar.replay.whatif.rerun_spread.rerun_spread` of each query."""
+        """Return :func:`iqcar.replay.whatif.model.rerun_spread` of each query."""
         return rerun_spread(self.scenario)
 
     @cached_property
@@ -104,9 +157,9 @@ class Model:
         n = len(self.scenario.work.step)
         if n > MANY_TASKS:
             return (Member(rounds=1),)
-        lucks = range(LUCKS) if n <= FEW_TASKS else range(1)
+        seeds = range(LUCKS) if n <= FEW_TASKS else range(1)
         return tuple(
-            Member(rounds, proportional, luck) for rounds, proportional in WAYS for luck in lucks
+            Member(rounds, proportional, seed) for rounds, proportional in WAYS for seed in seeds
         )
 
     @cached_property

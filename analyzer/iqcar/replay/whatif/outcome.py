@@ -6,20 +6,22 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
+import pandas as pd
 
 from iqcar.replay.loop.device_sharing import DEVICE, DEVICES, PHASES
 from iqcar.replay.loop.event_loop import Run, run
-from iqcar.replay.loop.idle_slots import idle_slot_ms
 from iqcar.replay.loop.joint_workload import joint_shares, with_caps
 from iqcar.replay.loop.loop_input import Devices, Shares, Steps
 from iqcar.replay.loop.open_loop import ROUNDS
+from iqcar.replay.loop.run import idle_slot_ms
 from iqcar.replay.loop.scheduling import is_fair, shares_of_pools
+from iqcar.replay.loop.task_demands import DISK, NETWORK, PROCESSOR
 from iqcar.replay.whatif.query_chains import chain_steps
 from iqcar.replay.whatif.scenario import Scenario
-from iqcar.rules.pool_names import pool_name
-from iqcar.rules.priorities import DEFAULT_POOL
+from iqcar.rules.pool_plan import pool_name
+from iqcar.rules.recorded_setup import DEFAULT_POOL
 from iqcar.tables import texts
-from iqcar.tables.arrays import Floats, sum_by
+from iqcar.tables.arrays import Floats, share_of, sum_by
 
 MEMORY, SLOTS = DEVICES, DEVICES + 1
 """Columns of waits after those of the devices."""
@@ -33,7 +35,7 @@ class Member:
 
     rounds: int = ROUNDS
     proportional: bool = False
-    luck: int = 0
+    seed: int = 0
 
 
 class DeviceUse(NamedTuple):
@@ -120,17 +122,17 @@ def run_scenario(
     how = member or Member()
     one = scenario
     alone = one.alone
-    if how.luck:
-        alone = alone * _luck(one, how.luck)[:, None]
+    if how.seed:
+        alone = alone * _luck(one, how.seed)[:, None]
     came = one.slots.change > 0
     places = np.bincount(one.slots.host[came], one.slots.change[came], one.slots.hosts)
-    seats = np.zeros(DEVICES * one.slots.hosts + 1, np.int64)
-    np.cumsum(np.repeat(places.astype(np.int64) + 1, DEVICES), out=seats[1:])
+    user_start = np.zeros(DEVICES * one.slots.hosts + 1, np.int64)
+    np.cumsum(np.repeat(places.astype(np.int64) + 1, DEVICES), out=user_start[1:])
     memory = one.memory, one.memory_capacity.ravel()
     devices = Devices(
-        alone, one.use, one.capacity.ravel(), seats, how.rounds, how.proportional, *memory
+        alone, one.use, one.capacity.ravel(), user_start, how.rounds, how.proportional, *memory
     )
-    slots = one.slots._replace(luck=how.luck)
+    slots = one.slots._replace(seed=how.seed)
     shares = shares or scenario_shares(one)
     steps = _steps_in_turn(one)
     found = run(steps, one.work, slots, shares, devices)
@@ -198,10 +200,10 @@ def _device_use(scenario: Scenario, found: Run, alone: Floats) -> DeviceUse:
     return DeviceUse(tasks, needed, spent, utilisation, lasted)
 
 
-def _luck(scenario: Scenario, luck: int) -> Floats:
+def _luck(scenario: Scenario, seed: int) -> Floats:
     """Factor of each task's work, the same for a task in every question."""
     place = np.arange(len(scenario.work.step)) - scenario.steps.first_task[scenario.work.step]
-    rng_of = np.random.default_rng([luck, 1])
+    rng_of = np.random.default_rng([seed, 1])
     table = rng_of.standard_normal(4096)
     key = (scenario.stage_of_step[scenario.work.step] * 257 + place * 31) % len(table)
     luck_of: Floats = np.exp(JITTER * table[key])
@@ -231,3 +233,60 @@ def scenario_shares(scenario: Scenario) -> Shares:
         new = {name: weights[row] for row, name in own.items()}
         parts.append(shares_of_pools(workload, order, fair, order.pools, pools, new))
     return with_caps(joint_shares(parts), scenario.cap_of, scenario.cap)
+
+
+DEVICE_NAMES = {DISK: "disk", NETWORK: "network", PROCESSOR: "processors"}
+KEY = ("host", "resource")
+LAWS = ("tasks", "throughput_per_s", "demand_ms", "utilisation", "alone_ms", "wait_ms", "time_ms")
+
+
+def operational_laws(scenario: Scenario, outcome: Outcome) -> pd.DataFrame:
+    """Compute the operational laws of the devices that tasks used.
+
+    Returns
+    -------
+    DataFrame
+        One row per host and device in use, the busiest first: ``host``, ``resource``, ``tasks``,
+        ``throughput_per_s`` (X), ``demand_ms`` (D, of the whole device per task), ``utilisation``
+        (U = X · D, 0 to 1), and per task ``alone_ms``, ``wait_ms`` and their sum ``time_ms`` (R).
+    """
+    use, rows = outcome.devices, []
+    for device, name in DEVICE_NAMES.items():
+        tasks = use.tasks[:, device]
+        throughput = tasks / (use.lasted_ms / 1e3)
+        alone = share_of(use.alone_ms[:, device], tasks)
+        time = share_of(use.spent_ms[:, device], tasks)
+        hosts = np.flatnonzero(tasks)
+        rows.append(
+            pd.DataFrame(
+                {
+                    "host": [scenario.hosts[host] for host in hosts],
+                    "resource": name,
+                    "tasks": tasks[hosts],
+                    "throughput_per_s": throughput[hosts],
+                    "demand_ms": 1e3 * share_of(use.utilisation[:, device], throughput)[hosts],
+                    "utilisation": use.utilisation[hosts, device],
+                    "alone_ms": alone[hosts],
+                    "wait_ms": np.maximum(time - alone, 0.0)[hosts],
+                    "time_ms": np.maximum(time, alone)[hosts],
+                }
+            )
+        )
+    laws = pd.concat(rows, ignore_index=True)
+    return laws.sort_values("utilisation", ascending=False, kind="stable", ignore_index=True)
+
+
+def before_and_after(before: pd.DataFrame, after: pd.DataFrame) -> pd.DataFrame:
+    """Set two tables of :func:`operational_laws` side by side, the busiest of either first.
+
+    Returns
+    -------
+    DataFrame
+        ``host``, ``resource``, and each law as ``…_before`` and ``…_after``; NaN where the device
+        was not in use.
+    """
+    both = before.merge(after, how="outer", on=list(KEY), suffixes=("_before", "_after"))
+    most = both[["utilisation_before", "utilisation_after"]].max(axis=1)
+    order = np.lexsort((both["resource"], both["host"], -most))
+    columns = [*KEY, *(f"{law}_{side}" for law in LAWS for side in ("before", "after"))]
+    return both.loc[order, columns].reset_index(drop=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -17,11 +16,7 @@ from iqcar.replay.whatif.question import MOST_COUNT, Question
 from iqcar.replay.whatif.what_if import WhatIf, answer, self_check
 from iqcar.tables.arrays import Floats
 
-MOST_VALUES = 16
-"""Values of a range that are asked, in equal steps, first and last included."""
 OF_WHAT = ("executors", "slots")
-_RANGE = re.compile(r"(executors|slots)=(\d+)\.\.(\d+)(?::(\d+))?")
-_PRICE = re.compile(r"(\d+(?:\.\d+)?)\s*(?:/\s*h)?")
 COLUMNS = (
     "value", "total_ms", "low_ms", "high_ms", "p80_ms", "makespan_ms", "slot_use", "slots", "cost",
     "refused",
@@ -72,42 +67,6 @@ class Plan:
             "assumptions": list(self.assumptions),
             "refused": list(self.refused),
         }
-
-
-def parse_plan(text: str) -> tuple[str, list[int]]:
-    """Read ``executors=4..64`` or ``slots=8..64:8``.
-
-    Raises
-    ------
-    UsageError
-        If it is neither, or empty.
-    """
-    matched = _RANGE.fullmatch(text.replace(" ", ""))
-    if matched is None:
-        raise UsageError(
-            f"is no range: {text!r}", "--plan", "give executors=4..64 or slots=8..64:8"
-        )
-    low, high, step = int(matched[2]), int(matched[3]), int(matched[4] or 0)
-    if not 1 <= low < high <= MOST_COUNT:
-        raise UsageError(f"is no range upwards from 1: {text!r}", "--plan", "give executors=4..64")
-    if step:
-        found = list(range(low, high + 1, step))
-        if len(found) > MOST_VALUES:
-            raise UsageError(
-                f"asks for {len(found)} values", "--plan", f"take a step for at most {MOST_VALUES}"
-            )
-        return matched[1], found
-    return matched[1], sorted({round(v) for v in np.linspace(low, high, MOST_VALUES)})
-
-
-def parse_price(text: str | None) -> float | None:
-    """Read ``0.4/h``: the price of one executor or slot for an hour."""
-    if text is None:
-        return None
-    matched = _PRICE.fullmatch(text.strip())
-    if matched is None:
-        raise UsageError(f"is no price: {text!r}", "--price", "give 0.4/h")
-    return float(matched[1])
 
 
 def plan_capacity(

@@ -14,7 +14,7 @@ from collections.abc import Iterable
 import numpy as np
 
 from iqcar.replay.loop.loop_input import Steps
-from iqcar.rules.priorities import DEFAULT_POOL
+from iqcar.rules.recorded_setup import DEFAULT_POOL
 from iqcar.tables import NONE, Tables, texts
 from iqcar.tables.arrays import Floats, Ints, most_at_once
 

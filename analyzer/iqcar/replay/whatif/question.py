@@ -1,11 +1,16 @@
-"""A what-if question: interventions on a run, read from what a user wrote and checked."""
+"""Reads a what-if question from what a user wrote, and checks it.
+
+Each row of :data:`PARTS` says how one part is written: the options of the command, the fields of
+the API, the form and the tool for agents are made from these rows.
+"""
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields
+from enum import Enum
 from typing import Any
 
 from iqcar.errors import UsageError
@@ -18,33 +23,127 @@ RECORDED, CHAINED = "recorded", "chained"
 MOST_FACTOR = 1000.0
 MOST_COUNT = 100_000
 MOST_LATER_MS = 31 * 24 * 3600e3
+MOST_VALUES = 16
+"""Values of a range that are asked, in equal steps, first and last included."""
+_RANGE = re.compile(r"(executors|slots)=(\d+)\.\.(\d+)(?::(\d+))?")
+_PRICE = re.compile(r"(\d+(?:\.\d+)?)\s*(?:/\s*h)?")
+
+
+def _names(option: str, given: str | Iterable[str]) -> tuple[str, ...]:
+    return (given,) if isinstance(given, str) else tuple(dict.fromkeys(given))
+
+
+def _later(option: str, given: str | float) -> float:
+    if isinstance(given, (int, float)):
+        ms = float(given)
+    else:
+        matched = _TIME.fullmatch(given.strip())
+        if matched is None:
+            raise UsageError(f"is no time: {given!r}", option, "give +10m, -30s or +1h")
+        ms = float(matched[2]) * _UNITS_MS[matched[3]] * (-1 if matched[1] == "-" else 1)
+    if not abs(ms) <= MOST_LATER_MS:
+        raise UsageError(f"is more than a month: {given!r}", option, "give +10m, -30s or +1h")
+    return ms
+
+
+def _signed(option: str, given: int | str) -> int:
+    try:
+        number = int(given)
+    except ValueError:
+        raise UsageError(f"is no change: {given!r}", option, "give +8 or -8") from None
+    if number == 0 or abs(number) > MOST_COUNT:
+        raise UsageError(
+            f"changes nothing or too much: {given}", option, f"give +1 to +{MOST_COUNT}, or fewer"
+        )
+    return number
+
+
+def _count(option: str, given: int | str) -> int:
+    try:
+        number = int(given)
+    except ValueError:
+        number = 0
+    if not 1 <= number <= MOST_COUNT:
+        raise UsageError(
+            f"is no number from 1 to {MOST_COUNT}: {given!r}", option, "give a whole number"
+        )
+    return number
+
+
+def _factor(option: str, given: float | str) -> float:
+    matched = _FACTOR.fullmatch(str(given).strip())
+    factor = float(matched[1]) if matched else math.nan
+    if not 1 / MOST_FACTOR <= factor <= MOST_FACTOR:
+        raise UsageError(f"is no factor or number above 0: {given!r}", option, "give 2x or 0.5")
+    return factor
+
+
+def _mode(option: str, given: str) -> str:
+    mode = given.upper()
+    if mode not in ("FAIR", "FIFO"):
+        raise UsageError(f"is no scheduler mode: {given!r}", option, "give FAIR or FIFO")
+    return mode
+
+
+def _starts(option: str, given: str) -> str:
+    if given not in ("", RECORDED, CHAINED):
+        raise UsageError(
+            f"says not when queries start: {given!r}", option, f"give {RECORDED} or {CHAINED}"
+        )
+    return given
+
+
+class PartKind(Enum):
+    """How a part of a question is given."""
+
+    NAMES = "names of queries or hosts"
+    BY_QUERY = "a value for each of some queries"
+    VALUE = "a value"
+    FLAG = "yes or no"
+
+
+SEVERAL = (PartKind.NAMES, PartKind.BY_QUERY)
+"""Kinds that can be given several times."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """How one part of a question is written.
+
+    Attributes
+    ----------
+    kind : PartKind
+    metavar : str
+        How it is written in the command's help.
+    help : str
+        What it means, one sentence.
+    read : callable
+        Reads one value; called with the option, for messages, and what was given.
+    label : str
+        What the form calls it; empty where the form lays it out by itself.
+    like : str
+        An example, where it is not the metavar.
+    """
+
+    kind: PartKind
+    metavar: str
+    help: str
+    read: Callable[[str, Any], Any] = lambda _, given: given
+    label: str = ""
+    like: str = ""
+
+    @property
+    def example(self) -> str:
+        """A value as one types it, of a single query."""
+        return self.like or self.metavar.removeprefix("Q=").replace("|", " or ")
 
 
 @dataclass(frozen=True)
 class Question:
     """What to change; several fields are one joint intervention.
 
-    Queries are named by id, name or fingerprint: all runs of a name are meant.
-
-    Attributes
-    ----------
-    remove : queries that do not run.
-    start : ms that queries start later (negative: earlier).
-    cap : most tasks of a query that run at once.
-    slots : change of the number of slots; ``slots_in_all`` is the number itself.
-    executors : number of executors.
-    hosts : hosts more (negative: fewer).
-    host_loss : hosts that are not there.
-    disk, network, cpu : factor of the capacity of every host's disk, network, processors.
-    host_cores : processors of every host.
-    pool : weight of a FAIR pool of its own, by query.
-    mode : FAIR or FIFO.
-    partitions : tasks of every stage of a query that reads a shuffle.
-    scale : factor of the work of a query's tasks.
-    no_skew : queries whose tasks have equal work within a stage.
-    no_gc : whether nothing is collected.
-    starts : ``recorded`` keeps all starts; else a query that started because another one had
-        ended does so again.
+    Queries are named by id, name or fingerprint: all runs of a name are meant. Times are in ms,
+    capacities and work are factors.
     """
 
     remove: tuple[str, ...] = ()
@@ -152,7 +251,7 @@ class Question:
 
 
 def _options(names: Iterable[str]) -> str:
-    return " and ".join("--" + name.removesuffix("_in_all").replace("_", "-") for name in names)
+    return " and ".join(option_of(name) for name in names)
 
 
 def _time(ms: float) -> str:
@@ -162,81 +261,144 @@ def _time(ms: float) -> str:
     return f"{ms:g} ms"
 
 
-def ask(
-    *,
-    remove: str | Iterable[str] = (),
-    start: Mapping[str, str | float] | Iterable[str] = (),
-    cap: Mapping[str, int | str] | Iterable[str] = (),
-    slots: int | str | None = None,
-    executors: int | str | None = None,
-    hosts: int | str | None = None,
-    host_loss: str | Iterable[str] = (),
-    disk: float | str | None = None,
-    network: float | str | None = None,
-    cpu: float | str | None = None,
-    host_cores: float | str | None = None,
-    pool: Mapping[str, int | str] | Iterable[str] = (),
-    mode: str | None = None,
-    partitions: Mapping[str, int | str] | Iterable[str] = (),
-    scale: Mapping[str, float | str] | Iterable[str] = (),
-    no_skew: str | Iterable[str] = (),
-    no_gc: bool = False,
-    starts: str | None = None,
-) -> Question:
-    """Read a question from what a user wrote.
+_NAMES, _BY_QUERY, _VALUE, _FLAG = PartKind
+CHANGES: dict[str, Part] = {
+    "remove": Part(_NAMES, "Q", "Without this query.", _names),
+    "start": Part(
+        _BY_QUERY, "Q=+10m", "Start a query later (or -10m earlier).", _later, "starts later by"
+    ),
+    "cap": Part(
+        _BY_QUERY, "Q=8", "At most so many tasks of a query at once.", _count, "most tasks at once"
+    ),
+    "slots": Part(_VALUE, "+8|24", "Slots more or fewer, or so many in all.", _signed, "Slots"),
+    "executors": Part(
+        _VALUE, "N", "So many executors of the usual size.", _count, "Executors", like="8"
+    ),
+    "hosts": Part(_VALUE, "+2", "Hosts more or fewer, with their slots.", _signed, "Hosts"),
+    "host_loss": Part(_NAMES, "HOST", "Without this host from the start.", _names),
+    "disk": Part(_VALUE, "2x", "Capacity of every host's disk.", _factor, "Disks"),
+    "network": Part(_VALUE, "2x", "Capacity of every host's network.", _factor, "Network"),
+    "cpu": Part(_VALUE, "2x", "Number of every host's processors.", _factor, "Processors"),
+    "host_cores": Part(_VALUE, "16", "Processors of every host.", _factor, "Processors per host"),
+    "pool": Part(
+        _BY_QUERY, "Q=3", "A FAIR pool of its own with this weight.", _count, "FAIR pool of weight"
+    ),
+    "mode": Part(_VALUE, "FAIR|FIFO", "Scheduler mode of all applications.", _mode),
+    "partitions": Part(
+        _BY_QUERY, "Q=400", "Tasks of stages that read a shuffle.", _count, "shuffle partitions"
+    ),
+    "scale": Part(_BY_QUERY, "Q=2x", "Work of a query's tasks.", _factor, "its work"),
+    "no_skew": Part(_NAMES, "Q", "Equal work for all tasks of a stage.", _names),
+    "no_gc": Part(_FLAG, "", "No garbage collection."),
+    "starts": Part(
+        _VALUE,
+        "recorded|chained",
+        "Queries start when they did, or after the one that they waited for (default).",
+        _starts,
+    ),
+}
+"""What can be changed: the fields of :class:`Question`, by the name that Python, the API and the
+form use."""
+PARTS: dict[str, Part] = {
+    **CHANGES,
+    "plan": Part(
+        _VALUE, "executors=4..64",
+        "Ask about each number of executors (or slots) instead: what it takes and costs.",
+    ),
+    "price": Part(_VALUE, "0.4/h", "Price of one executor (or slot) for --plan."),
+    "blame": Part(
+        _VALUE, "Q",
+        "Ask who made this query wait, by replays without the others (Shapley values).",
+    ),
+}  # fmt: skip
+"""All that can be asked: changes, and what is asked instead of a change."""
 
-    Parameters
-    ----------
-    remove, host_loss, no_skew : str or iterable of str
-    start : mapping of query to a time such as ``"+10m"``, or numbers of ms; or texts ``"Q=+10m"``
-    cap, pool, partitions : mapping of query to a number, or texts ``"Q=8"``
-    scale : mapping of query to a factor such as ``"2x"``, or texts ``"Q=2x"``
-    slots, hosts : int or str
-        A change, such as ``+8``; a text without a sign is the number of slots in all.
-    executors : int or str
-        The number of executors.
-    disk, network, cpu, host_cores : float or str
-    mode : "FAIR" or "FIFO"
-    no_gc : bool
-    starts : "chained" (as by default) or "recorded"
+
+def option_of(name: str) -> str:
+    """Return the option of the command that asks for it."""
+    return "--" + name.removesuffix("_in_all").replace("_", "-")
+
+
+def ask(**given: Any) -> Question:
+    """Read a question from what a user wrote: the fields of :class:`Question`.
+
+    What is changed for some queries is a mapping of query to value, or texts ``"Q=8"``; a time is
+    such as ``"+10m"``, or a number of ms; a factor such as ``"2x"``; ``slots`` with a sign is a
+    change, a text without one the number of slots in all.
 
     Raises
     ------
     UsageError
         If a value cannot be read, is absurd, or contradicts another.
     """
-    change, in_all = _slots(slots)
-    return Question(
-        remove=_names(remove),
-        start={q: _later(q, v) for q, v in _pairs("--start", start, "Q=+10m").items()},
-        cap={q: _count(f"--cap {q}", v) for q, v in _pairs("--cap", cap, "Q=8").items()},
-        slots=change,
-        slots_in_all=in_all,
-        executors=None if executors is None else _count("--executors", executors),
-        hosts=None if hosts is None else _signed("--hosts", hosts),
-        host_loss=_names(host_loss),
-        disk=_factor("--disk", disk),
-        network=_factor("--network", network),
-        cpu=_factor("--cpu", cpu),
-        host_cores=_factor("--host-cores", host_cores),
-        pool={q: _count(f"--pool {q}", v) for q, v in _pairs("--pool", pool, "Q=3").items()},
-        mode=_mode(mode),
-        partitions={
-            q: _count(f"--partitions {q}", v)
-            for q, v in _pairs("--partitions", partitions, "Q=400").items()
-        },
-        scale={
-            q: _known(_factor(f"--scale {q}", v))
-            for q, v in _pairs("--scale", scale, "Q=2x").items()
-        },
-        no_skew=_names(no_skew),
-        no_gc=no_gc,
-        starts=_starts(starts),
-    )
+    for name in given:
+        if name not in CHANGES:
+            raise TypeError(f"ask() got an unexpected keyword argument {name!r}")
+    read = {
+        name: _read(part, option_of(name), given[name])
+        for name, part in CHANGES.items()
+        if given.get(name) is not None and not (name == "slots" and _is_in_all(given[name]))
+    }
+    if _is_in_all(given.get("slots")):
+        read["slots_in_all"] = _count("--slots", given["slots"])
+    return Question(**read)
 
 
-def _names(given: str | Iterable[str]) -> tuple[str, ...]:
-    return (given,) if isinstance(given, str) else tuple(dict.fromkeys(given))
+def _read(part: Part, option: str, given: Any) -> Any:
+    if part.kind is not PartKind.BY_QUERY:
+        return part.read(option, given)
+    values = _pairs(option, given, part.metavar)
+    return {query: part.read(f"{option} {query}", value) for query, value in values.items()}
+
+
+def _is_in_all(slots: int | str | None) -> bool:
+    return isinstance(slots, str) and not slots.startswith(("+", "-"))
+
+
+@dataclass(frozen=True)
+class WhatIfRequest:
+    """What is asked; several parts are answered apart from each other.
+
+    Attributes
+    ----------
+    question : Question
+        What is changed; false where nothing is.
+    plan : dict
+        What :meth:`iqcar.diagnosis.Diagnosis.plan` takes; empty where no plan is asked.
+    blame : str
+        The query whose waits are blamed by replays without the others; empty: none.
+    """
+
+    question: Question
+    plan: dict[str, Any]
+    blame: str
+
+
+def parse_request(
+    *, plan: str | None = None, price: str | None = None, blame: str | None = None, **changes: Any
+) -> WhatIfRequest:
+    """Check what a user wrote: :data:`PARTS`, by name.
+
+    Raises
+    ------
+    UsageError
+        If nothing is asked, a value is absurd, or parts do not go together.
+    """
+    question = ask(**changes)
+    each = parse_price(price or None)
+    if each is not None and not plan:
+        raise UsageError("is the price in a plan", "--price", "give --plan executors=4..64")
+    planned = {}
+    if plan:
+        of_what, values = parse_plan(plan)
+        planned = {of_what: values, "price": each}
+    if not question and not planned and not blame:
+        raise UsageError(
+            "nothing to change", "iqcar whatif", "give --remove QUERY, --slots +8 or another option"
+        )
+    if question and planned:
+        raise UsageError("a plan is asked alone", "--plan", "leave the other changes out")
+    return WhatIfRequest(question, planned, blame or "")
 
 
 def _pairs(option: str, given: Mapping[str, Any] | Iterable[str], like: str) -> dict[str, Any]:
@@ -253,76 +415,38 @@ def _pairs(option: str, given: Mapping[str, Any] | Iterable[str], like: str) -> 
     return found
 
 
-def _slots(given: int | str | None) -> tuple[int | None, int | None]:
-    if isinstance(given, str) and not given.startswith(("+", "-")):
-        return None, _count("--slots", given)
-    return (None if given is None else _signed("--slots", given)), None
+def parse_plan(text: str) -> tuple[str, list[int]]:
+    """Read ``executors=4..64`` or ``slots=8..64:8``.
 
-
-def _signed(option: str, given: int | str) -> int:
-    try:
-        number = int(given)
-    except ValueError:
-        raise UsageError(f"is no change: {given!r}", option, "give +8 or -8") from None
-    if number == 0 or abs(number) > MOST_COUNT:
+    Raises
+    ------
+    UsageError
+        If it is neither, or empty.
+    """
+    matched = _RANGE.fullmatch(text.replace(" ", ""))
+    if matched is None:
         raise UsageError(
-            f"changes nothing or too much: {given}", option, f"give +1 to +{MOST_COUNT}, or fewer"
+            f"is no range: {text!r}", "--plan", "give executors=4..64 or slots=8..64:8"
         )
-    return number
+    low, high, step = int(matched[2]), int(matched[3]), int(matched[4] or 0)
+    if not 1 <= low < high <= MOST_COUNT:
+        raise UsageError(f"is no range upwards from 1: {text!r}", "--plan", "give executors=4..64")
+    if step:
+        found = list(range(low, high + 1, step))
+        if len(found) > MOST_VALUES:
+            raise UsageError(
+                f"asks for {len(found)} values", "--plan", f"take a step for at most {MOST_VALUES}"
+            )
+        return matched[1], found
+    step_between = (high - low) / (MOST_VALUES - 1)
+    return matched[1], sorted({round(low + k * step_between) for k in range(MOST_VALUES)})
 
 
-def _count(option: str, given: int | str) -> int:
-    try:
-        number = int(given)
-    except ValueError:
-        number = 0
-    if not 1 <= number <= MOST_COUNT:
-        raise UsageError(
-            f"is no number from 1 to {MOST_COUNT}: {given!r}", option, "give a whole number"
-        )
-    return number
-
-
-def _factor(option: str, given: float | str | None) -> float | None:
-    if given is None:
+def parse_price(text: str | None) -> float | None:
+    """Read ``0.4/h``: the price of one executor or slot for an hour."""
+    if text is None:
         return None
-    matched = _FACTOR.fullmatch(str(given).strip())
-    factor = float(matched[1]) if matched else math.nan
-    if not 1 / MOST_FACTOR <= factor <= MOST_FACTOR:
-        raise UsageError(f"is no factor or number above 0: {given!r}", option, "give 2x or 0.5")
-    return factor
-
-
-def _known(factor: float | None) -> float:
-    return 1.0 if factor is None else factor
-
-
-def _later(query: str, given: str | float) -> float:
-    where = f"--start {query}"
-    if isinstance(given, (int, float)):
-        ms = float(given)
-    else:
-        matched = _TIME.fullmatch(given.strip())
-        if matched is None:
-            raise UsageError(f"is no time: {given!r}", where, "give +10m, -30s or +1h")
-        ms = float(matched[2]) * _UNITS_MS[matched[3]] * (-1 if matched[1] == "-" else 1)
-    if not abs(ms) <= MOST_LATER_MS:
-        raise UsageError(f"is more than a month: {given!r}", where, "give +10m, -30s or +1h")
-    return ms
-
-
-def _mode(given: str | None) -> str | None:
-    if given is None:
-        return None
-    mode = given.upper()
-    if mode not in ("FAIR", "FIFO"):
-        raise UsageError(f"is no scheduler mode: {given!r}", "--mode", "give FAIR or FIFO")
-    return mode
-
-
-def _starts(given: str | None) -> str:
-    if given not in (None, "", RECORDED, CHAINED):
-        raise UsageError(
-            f"says not when queries start: {given!r}", "--starts", f"give {RECORDED} or {CHAINED}"
-        )
-    return given or ""
+    matched = _PRICE.fullmatch(text.strip())
+    if matched is None:
+        raise UsageError(f"is no price: {text!r}", "--price", "give 0.4/h")
+    return float(matched[1])

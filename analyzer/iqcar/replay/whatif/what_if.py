@@ -15,8 +15,15 @@ from iqcar.replay.loop.task_demands import DISK, NETWORK, PROCESSOR
 from iqcar.replay.whatif.edit_cluster import slots_at_most, used_hosts
 from iqcar.replay.whatif.intervene import intervene
 from iqcar.replay.whatif.model import REFUSED, Model
-from iqcar.replay.whatif.operational_laws import DEVICE_NAMES, before_and_after, operational_laws
-from iqcar.replay.whatif.outcome import MEMORY, Member, Outcome, replay_scenario
+from iqcar.replay.whatif.outcome import (
+    DEVICE_NAMES,
+    MEMORY,
+    Member,
+    Outcome,
+    before_and_after,
+    operational_laws,
+    replay_scenario,
+)
 from iqcar.replay.whatif.question import RECORDED, Question
 from iqcar.replay.whatif.scenario import Scenario
 from iqcar.tables import texts

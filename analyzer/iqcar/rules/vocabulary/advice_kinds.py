@@ -10,8 +10,7 @@ from typing import Annotated, Literal
 import msgspec
 
 from iqcar.rules.vocabulary.data_files import broken, read_vocabulary
-from iqcar.rules.vocabulary.stragglers import straggler_causes
-from iqcar.rules.vocabulary.topics import topic_vocabulary
+from iqcar.rules.vocabulary.topics import straggler_causes, topic_vocabulary
 
 ADVICE_KINDS = "advice_kinds.json"
 """Kinds of advice: causes and topics that each is against, what to do, settings."""

@@ -9,9 +9,9 @@ from typing import Any
 from iqcar.base import limits
 from iqcar.base.formatting import printable
 from iqcar.diagnosis import Diagnosis
-from iqcar.rules import Rule, compile_rules, dump_compiled, scheduler_rules
-from iqcar.rules.allocation_file import allocation_xml
-from iqcar.rules.compiled_file import compiled_for
+from iqcar.rules.compile_pools import compile_rules
+from iqcar.rules.rule import Rule, scheduler_rules
+from iqcar.rules.rule_file import allocation_xml, compiled_for, dump_compiled
 from iqcar.say.rule_lines import do_not_apply, rejected_lines, rule_lines, together_words
 from iqcar.say.rules_acting import acting_rules, not_accepted, since_start
 from iqcar.show.terminal.advice_section import title

@@ -7,7 +7,7 @@ from typing import Any
 from iqcar.base import limits
 from iqcar.base.formatting import percent, printable, short
 from iqcar.diagnosis import Diagnosis
-from iqcar.rules.vocabulary.stragglers import straggler_cause, what_helps
+from iqcar.rules.vocabulary.topics import straggler_cause, what_helps
 from iqcar.say.blamed import blamed_name
 from iqcar.say.query_names import QueryNames
 from iqcar.show.json.stragglers import stragglers_to_dict

@@ -6,7 +6,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from iqcar.base.files.json_text import json_bytes
-from iqcar.rules.vocabulary.stragglers import straggler_cause
+from iqcar.rules.vocabulary.topics import straggler_cause
 from iqcar.show.json.described import schema_text
 from iqcar.show.json.history_types import (
     HistoryAddAnswer,

@@ -11,7 +11,7 @@ from iqcar.base.limits import MOST_BLAMED_FOR_CAUSE, MOST_CAUSES
 from iqcar.causes.stragglers.straggler_result import Stragglers
 from iqcar.causes.topics.topic_counts import NO_TOPIC, blamed_of_query, cause_topics
 from iqcar.causes.topics.topic_result import Topics
-from iqcar.rules.vocabulary.stragglers import straggler_cause
+from iqcar.rules.vocabulary.topics import straggler_cause
 from iqcar.say.blamed import blamed_name
 from iqcar.show.json.topics import names_of
 

@@ -9,7 +9,7 @@ import pandas as pd
 
 from iqcar.causes.stragglers.labels import Labels
 from iqcar.causes.stragglers.straggler_result import Stragglers, by_cause, by_group
-from iqcar.rules.vocabulary.stragglers import straggler_cause, what_helps
+from iqcar.rules.vocabulary.topics import straggler_cause, what_helps
 from iqcar.show.json.plain import plain
 
 WORST = 100

@@ -12,7 +12,7 @@ from rich.text import Text
 
 from iqcar.base.formatting import duration, percent, printable, resource_name, short
 from iqcar.base.limits import MOST_DOUBTS
-from iqcar.rules.vocabulary.stragglers import straggler_cause
+from iqcar.rules.vocabulary.topics import straggler_cause
 from iqcar.show.terminal.layout import plain_table, print_doubts, print_section, terminal
 from iqcar.version import __version__
 

@@ -13,7 +13,7 @@ from rich.text import Text
 
 from iqcar.base.formatting import duration, percent, printable, resource_name, short, signed, size
 from iqcar.history.ask_store import told_duration
-from iqcar.rules.vocabulary.stragglers import straggler_cause
+from iqcar.rules.vocabulary.topics import straggler_cause
 from iqcar.show.terminal.layout import indented, plain_table, print_section, terminal
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.text import Text
 
 from iqcar.base.formatting import printable, short
-from iqcar.rules import PoolPlan
+from iqcar.rules.pool_plan import PoolPlan
 from iqcar.rules.rule_sentences import cap_words
 from iqcar.show.terminal.layout import plain_table, terminal
 

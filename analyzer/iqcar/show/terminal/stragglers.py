@@ -13,7 +13,7 @@ from rich.text import Text
 from iqcar.base.formatting import duration, percent, printable, short
 from iqcar.base.limits import MOST_BLAMED_FOR_CAUSE, MOST_CAUSES
 from iqcar.causes.stragglers.straggler_result import Stragglers, by_cause, by_group
-from iqcar.rules.vocabulary.stragglers import straggler_cause, what_helps
+from iqcar.rules.vocabulary.topics import straggler_cause, what_helps
 from iqcar.say.blamed import blamed_name
 from iqcar.show.terminal.layout import (
     indented,
