@@ -94,7 +94,8 @@ def run_here(what: str, folder: str) -> None:
 
 
 def run_on_spark(what: str, folder: str, master: str) -> None:
-    from iqcar.fleet import spark_session, topics_on_spark
+    from iqcar.fleet import topics_on_spark
+    from iqcar.fleet.session import spark_session
 
     with spark_session(master) as spark:
         if what == TOPICS:

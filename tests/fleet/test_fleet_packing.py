@@ -171,9 +171,11 @@ import sys
 from iqcar.fleet import steps
 from iqcar.fleet.packing import bundles
 from iqcar.pipeline import read
-from iqcar.causes.stragglers import StragglerSettings, build_features
-from iqcar.causes.topics import Jobs, TopicSettings
-from iqcar.model.waits import measure_waits
+from iqcar.causes.stragglers.features import build_features
+from iqcar.causes.stragglers.straggler_settings import StragglerSettings
+from iqcar.causes.topics.jobs import Jobs
+from iqcar.causes.topics.topic_result import TopicSettings
+from iqcar.model.waits.measure import measure_waits
 
 def versions():
     kernels = [m for n, m in sys.modules.items() if n.startswith("iqcar.causes.topics.kernels.")]

@@ -15,13 +15,8 @@ import pytest
 from iqcar.causes.topics.build_topics import find_topics
 from iqcar.causes.topics.topic_result import TopicSettings
 from iqcar.errors import IqcarError, UsageError
-from iqcar.fleet import (
-    logs_on_spark,
-    packing,
-    send_code,
-    spark_session,
-    topics_on_spark,
-)
+from iqcar.fleet import logs_on_spark, packing, send_code, topics_on_spark
+from iqcar.fleet.session import spark_session
 from iqcar.lab.traces.trace_columns import TraceColumns
 from iqcar.lab.traces.trace_survey import read_trace
 from iqcar.lab.traces.trace_topics import trace_topics_on_spark

@@ -17,8 +17,9 @@ from typer.testing import CliRunner
 from iqcar.apps.cli.main import app
 from iqcar.diagnosis import Diagnosis
 from iqcar.errors import UsageError
-from iqcar.fleet import FleetSummary, diagnose_on_spark, spark_session, summary_on_spark
-from iqcar.fleet.fleet_summary import summarise
+from iqcar.fleet import diagnose_on_spark
+from iqcar.fleet.fleet_summary import FleetSummary, summarise, summary_on_spark
+from iqcar.fleet.session import spark_session
 from iqcar.history import add
 from iqcar.history.add_logs import diagnosed_rows
 from iqcar.history.file_names import new_batch

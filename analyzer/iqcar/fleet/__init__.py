@@ -8,17 +8,7 @@ together by one, and base learners look at jobs by the bundle. Only what has to 
 once, the meta learner and the ensemble, runs on the driver (Hound §5, which did the same).
 """
 
-from iqcar.fleet.fleet_diagnosis import FleetAnswers, diagnose_on_spark
-from iqcar.fleet.fleet_summary import FleetFound, FleetSummary, summary_on_spark
+from iqcar.fleet.fleet_diagnosis import diagnose_on_spark
 from iqcar.fleet.fleet_topics import topics_on_spark
-from iqcar.fleet.session import spark_session
 
-__all__ = [
-    "FleetAnswers",
-    "FleetFound",
-    "FleetSummary",
-    "diagnose_on_spark",
-    "spark_session",
-    "summary_on_spark",
-    "topics_on_spark",
-]
+__all__ = ["diagnose_on_spark", "topics_on_spark"]

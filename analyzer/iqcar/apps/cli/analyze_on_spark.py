@@ -40,7 +40,8 @@ def analyze_on_spark(
     """Diagnose logs on Spark, print and write the summary, and return the exit code."""
     from iqcar.apps.cli.reading import check_any, exit_code, on_executors
     from iqcar.apps.cli.writing import write_result
-    from iqcar.fleet import spark_session, summary_on_spark
+    from iqcar.fleet.fleet_summary import summary_on_spark
+    from iqcar.fleet.session import spark_session
     from iqcar.show.json.fleet import fleet_to_json
     from iqcar.show.terminal.fleet import print_fleet
 

@@ -79,7 +79,7 @@ def add_(
     from iqcar.show.terminal.history import print_added, print_set_aside
 
     _need()
-    from iqcar.fleet import spark_session
+    from iqcar.fleet.session import spark_session
     from iqcar.history import add
 
     check_writable(json, force)

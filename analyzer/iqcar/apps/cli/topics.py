@@ -141,7 +141,8 @@ def _on_spark(
 ) -> tuple[Tables | None, list[Topics]]:
     """Read the logs and find topics on Spark, in one session for all logs and traces."""
     from iqcar.apps.cli.reading import check_any, on_executors
-    from iqcar.fleet import spark_session, topics_on_spark
+    from iqcar.fleet import topics_on_spark
+    from iqcar.fleet.session import spark_session
     from iqcar.lab.traces.trace_topics import trace_topics_on_spark
 
     tables, found = None, []

@@ -6,5 +6,5 @@ network or memory) on one host over one interval, a *hog* is one process of it, 
 list of injections. Hogs end by themselves at their time, when they are told to, and when the
 process that started them is gone.
 
-The names lie in its modules: what a program needs is in `plan`, `run`, `schedule` and `truth`.
+What a program needs is in `plan`, `run_plan`, `random_plans` and `injection_log`.
 """

@@ -12,8 +12,7 @@ from iqcar.base.files.json_text import json_bytes
 from iqcar.base.limits import MOST_DOUBTS, MOST_INPUTS
 from iqcar.diagnosis import Settings
 from iqcar.enums import InputStatus
-from iqcar.fleet import FleetFound
-from iqcar.fleet.fleet_summary import MOST
+from iqcar.fleet.fleet_summary import MOST, FleetFound
 from iqcar.show.json.described import schema_text
 from iqcar.show.json.fleet_types import FleetSummary
 from iqcar.show.json.plain import plain

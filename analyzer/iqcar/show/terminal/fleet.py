@@ -19,8 +19,7 @@ from iqcar.version import __version__
 if TYPE_CHECKING:
     import pandas as pd
 
-    from iqcar.fleet import FleetFound
-    from iqcar.fleet.fleet_summary import FleetSummary
+    from iqcar.fleet.fleet_summary import FleetFound, FleetSummary
     from iqcar.fleet.shared_hosts import Cut
 
 
