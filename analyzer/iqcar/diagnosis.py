@@ -14,7 +14,7 @@ from iqcar.causes.wasted.wasted_work import WastedWork
 from iqcar.enums import ImpactModel, QueryBy, Resource, SourceUsage
 from iqcar.errors import IqcarError, UsageError
 from iqcar.replay.rule_effect.expected import Expected
-from iqcar.replay.rule_effect.second_round import EarlierRound
+from iqcar.replay.rule_effect.previous_rules import PreviousRules
 from iqcar.replay.whatif.curves import Curve
 from iqcar.replay.whatif.model import Model, build_model
 from iqcar.replay.whatif.plan_capacity import Plan, plan_capacity
@@ -92,7 +92,7 @@ class Diagnosis:
     """What the user chose."""
     rejected_rules: tuple[RejectedRule, ...] = ()
     """Scheduler rules that are predicted to harm; they are not in ``rules``."""
-    earlier: EarlierRound = field(default_factory=EarlierRound)
+    earlier: PreviousRules = field(default_factory=PreviousRules)
     """What became of the rules that the run was recorded with, and why."""
     curves: tuple[Curve, ...] = ()
     """Own rates of stages that ``iqcar experiment`` measured, for what-if questions."""

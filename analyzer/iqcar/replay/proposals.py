@@ -19,7 +19,12 @@ from iqcar.replay.loop.run import Recording, Replayed
 from iqcar.replay.loop.task_demands import COMPUTE, FETCH, READ, WAIT, WRITE
 from iqcar.replay.rule_effect.effect import Prediction, predict
 from iqcar.replay.rule_effect.expected import Expected
-from iqcar.replay.rule_effect.second_round import EarlierRound, add_to, look_back, rules_doubt
+from iqcar.replay.rule_effect.previous_rules import (
+    PreviousRules,
+    add_to,
+    review_previous,
+    rules_doubt,
+)
 from iqcar.replay.whatif.edit import keep_starts
 from iqcar.replay.whatif.edit_cluster import slots_at_most
 from iqcar.replay.whatif.model import FEW_TASKS, REFUSED, Model, build_model
@@ -46,7 +51,7 @@ ONCE = Member(rounds=1)
 
 
 class DeviceReplay:
-    """Replays with the devices of a model; see :class:`iqcar.replay.rule_effect.judge.Replays`.
+    """Replays with the devices of a model; as ``plan_evaluator.Replays`` asks for.
 
     Attributes
     ----------
@@ -150,7 +155,7 @@ class Proposals:
     rules: tuple[Rule, ...] = ()
     rules_together: Expected | None = None
     rejected_rules: tuple[RejectedRule, ...] = ()
-    earlier: EarlierRound = field(default_factory=EarlierRound)
+    earlier: PreviousRules = field(default_factory=PreviousRules)
     doubts: tuple[str, ...] = ()
     fitted: Model | None = None
 
@@ -169,7 +174,9 @@ def propose_and_predict(
     """Propose rules and advice for the `top` worst-hit queries, with what is expected of them."""
     # Weights of a run under rules are those of the rules, and no priorities that people gave.
     priorities = recorded_priorities(tables) if wanted.previous is None else {}
-    earlier = EarlierRound() if wanted.previous is None else look_back(wanted.previous, tables)
+    earlier = (
+        PreviousRules() if wanted.previous is None else review_previous(wanted.previous, tables)
+    )
     rules, earlier = add_to(earlier, propose(tables, graph, top=top, priorities=priorities))
     names = None
     if topics is not None:

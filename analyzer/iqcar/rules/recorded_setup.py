@@ -1,4 +1,4 @@
-"""Read the scheduler's setup in the recorded run: slots, queries at once, and its own pools."""
+"""Reads the scheduler's setup in the recorded run: slots, queries at once, pools, priorities."""
 
 from __future__ import annotations
 

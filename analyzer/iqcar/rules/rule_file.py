@@ -1,4 +1,4 @@
-"""Write rules and their compiled pools as JSON, and read them back with checks."""
+"""Writes rules and pools as JSON and as Spark's allocation file; reads rules with checks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Write rules as sentences."""
+"""Writes rules as sentences, and the guide that says how to apply them."""
 
 from __future__ import annotations
 

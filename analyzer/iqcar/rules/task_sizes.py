@@ -1,4 +1,4 @@
-"""Find stages whose partitions are too small or too large."""
+"""Finds stages whose partitions are too small or too large, and sources whose tasks are long."""
 
 from __future__ import annotations
 

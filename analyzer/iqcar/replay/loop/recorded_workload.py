@@ -1,4 +1,4 @@
-"""Lay out one application of a recorded run for the event loop."""
+"""Lays out one application of a recorded run for the event loop: steps, tasks, slots."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Decide which task set is offered slots first, as Spark does, and count free slots by host."""
+"""Decides which task set is offered slots first, as Spark does; counts free slots and caps."""
 
 from __future__ import annotations
 

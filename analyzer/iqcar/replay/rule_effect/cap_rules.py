@@ -8,16 +8,16 @@ more of a disk, a network or processors to others.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
 from iqcar.enums import Resource
 from iqcar.rules.outlook import SLOWER_SHARE, Outlook
-from iqcar.rules.recorded_setup import Recorded
 from iqcar.rules.rule import QueryType, Rule, RuleType
 
 if TYPE_CHECKING:
+    from iqcar.replay.rule_effect.effect import Forecaster
     from iqcar.replay.rule_effect.expected import Expected
 
 SHARES = (0.9, 0.75, 0.5, 0.25)
@@ -30,24 +30,12 @@ WITH_DEVICES = (Resource.CPU.value, Resource.IO.value, Resource.NETWORK.value)
 """Resources, besides slots, that a replay knows to be shared."""
 
 
-class Forecast(Protocol):
-    """Predicts the effect of rules."""
-
-    scheduler: Recorded
-
-    def tried(self, rules: Sequence[Rule]) -> list[Expected | None]:
-        """Predict the effect of rules, each alone."""
-
-    def on_victims_of(self, rule: Rule, rules: Sequence[Rule]) -> Expected | None:
-        """Predict what rules together do for the victims of one."""
-
-
-def propose_caps(forecast: Forecast, weights: Sequence[Rule]) -> list[Rule]:
+def propose_caps(forecast: Forecaster, weights: Sequence[Rule]) -> list[Rule]:
     """Propose a cap for each source that needs one, with its expected effect.
 
     Parameters
     ----------
-    forecast : Forecast
+    forecast : Forecaster
     weights : sequence of Rule
         Rules that change weights, with their expected effects.
 
@@ -78,7 +66,7 @@ def _holds(rule: Rule) -> bool:
     return rule.resource in WITH_DEVICES and rule.expected is not None
 
 
-def _best(forecast: Forecast, source: Rule, order: int) -> Rule | None:
+def _best(forecast: Forecaster, source: Rule, order: int) -> Rule | None:
     """Return the mildest cap that helps nearly as much as the best; None where none helps."""
     tried = [_cap(source, order, share) for share in _shares(forecast.scheduler.slots)]
     known = list(_known(forecast, tried))
@@ -97,7 +85,7 @@ def _best(forecast: Forecast, source: Rule, order: int) -> Rule | None:
     return _expecting(*chosen)
 
 
-def _known(forecast: Forecast, rules: Sequence[Rule]) -> Iterator[tuple[Rule, Expected]]:
+def _known(forecast: Forecaster, rules: Sequence[Rule]) -> Iterator[tuple[Rule, Expected]]:
     for rule, expected in zip(rules, forecast.tried(rules), strict=True):
         if expected is not None:
             yield rule, expected

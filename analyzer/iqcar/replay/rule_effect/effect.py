@@ -19,8 +19,8 @@ from msgspec.structs import replace
 from iqcar.enums import BlameKind, Resource
 from iqcar.replay.loop.run import record
 from iqcar.replay.rule_effect.cap_rules import propose_caps
-from iqcar.replay.rule_effect.expected import ITS, OWN, THE, Expected
-from iqcar.replay.rule_effect.judge import Judge
+from iqcar.replay.rule_effect.expected import OF_ALL, OF_SOURCE, OF_TARGET, Expected
+from iqcar.replay.rule_effect.plan_evaluator import PlanEvaluator
 from iqcar.rules.compile_pools import compile_rules
 from iqcar.rules.outlook import SLOWER_SHARE, Outlook
 from iqcar.rules.pool_plan import PoolPlan
@@ -33,7 +33,7 @@ from iqcar.tables.arrays import Ints
 if TYPE_CHECKING:
     from iqcar.causes.graph.iqc_graph import IQCGraph
     from iqcar.replay.loop.run import Recording
-    from iqcar.replay.rule_effect.judge import Replays
+    from iqcar.replay.rule_effect.plan_evaluator import Replays
 
 THREADS = 4
 """Replays at once: each needs some 100 bytes per task, 300 where devices are shared."""
@@ -95,7 +95,7 @@ def predict(
     if not acting:
         return Prediction(tuple(rules), None, ())
     recording = recording or record(tables)
-    forecast = _Forecast(tables, graph, rules, acting, recording, devices, beside)
+    forecast = Forecaster(tables, graph, rules, acting, recording, devices, beside)
     done = [_with(rule, expected) for rule, expected in zip(acting, forecast.each(), strict=True)]
     caps = propose_caps(forecast, done)
     found = {rule.id: rule for rule in done}
@@ -119,7 +119,7 @@ def _without(rules: Sequence[Rule], rejected: Mapping[str, str]) -> list[Rule]:
     return [rule for rule in rules if rule.id not in rejected]
 
 
-def _harming_together(forecast: _Forecast, rules: Sequence[Rule]) -> dict[str, str]:
+def _harming_together(forecast: Forecaster, rules: Sequence[Rule]) -> dict[str, str]:
     """Add rules one by one; return why each was rejected that made those before it harm."""
     kept: list[Rule] = []
     rejected = {}
@@ -137,7 +137,7 @@ def _why(rule: Rule) -> str:
     return str((rule.expected or {})["sentence"])
 
 
-class _Forecast:
+class Forecaster:
     """Replays of a recorded run under the pools of rules that act in it."""
 
     def __init__(
@@ -151,7 +151,7 @@ class _Forecast:
         beside: Sequence[Rule],
     ) -> None:
         self.recording, self.beside = recording, beside
-        self.judges = [Judge(one) for one in (devices, recording) if one is not None]
+        self.evaluators = [PlanEvaluator(one) for one in (devices, recording) if one is not None]
         self.scheduler = recorded_scheduler(tables, rules)
         self.acting = acting
         self.fingerprints = np.array(texts(tables.queries, "fingerprint"), object)
@@ -172,7 +172,7 @@ class _Forecast:
 
     def alone(self, rule: Rule) -> Expected | None:
         """Predict the effect of one rule."""
-        called = OWN if rule.query_type is QueryType.TARGET else ITS
+        called = OF_TARGET if rule.query_type is QueryType.TARGET else OF_SOURCE
         return self._judged([rule], self.victims(rule), called)
 
     def together(self, rules: Sequence[Rule]) -> Expected | None:
@@ -180,7 +180,7 @@ class _Forecast:
         if not rules:
             return None
         everybody = np.unique(np.concatenate([self.victims(rule) for rule in rules]))
-        return self._judged(rules, everybody, THE)
+        return self._judged(rules, everybody, OF_ALL)
 
     def victims(self, rule: Rule) -> Ints:
         """Runs that a rule is to help."""
@@ -188,36 +188,38 @@ class _Forecast:
 
     def on_victims_of(self, rule: Rule, rules: Sequence[Rule]) -> Expected | None:
         """Predict what rules together do for the victims of one."""
-        return self._judged(rules, self.victims(rule), ITS) if rules else None
+        return self._judged(rules, self.victims(rule), OF_SOURCE) if rules else None
 
     def _judged(
         self, rules: Sequence[Rule], victims: Ints, called: tuple[str, str]
     ) -> Expected | None:
         plan = self._plan(rules)
-        judge = self._judge_of(rules, plan, victims)
-        if judge is None:
+        evaluator = self._evaluator_of(rules, plan, victims)
+        if evaluator is None:
             return None
         held = [rule.fingerprint for rule in rules if rule.rule_type is RuleType.CAP]
         capped = np.flatnonzero(np.isin(self.fingerprints, held)) if held else None
-        return judge.expected(plan, victims, called, capped)
+        return evaluator.expected(plan, victims, called, capped)
 
-    def _judge_of(self, rules: Sequence[Rule], plan: PoolPlan, victims: Ints) -> Judge | None:
+    def _evaluator_of(
+        self, rules: Sequence[Rule], plan: PoolPlan, victims: Ints
+    ) -> PlanEvaluator | None:
         """Replays with devices where they reproduce the run; slots alone tell of slots only."""
-        for judge in self.judges[:-1]:
-            if judge.reproduces(plan, victims):
-                return judge
+        for evaluator in self.evaluators[:-1]:
+            if evaluator.reproduces(plan, victims):
+                return evaluator
         of_slots = any(rule.resource == Resource.SLOTS.value for rule in rules)
-        return self.judges[-1] if of_slots else None
+        return self.evaluators[-1] if of_slots else None
 
     def _replay_at_once(self, sets: Sequence[Sequence[Rule]]) -> None:
         """Replay several sets of rules side by side; judges keep what became of them."""
         work = []
         for rules in sets:
             plan = self._plan(rules)
-            judge = self._judge_of(rules, plan, self.victims(rules[0]))
-            if judge is not None:
-                judge.before  # noqa: B018 - before threads would compute it several times
-                work.append((judge, plan))
+            evaluator = self._evaluator_of(rules, plan, self.victims(rules[0]))
+            if evaluator is not None:
+                evaluator.before  # noqa: B018 - before threads would compute it several times
+                work.append((evaluator, plan))
         with ThreadPoolExecutor(THREADS) as pool:
             list(pool.map(lambda one: one[0].after(one[1]), work))
 

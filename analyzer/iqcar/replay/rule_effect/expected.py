@@ -90,7 +90,7 @@ _FIRST = {
 }
 
 
-OWN, ITS, THE = (
+OF_TARGET, OF_SOURCE, OF_ALL = (
     ("it", "its {} runs"),
     ("its victim", "its {} victims"),
     ("the victim", "the {} victims"),

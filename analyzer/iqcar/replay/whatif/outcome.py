@@ -1,4 +1,4 @@
-"""Replay a scenario: compute launches, hosts, waits and durations from what is given."""
+"""Replays a scenario: computes launches, hosts, waits and durations from what is given."""
 
 from __future__ import annotations
 

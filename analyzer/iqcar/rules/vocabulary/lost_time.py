@@ -1,4 +1,4 @@
-"""Names, sentences and advice for causes of lost time."""
+"""Reads names, sentences and advice for causes of lost time and of wasted work."""
 
 from __future__ import annotations
 

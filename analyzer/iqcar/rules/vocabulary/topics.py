@@ -1,4 +1,4 @@
-"""Names, sentences and advice for topics."""
+"""Reads names, sentences and advice for topics and for causes of stragglers."""
 
 from __future__ import annotations
 

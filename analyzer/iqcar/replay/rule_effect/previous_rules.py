@@ -23,7 +23,7 @@ from iqcar.rules.rule_need import Need, needs_of
 from iqcar.tables import Tables, texts
 
 
-class EarlierRound(msgspec.Struct, frozen=True):
+class PreviousRules(msgspec.Struct, frozen=True):
     """What becomes of the rules of an earlier round.
 
     Attributes
@@ -39,7 +39,7 @@ class EarlierRound(msgspec.Struct, frozen=True):
     recorded: Recorded | None = None
 
 
-def look_back(previous: RulesFile, tables: Tables) -> EarlierRound:
+def review_previous(previous: RulesFile, tables: Tables) -> PreviousRules:
     """Decide which rules of an earlier round stay.
 
     Parameters
@@ -51,7 +51,7 @@ def look_back(previous: RulesFile, tables: Tables) -> EarlierRound:
 
     Returns
     -------
-    EarlierRound
+    PreviousRules
         A rule stays that acted and is still needed, or of which the run cannot tell: its query or
         its victims did not run. A rule that did not act has changed nothing: what the run shows
         counts, and so it goes. Rules that made no pool are passed over.
@@ -77,19 +77,19 @@ def look_back(previous: RulesFile, tables: Tables) -> EarlierRound:
             f"it is still needed: {need.why}" if need.told else f"this run cannot tell: {need.why}"
         )
         notes.append(f"{what} stays as it was: {how}.")
-    return EarlierRound(tuple(kept), tuple(notes), known)
+    return PreviousRules(tuple(kept), tuple(notes), known)
 
 
 def add_to(
-    earlier: EarlierRound, proposed: Sequence[Rule]
-) -> tuple[tuple[Rule, ...], EarlierRound]:
+    earlier: PreviousRules, proposed: Sequence[Rule]
+) -> tuple[tuple[Rule, ...], PreviousRules]:
     """Drop proposals that the kept rules stand for or contradict.
 
     Returns
     -------
     tuple of Rule
         The others, with ids and orders after those of the kept rules.
-    EarlierRound
+    PreviousRules
         With a note for each that was dropped because it would undo a rule.
     """
     notes, found = list(earlier.notes), []

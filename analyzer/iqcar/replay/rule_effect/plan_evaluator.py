@@ -1,4 +1,4 @@
-"""Hold replays under new shares against one under the recorded shares."""
+"""Compares replays under new shares with one under the recorded shares."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Replays(Protocol):
         """Error of a replay of the run as it was, as a share of each query's duration."""
 
 
-class Judge:
+class PlanEvaluator:
     """Judges plans by replays of one model."""
 
     def __init__(self, replays: Replays) -> None:
@@ -101,7 +101,7 @@ class Judge:
         called: tuple[str, str],
         capped: Ints | None = None,
     ) -> Expected | None:
-        """Judge one plan; None where none of its victims could be replayed to its end.
+        """PlanEvaluator one plan; None where none of its victims could be replayed to its end.
 
         Parameters
         ----------

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 import iqcar
 from iqcar.apps.cli.main import app
-from iqcar.replay.rule_effect.second_round import rules_that_acted
+from iqcar.replay.rule_effect.previous_rules import rules_that_acted
 from iqcar.rules.pool_plan import PoolPlan, opposite
 from iqcar.rules.rule import scheduler_rules
 from iqcar.rules.rule_file import RulesFile, load_rules_file
