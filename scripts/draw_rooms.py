@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 import re
+import textwrap
 from collections.abc import Iterable, Mapping
 from html import escape
 from pathlib import Path
@@ -16,8 +17,9 @@ REPO = Path(__file__).resolve().parent.parent
 PACKAGE = REPO / "analyzer" / "iqcar"
 PLUGIN = REPO / "listener/src/main/java/org/iqcar/spark"
 COLUMNS = 4
-BOX_W, BOX_H, GAP_X, GAP_Y = 224, 92, 18, 18
+BOX_W, BOX_H, GAP_X, GAP_Y = 224, 102, 18, 18
 LINE_CHARS = 34
+FOOT_CHARS = 52
 MOST_LINES = 3
 
 
@@ -120,10 +122,11 @@ def draw(label: str, boxes: Iterable[Box]) -> str:
             f'<text x="{x + 8}" y="{y + 19}" font-size="14" font-weight="bold" fill="#1b2a41">'
             f"{escape(box.name)}</text>"
         )
-        if box.foot:
+        foot = textwrap.wrap(box.foot, FOOT_CHARS)
+        for row_of_text, line in enumerate(foot, 1 - len(foot)):
             parts.append(
-                f'<text x="{x + 8}" y="{y + BOX_H - 7}" font-size="7.5" fill="#4a6fa5">'
-                f"{escape(box.foot)}</text>"
+                f'<text x="{x + 8}" y="{y + BOX_H - 7 + 10 * row_of_text}" font-size="7.5" '
+                f'fill="#4a6fa5">{escape(line)}</text>'
             )
         for row_of_text, line in enumerate(wrapped(box.sentence)):
             parts.append(
