@@ -46,9 +46,9 @@ def compatibility_matrix() -> str:
 def rooms_picture() -> str:
     """The rooms of the package, as SVG."""
     from scripts.draw_rooms import draw_package
-    from tests.project.test_layers import ASIDE, FLOW, ROOMS
+    from tests.project.test_layers import ASIDE, FLOW, GROUND, ROOMS
 
-    return draw_package(" → ".join(("base", FLOW, *ASIDE)), ROOMS)
+    return draw_package(GROUND, FLOW, ASIDE, ROOMS)
 
 
 def listener_rooms_picture() -> str:
