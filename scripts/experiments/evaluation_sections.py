@@ -78,7 +78,8 @@ SECTIONS = (
         "Rankings of culprits against the gain of removing each: by blame (said), by the gains "
         "with other sizes of tasks (other luck), and by an oracle of every transfer. τ: Kendall's "
         "τ-b. Top-1: how often the worst culprit comes first. False: share of the "
-        "blame on queries that cost less than 2 %. Clear: only pairs that differ by more than chance, with their number.",
+        "blame on queries that cost less than 2 %. Clear: only pairs that differ by more than "
+        "chance, with their number.",
     ),
     Section(
         "quiet_formats",
