@@ -36,11 +36,12 @@ rules were edited, and writes `fairscheduler.xml`, `pools.json` and a page of li
   the slots, so that a heavy `default` pool does not delay a victim when few queries run. The rest
   stays for everybody else.
 - CAP: the plugin lets tasks of the pool take at most that share of the slots there are at that
-  moment, one at least. A running task keeps its slot. So no weight moves a query with long tasks off
-  the slots that it took while nobody else wanted them. A strict cap keeps some slots free, which
-  stand idle while nobody comes; a cap that is not strict gives idle slots away. A cap is proposed if
-  weights do not help the victims and a cap does: of {PERCENTS} of the slots, the mildest
-  cap with {AS_GOOD:.0%} of the gain of the best. Stock Spark and `fairscheduler.xml` have no caps.
+  moment, one at least. A running task keeps its slot. So no weight moves a query with long tasks
+  off the slots that it took while nobody else wanted them. A strict cap keeps some slots free,
+  which stand idle while nobody comes; a cap that is not strict gives idle slots away. A cap is
+  proposed if weights do not help the victims and a cap does: of {PERCENTS} of the slots, the
+  mildest cap with {AS_GOOD:.0%} of the gain of the best. Stock Spark and `fairscheduler.xml` have
+  no caps.
 - An application's own pools, if the plugin recorded them, keep mode and minShare. They divide what
   the rules leave in the proportion of their weights. Inside, pools of rules work as `default` does:
   FIFO, unless it was FAIR.
@@ -69,15 +70,15 @@ Last comes one rule for each application whose executors others waited for
 
 - A straggler's time over its stage's median is divided among its causes: measured waits take what
   they explain, the others share the rest. Parts of less than {LEAST_PART_MS:.0f} ms do not count.
-- Advice needs two things: {LEAST_DELAY_MS / 1000:.0f} s of such time in all, and stages that ended
-  later for it by {LEAST_SHARE:.0%} of the duration of its queries. The delay of a stage is its
-  largest part, or all parts divided by the number of tasks that ran at once. If this is not reached,
-  or in too few stages, there is no advice.
-- A host is slow if its tasks take {SLOW_TIMES} times as long as those elsewhere, or more. For each
-  stage, the median duration on the host is divided by the median elsewhere; the median of these
-  ratios counts. There must be {LEAST_RATIO_STAGES} stages of {LEAST_JOBS} jobs at least, and in
-  {SLOW_STAGES_SHARE:.0%} of them the host must be slower by a tenth. If iQCAR blames queries for most
-  of what its stragglers waited for, the host is busy, not slow.
+- Advice needs two things: {LEAST_DELAY_MS / 1000:.0f} s of such time in all, and stages that
+  ended later for it by {LEAST_SHARE:.0%} of the duration of its queries. The delay of a stage is
+  its largest part, or all parts divided by the number of tasks that ran at once. If this is not
+  reached, or in too few stages, there is no advice.
+- A host is slow if its tasks take {SLOW_TIMES} times as long as those elsewhere, or more. For
+  each stage, the median duration on the host is divided by the median elsewhere; the median of
+  these ratios counts. There must be {LEAST_RATIO_STAGES} stages of {LEAST_JOBS} jobs at least,
+  and in {SLOW_STAGES_SHARE:.0%} of them the host must be slower by a tenth. If iQCAR blames
+  queries for most of what its stragglers waited for, the host is busy, not slow.
 - Small tasks: stages of {MANY_TASKS} tasks or more that run less than {SHORT_MS:.0f} ms each
   (median), where starting and ending them takes {START_SHARE:.0%} of their time or more.
 - Large tasks: stages of fewer tasks than slots that read {LARGE_BYTES / 2**20:.0f} MB or more each
