@@ -64,8 +64,8 @@ HOW_ADVICE_IS_FOUND = f"""\
 ADVICE rules are for people: no scheduler acts on them, no pool is made from them, and no replay
 predicts their effect. They are written from the causes of stragglers
 ([stragglers.md](stragglers.md)); the cause that explains most time over the median comes first.
-With `--topics` a reason also says how many of the stragglers have a recurring topic that says the same.
-Last comes one rule for each application whose executors others waited for
+With `--topics` a reason also says how many of the stragglers have a recurring topic that says the
+same. Last comes one rule for each application whose executors others waited for
 ([blame.md](blame.md#waits-for-executors)).
 
 - A straggler's time over its stage's median is divided among its causes: measured waits take what
