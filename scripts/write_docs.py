@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
@@ -28,12 +30,12 @@ def result_page() -> str:
     return "\n".join(lines) + "\n"
 
 
-def evaluation_page() -> str:
-    """What experiments found, next to what the papers did."""
+def evaluation_pages() -> dict[str, Callable[[], str]]:
+    """What experiments found, next to what the papers did: each page by its path in docs/."""
     sys.path.insert(0, str(Path(__file__).resolve().parent / "experiments"))
-    from page import page
+    from page import pages
 
-    return page(PRINTED)
+    return {name: partial(str, text) for name, text in pages(PRINTED).items()}
 
 
 def compatibility_matrix() -> str:
@@ -46,9 +48,9 @@ def compatibility_matrix() -> str:
 def rooms_picture() -> str:
     """The rooms of the package, as SVG."""
     from scripts.draw_rooms import draw_package
-    from tests.project.test_layers import ASIDE, FLOW, ROOMS
+    from tests.project.test_layers import ASIDE, FLOW, GROUND, ROOMS
 
-    return draw_package(" → ".join(("base", FLOW, *ASIDE)), ROOMS)
+    return draw_package(GROUND, FLOW, ASIDE, ROOMS)
 
 
 def listener_rooms_picture() -> str:
@@ -62,7 +64,7 @@ def listener_rooms_picture() -> str:
 PAGES = {
     "rooms.svg": rooms_picture,
     "listener_rooms.svg": listener_rooms_picture,
-    "evaluation.md": evaluation_page,
+    **evaluation_pages(),
     "compatibility.md": compatibility_matrix,
     "tables.md": tables_page,
     "stored-tables.md": stored_tables_page,

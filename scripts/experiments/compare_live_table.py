@@ -45,7 +45,7 @@ def compare_live(result: dict[str, Any]) -> str:
         "concerns and whose mean time changed by 5 % and 50 ms by the driver's clock, and new "
         "ones; found and false alarms are queries that are listed as changed. The cause is right "
         "where the first one is it, or a setting named with the first one.",
-        table(head, [_row(arm, of) for arm, of in judged]),
+        table(head, [judged_row(arm, of) for arm, of in judged]),
     ]
     missed = [_missed(arm, query) for arm, of in judged for query in of.missed]
     parts += _listing("Missed:", missed)
@@ -101,7 +101,8 @@ def first_causes(query: dict[str, Any]) -> list[str]:
     return [*names[:1], *settings]
 
 
-def _row(arm: dict[str, Any], of: Judged) -> list[str]:
+def judged_row(arm: dict[str, Any], of: Judged) -> list[str]:
+    """One change: its queries, and what was said of them."""
     concerned = [query for query in (*of.found, *of.missed) if has_changed(query)]
     named = Counter(
         " + ".join(_short(cause) for cause in first_causes(query)) or "none"

@@ -36,17 +36,20 @@ def compare_pairs(result: dict[str, Any]) -> str:
             "",
             table(
                 ("method", "pairs", *HEAD),
-                [(f"{row['method']}, {row['group']}", *_cells(row)) for row in by_runs],
+                [(f"{row['method']}, {row['group']}", *pair_cells(row)) for row in by_runs],
             ),
             "",
             *([alarms, ""] if alarms else []),
             "Ours by kind of change:",
             "",
-            table(("planted", "pairs", *HEAD), [(row["group"], *_cells(row)) for row in by_kind]),
+            table(
+                ("planted", "pairs", *HEAD), [(row["group"], *pair_cells(row)) for row in by_kind]
+            ),
         ]
     )
 
 
-def _cells(row: dict[str, Any]) -> tuple[str, ...]:
+def pair_cells(row: dict[str, Any]) -> tuple[str, ...]:
+    """The number of pairs and the scores of one row."""
     scores = ("" if row[name] is None else f"{row[name]:.2f}" for name in SCORES)
     return (str(row["pairs"]), *scores)

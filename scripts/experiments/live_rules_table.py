@@ -20,7 +20,7 @@ def live_rules(result: dict[str, Any]) -> str:
     """Latency, times to rule and relief, and what the intruder pays, by cluster and arm."""
     parts = []
     for cluster, found in result["clusters"].items():
-        rows = [_row(arm, one) for arm, one in found["arms"].items()]
+        rows = [arm_row(arm, one) for arm, one in found["arms"].items()]
         head = f"{CLUSTERS[cluster]}; rounds: {found['rounds']}."
         said = [f"- {arm}: {_changes(one)}." for arm, one in found["arms"].items() if _changes(one)]
         parts.append("\n\n".join([head, table(HEAD, rows), *(["\n".join(said)] if said else [])]))
@@ -35,7 +35,8 @@ def live_rules(result: dict[str, Any]) -> str:
     )
 
 
-def _row(arm: str, one: dict[str, Any]) -> list[str]:
+def arm_row(arm: str, one: dict[str, Any]) -> list[str]:
+    """Latencies, times and changes of one arm."""
     return [
         arm,
         f"{one['busy_median_s']:.2f} s",

@@ -7,28 +7,19 @@ from typing import Any
 
 from tables import table
 
+HEAD = ("clusters", "evidence of CPU waits", "noise", "true", "said", "worst", "slope", "error")
+KINDS = {False: "quiet", True: "loud", None: "all"}
+
 
 def quiet_clusters(result: dict[str, Any]) -> str:
     """Said against true loss, in all and by family."""
     first, last = result["seeds"]
-    head = ("clusters", "evidence of CPU waits", "noise", "true", "said", "worst", "slope", "error")
-    kinds = {False: "quiet", True: "loud", None: "all"}
-    every = [
-        (
-            kinds[row["loud"]],
-            "estimated" if row["plain"] else "measured",
-            f"{row['noise']:.0%}",
-            *_scores(row),
-        )
-        for row in result["rows"]
-        if not row["family"]
-    ]
     of_family = {
         (row["plain"], row["loud"], row["family"]): row for row in result["rows"] if row["family"]
     }
     families = [
         (
-            f"{kinds[loud]}: {family}",
+            f"{KINDS[loud]}: {family}",
             *_scores(row),
             *_scores(of_family[True, loud, family])[1::2],
         )
@@ -41,13 +32,28 @@ def quiet_clusters(result: dict[str, Any]) -> str:
             "other queries; worst: the most said of one query (where the truth is 0, all of it is "
             "wrong); error: mean absolute difference.",
             "",
-            table(head, every),
+            said_and_true(result["rows"]),
             "",
             "By family without noise, CPU waits measured, then estimated:",
             "",
-            table(("family", *head[3:], "said", "slope"), families),
+            table(("family", *HEAD[3:], "said", "slope"), families),
         ]
     )
+
+
+def said_and_true(rows: Sequence[dict[str, Any]]) -> str:
+    """Said against true loss over all families, by evidence and noise."""
+    every = [
+        (
+            KINDS[row["loud"]],
+            "estimated" if row["plain"] else "measured",
+            f"{row['noise']:.0%}",
+            *_scores(row),
+        )
+        for row in rows
+        if not row["family"]
+    ]
+    return table(HEAD, every)
 
 
 def _scores(row: dict[str, Any]) -> tuple[str, ...]:
@@ -60,16 +66,6 @@ def loud_ranking(result: dict[str, Any]) -> str:
     """Rankings by blame, by another truth and by the oracle, in all and by family."""
     first, last = result["seeds"]
     names = list(dict.fromkeys(row["ranked_by"] for row in result["rows"]))
-    every = [
-        (
-            row["ranked_by"],
-            *(f"{row[score]:.2f}" for score in ("tau", "top", "false_blame")),
-            f"{row['clear_tau']:.2f} ({row['clear_pairs']})",
-            f"{row['clear_top']:.2f} ({row['clear_tops']})",
-        )
-        for row in result["rows"]
-        if not row["family"]
-    ]
     plain = {(row["family"], row["ranked_by"]): row for row in result["rows"] if row["family"]}
     families = [
         (family, *(f"{plain[family, name]['tau']:.2f}, {plain[family, name]['top']:.2f}"
@@ -84,13 +80,28 @@ def loud_ranking(result: dict[str, Any]) -> str:
             f"differ by more than {result['luck']:.1%} of the run, which is what other luck moves "
             "such a difference by (root mean square); in brackets how many.",
             "",
-            table(("ranked by", "τ", "top-1", "false", "τ, clear", "top-1, clear"), every),
+            ranking_table(result),
             "",
             "τ and top-1 by family:",
             "",
             table(("family", *names), families),
         ]
     )
+
+
+def ranking_table(result: dict[str, Any]) -> str:
+    """How well each ranking orders culprits, over all families."""
+    every = [
+        (
+            row["ranked_by"],
+            *(f"{row[score]:.2f}" for score in ("tau", "top", "false_blame")),
+            f"{row['clear_tau']:.2f} ({row['clear_pairs']})",
+            f"{row['clear_top']:.2f} ({row['clear_tops']})",
+        )
+        for row in result["rows"]
+        if not row["family"]
+    ]
+    return table(("ranked by", "τ", "top-1", "false", "τ, clear", "top-1, clear"), every)
 
 
 def quiet_formats(result: dict[str, Any]) -> str:

@@ -34,7 +34,7 @@ def whatif_live(result: dict[str, Any]) -> str:
         rows = []
         for kind, name in KINDS.items():
             if kind in kinds:
-                rows.append(_row(name, kinds[kind]))
+                rows.append(question_row(name, kinds[kind]))
         head = [
             "do", "pairs", "refused", "measured change", "model", "sign",
             "range holds a rerun", "… the mean", "nothing changes", "slots only", "blame",
@@ -54,7 +54,8 @@ def whatif_live(result: dict[str, Any]) -> str:
     )
 
 
-def _row(name: str, kind: dict[str, Any]) -> list[str]:
+def question_row(name: str, kind: dict[str, Any]) -> list[str]:
+    """Errors and ranges of one kind of question."""
     methods = kind["methods"]
     model = methods.get("model", {})
     return [

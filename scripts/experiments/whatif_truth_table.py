@@ -13,11 +13,6 @@ def whatif_truth(result: dict[str, Any]) -> str:
     """Errors by method and world, by question, and by family."""
     first, last = result["seeds"]
     rows = result["rows"]
-    methods = [
-        (f"{WORLDS[row['world']]}: {row['name']}", *_errors(row), *_ranks(row))
-        for row in rows
-        if row["group"] == "method" and (row["world"] == "both" or row["name"] == "what-if")
-    ]
     found = {(row["group"], row["world"], row["name"]): row for row in rows}
     ours = found["method", "both", "what-if"]
     return "\n".join(
@@ -28,7 +23,7 @@ def whatif_truth(result: dict[str, Any]) -> str:
             "by less than 10 % of the duration; τ: Kendall's τ-b of what removals gain; top: how "
             "often the worst culprit comes first. Blame is asked about removals only.",
             "",
-            table(("method", "median", "p90", "sign", "within", "τ", "top"), methods),
+            method_table(result),
             "",
             "By question; held: share of truths in the 80 % range; refused: of all pairs; then the "
             "errors of slots alone, and the model's in each world:",
@@ -49,6 +44,16 @@ def whatif_truth(result: dict[str, Any]) -> str:
             ),
         ]
     )  # fmt: skip
+
+
+def method_table(result: dict[str, Any]) -> str:
+    """Errors and ranks of each method over all questions."""
+    methods = [
+        (f"{WORLDS[row['world']]}: {row['name']}", *_errors(row), *_ranks(row))
+        for row in result["rows"]
+        if row["group"] == "method" and (row["world"] == "both" or row["name"] == "what-if")
+    ]
+    return table(("method", "median", "p90", "sign", "within", "τ", "top"), methods)
 
 
 def _by(found: dict[tuple[str, str, str], dict[str, Any]], group: str) -> list[tuple[str, ...]]:

@@ -27,29 +27,29 @@ HOW_RULES_BECOME_POOLS = f"""\
 rules were edited, and writes `fairscheduler.xml`, `pools.json` and a page of lines to copy.
 
 - Spark's FAIR scheduler offers a free slot first to pools with fewer running tasks than their
-  minShare, then to the pool with the fewest running tasks for its weight. It takes no
-  slot back, so a share is a proportion to the other pools that want slots at that moment.
-- AGG with share 1/n: the source's pool weighs one part, and `default`, where everybody else is,
-  one part for each of the other queries that ran at once at most.
-- DYNP: a priority weighs that many parts, one being an ordinary query's. Victims whose priority is
-  raised also get a minShare where the log tells the number of slots, together
-  {VICTIMS_FIRST:.0%} of them, so that a heavy `default` pool does not delay a victim when few
-  queries run. The rest stays for everybody else.
+  minShare, then to the pool with the fewest running tasks for its weight. It takes no slot back. So
+  a weight gives a share only relative to the other pools that want slots at that moment.
+- AGG with share 1/n: the source's pool weighs one part. The pool `default`, which holds everybody
+  else, weighs one part for each of the other queries; as many count as ran at once at most.
+- DYNP: a priority weighs that many parts; an ordinary query weighs one. If the log tells the number
+  of slots, victims whose priority is raised also get a minShare, together {VICTIMS_FIRST:.0%} of
+  the slots, so that a heavy `default` pool does not delay a victim when few queries run. The rest
+  stays for everybody else.
 - CAP: the plugin lets tasks of the pool take at most that share of the slots there are at that
-  moment, one at least. A running task keeps its slot, so no weight moves a query with long tasks
-  off the slots that it took while nobody else wanted them: only a strict cap keeps some free, and
-  they stand idle while nobody comes. A cap that is not strict gives idle slots away. One is
-  proposed where weights do not help the victims and a cap does: of {PERCENTS} of
-  the slots the mildest that gains them {AS_GOOD:.0%} of what the best does. Stock Spark and
-  `fairscheduler.xml` have no caps.
-- An application's own pools, where the plugin recorded them, keep mode and minShare, and divide
-  what the rules leave in the proportion they had. Pools of rules work as `default` does inside:
+  moment, one at least. A running task keeps its slot. So no weight moves a query with long tasks
+  off the slots that it took while nobody else wanted them. A strict cap keeps some slots free,
+  which stand idle while nobody comes; a cap that is not strict gives idle slots away. A cap is
+  proposed if weights do not help the victims and a cap does: of {PERCENTS} of the slots, the
+  mildest cap with {AS_GOOD:.0%} of the gain of the best. Stock Spark and `fairscheduler.xml` have
+  no caps.
+- An application's own pools, if the plugin recorded them, keep mode and minShare. They divide what
+  the rules leave in the proportion of their weights. Inside, pools of rules work as `default` does:
   FIFO, unless it was FAIR.
 - Weights are small whole numbers: ratios are within {RATIO_ERROR:.0%} of those asked for, and at
   most {MAX_RATIO:.0f}. A pool that wants slots gets one at least, whatever its weight: shares
   smaller than that need more slots.
 - A query has one pool, with a weight and perhaps a cap. Of several rules for its weight, AGG comes
-  before DYNP, then the lower rule-order counts. The `notes` say what was
+  before DYNP; of two of one type, the one with the lower rule-order acts. The `notes` say what was
   decided, and what helps where pools do not.
 
 The plugin [watches the file](listener.md#applying-rules): what is changed there acts within two
@@ -61,28 +61,30 @@ In PySpark, `with iqcar.query("q39b", pool="iqcar-q39b"):` names what runs insid
 pool; with the plugin and `spark.iqcar.rules` the program stays as it is.
 """
 HOW_ADVICE_IS_FOUND = f"""\
-ADVICE rules are for people: no scheduler acts on them, no pool is made from them, no replay tells
-what they will do. They are written from the causes of stragglers ([stragglers.md](stragglers.md)),
-in the order of the time over the median that each explains. With `--topics` a reason also says how
-many of the stragglers have a recurring topic that says the same. After them there is one for each
-application whose executors others waited for ([blame.md](blame.md#waits-for-executors)).
+ADVICE rules are for people: no scheduler acts on them, no pool is made from them, and no replay
+predicts their effect. They are written from the causes of stragglers
+([stragglers.md](stragglers.md)); the cause that explains most time over the median comes first.
+With `--topics` a reason also says how many of the stragglers have a recurring topic that says the
+same. Last comes one rule for each application whose executors others waited for
+([blame.md](blame.md#waits-for-executors)).
 
 - A straggler's time over its stage's median is divided among its causes: measured waits take what
   they explain, the others share the rest. Parts of less than {LEAST_PART_MS:.0f} ms do not count.
-- Advice needs {LEAST_DELAY_MS / 1000:.0f} s in all, and stages that ended later for it by
-  {LEAST_SHARE:.0%} of the duration of its queries: a stage ends as much later as its largest part
-  says, or all parts divided by the tasks that ran at once. Where that is not reached, or not in
-  enough stages, there is none.
-- A host is slow if the median over its stages of the median duration there, over that elsewhere, is
-  {SLOW_TIMES} or more, in {LEAST_RATIO_STAGES} stages of {LEAST_JOBS} jobs at least, and in
-  {SLOW_STAGES_SHARE:.0%} of them by a tenth. Where iQCAR blames queries for most of what its
-  stragglers waited for, it is busy, not slow.
+- Advice needs two things: {LEAST_DELAY_MS / 1000:.0f} s of such time in all, and stages that
+  ended later for it by {LEAST_SHARE:.0%} of the duration of its queries. The delay of a stage is
+  its largest part, or all parts divided by the number of tasks that ran at once. If this is not
+  reached, or in too few stages, there is no advice.
+- A host is slow if its tasks take {SLOW_TIMES} times as long as those elsewhere, or more. For
+  each stage, the median duration on the host is divided by the median elsewhere; the median of
+  these ratios counts. There must be {LEAST_RATIO_STAGES} stages of {LEAST_JOBS} jobs at least,
+  and in {SLOW_STAGES_SHARE:.0%} of them the host must be slower by a tenth. If iQCAR blames
+  queries for most of what its stragglers waited for, the host is busy, not slow.
 - Small tasks: stages of {MANY_TASKS} tasks or more that run less than {SHORT_MS:.0f} ms each
   (median), where starting and ending them takes {START_SHARE:.0%} of their time or more.
 - Large tasks: stages of fewer tasks than slots that read {LARGE_BYTES / 2**20:.0f} MB or more each
   (median), while {IDLE_SHARE:.0%} of the slots or more had nothing to do, of any query.
 - Only settings are listed that the application's Spark has and that its queries and master can use.
-  What it had set is not in the tables: see what is set before you change it.
+  The tables do not hold its present settings: look at them before you change any.
 
 The kinds are in `rules/advice_kinds.json` (`rules/advice_kinds.schema.json`); `iqcar analyze
 --advice FILE` takes others in the same format.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import pkgutil
 import re
 from pathlib import Path
 
@@ -18,7 +19,8 @@ spec = importlib.util.spec_from_file_location("write_docs", REPO / "scripts" / "
 write_docs = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(write_docs)
 
-MARKDOWN = [*REPO.glob("*.md"), *REPO.glob("docs/*.md")]
+MARKDOWN = [*REPO.glob("*.md"), *REPO.glob("docs/**/*.md")]
+ROOM_NAMES = [init.parent.name for init in REPO.glob("analyzer/iqcar/*/__init__.py")]
 
 
 @pytest.mark.parametrize("page", write_docs.PAGES)
@@ -47,6 +49,39 @@ def decompressed(path: Path) -> bytes:
 def test_links_between_files_lead_somewhere(page: Path) -> None:
     for target in re.findall(r"\]\((?!https?:|#|mailto:)([^)#]+)", page.read_text("utf-8")):
         assert (page.parent / target).exists(), f"{page.name} links to {target}"
+
+
+PLACES = ("", "analyzer/iqcar/", "docs/", "listener/src/main/java/org/iqcar/spark/")
+"""Where a path that a page names may begin."""
+ROOTS = ("analyzer", "docs", "listener", "rules", "scripts", "tests", *ROOM_NAMES)
+
+
+PRESENT = [page for page in MARKDOWN if page.name != "CHANGELOG.md"]
+"""Pages about the package as it is; past versions had other files."""
+MOST_WORDS = 60_000
+"""Of docs/, without the pages that are printed from declarations."""
+DECLARED = ("commands", "compatibility", "kinds", "metrics", "result", "stored-tables", "tables")
+
+
+def test_written_pages_stay_short() -> None:
+    written = [page for page in REPO.glob("docs/**/*.md") if page.stem not in DECLARED]
+    assert sum(len(page.read_text("utf-8").split()) for page in written) <= MOST_WORDS
+
+
+@pytest.mark.parametrize("page", PRESENT, ids=lambda p: p.name)
+def test_paths_in_pages_exist(page: Path) -> None:
+    for path in re.findall(r"`([a-z_]+/[\w./-]*)`", page.read_text("utf-8")):
+        first, below = path.split("/", 1)
+        if first in ROOTS and below and "target" not in path:
+            found = any((REPO / place / path.rstrip("/")).exists() for place in PLACES)
+            assert found, f"{page.name} names {path}"
+
+
+@pytest.mark.parametrize("page", PRESENT, ids=lambda p: p.name)
+def test_modules_in_pages_exist(page: Path) -> None:
+    for name in re.findall(r"(?<![\w.])(iqcar(?:\.\w+)+)", page.read_text("utf-8")):
+        if name.split(".")[1] in ROOM_NAMES:
+            assert pkgutil.resolve_name(name) is not None, f"{page.name} names {name}"
 
 
 def test_every_command_and_option_the_readme_names_exists() -> None:

@@ -14,15 +14,16 @@ from tests.conftest import REPO
 @pytest.mark.slow
 def test_the_site_builds_with_no_broken_link(tmp_path: Path) -> None:
     site.build(tmp_path / "site")
-    built = {page.stem for page in (tmp_path / "site").glob("*.html")}
-    assert {page.stem for page in (REPO / "docs").glob("*.md")} - {"README"} <= built
+    built = {page.stem for page in (tmp_path / "site").rglob("*.html")}
+    assert {page.stem for page in (REPO / "docs").rglob("*.md")} - {"README"} <= built
     tour = (tmp_path / "site" / "tour.html").read_text("utf-8")
     assert "/blob/main/examples/diagnose.ipynb" in tour, "files outside of docs are elsewhere"
 
 
 def test_every_page_has_a_place_in_the_navigation() -> None:
     named = re.findall(r"^ +- (?:.*: )?(\S+\.md)$", (REPO / "mkdocs.yml").read_text("utf-8"), re.M)
-    assert sorted(named) == sorted(page.name for page in (REPO / "docs").glob("*.md"))
+    pages = (page.relative_to(REPO / "docs").as_posix() for page in (REPO / "docs").rglob("*.md"))
+    assert sorted(named) == sorted(pages)
 
 
 def test_a_link_to_a_missing_page_place_or_picture_is_found(tmp_path: Path) -> None:
