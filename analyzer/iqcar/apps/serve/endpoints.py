@@ -5,14 +5,16 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, get_type_hints
 
 import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
+from starlette.routing import Route
 
-from iqcar.apps.serve.responses import Problem
+from iqcar.apps.serve.handling import Handler, answering, read_body, read_query
+from iqcar.apps.serve.responses import JSONResponse, Problem
 from iqcar.show.json.analyze import result_schema
 from iqcar.show.json.compare import compare_schema
 from iqcar.show.json.history import history_schema
@@ -52,39 +54,71 @@ REFUSED: dict[int, tuple[str, Any]] = {
 
 @dataclass(frozen=True)
 class Endpoint:
-    """One thing that can be asked of the API.
-
-    Attributes
-    ----------
-    method, path, name : str
-        How it is asked; the path's variables in braces.
-    summary : str
-        What it does, in one sentence.
-    handle : callable
-        Answers a request.
-    answers : dict of int to (str, type or str)
-        Status → what it means, and the struct, RESULT, COMPARISON, WHAT_IF, LIVE, HISTORY
-        or OPENAPI.
-    query : type of Struct, optional
-        Its query parameters.
-    body : type of Struct, optional
-        What its body holds.
-    variables : dict of str to type
-        Types of the path's variables.
-    headers : dict of str to str
-        Headers of its first answer, with what they say.
-    """
+    """One thing that can be asked of the API; made by :func:`endpoint` from its handler."""
 
     method: str
     path: str
+    """Its variables in braces."""
     name: str
     summary: str
-    handle: Callable[[Request], Awaitable[Response]]
+    """What it does, in one sentence."""
+    handle: Handler
     answers: dict[int, tuple[str, Any]]
-    query: type[msgspec.Struct] | None = None
-    body: type[msgspec.Struct] | None = None
-    variables: dict[str, Any] = field(default_factory=dict)
-    headers: dict[str, str] = field(default_factory=dict)
+    """Status → what it means, and the struct or the name of the schema of the answer."""
+    variables: dict[str, Any]
+    """Types of the path's variables."""
+    query: type[msgspec.Struct] | None
+    body: type[msgspec.Struct] | None
+    headers: dict[str, str]
+    """Headers of its first answer, with what they say."""
+
+    @property
+    def route(self) -> Route:
+        """The route to its handler."""
+        return Route(self.path, self.handle, methods=[self.method], name=self.name)
+
+
+def endpoint(
+    asked: str,
+    name: str,
+    summary: str,
+    answers: dict[int, tuple[str, Any]],
+    *,
+    given: type[msgspec.Struct] | None = None,
+    headers: dict[str, str] | None = None,
+) -> Callable[[Callable[..., Awaitable[Any]]], Endpoint]:
+    """Declare the endpoint that the decorated function answers.
+
+    `asked` is method and path. The function takes the request, the path's variables by name, and
+    at most one struct: the query of a GET, the body of a POST; its type is that of the annotation,
+    or `given`. It returns a response, or a struct that is the answer with status 200. Its errors
+    become the documented answers.
+    """
+    method, path = asked.split()
+    names = re.findall(r"{(\w+)}", path)
+
+    def declare(handle: Callable[..., Awaitable[Any]]) -> Endpoint:
+        hints = get_type_hints(handle, include_extras=True)
+        parameters = [one for one in hints if one not in (*names, "request", "return")]
+        kind = given or next((hints[one] for one in parameters), None)
+        query, body = (kind, None) if method == "GET" else (None, kind)
+
+        @answering
+        async def answer(request: Request) -> Response:
+            values = dict(request.path_params)
+            if query:
+                values[parameters[0]] = read_query(request, query)
+            if body:
+                values[parameters[0]] = await read_body(request, body)
+            found = await handle(request, **values)
+            return found if isinstance(found, Response) else JSONResponse(found)
+
+        variables = {one: hints[one] for one in names}
+        return Endpoint(
+            method, path, name, summary, answer, answers, variables, query, body, headers or {}
+        )
+
+    return declare
 
 
 def openapi(endpoints: Sequence[Endpoint]) -> dict[str, Any]:

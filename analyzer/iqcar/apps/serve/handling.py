@@ -30,6 +30,13 @@ def service_of(request: Request) -> Service:
     return service
 
 
+def looked_again(request: Request) -> Service:
+    """Return what the server holds, and have it look for changed logs."""
+    service = service_of(request)
+    service.look_again()
+    return service
+
+
 def read_query(request: Request, kind: type[T]) -> T:
     """Read query parameters, empty ones as not given; raises UsageError with what is wrong."""
     given: dict[str, Any] = {}
@@ -42,11 +49,12 @@ def read_query(request: Request, kind: type[T]) -> T:
         raise UsageError(str(error)) from error
 
 
-async def read_body(request: Request, kind: type[T], what: str) -> T:
-    """Read a body of JSON; raises UsageError, which says that the body does not say `what`."""
+async def read_body(request: Request, kind: type[T]) -> T:
+    """Read a body of JSON; raises UsageError, which says what the body does not say."""
     try:
         return msgspec.json.decode(await request.body(), type=kind)
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        what = getattr(kind, "SAYS", "what is asked")
         raise UsageError(f"the body does not say {what}: {error}") from error
 
 

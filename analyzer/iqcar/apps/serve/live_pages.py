@@ -9,9 +9,9 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
-from iqcar.apps.serve.endpoints import GONE, LIVE, Endpoint
+from iqcar.apps.serve.endpoints import GONE, LIVE, endpoint
 from iqcar.apps.serve.followers import Look
-from iqcar.apps.serve.handling import answering, service_of
+from iqcar.apps.serve.handling import looked_again
 from iqcar.apps.serve.responses import Problem, render
 from iqcar.apps.serve.schemas import Key
 
@@ -21,18 +21,26 @@ BEAT = b": looking\n\n"
 
 async def live_page(request: Request) -> Response:
     """Show what a running application does now."""
-    service = service_of(request)
-    service.look_again()
-    one = service.standing([request.path_params["key"]], waiting=False).applications[0]
+    one = (
+        looked_again(request).standing([request.path_params["key"]], waiting=False).applications[0]
+    )
     return HTMLResponse(render("live.html", one=one))
 
 
-@answering
-async def live_stream(request: Request) -> Response:
+@endpoint(
+    "GET /api/live/{key}",
+    "follow",
+    "Windows of a running application as server-sent events: each as `iqcar live --json` "
+    "prints it, or an object with a `problem`; `event: over` at the end.",
+    {
+        200: ("A stream of windows, one every two seconds, until the application ends.", LIVE),
+        404: GONE,
+        503: ("Too many look already; ask again later.", Problem),
+    },
+)
+async def live_stream(request: Request, key: Key) -> Response:
     """Answer with windows of a running application as server-sent events."""
-    service = service_of(request)
-    service.look_again()
-    key = request.path_params["key"]
+    service = looked_again(request)
     look = service.followers.look(key, service.follow_request(key))
 
     async def events() -> AsyncIterator[bytes]:
@@ -58,21 +66,3 @@ class _Stream(StreamingResponse):
             await super().__call__(scope, receive, send)
         finally:
             self._look.close()
-
-
-LIVE_ENDPOINTS = [
-    Endpoint(
-        "GET",
-        "/api/live/{key}",
-        "follow",
-        "Windows of a running application as server-sent events: each as `iqcar live --json` "
-        "prints it, or an object with a `problem`; `event: over` at the end.",
-        live_stream,
-        {
-            200: ("A stream of windows, one every two seconds, until the application ends.", LIVE),
-            404: GONE,
-            503: ("Too many look already; ask again later.", Problem),
-        },
-        variables={"key": Key},
-    )
-]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
 import msgspec
 from msgspec import Meta
@@ -161,6 +161,8 @@ class ApplicationAbout(msgspec.Struct, frozen=True):
 class Wish(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What is to be analysed together."""
 
+    SAYS: ClassVar[str] = "what to analyse"
+
     applications: Annotated[list[Key], Meta(min_length=1, max_length=32)]
 
 
@@ -175,6 +177,8 @@ class Together(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 class Sets(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Which applications are compared: those before with those after."""
+
+    SAYS: ClassVar[str] = "what to compare"
 
     before: Annotated[
         list[Key],

@@ -114,7 +114,7 @@ def application(service: Service, token: str, host: str, port: int) -> Guard:
             yield
 
     app = Starlette(
-        routes=[*api.routes(), *metrics.routes(), *pages.routes()],
+        routes=[*(each.route for each in api.ENDPOINTS), *metrics.routes(), *pages.routes()],
         lifespan=lifespan,
         exception_handlers={404: pages.not_found, 405: pages.not_found, 500: pages.not_found},
     )

@@ -12,8 +12,8 @@ from msgspec import Meta
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
-from iqcar.apps.serve.endpoints import HISTORY, Endpoint
-from iqcar.apps.serve.handling import answering, read_query, service_of
+from iqcar.apps.serve.endpoints import HISTORY, endpoint
+from iqcar.apps.serve.handling import read_query, service_of
 from iqcar.apps.serve.responses import Problem, render
 from iqcar.apps.serve.service import GoneError, Service
 from iqcar.errors import IqcarError, UsageError
@@ -102,30 +102,20 @@ async def answered(service: Service, question: str, wanted: StoreQuery) -> bytes
     return content
 
 
-@answering
-async def ask_store(request: Request) -> Response:
+@endpoint(
+    "GET /api/history/{question}",
+    "ask_store",
+    "What `iqcar history top|who|trend|changes --json` prints of the served store.",
+    {
+        200: ("The answer.", HISTORY),
+        400: ("The question is wrong, or the store cannot be read.", Problem),
+        404: ("No store is served, or there is no such question.", Problem),
+    },
+)
+async def ask_store(request: Request, wanted: StoreQuery, question: str) -> Response:
     """Answer as ``iqcar history QUESTION --json`` does."""
-    wanted = read_query(request, StoreQuery)
-    content = await answered(service_of(request), request.path_params["question"], wanted)
+    content = await answered(service_of(request), question, wanted)
     return Response(content, media_type="application/json")
-
-
-STORE_ENDPOINTS = [
-    Endpoint(
-        "GET",
-        "/api/history/{question}",
-        "ask_store",
-        "What `iqcar history top|who|trend|changes --json` prints of the served store.",
-        ask_store,
-        {
-            200: ("The answer.", HISTORY),
-            400: ("The question is wrong, or the store cannot be read.", Problem),
-            404: ("No store is served, or there is no such question.", Problem),
-        },
-        query=StoreQuery,
-        variables={"question": str},
-    )
-]
 
 
 SHOWN = 15

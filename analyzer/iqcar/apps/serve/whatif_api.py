@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, TypeVar, cast
+from typing import Annotated, Any, ClassVar, TypeVar, cast
 
 import msgspec
 from msgspec import Meta
@@ -10,8 +10,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from iqcar.apps.serve.analyses import State
-from iqcar.apps.serve.endpoints import GONE, REFUSED, WHAT_IF, Endpoint
-from iqcar.apps.serve.handling import answering, read_query, service_of
+from iqcar.apps.serve.endpoints import GONE, REFUSED, WHAT_IF, endpoint
+from iqcar.apps.serve.handling import service_of
 from iqcar.apps.serve.questions import Asked
 from iqcar.apps.serve.responses import JSONResponse, Problem, problem
 from iqcar.apps.serve.schemas import Key
@@ -51,6 +51,8 @@ class ChangesOfApps(Changes, frozen=True, forbid_unknown_fields=True, kw_only=Tr
 
 class ChangesOfLogs(Changes, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """A question about applications, whose logs are replayed together."""
+
+    SAYS: ClassVar[str] = "what to change"
 
     applications: Apps
 
@@ -112,20 +114,34 @@ def what_if_progress(service: Service, keys: list[str], changes: Changes) -> Wha
     )
 
 
-@answering
-async def progress(request: Request) -> Response:
+@endpoint(
+    "GET /api/whatif",
+    "getWhatIf",
+    "How far the answer to a what-if question is.",
+    {200: ("How far it is.", WhatIfProgress), 404: GONE},
+    given=WhatIfForm,
+)
+async def progress(request: Request, form: ChangesOfApps) -> WhatIfProgress:
     """Answer with how far a question is."""
-    form = read_query(request, WhatIfForm)
-    return JSONResponse(what_if_progress(service_of(request), form.app, form))
+    return what_if_progress(service_of(request), form.app, form)
 
 
-@answering
-async def ask_live(request: Request) -> Response:
+@endpoint(
+    "POST /api/whatif",
+    "askWhatIf",
+    "Predict how long queries would have taken if something had been different. The first "
+    "question about a log takes as long as analysing it; ask again until it is answered. One "
+    "that nobody asks about for 2 minutes is stopped.",
+    {
+        200: ("The answer, as `iqcar whatif --json` writes it.", WHAT_IF),
+        202: ("It is being worked on: ask again.", WhatIfProgress),
+        409: ("There is no answer; the detail says why.", Problem),
+        **REFUSED,
+    },
+    given=WhatIfWish,
+)
+async def ask_live(request: Request, wish: ChangesOfLogs) -> Response:
     """Ask a question, and wait a while for its answer."""
-    try:
-        wish = msgspec.json.decode(await request.body(), type=WhatIfWish)
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-        raise UsageError(f"the body does not say what to change: {error}") from error
     service = service_of(request)
     asked = await asked_live(service, wish.applications, wish, ANSWER_S)
     if asked.state is State.RUNNING:
@@ -141,33 +157,3 @@ async def asked_live(service: Service, keys: list[str], changes: Changes, wait_s
     asked = service.ask(keys, changes.given())
     await asked.wait(wait_s)
     return asked
-
-
-WHAT_IF_ENDPOINTS = (
-    Endpoint(
-        "GET",
-        "/api/whatif",
-        "getWhatIf",
-        "How far the answer to a what-if question is.",
-        progress,
-        {200: ("How far it is.", WhatIfProgress), 404: GONE},
-        query=WhatIfForm,
-    ),
-    Endpoint(
-        "POST",
-        "/api/whatif",
-        "askWhatIf",
-        "Predict how long queries would have taken if something had been different. The first "
-        "question about a log takes as long as analysing it; ask again until it is answered. One "
-        "that nobody asks about for 2 minutes is stopped.",
-        ask_live,
-        {
-            200: ("The answer, as `iqcar whatif --json` writes it.", WHAT_IF),
-            202: ("It is being worked on: ask again.", WhatIfProgress),
-            409: ("There is no answer; the detail says why.", Problem),
-            **REFUSED,
-        },
-        body=WhatIfWish,
-    ),
-)
-"""What can be asked of a run."""
