@@ -1,4 +1,4 @@
-"""Columns of the tasks of one log, collected block by block."""
+"""Collects the tasks of one log, block by block, into columns; their waits in ms among them."""
 
 from __future__ import annotations
 
@@ -8,9 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from iqcar.logs.events.wait_metrics import DeclaredWaits
+from iqcar.logs.events.wait_metrics import DeclaredWaits, Wait
 from iqcar.logs.tasks.task_lines import NUMBERS, TEXTS, TaskBlock
-from iqcar.logs.tasks.wait_columns import wait_columns
 from iqcar.tables import LAST_PLAUSIBLE_MS
 
 Numbers = NDArray[np.float64]
@@ -143,7 +142,7 @@ class TaskColumns:
             done += len(block)
         found = np.concatenate([np.empty((0, 4)), *self._waits])
         self._waits = []
-        waits = wait_columns(found, self.rows, declared or DeclaredWaits())
+        waits = _wait_columns(found, self.rows, declared or DeclaredWaits())
         columns.update(waits)
         peak = columns.pop("peak_accumulable")
         np.copyto(columns["peak_memory_bytes"], peak, where=~np.isnan(peak))
@@ -159,3 +158,55 @@ class TaskColumns:
         own, vendors = columns["shuffle_write_ms"], columns.pop("vendor_write_ms")
         np.copyto(own, vendors, where=~(own > 0) & (vendors > 0))
         return columns
+
+
+def _wait_columns(found: Numbers, rows: int, declared: DeclaredWaits) -> dict[str, Numbers]:
+    """Sum the metrics of each task.
+
+    Parameters
+    ----------
+    found : ndarray of shape (n, 4)
+        Row, :class:`~iqcar.logs.events.wait_metrics.Wait`, accumulator id and update of each.
+    rows : int
+        Number of tasks.
+    declared : DeclaredWaits
+
+    Returns
+    -------
+    dict of str to ndarray of shape (rows,), ms
+        ``scan_ms``, ``storage_read_ms``, ``gpu_wait_ms`` and ``vendor_write_ms``; NaN for a task
+        that reports none.
+    """
+    row, kind, ids, update = found.T
+    in_ns = np.isin(ids, np.array([*declared.nanoseconds], np.float64))
+    value = np.where(in_ns & (kind != Wait.GPU), update / _NS_PER_MS, update)
+    of_scan = np.isin(ids, np.array([*declared.scans], np.float64))
+    present = set(np.unique(kind).tolist())
+
+    def total(wanted: Wait) -> Numbers:
+        times = np.full(rows, np.nan)
+        if wanted in present:
+            here = (kind == wanted) & (of_scan if wanted is Wait.OPERATOR else True)
+            at = row[here].astype(np.intp)
+            times[at] = 0.0
+            np.add.at(times, at, value[here])
+        return times
+
+    scan = _first(total(Wait.SCAN), total(Wait.OPERATOR))
+    buffering = _first(total(Wait.FILES), total(Wait.BUFFERING))
+    # RAPIDS' scan time contains decoding on the GPU and the wait for it. Its time of buffering does
+    # not, but several threads can spend it at once.
+    scan = np.where(np.isnan(buffering), scan, np.minimum(scan, buffering))
+    # The last two overlap: files are read by requests.
+    storage = np.fmax(total(Wait.READING), total(Wait.REQUESTS))
+    return {
+        "scan_ms": _first(total(Wait.IO), scan),
+        "storage_read_ms": _first(buffering, storage),
+        "gpu_wait_ms": total(Wait.GPU),
+        "vendor_write_ms": total(Wait.WRITE),
+    }
+
+
+def _first(values: Numbers, others: Numbers) -> Numbers:
+    """Return the values, and others where they are NaN."""
+    return np.where(np.isnan(values), others, values)
