@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from iqcar.show.json.curves_types import CurvesFile
 from iqcar.show.json.described import schema_text
+from iqcar.show.json.experiment_types import ExperimentPlan
 
 
 def experiment_schema() -> str:
     """Return the JSON Schema of a plan for ``iqcar experiment``, as text."""
-    return Path(__file__).with_name("experiment.schema.json").read_text(encoding="utf-8")
+    return schema_text(
+        ExperimentPlan,
+        title="Plan of iqcar experiment",
+        description="What `iqcar experiment` takes: a plan.",
+        identity="https://iqcar.org/experiment.schema.json",
+    )
 
 
 def curves_schema() -> str:
