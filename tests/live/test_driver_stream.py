@@ -163,11 +163,14 @@ def test_a_token_that_is_written_while_the_driver_refuses_is_shown(
     with socket.create_server(("127.0.0.1", 0)) as listening:
         port = listening.getsockname()[1]
 
+        kept = tmp_path / ".iqcar" / f"live-{port}.token"
+        kept.parent.mkdir()
+        kept.write_text("of-a-driver-that-was-killed")
+
         def begin() -> None:
             refused, _ = listening.accept()
             with refused:
-                kept = tmp_path / ".iqcar" / f"live-{port}.token"
-                kept.parent.mkdir()
+                shown.append(refused.recv(100))
                 kept.write_text("just-written")
             client, _ = listening.accept()
             with client:
@@ -178,7 +181,7 @@ def test_a_token_that_is_written_while_the_driver_refuses_is_shown(
         thread.start()
         DriverTail(f"spark-live://127.0.0.1:{port}")
         thread.join()
-    assert shown == [b"just-written\n"]
+    assert shown == [b"of-a-driver-that-was-killed\n", b"just-written\n"]
 
 
 @pytest.mark.parametrize(
