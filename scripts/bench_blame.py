@@ -24,10 +24,10 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from iqcar.causes.blame.attribute import attribute
 from iqcar.causes.blame.loads import find_loads
-from iqcar.causes.blame.ratp import TaskColumns, measure_loss
+from iqcar.causes.blame.ratp import measure_loss
 from iqcar.causes.blame.source_usage import used_share
 from iqcar.causes.blame.sweep import SOURCE_ENDS, SOURCE_STARTS, TARGET_ENDS, TARGET_STARTS
-from iqcar.causes.blame.task_intervals import Pieces
+from iqcar.causes.blame.task_intervals import Pieces, TaskColumns
 from iqcar.enums import REQUESTS, Domain, Request, SourceUsage
 from iqcar.model.demand.estimate import estimate_demand, fit_devices
 from iqcar.tables import (

@@ -6,6 +6,7 @@ import ast
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+import networkx as nx
 import pytest
 
 REPO = Path(__file__).resolve().parents[2]
@@ -134,6 +135,29 @@ def test_modules_import_only_from_their_left() -> None:
 
 def test_rooms_inside_rooms_import_only_from_their_left() -> None:
     assert violations_inside(PACKAGE, ROOMS) == []
+
+
+def circles(package: Path) -> list[list[str]]:
+    """Modules that import each other in a circle, directly or through others."""
+    names = {file.relative_to(package).with_suffix("").as_posix() for file in package.rglob("*.py")}
+    arrows = nx.DiGraph()
+    for name in names:
+        for _, parts in imports(package / f"{name}.py", package):
+            inner = parts[1:]
+            places = ("/".join(inner[:n]) for n in range(len(inner), 0, -1))
+            arrows.add_edges_from((name, place) for place in places if place in names - {name})
+    found = nx.strongly_connected_components(arrows)
+    return sorted(sorted(circle) for circle in found if len(circle) > 1)
+
+
+def test_no_modules_import_each_other_in_a_circle() -> None:
+    assert circles(PACKAGE) == []
+
+
+def test_a_circle_is_found(house: Path) -> None:
+    assert circles(house) == []
+    (house / "room" / "first" / "one.py").write_text("def f():\n    from iqcar.room import own\n")
+    assert circles(house) == [["room/first/one", "room/own", "room/second/two"]]
 
 
 def inner_imports(package: Path, room: str, allowed: tuple[str, ...]) -> list[str]:

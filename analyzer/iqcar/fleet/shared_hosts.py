@@ -17,8 +17,7 @@ import numpy as np
 import pandas as pd
 
 from iqcar.causes.blame.loads import find_loads
-from iqcar.causes.blame.ratp import TaskColumns
-from iqcar.causes.blame.task_intervals import DomainSchedules, Pieces
+from iqcar.causes.blame.task_intervals import DomainSchedules, Pieces, TaskColumns
 from iqcar.enums import Request, SourceUsage
 from iqcar.fleet.packing import together
 from iqcar.logs.merge import Columns, hosts_of

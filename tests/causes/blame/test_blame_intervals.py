@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from iqcar.causes.blame.attribute import attribute
 from iqcar.causes.blame.blame_tables import KNOWN, UNATTRIBUTED
-from iqcar.causes.blame.ratp import BYTES_REQUESTS, TaskColumns
-from iqcar.causes.blame.task_intervals import Pieces
+from iqcar.causes.blame.ratp import BYTES_REQUESTS
+from iqcar.causes.blame.task_intervals import Pieces, TaskColumns
 from iqcar.enums import REQUESTS, Request, SourceUsage
 from iqcar.tables import APPLICATIONS, EXECUTORS, HOSTS, QUERIES, STAGES, TASKS, Tables
 from tests.causes.blame.test_blame import assert_same, by_demand, by_name, close

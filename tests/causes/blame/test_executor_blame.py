@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 import iqcar
 from iqcar.causes.blame.attribute import Blame, attribute
 from iqcar.causes.blame.blame_tables import KNOWN, OWN, QUERY, UNATTRIBUTED
-from iqcar.causes.blame.ratp import TaskColumns
+from iqcar.causes.blame.task_intervals import TaskColumns
 from iqcar.enums import REQUESTS, Request, SourceUsage
 from iqcar.model.waits.measure import measure_waits
 from iqcar.tables import Tables

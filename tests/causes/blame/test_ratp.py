@@ -7,7 +7,8 @@ import pytest
 
 from iqcar.causes.blame.attribute import attribute
 from iqcar.causes.blame.blame_tables import KNOWN, QUERY, UNATTRIBUTED
-from iqcar.causes.blame.ratp import Loss, TaskColumns, best_seen, data_processed, measure_loss
+from iqcar.causes.blame.ratp import Loss, best_seen, data_processed, measure_loss
+from iqcar.causes.blame.task_intervals import TaskColumns
 from iqcar.enums import Request, SourceUsage
 from iqcar.model.demand.contention import Contention
 from tests.support.hand_cluster import cluster, parts

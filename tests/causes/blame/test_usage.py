@@ -10,8 +10,9 @@ import pytest
 from iqcar.causes.blame.attribute import attribute
 from iqcar.causes.blame.blame_doubts import doubts_of
 from iqcar.causes.blame.blame_tables import OWN, QUERY, UNATTRIBUTED
-from iqcar.causes.blame.ratp import TaskColumns, measure_loss
+from iqcar.causes.blame.ratp import measure_loss
 from iqcar.causes.blame.source_usage import most_explicable, used_share
+from iqcar.causes.blame.task_intervals import TaskColumns
 from iqcar.enums import REQUESTS, Request, SourceUsage
 from iqcar.model.demand.contention import Contention, StageRates
 from iqcar.model.demand.estimate import Demand

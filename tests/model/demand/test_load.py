@@ -8,8 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from iqcar.causes.blame.loads import find_loads
-from iqcar.causes.blame.ratp import TaskColumns
-from iqcar.causes.blame.task_intervals import DomainSchedules, Pieces
+from iqcar.causes.blame.task_intervals import DomainSchedules, Pieces, TaskColumns
 from iqcar.enums import Request, SourceUsage
 from iqcar.model.demand.load import MOST_STAGES, TASKS_OF_STAGE, Load
 from tests.support.examples import examples

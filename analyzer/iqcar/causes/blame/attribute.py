@@ -25,9 +25,9 @@ from iqcar.causes.blame.demand_weights import stage_losses, weigh_demands
 from iqcar.causes.blame.executor_blame import executor_sweep_input
 from iqcar.causes.blame.folding import MOST_SOURCES
 from iqcar.causes.blame.loads import find_loads, is_estimated
-from iqcar.causes.blame.ratp import BYTES_REQUESTS, ROUNDING, Loss, TaskColumns, measure_loss
+from iqcar.causes.blame.ratp import BYTES_REQUESTS, ROUNDING, Loss, measure_loss
 from iqcar.causes.blame.source_usage import most_explicable, share_of_executors, used_share
-from iqcar.causes.blame.task_intervals import DomainSchedules, Pieces
+from iqcar.causes.blame.task_intervals import DomainSchedules, Pieces, TaskColumns
 from iqcar.causes.blame.usage_sweep import usage_during
 from iqcar.enums import REQUESTS, Domain, ImpactModel, Request, SourceUsage
 from iqcar.model.demand.device import Device

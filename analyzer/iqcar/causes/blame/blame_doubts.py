@@ -8,7 +8,8 @@ import numpy as np
 import pandas as pd
 
 from iqcar.base.formatting import short
-from iqcar.causes.blame.ratp import BYTES_REQUESTS, TaskColumns, data_processed
+from iqcar.causes.blame.ratp import BYTES_REQUESTS, data_processed
+from iqcar.causes.blame.task_intervals import TaskColumns
 from iqcar.enums import REQUESTS, Request
 from iqcar.model.demand.estimate import Demand
 from iqcar.model.waits.shared_cluster import clusters_of, executor_offers

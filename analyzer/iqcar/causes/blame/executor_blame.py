@@ -8,8 +8,9 @@ from typing import NamedTuple
 import numpy as np
 
 from iqcar.causes.blame.blame_sources import SweepInput
-from iqcar.causes.blame.ratp import Loss, TaskColumns
+from iqcar.causes.blame.ratp import Loss
 from iqcar.causes.blame.sweep import SOURCE_ENDS, SOURCE_STARTS, TARGET_ENDS, TARGET_STARTS
+from iqcar.causes.blame.task_intervals import TaskColumns
 from iqcar.causes.blame.usage_sweep import usage_during
 from iqcar.model.waits.executor_shortage import NO_SLOTS
 from iqcar.model.waits.shared_cluster import Offers, clusters_of, executor_offers

@@ -4,14 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from iqcar.causes.blame.ratp import (
-    BYTES_REQUESTS,
-    ONE_DEVICE,
-    SHORTEST_MS,
-    TaskColumns,
-    data_processed,
-)
-from iqcar.causes.blame.task_intervals import DomainSchedules, Pieces
+from iqcar.causes.blame.ratp import BYTES_REQUESTS, ONE_DEVICE, data_processed
+from iqcar.causes.blame.task_intervals import SHORTEST_MS, DomainSchedules, Pieces, TaskColumns
 from iqcar.causes.blame.usage_sweep import mean_of_others
 from iqcar.enums import Request
 from iqcar.model.demand.load import Load

@@ -3,19 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
-import pandas as pd
 
-from iqcar.causes.blame.slots import SlotTimes, slot_times, slots_offered
-from iqcar.enums import Domain, Request, SourceUsage
+from iqcar.causes.blame.task_intervals import SHORTEST_MS, Pieces, TaskColumns
+from iqcar.enums import Request, SourceUsage
 from iqcar.model.demand.contention import Contention
-from iqcar.model.waits.columns import launch_wait, wait_column
-from iqcar.model.waits.executor_shortage import Shortage, find_shortages
-from iqcar.tables import LAST_PLAUSIBLE_MS, Tables
-from iqcar.tables.arrays import Floats, Ints, by_time, known_or_zero, share_of, sum_known
+from iqcar.tables.arrays import Floats, Ints, known_or_zero, share_of, sum_known
 
 
 def best_seen(data: Floats, wait_ms: Floats, domain: Ints, n_domains: int) -> Floats:
@@ -38,8 +33,6 @@ if TYPE_CHECKING:
 
 Users: TypeAlias = "TaskColumns | Pieces"
 """Users of resources: tasks or pieces of them, with columns of the same names."""
-SHORTEST_MS = 1.0
-"""Lower bound of durations used as divisors: the resolution of Spark's times."""
 MOST_LOST = 0.999
 """Largest share of a wait in a device that is lost."""
 ROUNDING = 1e-9
@@ -53,122 +46,6 @@ ONE_DEVICE = {
     Request.IO_WRITE: (Request.IO_READ, Request.IO_WRITE),
 }
 """Requests that use the same device: writers delay readers."""
-
-
-@dataclass(frozen=True)
-class TaskColumns:
-    """The columns of tasks that blame is computed from, checked and as arrays of shape (n_tasks,).
-
-    ``launch``, ``finish`` and ``asked`` (launch less slot wait) are NaN for a task with
-    implausible times; ``span`` is its duration in ms, 0 for such a task. ``order`` is that of all
-    these times (:func:`iqcar.tables.arrays.by_time`), shape (3 · n_tasks,): a task whose wait is
-    unknown asked when it was launched.
-    """
-
-    tables: Tables
-    waits: pd.DataFrame
-    app: Ints
-    stage: Ints
-    host: Ints
-    executor: Ints
-    launch: Floats
-    finish: Floats
-    asked: Floats
-    span: Floats
-    order: Ints
-    shortages: dict[int, Shortage]
-
-    @cached_property
-    def slots(self) -> SlotTimes:
-        """Slot clock readings of each task; made where they are asked for."""
-        times = (_known_asked(self.asked, self.launch), self.launch, self.finish)
-        return slot_times(self.tables, *times, self.order, self.shortages)
-
-    @cached_property
-    def slots_offered(self) -> Floats:
-        """Slots handed out in each task's application while it waited for one."""
-        n = len(self.launch)
-        by_launch = self.order[(self.order >= n) & (self.order < 2 * n)] - n
-        return slots_offered(self.app, self.asked, self.launch, by_launch)
-
-    @classmethod
-    def from_tables(cls, tables: Tables, waits: pd.DataFrame) -> TaskColumns:
-        """Build the columns from the tables."""
-        tasks = tables.tasks
-        launch = tasks["launch_ms"].to_numpy(np.float64)
-        finish = tasks["finish_ms"].to_numpy(np.float64)
-        with np.errstate(invalid="ignore"):
-            sane = (
-                (np.abs(launch) < LAST_PLAUSIBLE_MS)
-                & (np.abs(finish) < LAST_PLAUSIBLE_MS)
-                & (finish >= launch)
-            )
-        launch, finish = np.where(sane, launch, np.nan), np.where(sane, finish, np.nan)
-        asked = launch - np.clip(launch_wait(waits), 0.0, LAST_PLAUSIBLE_MS)
-        shortages = find_shortages(tables, asked, launch, finish)
-        return cls(
-            tables=tables,
-            waits=waits,
-            app=_rows(tasks["app"], len(tables.applications)),
-            stage=_rows(tasks["stage"], len(tables.stages)),
-            host=_rows(tasks["host"], len(tables.hosts)),
-            executor=_rows(tasks["executor"], len(tables.executors)),
-            launch=launch,
-            finish=finish,
-            asked=asked,
-            span=np.where(sane, finish - launch, 0.0),
-            order=by_time(_known_asked(asked, launch), launch, finish),
-            shortages=shortages,
-        )
-
-    def wait(self, request: Request) -> Floats:
-        """Return the waits in ms, NaN where unknown."""
-        waited: Floats = self.waits[wait_column(request)].to_numpy(np.float64)
-        return waited
-
-    def compute(self) -> Floats:
-        """Return the time on the processor in ms, NaN where unknown."""
-        compute: Floats = self.waits["compute_ms"].to_numpy(np.float64)
-        return compute
-
-    def owner(self) -> Ints:
-        """Return a number ≥ 0 that tasks of one query share; without a query, those of a stage."""
-        query = self.tables.stages["query"].to_numpy(np.int64)
-        owner = np.where(query >= 0, query, len(self.tables.queries) + np.arange(len(query)))
-        return np.append(owner, len(self.tables.queries) + len(query))[self.stage]
-
-    def domain(self, request: Request) -> Ints:
-        """Return the row of each task's contention domain, −1 where it has none."""
-        by_domain = {
-            Domain.APPLICATION: self.app,
-            Domain.HOST: self.host,
-            Domain.EXECUTOR: self.executor,
-            Domain.CLUSTER: self.app,
-        }
-        return by_domain[request.domain]
-
-    def number(self, column: str) -> Floats:
-        """Return a column of ``tasks`` as float64."""
-        values: Floats = self.tables.tasks[column].to_numpy(np.float64)
-        return values
-
-    def held(self) -> Floats:
-        """Return the mean execution memory held during each task, in bytes.
-
-        Where the plugin did not sample it, the value is Spark's peak execution memory, which is
-        higher: the sum of the peaks of its operators.
-        """
-        held: Floats = self.number("peak_memory_bytes").copy()
-        records = self.tables.task_records
-        task = records["task"].to_numpy(np.int64)
-        mean = records["mean_held_bytes"].to_numpy(np.float64)
-        seen = (task >= 0) & (task < len(held)) & np.isfinite(mean)
-        task = task[seen]
-        # Measuring starts after the launch and ends before the finish.
-        measured = records["wall_ms"].to_numpy(np.float64)[seen]
-        measured = np.minimum(measured / np.maximum(self.span[task], SHORTEST_MS), 1.0)
-        held[task] = mean[seen] * known_or_zero(measured)
-        return held
 
 
 @dataclass(frozen=True)
@@ -310,14 +187,3 @@ def _processor_loss(columns: TaskColumns, wait: Floats, ratp: Floats) -> Loss:
     lost = wait + gc
     loss = Loss.of_all(Request.RUN_QUEUE, wait, ratp, lost / cpu, columns.span)
     return replace(loss, stretch=1 + wait / cpu, known=gc / cpu, lost=lost)
-
-
-def _rows(column: pd.Series[int], n: int) -> Ints:
-    """Return row numbers of another table, −1 for rows that it does not have."""
-    rows = column.to_numpy(np.int64)
-    return np.where((rows >= 0) & (rows < n), rows, -1)
-
-
-def _known_asked(asked: Floats, launch: Floats) -> Floats:
-    """Return when tasks asked for a slot; where that is not known, when they were launched."""
-    return np.where(np.isnan(asked), launch, asked)

@@ -4,17 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from iqcar.causes.blame.ratp import (
-    ONE_DEVICE,
-    SHORTEST_MS,
-    Loss,
-    TaskColumns,
-    Users,
-    best_seen,
-    data_processed,
-    of_domain,
-)
-from iqcar.causes.blame.task_intervals import Pieces
+from iqcar.causes.blame.ratp import ONE_DEVICE, Loss, Users, best_seen, data_processed, of_domain
+from iqcar.causes.blame.task_intervals import SHORTEST_MS, Pieces, TaskColumns
 from iqcar.enums import Request, SourceUsage
 from iqcar.model.demand.contention import NEGLIGIBLE, Contention, StageRates
 from iqcar.model.demand.estimate import Demand

@@ -17,8 +17,8 @@ from iqcar.rules.outlook import SLOWER_SHARE, Outlook
 from iqcar.rules.rule import QueryType, Rule, RuleType
 
 if TYPE_CHECKING:
-    from iqcar.replay.rule_effect.effect import Forecaster
     from iqcar.replay.rule_effect.expected import Expected
+    from iqcar.replay.rule_effect.plan_evaluator import Forecaster
 
 SHARES = (0.9, 0.75, 0.5, 0.25)
 """Shares of the slots that are tried, the mildest first."""

@@ -9,34 +9,23 @@ shared, and tasks last as long as they did.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import numpy as np
 from msgspec.structs import replace
 
-from iqcar.enums import BlameKind, Resource
 from iqcar.replay.loop.run import record
 from iqcar.replay.rule_effect.cap_rules import propose_caps
-from iqcar.replay.rule_effect.expected import OF_ALL, OF_SOURCE, OF_TARGET, Expected
-from iqcar.replay.rule_effect.plan_evaluator import PlanEvaluator
-from iqcar.rules.compile_pools import compile_rules
+from iqcar.replay.rule_effect.expected import Expected
+from iqcar.replay.rule_effect.plan_evaluator import Forecaster
 from iqcar.rules.outlook import SLOWER_SHARE, Outlook
-from iqcar.rules.pool_plan import PoolPlan
-from iqcar.rules.propose_rules import MIN_LOST_MS
-from iqcar.rules.recorded_setup import recorded_scheduler
-from iqcar.rules.rule import QueryType, RejectedRule, Rule, RuleType, scheduler_rules
-from iqcar.tables import Tables, texts
-from iqcar.tables.arrays import Ints
+from iqcar.rules.rule import RejectedRule, Rule, scheduler_rules
+from iqcar.tables import Tables
 
 if TYPE_CHECKING:
     from iqcar.causes.graph.iqc_graph import IQCGraph
     from iqcar.replay.loop.run import Recording
     from iqcar.replay.rule_effect.plan_evaluator import Replays
-
-THREADS = 4
-"""Replays at once: each needs some 100 bytes per task, 300 where devices are shared."""
 
 
 @dataclass(frozen=True)
@@ -137,109 +126,6 @@ def _why(rule: Rule) -> str:
     return str((rule.expected or {})["sentence"])
 
 
-class Forecaster:
-    """Replays of a recorded run under the pools of rules that act in it."""
-
-    def __init__(
-        self,
-        tables: Tables,
-        graph: IQCGraph,
-        rules: Sequence[Rule],
-        acting: Sequence[Rule],
-        recording: Recording,
-        devices: Replays | None,
-        beside: Sequence[Rule],
-    ) -> None:
-        self.recording, self.beside = recording, beside
-        self.evaluators = [PlanEvaluator(one) for one in (devices, recording) if one is not None]
-        self.scheduler = recorded_scheduler(tables, rules)
-        self.acting = acting
-        self.fingerprints = np.array(texts(tables.queries, "fingerprint"), object)
-        found = _victims(tables, graph, acting)
-        self._victims: dict[str, dict[QueryType, Ints]] = {r.fingerprint: {} for r in acting}
-        for rule, of_rule in zip(acting, found, strict=True):
-            self._victims[rule.fingerprint][rule.query_type] = of_rule
-
-    def each(self) -> list[Expected | None]:
-        """Predict the effect of each rule alone."""
-        self._replay_at_once([[rule] for rule in self.acting])
-        return [self.alone(rule) for rule in self.acting]
-
-    def tried(self, rules: Sequence[Rule]) -> list[Expected | None]:
-        """Predict the effect of rules for sources or victims that act, each alone."""
-        self._replay_at_once([[rule] for rule in rules])
-        return [self.alone(rule) for rule in rules]
-
-    def alone(self, rule: Rule) -> Expected | None:
-        """Predict the effect of one rule."""
-        called = OF_TARGET if rule.query_type is QueryType.TARGET else OF_SOURCE
-        return self._judged([rule], self.victims(rule), called)
-
-    def together(self, rules: Sequence[Rule]) -> Expected | None:
-        """Predict the effect of several rules together; None where there are none."""
-        if not rules:
-            return None
-        everybody = np.unique(np.concatenate([self.victims(rule) for rule in rules]))
-        return self._judged(rules, everybody, OF_ALL)
-
-    def victims(self, rule: Rule) -> Ints:
-        """Runs that a rule is to help."""
-        return self._victims[rule.fingerprint][rule.query_type]
-
-    def on_victims_of(self, rule: Rule, rules: Sequence[Rule]) -> Expected | None:
-        """Predict what rules together do for the victims of one."""
-        return self._judged(rules, self.victims(rule), OF_SOURCE) if rules else None
-
-    def _judged(
-        self, rules: Sequence[Rule], victims: Ints, called: tuple[str, str]
-    ) -> Expected | None:
-        plan = self._plan(rules)
-        evaluator = self._evaluator_of(rules, plan, victims)
-        if evaluator is None:
-            return None
-        held = [rule.fingerprint for rule in rules if rule.rule_type is RuleType.CAP]
-        capped = np.flatnonzero(np.isin(self.fingerprints, held)) if held else None
-        return evaluator.expected(plan, victims, called, capped)
-
-    def _evaluator_of(
-        self, rules: Sequence[Rule], plan: PoolPlan, victims: Ints
-    ) -> PlanEvaluator | None:
-        """Replays with devices where they reproduce the run; slots alone tell of slots only."""
-        for evaluator in self.evaluators[:-1]:
-            if evaluator.reproduces(plan, victims):
-                return evaluator
-        of_slots = any(rule.resource == Resource.SLOTS.value for rule in rules)
-        return self.evaluators[-1] if of_slots else None
-
-    def _replay_at_once(self, sets: Sequence[Sequence[Rule]]) -> None:
-        """Replay several sets of rules side by side; judges keep what became of them."""
-        work = []
-        for rules in sets:
-            plan = self._plan(rules)
-            evaluator = self._evaluator_of(rules, plan, self.victims(rules[0]))
-            if evaluator is not None:
-                evaluator.before  # noqa: B018 - before threads would compute it several times
-                work.append((evaluator, plan))
-        with ThreadPoolExecutor(THREADS) as pool:
-            list(pool.map(lambda one: one[0].after(one[1]), work))
-
-    def _plan(self, rules: Sequence[Rule]) -> PoolPlan:
-        known = self.scheduler
-        acting = [*self.beside, *(replace(rule, helps_pools=True) for rule in rules)]
-        return compile_rules(acting, known.slots, known.running, known.pools, all_rules=True)
-
-    def doubts(self, blind: Sequence[str]) -> tuple[str, ...]:
-        """Say what could not be predicted; ``blind`` are the rules without an expected effect."""
-        doubts = self.recording.doubts
-        if not blind or not self.recording.workloads:
-            return doubts
-        return (
-            *doubts,
-            f"the effect of {', '.join(blind)} cannot be predicted: none of the victims ended "
-            "while the log was written",
-        )
-
-
 def _with(rule: Rule, expected: Expected | None) -> Rule:
     """Add the expected effect; pools are for what is no slot only where they surely help."""
     if expected is None:
@@ -249,24 +135,3 @@ def _with(rule: Rule, expected: Expected | None) -> Rule:
         and expected.victims_change_percent <= -100 * SLOWER_SHARE
     )
     return replace(rule, expected=expected.to_dict(), helps_pools=rule.helps_pools or surely)
-
-
-def _victims(tables: Tables, graph: IQCGraph, rules: Sequence[Rule]) -> list[Ints]:
-    """Runs that each rule is to help: its own, or those that lost time to the source it is for."""
-    hurts = graph.who_hurts_whom()
-    hurts = hurts[(hurts["kind"] == BlameKind.QUERY.value) & (hurts["source_query"] >= 0)]
-    source = hurts["source_query"].to_numpy(np.int64)
-    target = hurts["target_query"].to_numpy(np.int64)
-    lost_ms = hurts["lost_ms"].to_numpy(np.float64)
-    fingerprint = tables.queries["fingerprint"].to_numpy(object)
-    found = []
-    for rule in rules:
-        own = fingerprint == rule.fingerprint
-        if rule.query_type is QueryType.TARGET:
-            found.append(np.flatnonzero(own))
-            continue
-        to_it = own[source] & ~own[target]
-        lost = np.bincount(target[to_it], lost_ms[to_it], minlength=len(own))
-        noticed = np.flatnonzero(lost >= MIN_LOST_MS)
-        found.append(noticed if len(noticed) else np.flatnonzero(lost > 0))
-    return found

@@ -10,7 +10,7 @@ import pandas as pd
 from iqcar.base.formatting import printable
 from iqcar.base.limits import fold
 from iqcar.causes.blame.executor_blame import held_slots
-from iqcar.causes.blame.ratp import TaskColumns
+from iqcar.causes.blame.task_intervals import TaskColumns
 from iqcar.model.waits.shared_cluster import clusters_of
 from iqcar.show.pictures.bins import Bins
 from iqcar.show.pictures.labels import distinct
