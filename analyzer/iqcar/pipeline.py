@@ -95,7 +95,7 @@ def stragglers_of(tables: Tables, settings: StragglerSettings | None = None) -> 
     tables : Tables
         From :func:`read`.
     settings : StragglerSettings, optional
-        Thresholds; see :class:`iqcar.causes.stragglers.StragglerSettings`.
+        Thresholds; see :class:`iqcar.causes.stragglers.straggler_settings.StragglerSettings`.
     """
     chosen = settings or StragglerSettings()
     waits = measure_waits(tables)
@@ -181,7 +181,7 @@ def diagnose(
     rules : bool
         Whether to propose rules and advice; without, nothing is replayed either.
     expected : bool
-        Whether to replay the run under the rules (:func:`iqcar.replay.predict`).
+        Whether to replay the run under the rules (:func:`iqcar.replay.rule_effect.effect.predict`).
     topics : bool
         Whether to look for causes of stragglers that recur (:func:`topics_of`).
     advice : str
@@ -194,9 +194,9 @@ def diagnose(
         Whether rules that are predicted to harm are kept among the rules. By default they are in
         ``rejected_rules``.
     previous : RulesFile, optional
-        The rules that the run was recorded with (:func:`iqcar.rules.load_rules_file`). They stay
-        unless nothing needs them any more, new ones are added to them, and none undoes them;
-        ``earlier`` says what became of each.
+        The rules that the run was recorded with (:func:`iqcar.rules.rule_file.load_rules_file`).
+        They stay unless nothing needs them any more, new ones are added to them, and none undoes
+        them; ``earlier`` says what became of each.
     devices : dict of Request to Device, optional
         Devices of the hosts, if estimated from more than these tables
         (:mod:`iqcar.fleet.shared_hosts`).

@@ -94,3 +94,25 @@ def test_every_command_and_option_the_readme_names_exists() -> None:
         options = {o for param in commands[name].params for o in param.opts} | {"--help"}
         for option in re.findall(r"(?<!\S)--[a-z-]+", rest):
             assert option in options, f"README names iqcar {name} {option}"
+
+
+REFERENCE = re.compile(r":(?:func|class|mod|data|meth|attr):`[~!]?(iqcar[\w.]*)`")
+
+
+def test_docstrings_refer_to_what_is_there() -> None:
+    package = REPO / "analyzer" / "iqcar"
+    found = {name for file in package.rglob("*.py") for name in REFERENCE.findall(file.read_text())}
+    assert len(found) > 100
+    assert sorted(name for name in found if not is_there(name)) == []
+
+
+def is_there(dotted: str) -> bool:
+    """Whether a module has the name, or a class of it the field."""
+    try:
+        pkgutil.resolve_name(dotted)
+    except (AttributeError, ImportError):
+        above, _, name = dotted.rpartition(".")
+        return is_there(above) and name in vars(pkgutil.resolve_name(above)).get(
+            "__annotations__", {}
+        )
+    return True

@@ -171,7 +171,7 @@ def neighbours_of(one: Application, others: Iterable[Application]) -> list[Neigh
     """Find the applications that ran beside one, the longest beside it first.
 
     Hosts are compared by name. Before an application was analysed only some of its hosts are known
-    (:class:`~iqcar.apps.serve.log_summary.Peek`), so a neighbour may be missing; an application
+    (:class:`~iqcar.logs.log_summary.Peek`), so a neighbour may be missing; an application
     whose start is unknown has none. One without an end counts as running until its last event.
     """
     start, end = one.start_ms, one.ran_until_ms

@@ -72,8 +72,8 @@ def attribute(
     """Attribute every stage's waits to the stages that held the resource meanwhile.
 
     tables: their queries must be identified.
-    waits: from :func:`iqcar.model.waits.measure_waits`, one row per row of ``tables.tasks``.
-    source_usage: how a source's use of a resource is measured.
+    waits: from :func:`iqcar.model.waits.measure.measure_waits`, one row per row of
+    ``tables.tasks``. source_usage: how a source's use of a resource is measured.
     devices: devices of the hosts, if estimated from more than these tables; see
         :func:`iqcar.model.demand.estimate.fit_devices`.
     most_sources: number of source queries named per target query, largest first; the others are

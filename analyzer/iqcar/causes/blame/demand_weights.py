@@ -53,7 +53,7 @@ def stage_losses(tables: Tables, waits: pd.DataFrame, lost_task_ms: Floats) -> p
     Frame of `STAGE_LOSSES`.
 
     tables: ``stages``, ``queries`` and ``tasks`` are used.
-    waits: from :func:`iqcar.model.waits.measure_waits`.
+    waits: from :func:`iqcar.model.waits.measure.measure_waits`.
     lost_task_ms: (n_stages,), ms; task time lost.
     """
     stage = tables.tasks["stage"].to_numpy(np.int64)

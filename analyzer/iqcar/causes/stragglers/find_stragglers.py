@@ -123,7 +123,7 @@ def explain(features: TaskFeatures, settings: StragglerSettings = DEFAULT) -> St
     """Find the stragglers among tasks of any origin, and their causes; nobody is blamed.
 
     features: of event logs (:func:`iqcar.causes.stragglers.build_features`) or of a trace
-        (:func:`iqcar.lab.traces.trace_features.read_trace`).
+        (:func:`iqcar.lab.traces.trace_survey.read_trace`).
     """
     compared = ComparedTasks.from_features(features, settings)
     marks = find_marks(features, compared, settings)

@@ -265,7 +265,7 @@ def find_topics(
     With a reason where there are none.
 
     features: of event logs (:func:`iqcar.causes.stragglers.build_features`), of one or many
-        applications, or of a trace (:func:`iqcar.lab.traces.trace_features.read_trace`).
+        applications, or of a trace (:func:`iqcar.lab.traces.trace_survey.read_trace`).
     progress: called with the jobs done and the jobs in all, every now and then.
     """
     jobs = Jobs.from_tasks(features, settings)

@@ -133,7 +133,8 @@ class ComparedRows(NamedTuple):
 
     tables: Tables
     waits: pd.DataFrame
-    """From :func:`iqcar.model.waits.measure_waits`, without what the sides did not record alike."""
+    """As :func:`~iqcar.model.waits.measure.measure_waits` says, without what the sides did not
+    record alike."""
     run: Ints
     """(n_queries,): run of each query."""
     category: Ints

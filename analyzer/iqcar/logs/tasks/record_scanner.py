@@ -124,7 +124,7 @@ class RecordScanner:
             Where :data:`~iqcar.logs.tasks.task_lines.RECORD` of each record starts, and where
             the accumulables that it is among end.
         codes : dict
-            As :attr:`~iqcar.logs.plugin.record_columns.RecordColumns.texts`; may grow.
+            As ``texts`` of :class:`~iqcar.logs.plugin.record_columns.RecordColumns`; may grow.
 
         Returns
         -------

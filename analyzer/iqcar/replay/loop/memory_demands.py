@@ -54,7 +54,7 @@ def memory_demands(tables: Tables, waits: pd.DataFrame) -> MemoryDemands | None:
     ----------
     tables : Tables
     waits : DataFrame
-        From :func:`iqcar.model.waits.measure_waits`.
+        From :func:`iqcar.model.waits.measure.measure_waits`.
     """
     request = Request.EXECUTION_MEMORY
     measured = waits[evidence_column(request)].to_numpy() == MEASURED

@@ -114,7 +114,7 @@ def task_demands(tables: Tables, waits: pd.DataFrame, demand: Demand) -> TaskDem
     ----------
     tables : Tables
     waits : DataFrame
-        From :func:`iqcar.model.waits.measure_waits`.
+        From :func:`iqcar.model.waits.measure.measure_waits`.
     demand : Demand
         From :func:`iqcar.causes.blame.attribute.attribute`.
     """

@@ -364,7 +364,7 @@ class WhatIfRequest:
     question : Question
         What is changed; false where nothing is.
     plan : dict
-        What :meth:`iqcar.diagnosis.Diagnosis.plan` takes; empty where no plan is asked.
+        What :meth:`iqcar.diagnosis.WhatIfs.plan` takes; empty where no plan is asked.
     blame : str
         The query whose waits are blamed by replays without the others; empty: none.
     """

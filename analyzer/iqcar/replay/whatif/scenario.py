@@ -144,7 +144,7 @@ def build_scenario(
     ----------
     tables : Tables
     waits : DataFrame
-        From :func:`iqcar.model.waits.measure_waits`.
+        From :func:`iqcar.model.waits.measure.measure_waits`.
     demand : Demand
         From :func:`iqcar.causes.blame.attribute.attribute`.
     curves : sequence of Curve

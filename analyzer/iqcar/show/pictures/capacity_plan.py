@@ -23,7 +23,7 @@ def capacity_plan(plan: Plan) -> Drawing:
     Parameters
     ----------
     plan : Plan
-        From :meth:`iqcar.diagnosis.Diagnosis.plan`.
+        From :meth:`iqcar.diagnosis.WhatIfs.plan`.
     """
     values = plan.values
     known = values[values["total_ms"].notna()]

@@ -62,7 +62,7 @@ def main_waits(task_waits: pd.DataFrame, sums: Floats | None = None) -> Codes:
 
     Parameters
     ----------
-    task_waits : DataFrame of :data:`iqcar.model.waits.WAITS`
+    task_waits : DataFrame of :data:`iqcar.model.waits.columns.WAITS`
     sums : (tasks, resources), optional
         :func:`resource_waits`, where it is at hand.
 

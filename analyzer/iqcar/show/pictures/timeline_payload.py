@@ -66,7 +66,7 @@ def timeline_payload(
     Parameters
     ----------
     tables : Tables
-    task_waits : DataFrame of :data:`iqcar.model.waits.WAITS`
+    task_waits : DataFrame of :data:`iqcar.model.waits.columns.WAITS`
     graph : IQCGraph, optional
         What queries and stages lost; unknown without it. Where it holds only stages on the critical
         path, only those are shown.

@@ -56,7 +56,7 @@ def stage_waits(tables: Tables, task_waits: pd.DataFrame, target: int) -> StageW
 
     Parameters
     ----------
-    task_waits : DataFrame of :data:`iqcar.model.waits.WAITS`
+    task_waits : DataFrame of :data:`iqcar.model.waits.columns.WAITS`
     target : int
         Row of the query.
 
