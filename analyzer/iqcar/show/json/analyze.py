@@ -19,11 +19,11 @@ from iqcar.enums import REQUESTS, Request, Resource
 from iqcar.say.owner_losses import losses_by_owner
 from iqcar.say.rule_lines import do_not_apply
 from iqcar.say.rules_acting import acting_rules, not_accepted
+from iqcar.say.straggler_links import links_to_dict
 from iqcar.show.json.check_types import RulesCheck
 from iqcar.show.json.described import schema_text
 from iqcar.show.json.plain import plain
 from iqcar.show.json.result_types import DiagnosisResult
-from iqcar.show.json.straggler_links import links_to_dict
 from iqcar.show.json.stragglers import stragglers_to_dict
 from iqcar.show.json.topics import topics_to_dict
 from iqcar.show.json.wasted import wasted_to_dict
