@@ -7,7 +7,7 @@ import numpy as np
 from iqcar.base.formatting import duration, percent, printable, resource_name
 from iqcar.causes.stragglers.host_features import sampled_quantities
 from iqcar.diagnosis import Diagnosis
-from iqcar.say.section import Column, Holds, Section, columns
+from iqcar.say.section import Section, columns
 from iqcar.tables import Tables, texts
 from iqcar.tables.arrays import Floats
 
@@ -46,22 +46,17 @@ def hosts_section(diagnosis: Diagnosis) -> Section:
         caption += "; processors, disks and network were not recorded"
         caption += "" if len(tables.task_records) else " (the iqcar plugin records them)"
     busy = [
-        Column("CPU busy", Holds.SHARE, wide=True),
-        Column("CPU at most (90 %)", Holds.SHARE, wide=True),
-        Column("disk busy", Holds.SHARE, wide=True),
-        Column("network", Holds.RATE, wide=True),
+        "+CPU busy:share",
+        "+CPU at most (90 %):share",
+        "+disk busy:share",
+        "+network:rate",
     ]
     return Section(
         "hosts",
         "Slow nodes",
         columns=columns(
-            ("host", Holds.NAME),
-            ("lost there", Holds.TIME),
-            ("of all lost time", Holds.SHARE),
-            ("of it for slots", Holds.TIME),
-            "mostly for",
-            Column("tasks", Holds.COUNT, wide=True),
-            Column("slots held", Holds.SHARE, wide=True),
+            "host:name | lost there:time | of all lost time:share | of it for slots:time",
+            "mostly for | +tasks:count | +slots held:share",
             *(busy if sampled else []),
         ),
         rows=rows,

@@ -25,7 +25,7 @@ from iqcar.enums import (
 )
 from iqcar.logs.text.redact import redact_text
 from iqcar.model.waits.columns import evidence_column
-from iqcar.say.section import Holds, Section, columns
+from iqcar.say.section import Section, columns
 from iqcar.tables import Tables
 from iqcar.version import __version__
 
@@ -58,13 +58,8 @@ def inputs_section(diagnosis: Diagnosis) -> Section:
         "Event logs",
         sentence=_sentence(Counter(row["status"] for row in rows), covered, recorded),
         columns=columns(
-            "log",
-            "status",
-            "message",
-            ("application", Holds.NAME),
-            ("id", Holds.NAME),
-            "Spark",
-            *((title, Holds.COUNT) for _, title in _COUNTED),
+            "log | status | message | application:name | id:name | Spark",
+            *(f"{title}:count" for _, title in _COUNTED),
         ),
         rows=cells,
         caption="What became of each event log",
@@ -91,9 +86,7 @@ def coverage_section(diagnosis: Diagnosis) -> Section:
         "coverage",
         "How well each wait is known",
         columns=columns(
-            ("waiting for", Holds.NAME),
-            "resource",
-            *((str(one), Holds.SHARE) for one in reversed(EVIDENCES)),
+            "waiting for:name | resource", *(f"{one}:share" for one in reversed(EVIDENCES))
         ),
         rows=tuple(rows),
         caption=f"Share of all task time by the evidence of each wait{by_plugin}",

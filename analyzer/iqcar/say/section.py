@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Any
 
-from iqcar.base.formatting import breakdown, duration, percent, printable, short
+from iqcar.base.formatting import breakdown, duration, percent, printable, short, signed
 
 NOT_RECORDED = "not recorded"
 
@@ -18,6 +18,8 @@ class Holds(Enum):
     NAME = "name"
     TEXT = "text"
     TIME = "ms"
+    CHANGE = "ms more or less"
+    RELATIVE = "per cent more or less"
     SHARE = "share, 0 to 1"
     COUNT = "number of things"
     NUMBER = "number"
@@ -32,7 +34,15 @@ class Holds(Enum):
         return self in _NUMBERS
 
 
-_NUMBERS = (Holds.TIME, Holds.SHARE, Holds.COUNT, Holds.NUMBER, Holds.RATE)
+_NUMBERS = (
+    Holds.TIME,
+    Holds.CHANGE,
+    Holds.RELATIVE,
+    Holds.SHARE,
+    Holds.COUNT,
+    Holds.NUMBER,
+    Holds.RATE,
+)
 
 
 @dataclass(frozen=True)
@@ -94,13 +104,29 @@ class Section:
         return not (self.sentence or self.rows or self.notes)
 
 
-def columns(*titles: str | tuple[str, Holds] | Column) -> tuple[Column, ...]:
-    """Make columns of titles, and of titles with what they hold."""
+def change_words(change_percent: float) -> str:
+    """Write a change: ``-12 %``; nothing has no sign."""
+    return f"{change_percent:+.0f} %" if abs(change_percent) >= 0.5 else "0 %"
+
+
+def range_words(low: float, high: float, write: Callable[[float], str] = duration) -> str:
+    """Write a range: ``1.2 s … 3.4 s``."""
+    return f"{write(low)} … {write(high)}"
+
+
+def columns(*titles: str) -> tuple[Column, ...]:
+    """Make columns of their titles, each with what it holds: ``"query:name | lost:time"``.
+
+    Parameters
+    ----------
+    titles : str
+        Columns apart by ``|``: a title, a colon and the name of one of :class:`Holds` in lower
+        case (text by default); before it a ``+`` where the column is wide.
+    """
     made = []
-    for one in titles:
-        if isinstance(one, str):
-            one = Column(one)
-        made.append(one if isinstance(one, Column) else Column(*one))
+    for spec in (one.strip() for joined in titles for one in joined.split("|")):
+        title, _, holds = spec.removeprefix("+").partition(":")
+        made.append(Column(title, Holds[holds.upper() or "TEXT"], spec.startswith("+")))
     return tuple(made)
 
 
@@ -120,6 +146,8 @@ def cell_text(holds: Holds, value: Any, name_width: int = 120) -> str:
 _WRITE: dict[Holds, Callable[[Any], str]] = {
     Holds.TEXT: str,
     Holds.TIME: duration,
+    Holds.CHANGE: signed,
+    Holds.RELATIVE: change_words,
     Holds.SHARE: percent,
     Holds.NUMBER: lambda value: f"{value:.3g}",
     Holds.TIMES: breakdown,

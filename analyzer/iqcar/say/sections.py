@@ -13,7 +13,7 @@ from iqcar.enums import Resource
 from iqcar.say.owner_losses import KIND_WORDS, losses_by_owner, owner_lines
 from iqcar.say.rule_lines import rejected_lines, rule_lines, together_words
 from iqcar.say.rules_acting import acting_rules, not_accepted, since_start
-from iqcar.say.section import Column, Holds, Section, columns
+from iqcar.say.section import Section, columns
 from iqcar.say.wasted_lines import WastedLine
 from iqcar.tables import Tables
 
@@ -25,11 +25,8 @@ def resources_section(diagnosis: Diagnosis) -> Section:
         "resources",
         "Hot resources",
         columns=columns(
-            ("resource", Holds.NAME),
-            ("lost to it", Holds.TIME),
-            ("of all lost time", Holds.SHARE),
-            ("queries hit", Holds.COUNT),
-            Column("what it means", wide=True),
+            "resource:name | lost to it:time | of all lost time:share | queries hit:count",
+            "+what it means",
         ),
         rows=tuple(
             (
@@ -53,11 +50,7 @@ def aggressive_section(diagnosis: Diagnosis, most: int) -> Section:
         "aggressive-queries",
         "Aggressive queries",
         columns=columns(
-            ("query", Holds.NAME),
-            ("others lost", Holds.TIME),
-            ("queries hit", Holds.COUNT),
-            "mostly for",
-            ("worst hit", Holds.NAME),
+            "query:name | others lost:time | queries hit:count | mostly for | worst hit:name"
         ),
         rows=tuple(
             (
@@ -79,13 +72,7 @@ def owners_section(diagnosis: Diagnosis, by: str, most: int) -> Section:
         "owners",
         f"Who lost to whom, by {printable(by)}",
         columns=columns(
-            ("lost by", Holds.NAME),
-            ("to", Holds.NAME),
-            "",
-            ("lost", Holds.TIME),
-            ("of all", Holds.SHARE),
-            ("waiting for", Holds.TIMES),
-            "evidence",
+            "lost by:name | to:name |  | lost:time | of all:share | waiting for:times", "evidence"
         ),
         rows=tuple(
             (
@@ -122,14 +109,8 @@ def wasted_section(diagnosis: Diagnosis, lines: Sequence[WastedLine], most: int)
         "Wasted work",
         sentence=sentence,
         columns=columns(
-            ("query", Holds.NAME),
-            "cause",
-            ("attempts", Holds.COUNT),
-            ("of them again", Holds.COUNT),
-            ("task time", Holds.TIME),
-            ("ended later by about", Holds.TIME),
-            ("of its run", Holds.SHARE),
-            Column("Spark says", wide=True),
+            "query:name | cause | attempts:count | of them again:count | task time:time",
+            "ended later by about:time | of its run:share | +Spark says",
         ),
         rows=tuple(
             (
@@ -156,12 +137,7 @@ def acting_rules_section(tables: Tables) -> Section:
     return Section(
         "acted",
         "Rules that acted",
-        columns=columns(
-            ("rule", Holds.NAME),
-            "from",
-            "until",
-            "what it did",
-        ),
+        columns=columns("rule:name | from | until | what it did"),
         rows=tuple(
             (
                 one.rule,
@@ -191,7 +167,7 @@ def rules_section(diagnosis: Diagnosis) -> Section:
         "rules",
         "Scheduler rules",
         sentence="" if lines or notes else nothing,
-        columns=columns("type", ("query", Holds.NAME), ("value", Holds.NUMBER), "why"),
+        columns=columns("type | query:name | value:number | why"),
         rows=tuple(
             (
                 line.type,
@@ -244,12 +220,12 @@ def queries_section(diagnosis: Diagnosis) -> Section:
         columns=columns(
             *(["application"] if several else []),
             "query",
-            ("name", Holds.NAME),
-            Column("ran", Holds.TIME),
-            ("lost", Holds.TIME),
-            ("of it", Holds.SHARE),
-            ("tasks", Holds.COUNT),
-            *((resource_name(one), Holds.TIME) for one in shown),
+            "name:name",
+            "ran:time",
+            "lost:time",
+            "of it:share",
+            "tasks:count",
+            *(f"{resource_name(one)}:time" for one in shown),
         ),
         rows=tuple(rows),
     )

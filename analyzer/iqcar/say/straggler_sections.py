@@ -14,7 +14,7 @@ from iqcar.base.limits import MOST_BLAMED_FOR_CAUSE, NAME_CHARACTERS
 from iqcar.causes.stragglers.straggler_result import UNEXPLAINED, Stragglers, by_cause, by_group
 from iqcar.rules.vocabulary.topics import straggler_cause, what_helps
 from iqcar.say.blamed import blamed_name
-from iqcar.say.section import Holds, Section, columns
+from iqcar.say.section import Section, columns
 
 GROUPS = ("stage", "query", "host")
 CAUSE_WIDTH = 40
@@ -65,12 +65,7 @@ def causes_section(found: Stragglers, app: int | None = None) -> Section:
     return Section(
         "causes",
         "Causes",
-        columns=columns(
-            ("cause", Holds.NAME),
-            ("stragglers", Holds.COUNT),
-            ("over the median", Holds.TIME),
-            "what it means",
-        ),
+        columns=columns("cause:name | stragglers:count | over the median:time | what it means"),
         rows=tuple(rows),
         caption="Stragglers by cause; one with two causes counts in both",
         advice=straggler_advice(found, app),
@@ -112,11 +107,11 @@ def group_section(
         f"stragglers-by-{group}",
         {"stage": "Stages", "query": "Queries", "host": "Hosts"}[group],
         columns=columns(
-            (group, Holds.NAME),
-            ("stragglers", Holds.COUNT),
-            ("of tasks", Holds.SHARE),
-            ("over the median", Holds.TIME),
-            ("causes", Holds.COUNTS),
+            f"{group}:name",
+            "stragglers:count",
+            "of tasks:share",
+            "over the median:time",
+            "causes:counts",
         ),
         rows=tuple(rows),
         caption=f"Stragglers by {group}",

@@ -10,7 +10,7 @@ from iqcar.base.formatting import percent, resource_name
 from iqcar.causes.topics.topic_counts import coverage, query_mixtures
 from iqcar.causes.topics.topic_result import Topics
 from iqcar.rules.vocabulary.topics import TopicName
-from iqcar.say.section import Column, Holds, Section, columns
+from iqcar.say.section import Section, columns
 from iqcar.say.straggler_links import blamed_shares
 
 NO_NAME = "no name fits"
@@ -45,13 +45,8 @@ def topics_section(found: Topics, named: list[TopicName]) -> Section:
         "Topics: what keeps making tasks slow",
         sentence=topics_sentence(found, named),
         columns=columns(
-            ("no.", Holds.COUNT),
-            ("name", Holds.NAME),
-            ("keywords", Holds.SHARES),
-            ("coverage", Holds.SHARE),
-            ("dominant", Holds.SHARE),
-            ("mean share", Holds.SHARE),
-            "found by",
+            "no.:count | name:name | keywords:shares | coverage:share | dominant:share",
+            "mean share:share | found by",
         ),
         rows=tuple(rows),
         caption="Topics, the most frequent first; (+) where stragglers have more of a metric, "
@@ -69,11 +64,7 @@ def topic_causes_section(found: Topics, named: list[TopicName]) -> Section:
         "topic-causes",
         "Causes: topics of one name together",
         columns=columns(
-            ("cause", Holds.NAME),
-            ("topics", Holds.COUNT),
-            ("coverage", Holds.SHARE),
-            ("dominant", Holds.SHARE),
-            ("mean share", Holds.SHARE),
+            "cause:name | topics:count | coverage:share | dominant:share | mean share:share"
         ),
         rows=tuple(
             (row["name"], len(row["topics"]), *(row[share] for share in shares))
@@ -104,13 +95,8 @@ def topic_stages_section(
         "topic-stages",
         "Stages, the most delayed first",
         columns=columns(
-            ("stage", Holds.NAME),
-            Column("query", Holds.NAME, wide=True),
-            ("stragglers", Holds.COUNT),
-            ("of tasks", Holds.COUNT),
-            ("over the median", Holds.TIME),
-            ("mixture", Holds.SHARES),
-            Column("blamed for the resource", Holds.SHARES, wide=True),
+            "stage:name | +query:name | stragglers:count | of tasks:count",
+            "over the median:time | mixture:shares | +blamed for the resource:shares",
         ),
         rows=tuple(rows),
         caption="Stages, the most delayed first, with the topics of their stragglers",
@@ -134,9 +120,7 @@ def topic_queries_section(found: Topics, named: list[TopicName]) -> Section:
     return Section(
         "topic-queries",
         "Queries",
-        columns=columns(
-            ("query", Holds.NAME), ("stragglers", Holds.COUNT), ("mixture", Holds.SHARES)
-        ),
+        columns=columns("query:name | stragglers:count | mixture:shares"),
         rows=tuple(rows),
     )
 
@@ -155,11 +139,8 @@ def topic_blame_section(found: Topics, named: list[TopicName]) -> Section:
         "topic-blame",
         "Who is blamed",
         columns=columns(
-            ("stage", Holds.NAME),
-            ("topic", Holds.NAME),
-            "resource",
-            ("lost", Holds.TIME),
-            ("blamed, where and while it had it", Holds.SHARES),
+            "stage:name | topic:name | resource | lost:time",
+            "blamed, where and while it had it:shares",
         ),
         rows=tuple(sorted(rows, key=lambda row: -row[3])),
     )

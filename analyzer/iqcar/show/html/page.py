@@ -22,7 +22,7 @@ from iqcar.say.input_sections import (
     timeline_sentence,
 )
 from iqcar.say.owner_losses import groupings_that_tell
-from iqcar.say.section import Holds, Section, cell_text, columns
+from iqcar.say.section import Section, cell_text, columns
 from iqcar.say.sections import owners_section, resources_section, wasted_section
 from iqcar.say.sentences import counts
 from iqcar.show.html import files
@@ -31,7 +31,7 @@ from iqcar.show.html.environment import escaping_environment
 from iqcar.show.html.payload import page_payload
 from iqcar.show.html.rules import rules_part
 from iqcar.show.html.stragglers import stragglers_part, topics_part
-from iqcar.show.html.whatif import what_if_section
+from iqcar.show.html.whatif import what_if_part
 from iqcar.show.pictures.blame_bar import blame_bar
 from iqcar.show.pictures.embed import json_for_html, source_hash
 from iqcar.show.pictures.executors import MOST_CLUSTERS, cluster_slots
@@ -59,7 +59,7 @@ def holders_section(diagnosis: Diagnosis) -> Section:
     return Section(
         "executors",
         "Who held the cluster's slots",
-        columns=columns(("application", Holds.NAME), "slots held", ("of them idle", Holds.SHARE)),
+        columns=columns("application:name | slots held | of them idle:share"),
         rows=tuple(
             (name, f"{(busy + idle).mean():.1f}", float(idle.sum() / (busy + idle).sum()))
             for cluster in clusters
@@ -128,7 +128,7 @@ def render_page(diagnosis: Diagnosis, *, title: str = "", assets: str = "", home
             stragglers=stragglers_part(diagnosis),
             topics=topics_part(diagnosis),
             rules=rules_part(diagnosis),
-            whatif=what_if_section(diagnosis),
+            whatif=what_if_part(diagnosis),
             inputs=inputs_section(diagnosis),
             coverage=coverage_section(diagnosis),
             settings=settings_rows(diagnosis),

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import html
 from collections.abc import Iterable
+from dataclasses import replace
 
-from iqcar.base.formatting import duration, short, signed
+from iqcar.base.formatting import short
 from iqcar.base.limits import MOST_DOUBTS, MOST_DRAWN_CHANGES
 from iqcar.comparison.comparison import Comparison
+from iqcar.comparison.comparison_sections import changes_section
 from iqcar.comparison.comparison_sentences import differences_sentence, totals_sentence
+from iqcar.say.section import cell_text
 from iqcar.show.pictures.comparison_plots import ComparisonPlots
 
 TEXT_WIDTH = 300
@@ -37,25 +40,19 @@ def comparison_html(comparison: Comparison) -> str:
 
 
 def _table(comparison: Comparison) -> str:
-    queries = comparison.changes[comparison.changes["parent"].to_numpy() < 0]
-    rows = [
+    section = changes_section(comparison)
+    queries = zip(section.rows, comparison.changes["parent"], strict=True)
+    rows = tuple(row for row, parent in queries if parent < 0)
+    shown = replace(section, rows=rows).first(MOST_DRAWN_CHANGES, "more in comparison.changes")
+    head = _row("th", [column.title for column in shown.columns])
+    body = "".join(
         _row(
-            "td",
-            [
-                f"{row['rank']}.",
-                comparison.name(row["category"]),
-                duration(row["before_ms"]),
-                duration(row["after_ms"]),
-                signed(row["contribution_ms"]),
-                row["kind"],
-            ],
+            "td", [cell_text(one.holds, cell) for one, cell in zip(shown.columns, row, strict=True)]
         )
-        for row in queries.head(MOST_DRAWN_CHANGES).to_dict("records")
-    ]
-    left = len(queries) - len(rows)
-    more = f"<p>{left} more in <code>comparison.changes</code></p>" if left > 0 else ""
-    head = _row("th", ["", "query", "before", "after", "change a run", "kind"])
-    return f"<table><thead>{head}</thead><tbody>{''.join(rows)}</tbody></table>{more}"
+        for row in shown.rows
+    )
+    notes = "".join(f"<p>{_text(note)}</p>" for note in shown.notes)
+    return f"<table><thead>{head}</thead><tbody>{body}</tbody></table>{notes}"
 
 
 def _row(tag: str, cells: Iterable[str]) -> str:
