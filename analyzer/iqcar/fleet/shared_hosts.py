@@ -18,7 +18,7 @@ import pandas as pd
 
 from iqcar.causes.blame.loads import find_loads
 from iqcar.causes.blame.task_intervals import DomainSchedules, Pieces, TaskColumns
-from iqcar.enums import Request, SourceUsage
+from iqcar.enums import Request
 from iqcar.fleet.packing import together
 from iqcar.logs.merge import Columns, hosts_of
 from iqcar.model.demand.contention import ENOUGH_BYTES, usable
@@ -221,7 +221,7 @@ class HostLoads:
         """Collect them as :func:`iqcar.causes.blame.attribute.attribute` does."""
         columns = TaskColumns.from_tables(tables, waits)
         pieces = Pieces.from_intervals(columns)
-        schedules = DomainSchedules(pieces, SourceUsage.ACTIVE)
+        schedules = DomainSchedules(pieces)
         loads = {
             request: load.sample(usable(load, LEAST.get(request, ENOUGH_BYTES)))
             for request, load in find_loads(pieces, schedules).items()

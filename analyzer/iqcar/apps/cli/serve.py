@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from iqcar.apps.cli import options
-from iqcar.enums import ImpactModel, QueryBy, SourceUsage
+from iqcar.enums import QueryBy
 
 
 def serve(
@@ -61,8 +61,6 @@ def serve(
         ),
     ] = "",
     top: options.Top = 5,
-    impact: options.Impact = ImpactModel.TIME_LOST,
-    source_usage: options.Usage = SourceUsage.ACTIVE,
     query_by: options.Queries = QueryBy.SQL,
     critical_path: options.CriticalPath = False,
     by: options.By = "",
@@ -93,7 +91,7 @@ def serve(
     places = Places(paths)
     kept = Cache(cache_folder(cache))
     grouping = checked_grouping(by) if by else ""
-    settings = Settings(query_by, impact, source_usage, critical_path, top, grouping)
+    settings = Settings(query_by, critical_path, top, grouping)
     service = Service(places, kept, settings, processes, analyse_new, store)
     if store:
         from iqcar.history.stored_files import open_store

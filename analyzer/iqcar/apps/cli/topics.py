@@ -78,11 +78,12 @@ def topics(
     from iqcar.causes.topics.topic_result import TopicSettings
     from iqcar.errors import ExitCode, UsageError
     from iqcar.lab.traces.trace_columns import TraceColumns
+    from iqcar.papers.learners_as_printed import SETTINGS
     from iqcar.rules.vocabulary.topics import topic_vocabulary
     from iqcar.show.json.analyze import topics_to_json
     from iqcar.show.terminal.topics import print_topics
 
-    chosen = TopicSettings.parse(settings, TopicSettings(learners=learners, seed=seed))
+    chosen = TopicSettings.parse(settings, SETTINGS[learners](seed=seed))
     named = TraceColumns.parse(columns)
     topic_vocabulary(names)
     check_writable(json, force)

@@ -284,11 +284,7 @@ class _Rest:
         if not small.any():
             return every
         resource = np.array([RESOURCES.index(ledger.request.resource) for ledger in ledgers])
-        part, sum_of_demand = merged.lost, total
-        if self._weights.by_beta:
-            part = merged.beta
-            sum_of_demand = np.concatenate([ledger.slowdown for ledger in ledgers])
-        dor = self._weights.dor[merged.demand] * share_of(part, sum_of_demand[merged.demand])
+        dor = self._weights.dor[merged.demand] * share_of(merged.lost, total[merged.demand])
         at = np.flatnonzero(small)
         self._count(target[at], source[at], lost[at], dor[at], np.repeat(resource, size)[at])
         each = np.split(small, np.cumsum(size)[:-1])

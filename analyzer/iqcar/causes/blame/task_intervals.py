@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from iqcar.causes.blame.slots import SlotTimes, slot_times, slots_offered
 from iqcar.causes.blame.sweep import SOURCE_ENDS, SOURCE_STARTS, TARGET_ENDS, TARGET_STARTS
-from iqcar.enums import Domain, Request, SourceUsage
+from iqcar.enums import Domain, Request
 from iqcar.model.waits.columns import launch_wait, wait_column
 from iqcar.model.waits.executor_shortage import Shortage, find_shortages
 from iqcar.tables import LAST_PLAUSIBLE_MS, Tables
@@ -361,9 +361,8 @@ class DomainSchedules:
     hosts and executors the events are those of pieces of tasks.
     """
 
-    def __init__(self, pieces: Pieces, source_usage: SourceUsage) -> None:
+    def __init__(self, pieces: Pieces) -> None:
         self._pieces = pieces
-        self._paper = source_usage is SourceUsage.PAPER
         self._made: dict[Domain, Schedule] = {}
 
     def of(self, request: Request) -> Schedule:
@@ -386,15 +385,21 @@ class DomainSchedules:
                 order=order,
             )
         slots = columns.slots
-        asked, launched, finished = slots.asked, slots.launched, slots.finished
-        if self._paper:
-            launched, finished = columns.launch, columns.finish
-            asked = np.where(np.isnan(columns.asked), launched, columns.asked)
         # Slot clocks never run backwards: their order is that of the times.
-        return schedule(
-            columns.app,
-            (asked, TARGET_STARTS),
-            (launched, TARGET_ENDS | SOURCE_STARTS),
-            (finished, SOURCE_ENDS),
-            order=columns.order,
-        )
+        return slot_schedule(columns, slots.asked, slots.launched, slots.finished)
+
+
+def slot_schedule(
+    columns: TaskColumns, asked: Floats, launched: Floats, finished: Floats
+) -> Schedule:
+    """Return the schedule of slots, which tasks wait for from asked to launched and then hold.
+
+    asked, launched, finished: (n_tasks,) in the order of their times.
+    """
+    return schedule(
+        columns.app,
+        (asked, TARGET_STARTS),
+        (launched, TARGET_ENDS | SOURCE_STARTS),
+        (finished, SOURCE_ENDS),
+        order=columns.order,
+    )

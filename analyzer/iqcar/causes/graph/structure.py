@@ -30,7 +30,6 @@ from iqcar.causes.blame.demand_weights import (
     non_negative,
     positions,
 )
-from iqcar.enums import ImpactModel
 from iqcar.tables import NONE, Tables
 from iqcar.tables.arrays import Floats, Ints, sum_by
 
@@ -221,16 +220,17 @@ class ByTarget:
     lost_ms: Floats
 
 
-def all_contributions(structure: Structure, blame: Blame, model: ImpactModel) -> tuple[Floats, ...]:
-    """Return the vertex contributions VC of levels 0 to 4: 1, those of demands, and of blame.
+def all_contributions(
+    structure: Structure, stages: pd.Series, demands: pd.Series, sources: pd.Series
+) -> tuple[Floats, ...]:
+    """Return the vertex contributions VC of levels 0 to 4.
 
-    Blame counts by time lost, or by β under ``PAPER`` (eq. 9).
+    stages, demands, sources: what each row of these frames of a Blame contributes.
     """
-    source = blame.sources["beta" if model is ImpactModel.PAPER else "lost_ms"]
     return (
         np.ones(len(structure.targets)),
-        *contributions(structure.levels, blame.demands, blame.stages, model),
-        non_negative(source)[structure.explanation],
+        *contributions(structure.levels, stages, demands),
+        non_negative(sources)[structure.explanation],
     )
 
 

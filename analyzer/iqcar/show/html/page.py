@@ -25,10 +25,7 @@ from iqcar.enums import (
     EVIDENCES,
     REQUESTS,
     Evidence,
-    ImpactModel,
     InputStatus,
-    QueryBy,
-    SourceUsage,
 )
 from iqcar.logs.text.redact import redact_text
 from iqcar.model.waits.columns import evidence_column
@@ -204,12 +201,8 @@ def _sentence(counts: dict[str, int], covered: list[dict[str, Any]], recorded: b
 
 def _settings(diagnosis: Diagnosis) -> list[dict[str, str]]:
     settings = diagnosis.settings
-    kinds: list[tuple[str, QueryBy | ImpactModel | SourceUsage]] = [
-        ("what counts as one query", settings.query_by),
-        ("what a vertex contributes", settings.impact),
-        ("how a source's use is measured", settings.source_usage),
-    ]
-    rows = [{"name": name, "value": str(one), "sentence": one.sentence} for name, one in kinds]
+    by = settings.query_by
+    rows = [{"name": "what counts as one query", "value": str(by), "sentence": by.sentence}]
     only = "Only those on the critical path." if settings.critical_path else "All of them."
     rows.append({"name": "target stages", "value": "", "sentence": only})
     rows.append(

@@ -120,8 +120,8 @@ def sankey(
             "value": links["dor"],
             "color": [rgba(colours[node], LINK_OPACITY) for node in links["from"]],
             "customdata": [
-                f"{names[one]} → {names[other]}<br>{percent_text(share)} of the lost time"
-                f"{'' if graph.impact.value == 'time-lost' else ' by impact'}, {duration(ms)}"
+                f"{names[one]} → {names[other]}<br>{percent_text(share)} of the lost time, "
+                f"{duration(ms)}"
                 for one, other, share, ms in zip(
                     links["from"], links["to"], links["dor"], links["lost"], strict=True
                 )
