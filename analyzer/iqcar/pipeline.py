@@ -124,7 +124,10 @@ def topics_of(
     """
     waits = measure_waits(tables)
     features = build_features(tables, waits, StragglerSettings().edge_ms)
-    return _topics(features, tables, attribute(tables, waits), settings, names, progress)
+    return _topics(
+        features, tables, attribute(tables, waits), settings=settings, names=names,
+        progress=progress,
+    )  # fmt: skip
 
 
 def _topics(
@@ -269,8 +272,9 @@ def _diagnose(asked: _Asked, tables: Tables) -> Diagnosis:
     found = Proposals()
     if asked.rules is not None:
         found = propose_and_predict(
-            asked.rules, tables, waits, blame, graph, stragglers, topics, top=settings.top
-        )
+            asked.rules, tables, waits, blame=blame, graph=graph, stragglers=stragglers,
+            topics=topics, top=settings.top,
+        )  # fmt: skip
     return Diagnosis(
         tables=tables,
         waits=waits,

@@ -142,24 +142,14 @@ def compare_sides(
     graphs = changed_graphs(sides, matched)
     listed = rank_changes(categories, effect, dict.fromkeys(graphs["query_category"]))
     changes, causes, by_chance, blame = explain_sides(
-        sides, matched, means, listed, unlike, different
+        sides, matched, means, changes=listed, unlike=unlike, different=different
     )
     return Comparison(
-        sides=sides,
-        categories=categories,
-        category_runs=runs,
-        effects=no_verdict(effect, by_chance),
-        changes=changes,
-        causes=causes,
-        blame=blame,
-        category_of=matched.category_of,
-        unlike=unlike,
-        structures=graphs,
-        different=different,
-        doubts=find_comparison_doubts(sides, runs, categories, unlike),
-        margin=margin,
-        alpha=alpha,
-    )
+        sides=sides, categories=categories, category_runs=runs,
+        effects=no_verdict(effect, by_chance), changes=changes, causes=causes, blame=blame,
+        category_of=matched.category_of, unlike=unlike, structures=graphs, different=different,
+        doubts=find_comparison_doubts(sides, runs, categories, unlike), margin=margin, alpha=alpha,
+    )  # fmt: skip
 
 
 def _nothing_in_common(sides: tuple[Side, Side]) -> IqcarError:

@@ -181,14 +181,11 @@ def _told(
         in_part = {log: n for _, some in by_part for log, n in _met(list(some), ran).items()}
         apart |= {log for log in sharing if in_all[log] > in_part[log]}
     return Cut(
-        len(logs),
-        len({host for log in logs for host in ran[log].hosts}),
-        sum(ran[log].tasks for log in logs),
-        len(parts),
-        len(apart),
-        min(ran[log].start_ms for log in logs),
-        max(ran[log].end_ms for log in logs),
-    )
+        applications=len(logs), hosts=len({host for log in logs for host in ran[log].hosts}),
+        tasks=sum(ran[log].tasks for log in logs), parts=len(parts), apart=len(apart),
+        start_ms=min(ran[log].start_ms for log in logs),
+        end_ms=max(ran[log].end_ms for log in logs),
+    )  # fmt: skip
 
 
 def _met(logs: Sequence[int], ran: Mapping[int, Ran]) -> dict[int, int]:

@@ -196,10 +196,10 @@ class _Writer:
         by_query = by_query[[bool(self.fingerprints[int(row)]) for row in by_query.index]]
         worst = int(by_query.idxmax()) if len(by_query) else -1
         return _Piece(
-            key, delay, worst,
-            frozenset(int(row) for row in mine["app"].unique()),
-            frozenset(int(row) for row in mine["query"].unique()),
-            host, reason, self.fingerprints[worst] if worst >= 0 else "",
+            key=key, delay_ms=delay, query=worst,
+            apps=frozenset(int(row) for row in mine["app"].unique()),
+            queries=frozenset(int(row) for row in mine["query"].unique()), host=host, reason=reason,
+            fingerprint=self.fingerprints[worst] if worst >= 0 else "",
         )  # fmt: skip
 
     def _reason(
@@ -272,22 +272,14 @@ class _Writer:
         )
         resources = {str(RESOURCES[cause]) for cause in kind.causes if cause in RESOURCES}
         return Rule(
-            id=f"{RuleType.ADVICE}-{order}",
-            rule_type=RuleType.ADVICE,
-            query_id=self.ids[piece.query],
-            query_type=QueryType.TARGET,
-            rule_value=round(piece.delay_ms, 3),
-            rule_order=order,
-            fingerprint=piece.fingerprint,
+            id=f"{RuleType.ADVICE}-{order}", rule_type=RuleType.ADVICE,
+            query_id=self.ids[piece.query], query_type=QueryType.TARGET,
+            rule_value=round(piece.delay_ms, 3), rule_order=order, fingerprint=piece.fingerprint,
             query_name=self.names[piece.query],
-            resource=resources.pop() if len(resources) == 1 else "",
-            reason=piece.reason,
-            helps_pools=False,
-            advice=filled(self._do(kind, piece), piece.host),
-            kind=piece.key,
-            host=piece.host,
-            settings=settings,
-        )
+            resource=resources.pop() if len(resources) == 1 else "", reason=piece.reason,
+            helps_pools=False, advice=filled(self._do(kind, piece), piece.host), kind=piece.key,
+            host=piece.host, settings=settings,
+        )  # fmt: skip
 
     def _do(self, kind: AdviceKind, piece: _Piece) -> str:
         """What to do; nobody is told to record what the plugin recorded."""

@@ -87,7 +87,7 @@ def advise_on_executors(
     holders = sorted(by_holder.items(), key=lambda one: (-_lost(one[1]), one[0]))
     found: list[Rule] = []
     for holder, waits in holders:
-        rule = _rule(tables, app, holder, waits, after + len(found) + 1, kinds)
+        rule = _rule(tables, app, holder, waits=waits, order=after + len(found) + 1, kinds=kinds)
         if rule is not None and len(found) < top:
             found.append(rule)
     return tuple(found)

@@ -71,14 +71,11 @@ def gather(tables: Tables, graph: IQCGraph) -> Evidence:
     unnamed = {"source": unnamed_source - among, "target": unnamed_target - among}
     unnamed = {side: np.maximum(sum_by(group, ms, size), 0.0) for side, ms in unnamed.items()}
     return Evidence(
-        list(named.values()),
-        group,
-        pairs,
-        sum_by(pairs["target_group"], lost, size) + unnamed["target"],
-        sum_by(pairs["source_group"], lost, size) + unnamed["source"],
-        sum_by(group, duration, size),
-        unnamed,
-    )
+        fingerprints=list(named.values()), group=group, pairs=pairs,
+        suffered_ms=sum_by(pairs["target_group"], lost, size) + unnamed["target"],
+        inflicted_ms=sum_by(pairs["source_group"], lost, size) + unnamed["source"],
+        duration_ms=sum_by(group, duration, size), unnamed_ms=unnamed,
+    )  # fmt: skip
 
 
 def _unnamed(graph: IQCGraph, queries: int) -> tuple[Floats, Floats]:

@@ -72,8 +72,9 @@ def live(
     settings = Settings(query_by, critical_path, top)
     watch = Watch(path, settings, span_s * 1e3)
     with live_apply.acting(
-        apply, max_rules, max_changes, wins, of_windows, unneeded_windows, hold_off,
-        journal=journal, dry_run=dry_run, keep_rules=keep_rules, take_over=take_over,
+        apply, max_rules=max_rules, max_changes=max_changes, wins=wins, of_windows=of_windows,
+        unneeded_windows=unneeded_windows, hold_off=hold_off, journal=journal,
+        dry_run=dry_run, keep_rules=keep_rules, take_over=take_over,
     ) as loop:  # fmt: skip
         with counting(f"reading {path}") as progress:
             watch.read(progress)

@@ -92,7 +92,10 @@ def serve(
     kept = Cache(cache_folder(cache))
     grouping = checked_grouping(by) if by else ""
     settings = Settings(query_by, critical_path, top, grouping)
-    service = Service(places, kept, settings, processes, analyse_new, store)
+    service = Service(
+        places=places, cache=kept, settings=settings, processes=processes, new_hours=analyse_new,
+        store=store,
+    )  # fmt: skip
     if store:
         from iqcar.history.stored_files import open_store
 

@@ -93,7 +93,9 @@ def topics(
     if master and not on_spark:
         raise UsageError("goes with --on-spark only", "--master")
     find = partial(_on_spark, master) if on_spark else partial(_here, samples)
-    tables, found = find(paths or [], trace or [], named, chosen, query_by, names)
+    tables, found = find(
+        paths or [], trace or [], columns=named, settings=chosen, query_by=query_by, names=names
+    )
     if json != "-":
         for one in found:
             print_topics(one, top, names)

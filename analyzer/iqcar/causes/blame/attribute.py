@@ -121,7 +121,9 @@ class Accounts:
     def add(self, loss: Loss, shares: Shares) -> None:
         """Take in the demands of one request."""
         waited = self.waited(loss)
-        demands, ledger = _account(self.columns, loss, shares, self.places, waited, self._count)
+        demands, ledger = _account(
+            self.columns, loss, shares, places=self.places, waited=waited, first=self._count
+        )
         self._demands.append(demands)
         self._ledgers.append(ledger)
         self._count += len(demands)
@@ -150,13 +152,9 @@ class Accounts:
             self._ledgers, self.places.stage, tables, weights, most_sources
         )
         return Blame(
-            demands=demands,
-            sources=_joined(sources, SOURCES),
-            stages=losses,
-            doubts=doubts_of(self.columns, demand, demands),
-            folded=folded,
-            demand=demand,
-        )
+            demands=demands, sources=_joined(sources, SOURCES), stages=losses,
+            doubts=doubts_of(self.columns, demand, demands), folded=folded, demand=demand,
+        )  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -224,13 +222,11 @@ class Sharing:
             one_domain=loss.request.domain is not Domain.EXECUTOR,
         )
         return Shares(
-            raw=raw,
-            room=room,
-            sweep=sweep,
+            raw=raw, room=room, sweep=sweep,
             own_beta=places.total(pieces.total(beta_weight * itself)),
             own_lost=places.total(pieces.total(lost_weight * itself)),
             to_others=None if found is None else self._to_others(raw * scale, found),
-        )
+        )  # fmt: skip
 
     def _overlaps(self, rate: Floats) -> tuple[Floats, Floats, Floats]:
         """Return each piece's weight as a target, and what others and it itself used meanwhile."""

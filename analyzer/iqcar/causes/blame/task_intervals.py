@@ -90,19 +90,13 @@ class TaskColumns:
         asked = launch - np.clip(launch_wait(waits), 0.0, LAST_PLAUSIBLE_MS)
         shortages = find_shortages(tables, asked, launch, finish)
         return cls(
-            tables=tables,
-            waits=waits,
-            app=_rows(tasks["app"], len(tables.applications)),
+            tables=tables, waits=waits, app=_rows(tasks["app"], len(tables.applications)),
             stage=_rows(tasks["stage"], len(tables.stages)),
             host=_rows(tasks["host"], len(tables.hosts)),
-            executor=_rows(tasks["executor"], len(tables.executors)),
-            launch=launch,
-            finish=finish,
-            asked=asked,
-            span=np.where(sane, finish - launch, 0.0),
-            order=by_time(_known_asked(asked, launch), launch, finish),
-            shortages=shortages,
-        )
+            executor=_rows(tasks["executor"], len(tables.executors)), launch=launch, finish=finish,
+            asked=asked, span=np.where(sane, finish - launch, 0.0),
+            order=by_time(_known_asked(asked, launch), launch, finish), shortages=shortages,
+        )  # fmt: skip
 
     def wait(self, request: Request) -> Floats:
         """Return the waits in ms, NaN where unknown."""
@@ -205,8 +199,9 @@ class Pieces:
         n = len(columns.span)
         every, none = np.arange(n), np.full(n, -1)
         return cls(
-            columns, every, columns.launch, columns.finish, columns.span, none, undivided=True
-        )
+            columns=columns, task=every, launch=columns.launch, finish=columns.finish,
+            span=columns.span, interval=none, undivided=True,
+        )  # fmt: skip
 
     @classmethod
     def from_intervals(cls, columns: TaskColumns) -> Pieces:
@@ -254,7 +249,10 @@ class Pieces:
             for which in range(4)
         )
         span = np.where(np.isfinite(till - since), till - since, 0.0)
-        return cls(columns, of_task, since, till, span, interval, undivided=False)
+        return cls(
+            columns=columns, task=of_task, launch=since, finish=till, span=span, interval=interval,
+            undivided=False,
+        )  # fmt: skip
 
     def of_task(self, values: NDArray[T]) -> NDArray[T]:
         """Return the value of each piece's task."""

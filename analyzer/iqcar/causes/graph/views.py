@@ -151,7 +151,9 @@ def hot_resources(contents: Contents) -> pd.DataFrame:
     size = len(RESOURCES)
     code = s.resource
     lost = contents.lost.amount[2]
-    hit = sum_pairs(code, s.target[2], size, len(s.targets), contents.dor.amount[2], lost)
+    hit = sum_pairs(
+        code, s.target[2], size, targets=len(s.targets), dor=contents.dor.amount[2], lost_ms=lost
+    )
     lost_ms = sum_by(code, lost, size)
     frame = pd.DataFrame(
         {
@@ -238,13 +240,10 @@ def _sum_queries(contents: Contents, explanations: Ints) -> ByTarget:
     """Sum blame explanations per source query and target."""
     s = contents.structure
     return sum_pairs(
-        contents.query_of_explanation[explanations],
-        s.target[4][explanations],
-        len(s.source_query),
-        len(s.targets),
-        contents.dor.amount[4][explanations],
-        contents.lost.amount[4][explanations],
-    )
+        contents.query_of_explanation[explanations], s.target[4][explanations], len(s.source_query),
+        targets=len(s.targets), dor=contents.dor.amount[4][explanations],
+        lost_ms=contents.lost.amount[4][explanations],
+    )  # fmt: skip
 
 
 def _name_sources(contents: Contents, source: Ints, target: Ints) -> pd.DataFrame:

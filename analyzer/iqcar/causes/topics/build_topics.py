@@ -281,4 +281,7 @@ def find_topics(
         analyses += found
         if progress is not None:
             progress(len(analyses), len(jobs))
-    return topics_from(analyses, jobs.names, settings, jobs.tally, features.labels, features.doubts)
+    return topics_from(
+        analyses, jobs.names, settings, tally=jobs.tally, labels=features.labels,
+        doubts=features.doubts,
+    )  # fmt: skip

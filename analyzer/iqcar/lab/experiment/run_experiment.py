@@ -179,10 +179,10 @@ class _Experiment:
         either = cell or beside
         self.done.runs.append(
             Run(
-                number, pair, query.name, either.resource if either else "",
-                cell.level if cell else 0.0, k, took.start_ms,
-                None if took.failed else took.duration_ms, redact_text(took.failed),
-                cores,
+                number=number, pair=pair, query=query.name,
+                resource=either.resource if either else "", level=cell.level if cell else 0.0, k=k,
+                start_ms=took.start_ms, duration_ms=None if took.failed else took.duration_ms,
+                failed=redact_text(took.failed), cores=cores,
             )
         )  # fmt: skip
         self._say(self._line(query.name, cell, pair, took))

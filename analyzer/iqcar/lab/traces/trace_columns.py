@@ -127,7 +127,10 @@ class TraceColumns:
                 f"has {len(metrics)} metric columns, more than {MAX_METRICS}", where,
                 "name some by --columns metrics=A+B",
             )  # fmt: skip
-        return TraceColumns(job, task, latency, host, start, end, metrics, self.times, self.unit)
+        return TraceColumns(
+            job=job, task=task, latency=latency, host=host, start=start, end=end, metrics=metrics,
+            times=self.times, unit=self.unit,
+        )  # fmt: skip
 
     def wanted(self) -> list[str]:
         """All columns to read."""

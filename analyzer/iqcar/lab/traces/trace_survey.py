@@ -152,8 +152,9 @@ class Survey:
                 sources.append((name, UNITS_MS[columns.unit] if is_time else 1.0))
         doubts = _left_out(where, self, [name[:MAX_NAME] for name in unusable])
         return TraceLayout(
-            where, columns, sorted(self.jobs), tuple(features.values()), tuple(sources), doubts
-        )
+            where=where, columns=columns, jobs=sorted(self.jobs), features=tuple(features.values()),
+            sources=tuple(sources), doubts=doubts,
+        )  # fmt: skip
 
 
 def tasks_of(table: pd.DataFrame, columns: TraceColumns) -> TableTasks:
@@ -208,7 +209,10 @@ def _feature_called(name: str, is_time: bool, taken: Collection[str]) -> Feature
         column += " (metric)"
     kind = FeatureKind.TIME if is_time else FeatureKind.NUMERICAL
     short = name[:MAX_NAME]
-    return Feature(column, kind, short, "ms" if is_time else "", short, "A metric.")
+    return Feature(
+        name=column, kind=kind, cause=short, unit="ms" if is_time else "", phrase=short,
+        sentence="A metric.",
+    )  # fmt: skip
 
 
 def _left_out(where: str, survey: Survey, metrics: Sequence[str]) -> tuple[str, ...]:
@@ -268,7 +272,10 @@ def features_of(table: pd.DataFrame, columns: TraceColumns, where: str) -> TaskF
     }  # fmt: skip
     metrics = layout.metrics_of(table, rows)
     columns_of = {feature.name: metrics[:, j] for j, feature in enumerate(layout.features)}
-    labels = Labels([where], layout.jobs, [], [], hosts, _task_names(table, columns.task))
+    labels = Labels(
+        apps=[where], stages=layout.jobs, queries=[], query_ids=[], hosts=hosts,
+        tasks=_task_names(table, columns.task),
+    )  # fmt: skip
     frame = pd.DataFrame({**identity, **columns_of})
     return TaskFeatures(frame, layout.features, labels, layout.doubts)
 

@@ -38,8 +38,9 @@ def jobs_of_block(
     columns = np.array([place[name] for name in listed], np.int64)
     app, query = np.zeros(len(block.job), np.int64), np.full(len(block.job), -1)
     return Jobs.among(
-        listed, np.arange(len(block.job)), block.job, block.latency_ms,
-        lambda rows: block.metrics[np.ix_(rows, columns)], app, query, settings,
+        listed, np.arange(len(block.job)), block.job, latency=block.latency_ms,
+        values=lambda rows: block.metrics[np.ix_(rows, columns)], app=app, query=query,
+        settings=settings,
     )  # fmt: skip
 
 
@@ -77,7 +78,7 @@ def find_topics_in_trace(
             progress(tally.seen, trace.n_jobs)
     labels = Labels([layout.where], layout.jobs, [], [], [])
     names = metric_names(layout.features)
-    return topics_from(looks, names, settings, tally, labels, layout.doubts)
+    return topics_from(looks, names, settings, tally=tally, labels=labels, doubts=layout.doubts)
 
 
 BLOCK_BYTES = 256 * 2**20

@@ -76,12 +76,10 @@ def trace_topics_on_spark(
         looked = run_step(bundles, shipped.step("fleet.steps.look_step", chosen, kept))
         return topics_from(
             [look for _, bundle in objects(looked, LOOKS) for look in bundle],
-            metric_names(layout.features),
-            chosen,
-            sum((part.tally for part in told), Tally(0, 0, 0)),
-            Labels([path], layout.jobs, [], [], []),
-            layout.doubts,
-        )
+            metric_names(layout.features), chosen,
+            tally=sum((part.tally for part in told), Tally(0, 0, 0)),
+            labels=Labels([path], layout.jobs, [], [], []), doubts=layout.doubts,
+        )  # fmt: skip
 
 
 def _opened(spark: Any, path: str) -> Any:

@@ -122,12 +122,10 @@ def order_of(tables: Tables, query: Ints, job: Ints, stage: Ints) -> Order:
         np.concatenate([job_query, stage_query[orphan]]),
         np.concatenate([job_begin, stage_begin[orphan]]),
         np.concatenate([job_over, stage_end[orphan]]),
-        np.concatenate([job_end, stage_step[orphan]]),
-        n,
-        edges,
-    )
+        step=np.concatenate([job_end, stage_step[orphan]]), first_step=n, edges=edges,
+    )  # fmt: skip
     n += len(of_query.group)
-    of_job = _ended(stage_job, stage_begin, stage_end, stage_step, n, edges)
+    of_job = _ended(stage_job, stage_begin, stage_end, step=stage_step, first_step=n, edges=edges)
 
     edges.add(_at(start_of, job_query), job_start)
     edges.add(of_query.by(job_query, job_begin), job_start)
@@ -160,17 +158,10 @@ def order_of(tables: Tables, query: Ints, job: Ints, stage: Ints) -> Order:
     job_step[stage_step] = np.where(stage_job >= 0, stage_job, stage_step)
     kept = end[earlier] <= begin[later]
     return Order(
-        query,
-        stage,
-        query_start,
-        query_end,
-        stage_step,
-        begin,
-        end,
-        job_step,
-        earlier[kept],
-        later[kept],
-    )
+        query=query, stage=stage, query_start=query_start, query_end=query_end,
+        stage_step=stage_step, begin=begin, end=end, job_step=job_step, earlier=earlier[kept],
+        later=later[kept],
+    )  # fmt: skip
 
 
 def _ended(

@@ -108,14 +108,11 @@ def run(
     per_task = 3 + 2 * PHASES * devices.rounds if shared else 3
     count_steps(__name__, 2 * n_steps + per_task * n_tasks + len(slots.when))
     found = Run(
-        np.full(n_steps, np.nan),
-        np.full(n_steps, np.nan),
-        np.full(n_tasks, np.nan),
-        np.full(n_tasks, np.nan),
-        np.zeros((n_tasks if shared else 0, PHASES)),
-        np.full(n_tasks, -1),
-        np.zeros(len(devices.memory)),
-    )
+        released=np.full(n_steps, np.nan), done=np.full(n_steps, np.nan),
+        launched=np.full(n_tasks, np.nan), ended=np.full(n_tasks, np.nan),
+        spent=np.zeros((n_tasks if shared else 0, PHASES)), host=np.full(n_tasks, -1),
+        lacked_memory=np.zeros(len(devices.memory)),
+    )  # fmt: skip
     room = 2 * n_steps + 3 * n_tasks + len(slots.when) + 1
     future = (np.empty(room), np.empty(room, np.int64), np.zeros(1, np.int64))
     # Attempts that came back lie on a stack, as in Spark: they go before what was never tried.

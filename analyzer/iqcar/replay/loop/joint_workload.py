@@ -76,46 +76,35 @@ def joint_workload(workloads: Sequence[Workload]) -> JointWorkload:
         next_attempt=np.concatenate(following),
     )
     slots = Slots(
-        np.concatenate([one.slots.when + by for one, by in zip(workloads, late, strict=True)]),
-        np.concatenate([one.slots.change for one in workloads]),
-        np.concatenate([one.slots.when_idle for one in workloads]),
-        np.repeat(np.arange(len(workloads)), [len(one.slots.when) for one in workloads]),
-        np.concatenate([one.slots.host for one in workloads]),
-        np.concatenate([one.slots.handover for one in workloads]),
-        workloads[0].slots.hosts,
+        when=np.concatenate([one.slots.when + by for one, by in zip(workloads, late, strict=True)]),
+        change=np.concatenate([one.slots.change for one in workloads]),
+        when_idle=np.concatenate([one.slots.when_idle for one in workloads]),
+        app=np.repeat(np.arange(len(workloads)), [len(one.slots.when) for one in workloads]),
+        host=np.concatenate([one.slots.host for one in workloads]),
+        handover=np.concatenate([one.slots.handover for one in workloads]),
+        hosts=workloads[0].slots.hosts,
     )
     stage = np.full(len(steps.delay), -1, np.int64)
     for one, before in zip(workloads, steps_before, strict=True):
         stage[one.order.stage_step + before] = one.order.stage
     return JointWorkload(
-        origin,
-        np.array([one.app for one in workloads]),
-        np.concatenate([one.order.query for one in workloads]),
-        _moved([one.order.query_start for one in workloads], steps_before),
-        _moved([one.order.query_end for one in workloads], steps_before),
-        stage,
-        np.concatenate([one.task for one in workloads]),
-        steps,
-        work,
-        slots,
-    )
+        origin=origin, app=np.array([one.app for one in workloads]),
+        query=np.concatenate([one.order.query for one in workloads]),
+        query_start=_moved([one.order.query_start for one in workloads], steps_before),
+        query_end=_moved([one.order.query_end for one in workloads], steps_before), stage=stage,
+        task=np.concatenate([one.task for one in workloads]), steps=steps, work=work, slots=slots,
+    )  # fmt: skip
 
 
 def _steps(steps: Steps, late: float, steps_before: int, tasks_before: int, edges: int) -> Steps:
     """Steps of one application with positions among all."""
     return Steps(
-        steps.missing,
-        steps.delay + np.where(steps.missing == 0, late, 0.0),
-        steps.ready,
-        steps.tail,
-        steps.counted,
-        steps.first_task[:-1] + tasks_before,
-        steps.first_late + tasks_before,
-        steps.follower_start[:-1] + edges,
-        steps.follower + steps_before,
-        steps.job + steps_before,
-        steps.recorded + late,
-    )
+        missing=steps.missing, delay=steps.delay + np.where(steps.missing == 0, late, 0.0),
+        ready=steps.ready, tail=steps.tail, counted=steps.counted,
+        first_task=steps.first_task[:-1] + tasks_before, first_late=steps.first_late + tasks_before,
+        follower_start=steps.follower_start[:-1] + edges, follower=steps.follower + steps_before,
+        job=steps.job + steps_before, recorded=steps.recorded + late,
+    )  # fmt: skip
 
 
 def _before(sizes: list[int]) -> list[int]:

@@ -149,7 +149,10 @@ def task_demands(tables: Tables, waits: pd.DataFrame, demand: Demand) -> TaskDem
     spent[:, WAIT] = alone[:, WAIT] = rest
     gc = np.minimum(known_or_zero(waits["gc_ms"].to_numpy(np.float64)), rest)
     capacity, evidence = _capacities(tables, demand, alone, use, duration)
-    return TaskDemands(spent, alone, use, gc, capacity, evidence, beside_tasks(tables))
+    return TaskDemands(
+        spent=spent, alone=alone, use=use, gc=gc, capacity=capacity, evidence=evidence,
+        beside=beside_tasks(tables),
+    )  # fmt: skip
 
 
 class _Columns:

@@ -84,7 +84,10 @@ def predict(
     if not acting:
         return Prediction(tuple(rules), None, ())
     recording = recording or record(tables)
-    forecast = Forecaster(tables, graph, rules, acting, recording, devices, beside)
+    forecast = Forecaster(
+        tables=tables, graph=graph, rules=rules, acting=acting, recording=recording,
+        devices=devices, beside=beside,
+    )  # fmt: skip
     done = [_with(rule, expected) for rule, expected in zip(acting, forecast.each(), strict=True)]
     caps = propose_caps(forecast, done)
     found = {rule.id: rule for rule in done}

@@ -128,10 +128,11 @@ def run_scenario(
     places = np.bincount(one.slots.host[came], one.slots.change[came], one.slots.hosts)
     user_start = np.zeros(DEVICES * one.slots.hosts + 1, np.int64)
     np.cumsum(np.repeat(places.astype(np.int64) + 1, DEVICES), out=user_start[1:])
-    memory = one.memory, one.memory_capacity.ravel()
     devices = Devices(
-        alone, one.use, one.capacity.ravel(), user_start, how.rounds, how.proportional, *memory
-    )
+        alone=alone, use=one.use, capacity=one.capacity.ravel(), user_start=user_start,
+        rounds=how.rounds, proportional=how.proportional,
+        memory=one.memory, memory_capacity=one.memory_capacity.ravel(),
+    )  # fmt: skip
     slots = one.slots._replace(seed=how.seed)
     shares = shares or scenario_shares(one)
     steps = _steps_in_turn(one)
@@ -169,7 +170,10 @@ def replay_scenario(scenario: Scenario, member: Member | None = None) -> Outcome
     wait[:, SLOTS] = sum_by(query[ran], slot[ran], n)
     lasted = found.ended - found.launched + slot
     use = _device_use(one, found, alone)
-    return Outcome(start, end, wait, sum_by(query[ran], lasted[ran], n), use, idle)
+    return Outcome(
+        start_ms=start, end_ms=end, wait_ms=wait, task_ms=sum_by(query[ran], lasted[ran], n),
+        devices=use, idle_slot_ms=idle,
+    )  # fmt: skip
 
 
 def _steps_in_turn(scenario: Scenario) -> Steps:
@@ -231,7 +235,9 @@ def scenario_shares(scenario: Scenario) -> Shares:
                 for query, name in zip(order.query, names, strict=True)
             ]
         new = {name: weights[row] for row, name in own.items()}
-        parts.append(shares_of_pools(workload, order, fair, order.pools, pools, new))
+        parts.append(
+            shares_of_pools(workload, order, fair, pools=order.pools, stage_pool=pools, weights=new)
+        )
     return with_caps(joint_shares(parts), scenario.cap_of, scenario.cap)
 
 

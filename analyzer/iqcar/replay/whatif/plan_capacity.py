@@ -151,15 +151,11 @@ def plan_of_answers(
     frame = pd.DataFrame(rows, columns=list(COLUMNS))
     last = answers[max(answers)]
     return Plan(
-        of_what,
-        frame,
-        find_knee(*(frame[name].to_numpy(np.float64) for name in ("value", "total_ms"))),
-        slots_at_most(model.scenario.slots) // size,
-        price,
-        self_check(model),
-        last.assumptions,
-        last.refused,
-    )
+        of_what=of_what, values=frame,
+        knee=find_knee(*(frame[name].to_numpy(np.float64) for name in ("value", "total_ms"))),
+        recorded=slots_at_most(model.scenario.slots) // size, price=price,
+        self_check=self_check(model), assumptions=last.assumptions, refused=last.refused,
+    )  # fmt: skip
 
 
 def find_knee(values: Floats, total: Floats) -> int | None:

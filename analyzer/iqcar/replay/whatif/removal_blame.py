@@ -146,7 +146,10 @@ def blame_by_removal(
         )
     if not exact:
         doubts.append("orders of sources are sampled: small values are within the error of that")
-    return RemovalBlame(name, whole, game.value(frozenset()), frame, exact, tuple(doubts))
+    return RemovalBlame(
+        target=name, duration_ms=whole, alone_ms=game.value(frozenset()), sources=frame,
+        exact=exact, doubts=tuple(doubts),
+    )  # fmt: skip
 
 
 def _sources(model: Model, rows: Ints, attributed_ms: Mapping[int, float]) -> tuple[Ints, int]:

@@ -207,20 +207,20 @@ def answer(
     if refused and not np.isfinite(queries["predicted_ms"]).any():
         queries = queries.assign(**dict.fromkeys(("low_ms", "high_ms", "change_percent"), np.nan))
     return WhatIf(
-        question,
-        queries,
-        {
+        question=question,
+        queries=queries,
+        total={
             **_total(queries, before, after),
             "slot_use_before": slot_use(model.scenario, before),
             "slot_use_after": slot_use(done.scenario, after),
         },
-        self_check(model),
-        _capacities(model.scenario, before, after),
-        before_and_after(
+        self_check=self_check(model),
+        capacities=_capacities(model.scenario, before, after),
+        devices=before_and_after(
             operational_laws(model.scenario, before[0]), operational_laws(done.scenario, after[0])
         ),
-        (*done.assumptions, *_other_explanation(model), *_reruns(model)),
-        refused,
+        assumptions=(*done.assumptions, *_other_explanation(model), *_reruns(model)),
+        refused=refused,
     )
 
 
