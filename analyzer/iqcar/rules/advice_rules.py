@@ -50,23 +50,13 @@ def advise(
 ) -> tuple[Rule, ...]:
     """Make ADVICE rules from stragglers and their causes.
 
-    Parameters
-    ----------
-    tables : Tables
-    found : Stragglers
-        Of these tables.
-    top : int
-        At most this many.
-    topics : DataFrame, optional
-        task, key: names of the stragglers' topics; reasons count those that say the same.
-    kinds : str
-        File with kinds of advice in the format of ``rules/advice_kinds.json``; ours by default.
+    Returns: What explains most time over the median first; none where nothing reaches
+    :data:`LEAST_DELAY_MS` and :data:`LEAST_SHARE`.
 
-    Returns
-    -------
-    tuple of Rule
-        What explains most time over the median first; none where nothing reaches
-        :data:`LEAST_DELAY_MS` and :data:`LEAST_SHARE`.
+    found: Of these tables.
+    top: At most this many.
+    topics: task, key: names of the stragglers' topics; reasons count those that say the same.
+    kinds: File with kinds of advice in the format of ``rules/advice_kinds.json``; ours by default.
     """
     vocabulary = advice_kinds(kinds)
     hosts = {slow.host: slow for slow in slow_hosts(tables, found)}

@@ -24,17 +24,14 @@ if TYPE_CHECKING:
 class Evidence:
     """Time that recurring queries lost to each other.
 
-    Attributes
-    ----------
-    fingerprints : (g,) fingerprint of each recurring query; empty for a run that has none.
-    group : (queries,) recurring query of each run.
-    pairs : DataFrame
-        source, target (runs, as query rows), source_group, target_group, resource, lost_ms, dor;
+    fingerprints: (g,) fingerprint of each recurring query; empty for a run that has none.
+    group: (queries,) recurring query of each run.
+    pairs: source, target (runs, as query rows), source_group, target_group, resource, lost_ms, dor;
         one row per pair of runs of different recurring queries, and resource.
-    suffered_ms, inflicted_ms : (g,) elapsed time lost to others, and by others to it; whole, also
+    suffered_ms, inflicted_ms: (g,) elapsed time lost to others, and by others to it; whole, also
         where `pairs` name only the largest sources of each target.
-    duration_ms : (g,) total duration of the runs.
-    unnamed_ms : by "target" and "source", (g,) the part of `suffered_ms` and of `inflicted_ms` that
+    duration_ms: (g,) total duration of the runs.
+    unnamed_ms: by "target" and "source", (g,) the part of `suffered_ms` and of `inflicted_ms` that
         is in no pair.
     """
 

@@ -53,29 +53,19 @@ def propose(
 ) -> tuple[Rule, ...]:
     """Propose rules for the next run of this workload.
 
-    Parameters
-    ----------
-    tables : Tables
-        The tables the graph was built from.
-    graph : IQCGraph
-        With every query whose loss should count as a target.
-    top : int
-        At most this many sources, and this many victims.
-    priorities : mapping of fingerprint to float, optional
-        Priorities of the run that was recorded, above 0; :data:`ORDINARY_PRIORITY` by default.
-
-    Returns
-    -------
-    tuple of Rule
-        Rules for sources, AGG and DYNP of each, then DYNP rules for victims, each with the worst
-        first; none where hardly anything was lost to other queries. The same input gives the same
-        rules.
-
-    Notes
-    -----
     A victim's priority is P + i as in the paper, i counted so that the worst-hit gets most. The
     paper does not say by how much to lower a source: here P / (1 + i), the mirror image, which
     stays above 0 as a weight must.
+
+    Returns: Rules for sources, AGG and DYNP of each, then DYNP rules for victims, each with the
+    worst first; none where hardly anything was lost to other queries. The same input gives the same
+    rules.
+
+    tables: The tables the graph was built from.
+    graph: With every query whose loss should count as a target.
+    top: At most this many sources, and this many victims.
+    priorities: Priorities of the run that was recorded, above 0; :data:`ORDINARY_PRIORITY` by
+        default.
     """
     evidence = gather(tables, graph)
     counted = (evidence.suffered_ms >= MIN_LOST_MS) & (

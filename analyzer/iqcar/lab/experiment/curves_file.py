@@ -52,13 +52,11 @@ _RUN = re.compile(r"\(run (\d{1,9})\)")
 class StageTime:
     """A stage of one run; stages of one label count as one.
 
-    Attributes
-    ----------
-    device_ms : mean time of a task in each resource.
-    total_ms : the same, all tasks together.
-    moved : bytes that all tasks moved in each resource; 0 in processors and memory.
-    task_ms : all time of the tasks together.
-    at_once : tasks that ran together on a machine with hogs, mean over the time in which any ran.
+    device_ms: mean time of a task in each resource.
+    total_ms: the same, all tasks together.
+    moved: bytes that all tasks moved in each resource; 0 in processors and memory.
+    task_ms: all time of the tasks together.
+    at_once: tasks that ran together on a machine with hogs, mean over the time in which any ran.
     """
 
     run: int
@@ -83,11 +81,9 @@ class StageTime:
 def stage_times(logs: Sequence[Path], hosts: Collection[str], machines: int = 1) -> list[StageTime]:
     """Return the stages of all runs, of tasks on hosts with hogs (all hosts where none is named).
 
-    Parameters
-    ----------
-    logs : event logs of the experiment's Spark.
-    hosts : names of hosts with hogs.
-    machines : how many machines these names stand for.
+    logs: event logs of the experiment's Spark.
+    hosts: names of hosts with hogs.
+    machines: how many machines these names stand for.
     """
     tables = read([str(log) for log in logs])
     waits = measure_waits(tables)

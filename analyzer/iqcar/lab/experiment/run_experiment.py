@@ -25,13 +25,11 @@ BUDGET = "budget"
 class Run(msgspec.Struct, frozen=True):
     """One run of a query.
 
-    Parameters
-    ----------
-    number : from 1; in the event log it stands in the query's description.
-    pair : from 1, alike for a run with hogs and the one beside it without; 0: warm-up.
-    k : hogs for each task; 0: none.
-    duration_ms : None if it failed.
-    cores : processor time of the hogs by time, where told.
+    number: from 1; in the event log it stands in the query's description.
+    pair: from 1, alike for a run with hogs and the one beside it without; 0: warm-up.
+    k: hogs for each task; 0: none.
+    duration_ms: None if it failed.
+    cores: processor time of the hogs by time, where told.
     """
 
     number: int
@@ -75,10 +73,8 @@ def run_experiment(
     runs then is finished. Raises IqcarError if Spark does not start, and nothing was measured
     before.
 
-    Parameters
-    ----------
-    folder : for Spark's event log and messages.
-    say : called with a line about each run.
+    folder: for Spark's event log and messages.
+    say: called with a line about each run.
     """
     experiment = _Experiment(plan, folder, stop, say)
     try:

@@ -52,14 +52,12 @@ _KEYS = (*_NAMES, "metrics", "times", "unit")
 class TraceColumns:
     """What the columns of a trace are.
 
-    Attributes
-    ----------
-    job : columns that together name what tasks are compared within.
-    task, latency, host, start, end : columns; empty if there is none. Without a latency it is the
+    job: columns that together name what tasks are compared within.
+    task, latency, host, start, end: columns; empty if there is none. Without a latency it is the
         end less the start.
-    metrics, times : amounts, and times spent that are part of the latency; empty means every other
+    metrics, times: amounts, and times spent that are part of the latency; empty means every other
         number.
-    unit : unit of latency, start, end and times.
+    unit: unit of latency, start, end and times.
     """
 
     job: tuple[str, ...] = ()
@@ -172,12 +170,8 @@ def number_of(table: pd.DataFrame, name: str) -> Floats:
 def codes_of(table: pd.DataFrame, names: tuple[str, ...]) -> tuple[Ints, list[str]]:
     """Number the texts of a column, or of several together; −1 for what is missing in any.
 
-    Returns
-    -------
-    ndarray of shape (n_rows,)
-        Position of each row's text in the list.
-    list of str
-        The texts in alphabetical order.
+    Returns ndarray of shape (n_rows,): position of each row's text in the list. Returns: The texts
+    in alphabetical order.
     """
     if not names:
         return np.full(len(table), -1, np.int64), []

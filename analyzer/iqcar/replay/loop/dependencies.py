@@ -18,13 +18,11 @@ from iqcar.tables.arrays import Floats, Ints
 class Order(NamedTuple):
     """Steps of one application.
 
-    Attributes
-    ----------
-    query, stage : rows of the tables, in the order of their steps.
-    query_start, query_end, stage_step : step of each of those queries and stages.
-    begin, end : (steps,) when each step was released and done in the recorded run, in ms.
-    job_step : (steps,) the step that starts the job of a stage; of any other step, itself.
-    earlier, later : (edges,) what follows what.
+    query, stage: rows of the tables, in the order of their steps.
+    query_start, query_end, stage_step: step of each of those queries and stages.
+    begin, end: (steps,) when each step was released and done in the recorded run, in ms.
+    job_step: (steps,) the step that starts the job of a stage; of any other step, itself.
+    earlier, later: (edges,) what follows what.
     """
 
     query: Ints
@@ -89,15 +87,7 @@ class _Edges:
 def order_of(tables: Tables, query: Ints, job: Ints, stage: Ints) -> Order:
     """Find out what follows what in one application.
 
-    Parameters
-    ----------
-    tables : Tables
-    query, job, stage : rows of the application in these tables
-        Jobs and stages as FIFO orders them.
-
-    Returns
-    -------
-    Order
+    query, job, stage: rows of the application in these tables Jobs and stages as FIFO orders them.
     """
     q, j, s = len(query), len(job), len(stage)
     start_of = _lookup(len(tables.queries), query, 0)

@@ -66,16 +66,12 @@ KIND = 1 << 40
 class Run(NamedTuple):
     """What happened, on the clock of the input; NaN for what never happened for want of slots.
 
-    Attributes
-    ----------
-    released, done : ndarray of shape (n_steps,), ms
-    launched, ended : ndarray of shape (n_tasks,), ms
-    spent : ndarray of shape (n_tasks, 5) or (0, 5), ms
-        Time of each task in each phase, where devices are shared.
-    host : ndarray of shape (n_tasks,), int64
-        Where each task ran; −1 if it did not.
-    lacked_memory : ndarray of shape (n_tasks,) or (0,), ms
-        Time that each task waited for execution memory, where that is shared.
+    released, done: (n_steps,), ms.
+    launched, ended: (n_tasks,), ms.
+    spent: (n_tasks, 5) or (0, 5), ms; time of each task in each phase, where devices are shared.
+    host: (n_tasks,), int64; where each task ran; −1 if it did not.
+    lacked_memory: (n_tasks,) or (0,), ms; time that each task waited for execution memory, where
+        that is shared.
     """
 
     released: Floats
@@ -92,15 +88,7 @@ def run(
 ) -> Run:
     """Replay one application, or several that share hosts.
 
-    Parameters
-    ----------
-    steps, work, slots, shares
-    devices : Devices, optional
-        By default nothing but slots is shared: every task takes ``work.duration``.
-
-    Returns
-    -------
-    Run
+    devices: By default nothing but slots is shared: every task takes ``work.duration``.
     """
     devices = devices or no_devices(slots.hosts)
     n_steps, n_tasks, n_pools = len(steps.delay), len(work.duration), len(shares.pool_weight)

@@ -16,14 +16,12 @@ from iqcar.tables.arrays import Ints
 class JointWorkload:
     """Applications on one clock, and what each step and task of the event loop is in the tables.
 
-    Attributes
-    ----------
-    origin : ms since the epoch that the clock counts from.
-    app : (n_apps,) rows of the applications.
-    query : (n_queries,) rows of the queries; ``query_start`` and ``query_end`` are their steps.
-    stage : (n_steps,) row of the stage of each step, −1 for a moment.
-    task : (n_tasks,) row of each task of ``work``.
-    steps, work, slots : what the event loop takes.
+    origin: ms since the epoch that the clock counts from.
+    app: (n_apps,) rows of the applications.
+    query: (n_queries,) rows of the queries; ``query_start`` and ``query_end`` are their steps.
+    stage: (n_steps,) row of the stage of each step, −1 for a moment.
+    task: (n_tasks,) row of each task of ``work``.
+    steps, work, slots: what the event loop takes.
     """
 
     origin: float
@@ -41,10 +39,7 @@ class JointWorkload:
 def joint_workload(workloads: Sequence[Workload]) -> JointWorkload:
     """Put the workloads of several applications on one clock.
 
-    Parameters
-    ----------
-    workloads : sequence of Workload
-        At least one.
+    workloads: At least one.
     """
     origin = min(one.origin for one in workloads)
     late = [one.origin - origin for one in workloads]
@@ -137,13 +132,8 @@ def joint_shares(shares: Sequence[Shares]) -> Shares:
 def with_caps(shares: Shares, cap_of: Ints, cap: Ints) -> Shares:
     """Cap further steps, whatever pool they are in: no task goes beyond it.
 
-    Parameters
-    ----------
-    shares : Shares
-    cap_of : ndarray of shape (n_steps,)
-        Cap of each step; −1: as its pool has it.
-    cap : ndarray of shape (n_caps,)
-        Most tasks at once.
+    cap_of: (n_steps,); cap of each step; −1: as its pool has it.
+    cap: (n_caps,); most tasks at once.
     """
     return shares._replace(
         cap_of=np.where(cap_of >= 0, cap_of + len(shares.cap), shares.cap_of),

@@ -40,16 +40,9 @@ def slots_of(
 ) -> Slots:
     """Find when slots of an application came and went.
 
-    Parameters
-    ----------
-    tables : Tables
-        ``executors`` and ``applications`` are used.
-    app : int
-    ran : Ran
-    stage_first_launch : ndarray of float64, one per stage
-        On the clock of ``ran``.
-    origin : float
-        Zero of that clock, in ms since the epoch.
+    tables: ``executors`` and ``applications`` are used.
+    stage_first_launch: On the clock of ``ran``.
+    origin: Zero of that clock, in ms since the epoch.
     """
     executors = tables.executors
     of_app = np.flatnonzero((executors["app"] == app).to_numpy())
@@ -141,14 +134,12 @@ def preparations_of(ran: Ran, slots: Slots, submitted: Floats, first_launch: Flo
 class Workload:
     """What of one application does not depend on shares.
 
-    Attributes
-    ----------
-    app : row of the application.
-    origin : ms since the epoch that its clock counts from.
-    order : its steps; stages as FIFO orders them.
-    task : (tasks,) row of each task of ``work``.
-    steps, work : what the event loop takes.
-    slots : with the hosts that they are on.
+    app: row of the application.
+    origin: ms since the epoch that its clock counts from.
+    order: its steps; stages as FIFO orders them.
+    task: (tasks,) row of each task of ``work``.
+    steps, work: what the event loop takes.
+    slots: with the hosts that they are on.
     """
 
     app: int
@@ -163,13 +154,9 @@ class Workload:
 def workload_of(tables: Tables, app: int, task: Ints) -> Workload | None:
     """Lay one application out; None where it ran no task, or had no slots that are known.
 
-    Parameters
-    ----------
-    tables : Tables
-    app : int
-        Row of the application.
-    task : rows of its tasks, ascending
-        No step looks at the tasks of all applications: there may be thousands of either.
+    app: Row of the application.
+    task: rows of its tasks, ascending No step looks at the tasks of all applications: there may be
+        thousands of either.
     """
     stages, tasks = tables.stages, tables.tasks
     launch = tasks["launch_ms"].to_numpy(np.float64)

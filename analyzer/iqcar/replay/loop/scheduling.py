@@ -24,16 +24,10 @@ NO_CAP = 2**31 - 1
 class StageOrder(NamedTuple):
     """What does not depend on a plan: laid out once for each application.
 
-    Attributes
-    ----------
-    query : list of int
-        Row of the query of each stage that runs.
-    asked : list of str
-        Pool that each asked for.
-    pools : dict
-        Pools by name, as the plugin saw them last.
-    by_stage, by_name : ndarray of int64, one per step
-        As in :class:`~iqcar.replay.loop.loop_input.Shares`.
+    query: Row of the query of each stage that runs.
+    asked: Pool that each asked for.
+    pools: Pools by name, as the plugin saw them last.
+    by_stage, by_name: As in :class:`~iqcar.replay.loop.loop_input.Shares`.
     """
 
     query: list[int]
@@ -76,12 +70,7 @@ def planned_shares(
     The others stay in the pool they asked for themselves; rules that put them elsewhere in the
     recorded run are not those of the plan.
 
-    Parameters
-    ----------
-    workload : Workload
-    order : StageOrder
-    plan : PoolPlan
-    chosen : mapping of query row to pool, from :func:`chosen_pools`
+    chosen: mapping of query row to pool, from :func:`chosen_pools`.
     """
     pools = {**order.pools, **{pool.name: pool for pool in plan.pools}}
     stages = zip(order.query, order.asked, strict=True)
@@ -172,18 +161,10 @@ def shares_of_pools(
 ) -> Shares:
     """Number the pools.
 
-    Parameters
-    ----------
-    workload : Workload
-    order : StageOrder
-    fair : bool
-        Whether pools divide slots by their weights.
-    pools : mapping of name to Pool
-        Those that are declared.
-    stage_pool : list of str
-        Pool of each stage that runs.
-    weights : mapping of name to int, optional
-        Further pools, with their weights.
+    fair: Whether pools divide slots by their weights.
+    pools: Those that are declared.
+    stage_pool: Pool of each stage that runs.
+    weights: Further pools, with their weights.
     """
     pools = {**pools, **{name: Pool(name, weight) for name, weight in (weights or {}).items()}}
     names = sorted({*stage_pool, DEFAULT_POOL})
