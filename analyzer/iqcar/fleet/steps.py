@@ -163,7 +163,10 @@ def compile_looks(settings: TopicSettings) -> None:
     latency = np.sort(values[:, 0]) + np.where(np.arange(tasks) < tasks - metrics, 1.0, 9.0)
     names, row = tuple(map(str, range(metrics))), np.zeros(1, np.int64)
     starts, tally = np.array([0, tasks]), Tally(1, 0, 0)
-    jobs = Jobs(names, values, latency, latency[:1], starts, row, row, row, tally, 2.0)
+    jobs = Jobs(
+        names=names, metrics=values, latency_ms=latency, median_ms=latency[:1], starts=starts,
+        stage=row, app=row, query=row, tally=tally, threshold=2.0,
+    )  # fmt: skip
     list(look_step(settings, 1.0, iter([pack_row(0, JOBS, jobs)])))
 
 

@@ -132,18 +132,12 @@ def peek(log: EventLog) -> Peek:
     if log.problem:
         status = InputStatus.TRUNCATED
     return Peek(
-        lines.name,
-        lines.id,
-        lines.attempt or log.attempt_id,
-        lines.user,
-        lines.version,
-        lines.start,
-        lines.end if lines.end >= lines.start else nan,
-        lines.last if end_known else nan,
-        status,
-        log.problem,
-        frozenset(lines.hosts),
-    )
+        name=lines.name, application_id=lines.id, attempt_id=lines.attempt or log.attempt_id,
+        user=lines.user, spark_version=lines.version, start_ms=lines.start,
+        end_ms=lines.end if lines.end >= lines.start else nan,
+        last_ms=lines.last if end_known else nan, status=status, message=log.problem,
+        hosts=frozenset(lines.hosts),
+    )  # fmt: skip
 
 
 class _Lines:

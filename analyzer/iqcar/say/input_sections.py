@@ -19,9 +19,6 @@ from iqcar.diagnosis import Diagnosis
 from iqcar.enums import (
     EVIDENCES,
     REQUESTS,
-    ImpactModel,
-    QueryBy,
-    SourceUsage,
 )
 from iqcar.logs.text.redact import redact_text
 from iqcar.model.waits.columns import evidence_column
@@ -154,17 +151,12 @@ def timeline_sentence(tables: Tables) -> str:
 def settings_rows(diagnosis: Diagnosis) -> list[tuple[str, str, str]]:
     """Return versions and settings: name, value, and what the value means."""
     applications, settings = diagnosis.tables.applications, diagnosis.settings
-    kinds: list[tuple[str, QueryBy | ImpactModel | SourceUsage]] = [
-        ("what counts as one query", settings.query_by),
-        ("what a vertex contributes", settings.impact),
-        ("how a source's use is measured", settings.source_usage),
-    ]
     only = "Only those on the critical path." if settings.critical_path else "All of them."
     return [
         ("iqcar", __version__, ""),
         ("Spark", _distinct(applications["spark_version"].tolist()), ""),
         ("scheduler of the applications", _distinct(applications["scheduler_mode"].tolist()), ""),
-        *((name, str(one), one.sentence) for name, one in kinds),
+        ("what counts as one query", str(settings.query_by), settings.query_by.sentence),
         ("target stages", "", only),
         ("targets, paths and rules shown", str(settings.top), ""),
     ]

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from iqcar.apps.cli import options
-from iqcar.enums import ImpactModel, QueryBy, SourceUsage
+from iqcar.enums import QueryBy
 
 
 def analyze(
@@ -37,8 +37,6 @@ def analyze(
     ] = None,
     target: options.Targets = None,
     top: options.Top = 5,
-    impact: options.Impact = ImpactModel.TIME_LOST,
-    source_usage: options.Usage = SourceUsage.ACTIVE,
     query_by: options.Queries = QueryBy.SQL,
     critical_path: options.CriticalPath = False,
     topics: options.Recurring = False,
@@ -90,7 +88,7 @@ def analyze(
                 "--all-rules": all_rules, "--by": by,
             }
         )  # fmt: skip
-        settings = Settings(query_by, impact, source_usage, critical_path, top)
+        settings = Settings(query_by, critical_path, top)
         raise typer.Exit(analyze_on_spark(paths, master, json, settings, all_sources=all_sources))
     if master:
         raise UsageError("goes with --on-spark only", "--master")
@@ -104,8 +102,6 @@ def analyze(
         diagnosis = diagnose(
             tables,
             targets=target or (),
-            impact=impact,
-            source_usage=source_usage,
             critical_path=critical_path,
             top=top,
             query_by=query_by,

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from iqcar.apps.cli import options
-from iqcar.enums import ImpactModel, QueryBy, SourceUsage
+from iqcar.enums import QueryBy
 
 
 def blame(
@@ -18,8 +18,6 @@ def blame(
     ],
     json: options.JsonFile = None,
     top: options.Top = 5,
-    impact: options.Impact = ImpactModel.TIME_LOST,
-    source_usage: options.Usage = SourceUsage.ACTIVE,
     query_by: options.Queries = QueryBy.SQL,
     critical_path: options.CriticalPath = False,
     topics: options.Recurring = False,
@@ -42,8 +40,6 @@ def blame(
         diagnosis = diagnose(
             tables,
             targets=[target],
-            impact=impact,
-            source_usage=source_usage,
             critical_path=critical_path,
             top=top,
             query_by=query_by,

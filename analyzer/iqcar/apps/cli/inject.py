@@ -67,7 +67,10 @@ def cpu(
 
     Example: iqcar inject cpu --for 20s --cores 0 --host 127.0.0.2 --log truth.jsonl
     """
-    common = Common(for_, processes, cores, host, delay, start_at, log, json, force)
+    common = Common(
+        for_=for_, processes=processes, cores=cores, host=host, delay=delay, start_at=start_at,
+        log=log, json=json, force=force,
+    )  # fmt: skip
     inject_one(_anomaly("cpu"), {"share": share}, common)
 
 
@@ -104,7 +107,10 @@ def io(
     """
     from iqcar.lab.inject.parsing import parse_size
 
-    common = Common(for_, processes, cores, host, delay, start_at, log, json, force)
+    common = Common(
+        for_=for_, processes=processes, cores=cores, host=host, delay=delay, start_at=start_at,
+        log=log, json=json, force=force,
+    )  # fmt: skip
     settings: dict[str, Any] = {
         "folder": dir_,
         "size_bytes": parse_size(size, "--size"),
@@ -143,7 +149,10 @@ def network(
     """
     from iqcar.lab.inject.parsing import parse_size
 
-    common = Common(for_, processes, cores, host, delay, start_at, log, json, force)
+    common = Common(
+        for_=for_, processes=processes, cores=cores, host=host, delay=delay, start_at=start_at,
+        log=log, json=json, force=force,
+    )  # fmt: skip
     settings: dict[str, Any] = {
         "listen": listen,
         "source": source,
@@ -175,7 +184,10 @@ def memory(
     """
     from iqcar.lab.inject.parsing import parse_size
 
-    common = Common(for_, processes, cores, host, delay, start_at, log, json, force)
+    common = Common(
+        for_=for_, processes=processes, cores=cores, host=host, delay=delay, start_at=start_at,
+        log=log, json=json, force=force,
+    )  # fmt: skip
     inject_one(_anomaly("memory"), {"size_bytes": parse_size(size, "--size")}, common)
 
 

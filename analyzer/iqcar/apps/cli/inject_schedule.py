@@ -128,22 +128,18 @@ def schedule(
         for settings in strength.values():
             settings["processes"] = processes
         injections = random_plan(
-            seed,
-            parse_hosts(hosts),
-            _anomalies(kinds),
-            for_ms=ms(for_, "--for"),
+            seed, parse_hosts(hosts), _anomalies(kinds), for_ms=ms(for_, "--for"),
             mean_length_ms=ms(mean_length, "--mean-length"),
-            mean_gap_ms=ms(mean_gap, "--mean-gap") if mean_gap else None,
-            pattern=pattern,
+            mean_gap_ms=ms(mean_gap, "--mean-gap") if mean_gap else None, pattern=pattern,
             strength=strength,
-        )
+        )  # fmt: skip
         about = {"seed": seed, "pattern": str(pattern)}
     if dry_run:
         _show(injections, about, json, force)
         return
     if not injections:
         raise UsageError("the seed gives no injection in this time", "--for", "make it longer")
-    carry_out(injections, moment(delay, start_at), log, json, force, about)
+    carry_out(injections, moment(delay, start_at), log, json=json, force=force, about=about)
 
 
 def _anomalies(text: str) -> list[Anomaly]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from iqcar.apps.cli import live_apply, options
-from iqcar.enums import ImpactModel, QueryBy, SourceUsage
+from iqcar.enums import QueryBy
 
 if TYPE_CHECKING:
     from iqcar.live.apply_rules import RuleApplier
@@ -38,8 +38,6 @@ def live(
         bool, typer.Option("--json", help="Print a line of JSON each time (`iqcar schema live`).")
     ] = False,
     top: options.Top = 5,
-    impact: options.Impact = ImpactModel.TIME_LOST,
-    source_usage: options.Usage = SourceUsage.ACTIVE,
     query_by: options.Queries = QueryBy.SQL,
     critical_path: options.CriticalPath = False,
     apply: live_apply.Apply = "",
@@ -71,11 +69,12 @@ def live(
     from iqcar.logs.attach.host_sampler import parse_time
 
     span_s, every_s = parse_time(window, "--window"), parse_time(every, "--every")
-    settings = Settings(query_by, impact, source_usage, critical_path, top)
+    settings = Settings(query_by, critical_path, top)
     watch = Watch(path, settings, span_s * 1e3)
     with live_apply.acting(
-        apply, max_rules, max_changes, wins, of_windows, unneeded_windows, hold_off,
-        journal=journal, dry_run=dry_run, keep_rules=keep_rules, take_over=take_over,
+        apply, max_rules=max_rules, max_changes=max_changes, wins=wins, of_windows=of_windows,
+        unneeded_windows=unneeded_windows, hold_off=hold_off, journal=journal,
+        dry_run=dry_run, keep_rules=keep_rules, take_over=take_over,
     ) as loop:  # fmt: skip
         with counting(f"reading {path}") as progress:
             watch.read(progress)

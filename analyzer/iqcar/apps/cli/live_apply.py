@@ -134,7 +134,14 @@ def acting(
     hold_off_ms = 1e3 * parse_time(hold_off, "--hold-off")
     loop = RuleApplier(
         RuleWriter(path),
-        Limits(max_rules, max_changes, wins, of_windows, unneeded_windows, hold_off_ms),
+        Limits(
+            max_rules=max_rules,
+            max_changes_per_hour=max_changes,
+            wins=wins,
+            of_windows=of_windows,
+            missed_windows=unneeded_windows,
+            hold_off_ms=hold_off_ms,
+        ),
         journal=journal or f"{path}.journal.jsonl",
         dry_run=dry_run,
         take_over=take_over,

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from iqcar.apps.cli import options
-from iqcar.enums import ImpactModel, QueryBy, SourceUsage
+from iqcar.enums import QueryBy
 
 
 def mcp(
@@ -59,8 +59,6 @@ def mcp(
         ),
     ] = "",
     top: options.Top = 5,
-    impact: options.Impact = ImpactModel.TIME_LOST,
-    source_usage: options.Usage = SourceUsage.ACTIVE,
     query_by: options.Queries = QueryBy.SQL,
     critical_path: options.CriticalPath = False,
 ) -> None:
@@ -82,7 +80,7 @@ def mcp(
     from iqcar.apps.serve.service import Service
     from iqcar.diagnosis import Settings
 
-    settings = Settings(query_by, impact, source_usage, critical_path, top)
+    settings = Settings(query_by, critical_path, top)
     places, kept = Places(paths), Cache(cache_folder(cache))
     service = Service(places, kept, settings, processes, store=store)
     if store:

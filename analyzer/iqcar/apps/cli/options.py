@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from iqcar.enums import ImpactModel, Kind, QueryBy, SourceUsage
+from iqcar.enums import Kind, QueryBy
 from iqcar.errors import UsageError
 
 
@@ -55,14 +55,6 @@ Columns = Annotated[
 Queries = Annotated[
     QueryBy,
     typer.Option("--query-by", help=f"What counts as one query. {choices(QueryBy)}."),
-]
-Impact = Annotated[
-    ImpactModel,
-    typer.Option(help=f"How contributions are measured. {choices(ImpactModel)}."),
-]
-Usage = Annotated[
-    SourceUsage,
-    typer.Option(help=f"How a source's use of a resource is measured. {choices(SourceUsage)}."),
 ]
 CriticalPath = Annotated[
     bool,

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from iqcar.apps.cli import options
-from iqcar.enums import ImpactModel, QueryBy, SourceUsage
+from iqcar.enums import QueryBy
 
 
 def report(
@@ -22,8 +22,6 @@ def report(
     ] = "",
     target: options.Targets = None,
     top: options.Top = 5,
-    impact: options.Impact = ImpactModel.TIME_LOST,
-    source_usage: options.Usage = SourceUsage.ACTIVE,
     query_by: options.Queries = QueryBy.SQL,
     critical_path: options.CriticalPath = False,
     topics: Annotated[
@@ -72,8 +70,6 @@ def report(
         diagnosis = diagnose(
             tables,
             targets=target or (),
-            impact=impact,
-            source_usage=source_usage,
             critical_path=critical_path,
             top=top,
             query_by=query_by,

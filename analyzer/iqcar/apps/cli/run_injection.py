@@ -66,7 +66,7 @@ def inject_one(anomaly: Anomaly, settings: dict[str, Any], common: Common) -> No
         settings_of(anomaly, values),
     )
     start_ms = moment(common.delay, common.start_at)
-    carry_out([injection], start_ms, common.log, common.json, common.force, {})
+    carry_out([injection], start_ms, common.log, json=common.json, force=common.force, about={})
 
 
 def moment(delay: str, start_at: str) -> int | None:

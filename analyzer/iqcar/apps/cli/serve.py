@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from iqcar.apps.cli import options
-from iqcar.enums import ImpactModel, QueryBy, SourceUsage
+from iqcar.enums import QueryBy
 
 
 def serve(
@@ -61,8 +61,6 @@ def serve(
         ),
     ] = "",
     top: options.Top = 5,
-    impact: options.Impact = ImpactModel.TIME_LOST,
-    source_usage: options.Usage = SourceUsage.ACTIVE,
     query_by: options.Queries = QueryBy.SQL,
     critical_path: options.CriticalPath = False,
     by: options.By = "",
@@ -93,8 +91,11 @@ def serve(
     places = Places(paths)
     kept = Cache(cache_folder(cache))
     grouping = checked_grouping(by) if by else ""
-    settings = Settings(query_by, impact, source_usage, critical_path, top, grouping)
-    service = Service(places, kept, settings, processes, analyse_new, store)
+    settings = Settings(query_by, critical_path, top, grouping)
+    service = Service(
+        places=places, cache=kept, settings=settings, processes=processes, new_hours=analyse_new,
+        store=store,
+    )  # fmt: skip
     if store:
         from iqcar.history.stored_files import open_store
 

@@ -78,11 +78,12 @@ def topics(
     from iqcar.causes.topics.topic_result import TopicSettings
     from iqcar.errors import ExitCode, UsageError
     from iqcar.lab.traces.trace_columns import TraceColumns
+    from iqcar.papers.learners_as_printed import SETTINGS
     from iqcar.rules.vocabulary.topics import topic_vocabulary
     from iqcar.show.json.analyze import topics_to_json
     from iqcar.show.terminal.topics import print_topics
 
-    chosen = TopicSettings.parse(settings, TopicSettings(learners=learners, seed=seed))
+    chosen = TopicSettings.parse(settings, SETTINGS[learners](seed=seed))
     named = TraceColumns.parse(columns)
     topic_vocabulary(names)
     check_writable(json, force)
@@ -92,7 +93,9 @@ def topics(
     if master and not on_spark:
         raise UsageError("goes with --on-spark only", "--master")
     find = partial(_on_spark, master) if on_spark else partial(_here, samples)
-    tables, found = find(paths or [], trace or [], named, chosen, query_by, names)
+    tables, found = find(
+        paths or [], trace or [], columns=named, settings=chosen, query_by=query_by, names=names
+    )
     if json != "-":
         for one in found:
             print_topics(one, top, names)

@@ -22,7 +22,7 @@ from iqcar.say.rules_acting import acting_rules, not_accepted
 from iqcar.say.straggler_links import links_to_dict
 from iqcar.show.json.check_types import RulesCheck
 from iqcar.show.json.described import schema_text
-from iqcar.show.json.plain import plain
+from iqcar.show.json.plain import METHOD, plain
 from iqcar.show.json.result_types import DiagnosisResult
 from iqcar.show.json.stragglers import stragglers_to_dict
 from iqcar.show.json.topics import topics_to_dict
@@ -201,8 +201,7 @@ def _fields(diagnosis: Diagnosis) -> dict[str, Callable[[], Any]]:
         "iqcar_version": lambda: __version__,
         "settings": lambda: {
             "query_by": str(settings.query_by),
-            "impact": str(settings.impact),
-            "source_usage": str(settings.source_usage),
+            **METHOD,
             "critical_path": settings.critical_path,
             "top": settings.top,
             "by": settings.by,
@@ -360,7 +359,7 @@ def _paths(diagnosis: Diagnosis) -> list[dict[str, Any]]:
 def _graph(diagnosis: Diagnosis) -> dict[str, Any]:
     exported = diagnosis.graph.export(list(diagnosis.targets))
     return {
-        "impact": str(diagnosis.settings.impact),
+        "impact": METHOD["impact"],
         "folded": exported.folded,
         "nodes": ({key: plain(value) for key, value in node.items()} for node in exported.nodes),
         "edges": iter(exported.edges),

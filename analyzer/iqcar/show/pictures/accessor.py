@@ -56,10 +56,9 @@ class Plots:
 
         d, row = self._of, self._row(query)
         return heatmap(
-            d.graph, d.tables, d.waits, d.blame, row, measure,
+            d.graph, d.tables, d.waits, blame=d.blame, target=row, measure=measure,
             stage=None if stage is None else self._stage(row, str(stage)),
-            resource=_resource(resource),
-            dark=dark,
+            resource=_resource(resource), dark=dark,
         )  # fmt: skip
 
     def matrix(

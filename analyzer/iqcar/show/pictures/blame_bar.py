@@ -67,12 +67,12 @@ def blame_bar(finding: Finding, colours: Sequence[str]) -> list[Segment]:
         label = f"{one.name}: {duration(one.lost_ms)}, {percent(one.share)} of what was lost"
         segments.append(
             Segment(
-                start,
-                width,
-                blamed_colour(one, colours),
-                one.name,
-                f"{label}. {one.meaning}" if one.meaning else label,
-                one.share,
+                start=start,
+                width=width,
+                colour=blamed_colour(one, colours),
+                name=one.name,
+                label=f"{label}. {one.meaning}" if one.meaning else label,
+                share=one.share,
             )
         )
         start += width

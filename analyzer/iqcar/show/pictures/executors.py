@@ -120,13 +120,13 @@ def cluster_slots(
                 missing += bins.amounts(one, 1, *spans)[0] / bins.width_ms
         found.append(
             ClusterSlots(
-                bins,
-                distinct(plain, [ids[app] for app in shown]) + others,
-                [printable(name) for name in plain] + others,
-                [colours[app] for app in shown] + [OTHERS] * bool(len(rest)),
-                busy,
-                idle,
-                missing,
+                bins=bins,
+                names=distinct(plain, [ids[app] for app in shown]) + others,
+                plain_names=[printable(name) for name in plain] + others,
+                colours=[colours[app] for app in shown] + [OTHERS] * bool(len(rest)),
+                busy=busy,
+                idle=idle,
+                missing=missing,
             )
         )
     return sorted(found, key=lambda one: -float((one.busy + one.idle).sum() * one.bins.width_ms))
@@ -146,11 +146,8 @@ def executors(tables: Tables, task_waits: pd.DataFrame, *, dark: bool = False) -
     empty = figure(
         [],
         "Who held the cluster's slots" + (f" ({left} smaller clusters left out)" if left else ""),
-        dark=dark,
-        height=FRAME_PX + CLUSTER_PX * len(shown),
-        hovermode="x",
-        **legend_above(named),
-    )
+        dark=dark, height=FRAME_PX + CLUSTER_PX * len(shown), hovermode="x", **legend_above(named),
+    )  # fmt: skip
     made = make_subplots(rows=len(shown), cols=1, vertical_spacing=0.4 / len(shown), figure=empty)
     for row, of_row in enumerate(traces, 1):
         for trace in of_row:

@@ -125,8 +125,9 @@ def heatmap(
     RATP of slots and of data have different units, so its colours compare hosts within a row.
     """
     cells = heatmap_cells(
-        graph, tables, task_waits, blame, target, measure, stage=stage, resource=resource
-    )
+        graph, tables, task_waits, blame=blame, target=target, measure=measure, stage=stage,
+        resource=resource,
+    )  # fmt: skip
     names = graph.names
     name = label(names.query_names[target])
     of_stage = f", stage {names.stage_numbers[stage]}" if stage is not None else ""
@@ -148,13 +149,10 @@ def heatmap(
     ]  # fmt: skip
     made = figure(
         [_colours(columns, texts, hovers, measure, dark), *_gaps(columns, hovers, dark)],
-        _title(name, of_stage, measure),
-        dark=dark,
-        height=FRAME_PX + ROW_PX * len(rows) + 40,
-        bargap=0,
-        showlegend=bool(columns.missing.any()),
+        _title(name, of_stage, measure), dark=dark, height=FRAME_PX + ROW_PX * len(rows) + 40,
+        bargap=0, showlegend=bool(columns.missing.any()),
         legend={"orientation": "h", "y": 1.0, "yanchor": "bottom", "x": 1, "xanchor": "right"},
-    )
+    )  # fmt: skip
     plain = {"showgrid": False, "zeroline": False, "tickmode": "array"}
     made.update_xaxes(
         tickvals=list(range(len(ticks))), ticktext=ticks, range=[-0.5, len(ticks) - 0.5], **plain
@@ -190,7 +188,10 @@ def _fold(cells: Cells, measure: str) -> _Shown:
     ran, missing = joined(cells.ran, np.any), joined(cells.missing, np.any)
     total = joined(cells.value, np.sum)
     missing[:, -1] &= total[:, -1] == 0
-    return _Shown(cells.requests, cells.hosts[kept], total, ran, missing, len(rest))
+    return _Shown(
+        requests=cells.requests, hosts=cells.hosts[kept], value=total, ran=ran, missing=missing,
+        folded=len(rest),
+    )  # fmt: skip
 
 
 class _Amounts(NamedTuple):
@@ -232,21 +233,12 @@ def _colours(
     shade[cells.missing | ~(cells.ran | (cells.value > 0))] = np.nan
     empty = not np.isfinite(shade).any()
     return go.Heatmap(
-        z=[[None if np.isnan(v) else float(v) for v in row] for row in shade],
-        zmin=0,
-        zmax=1.0 if empty else float(np.nanmax(shade)) or 1.0,
-        colorscale=scale(dark),
-        customdata=cells.value.tolist(),
-        text=texts,
-        texttemplate="%{text}" if len(texts[0]) <= MOST_WITH_TEXT else "",
-        hoverongaps=False,
-        hovertext=hovers,
-        hoverinfo="text",
-        xgap=2,
-        ygap=2,
-        showscale=False,
-        name="",
-    )
+        z=[[None if np.isnan(v) else float(v) for v in row] for row in shade], zmin=0,
+        zmax=1.0 if empty else float(np.nanmax(shade)) or 1.0, colorscale=scale(dark),
+        customdata=cells.value.tolist(), text=texts,
+        texttemplate="%{text}" if len(texts[0]) <= MOST_WITH_TEXT else "", hoverongaps=False,
+        hovertext=hovers, hoverinfo="text", xgap=2, ygap=2, showscale=False, name="",
+    )  # fmt: skip
 
 
 def _gaps(cells: _Shown, hovers: list[list[str]], dark: bool) -> list[Any]:

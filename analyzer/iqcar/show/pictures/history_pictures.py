@@ -71,9 +71,11 @@ def runs_over_time(runs: pd.DataFrame, changes: Sequence[QueryChange]) -> Drawin
         if lost > 0:
             said += f", {duration(lost)} of it lost to others, most to {run.source}"
         x = across(float(run.start_ms)) - 2
-        found.append(bar(x, up(own), 4, HEIGHT - up(own), BEFORE, said))
+        found.append(bar(x, up(own), 4, height=HEIGHT - up(own), colour=BEFORE, title=said))
         if lost > 0:
-            found.append(bar(x, up(own + lost), 4, up(own) - up(own + lost), AFTER, said))
+            found.append(
+                bar(x, up(own + lost), 4, height=up(own) - up(own + lost), colour=AFTER, title=said)
+            )
     for change in changes:
         if low <= change.at_ms <= high:
             x = across(change.at_ms) - 5
@@ -100,13 +102,22 @@ def losses_to_others(losses: pd.DataFrame) -> Drawing:
     most = float(shown["lost_ms"].max()) if len(shown) else 1.0
     height = ROW_PX * max(len(shown), 1)
     plane = WIDTH - 2 * LABEL_PX
-    found = [time_axis(0.0, most, LABEL_PX, plane, 0, height)]
+    found = [time_axis(0.0, most, LABEL_PX, width=plane, top=0, end=height)]
     for place, row in enumerate(shown.itertuples()):
         y = ROW_PX * place
         found.append(label(y + 16, f"{row.victim} to {row.source}"))
         said = f"{duration(row.lost_ms)} for {resource_name(row.resource)}, {percent(row.share)}"
         whole = f"{row.victim} lost to {row.source}: {said}"
-        found.append(bar(LABEL_PX, y + 5, plane * row.lost_ms / most, BAR_PX, AFTER, whole))
+        found.append(
+            bar(
+                LABEL_PX,
+                y + 5,
+                plane * row.lost_ms / most,
+                height=BAR_PX,
+                colour=AFTER,
+                title=whole,
+            )
+        )
         found.append(text(LABEL_PX + plane + 14, y + 16, said))
     return drawing("Largest losses to others", WIDTH, height + 22, found)
 

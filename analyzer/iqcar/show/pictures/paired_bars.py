@@ -24,7 +24,7 @@ def paired_bars(rows: Sequence[tuple[str, float, float]], label_of_all: str) -> 
     """
     high = max((max(row[1:]) for row in rows), default=0.0) or 1.0
     height = PAIR_PX * max(len(rows), 1)
-    found = [time_axis(0.0, high, LABEL_PX, PLANE, 0, height)]
+    found = [time_axis(0.0, high, LABEL_PX, width=PLANE, top=0, end=height)]
     for place, (name, *amounts) in enumerate(rows):
         top = PAIR_PX * place + 4
         found.append(label(top + 17, name))
@@ -33,7 +33,9 @@ def paired_bars(rows: Sequence[tuple[str, float, float]], label_of_all: str) -> 
         ):
             y = top + number * (BAR_PX + 1)
             said = f"{name} {word}: {duration(ms)}"
-            found.append(bar(LABEL_PX, y, PLANE * ms / high, BAR_PX, colour, said))
+            found.append(
+                bar(LABEL_PX, y, PLANE * ms / high, height=BAR_PX, colour=colour, title=said)
+            )
         said = f"{duration(amounts[0])} → {duration(amounts[1])}"
         found.append(text(LABEL_PX + PLANE + 14, top + 17, said))
     return drawing(label_of_all, WIDTH, height + 22, found)

@@ -28,7 +28,7 @@ def run_dots(before_ms: Sequence[float], after_ms: Sequence[float]) -> Drawing:
     room = 0.08 * (high - low) or 0.05 * high or 1.0
     low, high = max(0.0, low - room), high + room
     height = 2 * ROW_PX
-    found = [time_axis(low, high, LEFT, PLANE, 0, height)]
+    found = [time_axis(low, high, LEFT, width=PLANE, top=0, end=height)]
     for place, (name, values, colour) in enumerate(
         zip(("before", "after"), sides, (BEFORE, AFTER), strict=True)
     ):

@@ -120,8 +120,8 @@ def sankey(
             "value": links["dor"],
             "color": [rgba(colours[node], LINK_OPACITY) for node in links["from"]],
             "customdata": [
-                f"{names[one]} → {names[other]}<br>{percent_text(share)} of the lost time"
-                f"{'' if graph.impact.value == 'time-lost' else ' by impact'}, {duration(ms)}"
+                f"{names[one]} → {names[other]}<br>{percent_text(share)} of the lost time, "
+                f"{duration(ms)}"
                 for one, other, share, ms in zip(
                     links["from"], links["to"], links["dor"], links["lost"], strict=True
                 )
@@ -142,17 +142,11 @@ def sankey(
     last = len(COLUMNS) - 1
     for number, (_, heading, _) in enumerate(COLUMNS):
         made.add_annotation(
-            text=heading,
-            x=number / last,
-            y=1.0,
-            xref="paper",
-            yref="paper",
-            yshift=14,
+            text=heading, x=number / last, y=1.0, xref="paper", yref="paper", yshift=14,
             yanchor="bottom",
             xanchor="left" if number == 0 else "right" if number == last else "center",
-            showarrow=False,
-            font={"color": theme(dark).faint, "size": 12},
-        )
+            showarrow=False, font={"color": theme(dark).faint, "size": 12},
+        )  # fmt: skip
     return made
 
 
@@ -292,7 +286,10 @@ def _target_stages(graph: IQCGraph, target: int, at: Ints) -> _Nodes:
     colour = query_colours(names.queries)[target]
     size = len(rows)
     hovers = [f"{one} {full[row]}" for one, row in zip(called, rows, strict=True)]
-    return _Nodes(of, called, [""] * size, [mix(colour, 0.25)] * size, [False] * size, hovers)
+    return _Nodes(
+        of=of, names=called, ids=[""] * size, colours=[mix(colour, 0.25)] * size,
+        kept=[False] * size, full=hovers,
+    )  # fmt: skip
 
 
 def _target(graph: IQCGraph, target: int, at: Ints) -> _Nodes:

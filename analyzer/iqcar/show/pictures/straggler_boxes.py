@@ -95,12 +95,12 @@ def compare_stragglers(features: TaskFeatures, slow_tasks: Ints, stage: int) -> 
             phrase = f"measured wait for {phrase}"
         found.append(
             Compared(
-                phrase,
-                feature.unit,
-                values[chosen],
-                values[~chosen],
-                p,
-                difference,
+                phrase=phrase,
+                unit=feature.unit,
+                slow=values[chosen],
+                normal=values[~chosen],
+                p=p,
+                difference=difference,
             )
         )
     return sorted(found, key=lambda one: (one.p, -abs(one.difference)))
@@ -195,15 +195,11 @@ def draw_boxes(
             }
         )  # fmt: skip
     return figure(
-        traces,
-        f"{n} stragglers of stage {_shown(stage)} beside its other tasks",
-        dark=dark,
+        traces, f"{n} stragglers of stage {_shown(stage)} beside its other tasks", dark=dark,
         height=FRAME_PX + PANEL_PX * lines,
-        legend={"orientation": "h", "y": -0.04, "yanchor": "top", "x": 0},
-        boxmode="group",
-        margin={"l": 8, "r": 16, "t": 104, "b": 40},
-        **layout,
-    )
+        legend={"orientation": "h", "y": -0.04, "yanchor": "top", "x": 0}, boxmode="group",
+        margin={"l": 8, "r": 16, "t": 104, "b": 40}, **layout,
+    )  # fmt: skip
 
 
 def _shown(stage: str) -> str:

@@ -69,7 +69,10 @@ def query_waiting(
                 at_end = slot_wait[mine] if resource is Resource.EXECUTORS else 0.0
                 waiting[at] += _spread(resource, wait, launch[mine] - at_end, finish[mine], over)
         waiting /= over.width_ms
-        yield Waiting(row, over.start_ms, over.width_ms, waiting, float(waiting.max()), missing)
+        yield Waiting(
+            query=row, start_ms=over.start_ms, width_ms=over.width_ms, waiting=waiting,
+            most=float(waiting.max()), missing=missing,
+        )  # fmt: skip
 
 
 def _spread(resource: Resource, wait: Floats, launch: Floats, finish: Floats, bins: Bins) -> Floats:

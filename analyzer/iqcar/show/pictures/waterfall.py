@@ -50,26 +50,26 @@ def waterfall(before_ms: float, steps: Sequence[tuple[str, float]], rest_ms: flo
     span = (high - low) or 1.0
     rows: list[str] = []
     height = ROW_PX * (len(shown) + 2)
-    rows.append(time_axis(low, high, LABEL_PX, PLANE, 0, height))
+    rows.append(time_axis(low, high, LABEL_PX, width=PLANE, top=0, end=height))
 
     def at(ms: float) -> float:
         return LABEL_PX + PLANE * (ms - low) / span
 
-    def row(number: int, name: str, start: float, end: float, colour: str, said: str) -> None:
-        y = ROW_PX * number
+    def row(number: int, name: str, ends: tuple[float, float], colour: str, said: str) -> None:
+        y, (start, end) = ROW_PX * number, ends
         x, width = at(min(start, end)), at(max(start, end)) - at(min(start, end))
         weight = 650 if colour in (BEFORE, AFTER) else 400
         rows.append(label(y + 16, name, weight=weight))
-        rows.append(bar(x, y + 4, width, ROW_PX - 8, colour, f"{name}: {said}"))
+        rows.append(bar(x, y + 4, width, height=ROW_PX - 8, colour=colour, title=f"{name}: {said}"))
         rows.append(text(LABEL_PX + PLANE + 14, y + 16, said))
         if colour != AFTER:
             rows.append(line(at(end), y + ROW_PX - 4, at(end), y + ROW_PX + 4, faint=False))
 
-    row(0, "before", low, before_ms, BEFORE, duration(before_ms))
+    row(0, "before", (low, before_ms), BEFORE, duration(before_ms))
     for number, (name, ms, colour) in enumerate(shown):
         said = f"{'+' if ms >= 0 else '−'}{duration(abs(ms))}"
         colour = colour or (SLOWER if ms >= 0 else FASTER)
-        row(number + 1, name, reached[number], reached[number + 1], colour, said)
-    row(len(shown) + 1, "after", low, reached[-1], AFTER, duration(reached[-1]))
+        row(number + 1, name, (reached[number], reached[number + 1]), colour, said)
+    row(len(shown) + 1, "after", (low, reached[-1]), AFTER, duration(reached[-1]))
     said = f"From {duration(before_ms)} before to {duration(reached[-1])} after, change by change"
     return drawing(said, WIDTH, height + 22, rows)

@@ -39,7 +39,7 @@ def predicted_durations(answer: WhatIf, most: int = MOST_DRAWN_CHANGES) -> Drawi
     rows = most_changed(answer, most).to_dict("records")
     high = max((max(row["recorded_ms"], row["high_ms"]) for row in rows), default=0.0) or 1.0
     end = KEY_PX + ROW_PX * max(len(rows), 1)
-    found = [_key(), time_axis(0.0, high, LABEL_PX, PLANE, KEY_PX, end)]
+    found = [_key(), time_axis(0.0, high, LABEL_PX, width=PLANE, top=KEY_PX, end=end)]
     for place, row in enumerate(rows):
         y = KEY_PX + ROW_PX * place + ROW_PX / 2
         recorded, predicted, low, above = (
@@ -96,7 +96,16 @@ def device_use(answer: WhatIf) -> Drawing:
         ):
             said = f"{row['resource']} {word}: {percent(share)} busy"
             width = PLANE * min(share, 1.0)
-            found.append(bar(LABEL_PX, top + number * (BAR_PX + 1), width, BAR_PX, colour, said))
+            found.append(
+                bar(
+                    LABEL_PX,
+                    top + number * (BAR_PX + 1),
+                    width,
+                    height=BAR_PX,
+                    colour=colour,
+                    title=said,
+                )
+            )
         words = f"{percent(shares[0])} → {percent(shares[1])}"
         found.append(text(LABEL_PX + PLANE + 14, top + 17, words))
     said = f"Use of the busiest host's devices, {answer.question.sentence()}"

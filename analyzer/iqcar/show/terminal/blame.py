@@ -76,7 +76,7 @@ def _print_target(
 
     _title(console, 5, "Those stages, wherever they were in the way")
     by_stage = graph.dor_by_target(5)
-    _sources(by_stage, target, graph.vertices(5), lost, top, console)
+    _sources(by_stage, target, graph.vertices(5), lost=lost, top=top, console=console)
 
     _title(console, 6, "Which queries that makes")
     console.print(indented(blame_table(finding.blamed)))
