@@ -44,9 +44,9 @@ from iqcar.show.html.payload import page_payload
 from iqcar.show.html.rules import rules_section
 from iqcar.show.html.stragglers import stragglers_section, topics_section
 from iqcar.show.html.whatif import what_if_section
-from iqcar.show.pictures.blame_bar import blame_bar
-from iqcar.show.pictures.embed import json_for_html, source_hash
+from iqcar.show.pictures.notebook import blame_bar
 from iqcar.show.pictures.palette import query_colours
+from iqcar.show.pictures.timeline import json_for_html, source_hash
 from iqcar.show.terminal.wasted_section import wasted_advice, wasted_sentence
 from iqcar.tables import Tables
 from iqcar.version import __version__
