@@ -25,7 +25,13 @@ from iqcar.show.pictures.main_wait import (
     query_waiting,
     resource_waits,
 )
-from iqcar.show.pictures.palette import OTHERS, PHASE_COLOURS, RESOURCE_COLOURS, query_colours
+from iqcar.show.pictures.palette import (
+    COMPUTING,
+    OTHERS,
+    PHASE_COLOURS,
+    RESOURCE_COLOURS,
+    query_colours,
+)
 from iqcar.show.pictures.timeline_lanes import Lanes, lanes_of, rows_within, task_bins
 from iqcar.tables import Tables, texts
 from iqcar.tables.arrays import Floats, Ints
@@ -102,6 +108,10 @@ def timeline_payload(
             {"name": RESOURCE_NAMES[r], "colour": RESOURCE_COLOURS[r]} for r in RESOURCES
         ],
         "main_waits": [{"name": w.name, "colour": w.colour} for w in MAIN_WAITS],
+        "strip_colours": {
+            "slots": COMPUTING,
+            **{key: colour for key, (_, colour) in QUANTITIES.items()},
+        },
         "queries": _queries(tables, losses, targets, queries, clock),
         "folded_queries": len(tables.queries) - len(queries),
         "stages": _stages(tables, losses, queries, clock),
