@@ -36,7 +36,7 @@ def evaluation_pages() -> dict[str, Callable[[], str]]:
     sys.path.insert(0, str(Path(__file__).resolve().parent / "experiments"))
     from page import pages
 
-    return {name: partial(str, text) for name, text in pages(PRINTED).items()}
+    return {name: partial(str, text) for name, text in pages().items()}
 
 
 def compatibility_matrix() -> str:

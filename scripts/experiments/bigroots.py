@@ -27,9 +27,9 @@ from arms import OUT, REPO, RESULTS, fresh, save
 from bigroots_plan import Part, parts, plan_of, starts
 from bigroots_result import make_result
 from bigroots_scored import Scored
-from bigroots_table import bigroots
 from cluster import Cluster, cluster, start_application, wait_until
 from loadable_hosts import Size, check_machine
+from straggler_tables import bigroots
 
 from iqcar.apps.demo.mix import make_data
 

@@ -15,8 +15,7 @@ from iqcar.comparison.sides.baseline import dump_baseline
 from iqcar.errors import UsageError
 from iqcar.show.pictures.comparison_plots import StageNode, stage_graphs
 from iqcar.show.pictures.drawing import Drawing
-from iqcar.show.pictures.run_dots import run_dots
-from iqcar.show.pictures.waterfall import waterfall
+from iqcar.show.pictures.sides import run_dots, waterfall
 from tests.support.compared_runs import SUITE, QueryWork, StageWork, suite_with, write_runs
 
 HOSTILE = "<script>alert(1)</script>&\"'"

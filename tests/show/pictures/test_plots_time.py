@@ -15,10 +15,9 @@ from iqcar.enums import Resource
 from iqcar.model.waits.columns import requests_of
 from iqcar.show.pictures import compare_stragglers, topic_mixtures
 from iqcar.show.pictures.bins import Bins
-from iqcar.show.pictures.host_series import host_series, span_of
-from iqcar.show.pictures.hosts import slot_shares
+from iqcar.show.pictures.hosts import host_series, slot_shares, span_of
+from iqcar.show.pictures.main_wait import query_waiting
 from iqcar.show.pictures.straggler_boxes import worst_stage
-from iqcar.show.pictures.waiting import query_waiting
 from iqcar.tables import SAMPLES
 from tests.support.examples import examples
 from tests.support.many_tasks import many_tasks

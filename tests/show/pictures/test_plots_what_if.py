@@ -9,8 +9,8 @@ from xml.etree import ElementTree
 import pytest
 
 import iqcar
+from iqcar.apps.notebook import ShownWhatIf
 from iqcar.base.formatting import duration
-from iqcar.show.pictures.shown_what_if import ShownWhatIf
 from tests.support.contended_log import contended_log
 
 HOSTILE = "<script>alert(1)</script>"

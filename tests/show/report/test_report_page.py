@@ -24,7 +24,7 @@ from iqcar.show.html.blame_rows import FOLDED, KEYS, bounded, lay_out_blame
 from iqcar.show.html.payload import page_payload
 from iqcar.show.html.payload_explore import rows_of_each
 from iqcar.show.json.analyze import to_dict
-from iqcar.show.pictures.embed import json_for_html, source_hash
+from iqcar.show.pictures.timeline import json_for_html, source_hash
 from tests.support.contended_log import NO_IO
 from tests.support.crowded_log import NAMES, crowded_log
 from tests.support.page_reader import Reader, sections

@@ -30,8 +30,8 @@ from iqcar.show.html import files
 from iqcar.show.html.environment import escaping_environment
 from iqcar.show.json.compare import compare_to_dict
 from iqcar.show.pictures.comparison_plots import ComparisonPlots
-from iqcar.show.pictures.embed import source_hash
 from iqcar.show.pictures.palette import ADDED, AFTER, BEFORE, GONE, SLOWER
+from iqcar.show.pictures.timeline import source_hash
 from iqcar.version import __version__
 
 

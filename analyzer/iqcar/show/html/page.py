@@ -32,10 +32,10 @@ from iqcar.show.html.payload import page_payload
 from iqcar.show.html.rules import rules_part
 from iqcar.show.html.stragglers import stragglers_part, topics_part
 from iqcar.show.html.whatif import what_if_part
-from iqcar.show.pictures.blame_bar import blame_bar
-from iqcar.show.pictures.embed import json_for_html, source_hash
 from iqcar.show.pictures.executors import MOST_CLUSTERS, cluster_slots
+from iqcar.show.pictures.notebook import blame_bar
 from iqcar.show.pictures.palette import query_colours
+from iqcar.show.pictures.timeline import json_for_html, source_hash
 from iqcar.version import __version__
 
 

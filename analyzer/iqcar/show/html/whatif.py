@@ -30,8 +30,12 @@ from iqcar.say.what_if_sentences import (
     what_if_section,
 )
 from iqcar.show.html.environment import escaping_environment
-from iqcar.show.pictures.capacity_plan import capacity_plan
-from iqcar.show.pictures.what_if_pictures import device_use, predicted_durations, waits_before_after
+from iqcar.show.pictures.what_if import (
+    capacity_plan,
+    device_use,
+    predicted_durations,
+    waits_before_after,
+)
 from iqcar.tables import texts
 
 KINDS = {

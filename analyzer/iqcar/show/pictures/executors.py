@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -13,14 +13,19 @@ from iqcar.causes.blame.executor_blame import held_slots
 from iqcar.causes.blame.task_intervals import TaskColumns
 from iqcar.model.waits.shared_cluster import clusters_of
 from iqcar.show.pictures.bins import Bins
-from iqcar.show.pictures.labels import distinct
 from iqcar.show.pictures.palette import OTHERS, rgba, stable_colours
-from iqcar.show.pictures.theme import FRAME_PX, figure, legend_above, nothing, theme
+from iqcar.show.pictures.theme import (
+    FRAME_PX,
+    Figure,
+    axes_of,
+    distinct,
+    domains,
+    figure,
+    legend_above,
+    nothing,
+)
 from iqcar.tables import Tables, texts
 from iqcar.tables.arrays import Floats, sum_by
-
-if TYPE_CHECKING:
-    import plotly.graph_objects as go
 
 MOST_APPLICATIONS = 10
 """Applications with a colour of their own in one cluster."""
@@ -120,49 +125,54 @@ def cluster_slots(
                 missing += bins.amounts(one, 1, *spans)[0] / bins.width_ms
         found.append(
             ClusterSlots(
-                bins=bins,
-                names=distinct(plain, [ids[app] for app in shown]) + others,
-                plain_names=[printable(name) for name in plain] + others,
-                colours=[colours[app] for app in shown] + [OTHERS] * bool(len(rest)),
-                busy=busy,
-                idle=idle,
-                missing=missing,
+                bins,
+                distinct(plain, [ids[app] for app in shown]) + others,
+                [printable(name) for name in plain] + others,
+                [colours[app] for app in shown] + [OTHERS] * bool(len(rest)),
+                busy,
+                idle,
+                missing,
             )
         )
     return sorted(found, key=lambda one: -float((one.busy + one.idle).sum() * one.bins.width_ms))
 
 
-def executors(tables: Tables, task_waits: pd.DataFrame, *, dark: bool = False) -> go.Figure:
+def executors(tables: Tables, task_waits: pd.DataFrame, *, dark: bool = False) -> Figure:
     """Draw who held the slots of each cluster that applications shared, and what was lacking."""
     clusters = cluster_slots(tables, task_waits)
     if not clusters:
         return nothing("No two applications of this input shared a cluster.", dark=dark)
-    from plotly.subplots import make_subplots
-
     shown = clusters[:MOST_CLUSTERS]
-    traces = [_traces(cluster, row, dark) for row, cluster in enumerate(shown, 1)]
-    named = [trace.name for of_row in traces for trace in of_row if trace.showlegend is not False]
     left = len(clusters) - len(shown)
-    empty = figure(
-        [],
+    rows = reversed(domains(len(shown), 0.4 / len(shown)))
+    traces: list[dict[str, Any]] = []
+    axes: dict[str, Any] = {}
+    for number, (cluster, domain) in enumerate(zip(shown, rows, strict=True), 1):
+        of = axes_of(number)
+        traces += _traces(cluster, of)
+        axes[f"xaxis{of}"] = {"type": "date", "anchor": f"y{of}"}
+        axes[f"yaxis{of}"] = {
+            "anchor": f"x{of}", "domain": domain, "rangemode": "tozero", "nticks": 5,
+            "title": {"text": "slots"},
+        }  # fmt: skip
+    return figure(
+        traces,
         "Who held the cluster's slots" + (f" ({left} smaller clusters left out)" if left else ""),
-        dark=dark, height=FRAME_PX + CLUSTER_PX * len(shown), hovermode="x", **legend_above(named),
-    )  # fmt: skip
-    made = make_subplots(rows=len(shown), cols=1, vertical_spacing=0.4 / len(shown), figure=empty)
-    for row, of_row in enumerate(traces, 1):
-        for trace in of_row:
-            made.add_trace(trace, row=row, col=1)
-    made.update_xaxes(type="date")
-    made.update_yaxes(rangemode="tozero", nticks=5, title_text="slots")
-    return made
+        dark=dark,
+        height=FRAME_PX + CLUSTER_PX * len(shown),
+        hovermode="x",
+        **axes,
+        **legend_above([trace["name"] for trace in traces if trace["showlegend"]]),
+    )
 
 
-def _traces(cluster: ClusterSlots, row: int, dark: bool) -> list[Any]:
+def _traces(cluster: ClusterSlots, of: str) -> list[dict[str, Any]]:
     """Areas on top of each other: of each application the slots that ran tasks, then idle ones."""
-    import plotly.graph_objects as go
-
     bins = cluster.bins
-    at = (bins.edges()[:-1] + bins.width_ms / 2).tolist()
+    common: dict[str, Any] = {
+        "type": "scatter", "mode": "lines", "x": (bins.edges()[:-1] + bins.width_ms / 2).tolist(),
+        "xaxis": f"x{of}", "yaxis": f"y{of}",
+    }  # fmt: skip
     areas = []
     for name, colour, busy, idle in zip(
         cluster.names, cluster.colours, cluster.busy, cluster.idle, strict=True
@@ -172,21 +182,21 @@ def _traces(cluster: ClusterSlots, row: int, dark: bool) -> list[Any]:
             (idle, f"{name}, idle", rgba(colour, IDLE_OPACITY)),
         ):
             areas.append(
-                go.Scatter(
-                    x=at, y=slots.tolist(), name=said, mode="lines", stackgroup=f"held{row}",
-                    line={"width": 0, "color": colour, "shape": "hvh"}, fillcolor=fill,
-                    hovertemplate=f"{said}: %{{y:.1f}} slots<extra></extra>",
-                    showlegend=bool(slots.max(initial=0.0) > 0),
-                )
+                {
+                    **common, "y": slots.tolist(), "name": said, "stackgroup": f"held{of}",
+                    "line": {"width": 0, "color": colour, "shape": "hvh"}, "fillcolor": fill,
+                    "hovertemplate": f"{said}: %{{y:.1f}} slots<extra></extra>",
+                    "showlegend": bool(slots.max(initial=0.0) > 0),
+                }
             )  # fmt: skip
     if cluster.missing.max(initial=0.0) > 0:
         wanted = (cluster.busy + cluster.idle).sum(axis=0) + cluster.missing
         areas.append(
-            go.Scatter(
-                x=at, y=wanted.tolist(), customdata=cluster.missing.tolist(), mode="lines",
-                name="lacking because others held them", connectgaps=False,
-                line={"width": 1.6, "dash": "dot", "color": theme(dark).ink, "shape": "hvh"},
-                hovertemplate="%{customdata:.1f} slots lacking<extra></extra>",
-            )
+            {
+                **common, "y": wanted.tolist(), "customdata": cluster.missing.tolist(),
+                "name": "lacking because others held them", "connectgaps": False,
+                "line": {"width": 1.6, "dash": "dot", "shape": "hvh"}, "showlegend": True,
+                "hovertemplate": "%{customdata:.1f} slots lacking<extra></extra>",
+            }
         )  # fmt: skip
     return areas

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -13,13 +13,19 @@ from iqcar.causes.graph.iqc_graph import IQCGraph
 from iqcar.enums import BlameKind, Resource
 from iqcar.errors import UsageError
 from iqcar.say.blamed import OTHER_QUERIES, cause_name
-from iqcar.show.pictures.labels import distinct, percent_text, safe
 from iqcar.show.pictures.palette import BLAME_COLOURS
-from iqcar.show.pictures.theme import FRAME_PX, ROW_PX, figure, nothing, scale
+from iqcar.show.pictures.theme import (
+    FRAME_PX,
+    ROW_PX,
+    Figure,
+    distinct,
+    figure,
+    names_axis,
+    nothing,
+    percent_text,
+    safe,
+)
 from iqcar.tables.arrays import Flags, Floats, Ints
-
-if TYPE_CHECKING:
-    import plotly.graph_objects as go
 
 MEASURES = {
     "lost_ms": "elapsed time lost",
@@ -104,7 +110,7 @@ def matrix(
     resource: Resource | None = None,
     most: int = MOST_IN_MATRIX,
     dark: bool = False,
-) -> go.Figure:
+) -> Figure:
     """Draw who hurts whom: a row is in the way, a column lost the time.
 
     Parameters
@@ -120,71 +126,39 @@ def matrix(
     of = f" to {RESOURCE_NAMES[resource]}" if resource is not None else ""
     if not cells.value.size or not cells.value.any():
         return nothing(f"No query lost time{of} that could be measured.", dark=dark)
-    rows = _named(graph, cells.sources, cells.folded_sources)
-    columns = _named(graph, cells.targets, cells.folded_targets)
-    full_rows = _full(graph, cells.sources, cells.folded_sources)
-    full_columns = _full(graph, cells.targets, cells.folded_targets)
-
-    import plotly.graph_objects as go
-
-    trace = go.Heatmap(
-        z=cells.value.tolist(),
-        zmin=0,
-        zmax=float(cells.value.max()),
-        colorscale=scale(dark),
-        text=[[_amount(v, measure) for v in row] for row in cells.value.tolist()],
-        texttemplate="%{text}" if len(columns) <= MOST_WITH_TEXT else "",
-        hovertext=[
+    rows, full_rows = _named(graph, cells.sources, cells.folded_sources)
+    columns, full_columns = _named(graph, cells.targets, cells.folded_targets)
+    values = cells.value.tolist()
+    itself = [[source == target >= 0 for target in cells.targets] for source in cells.sources]
+    trace = {
+        "type": "heatmap",
+        "z": values,
+        "zmin": 0,
+        "zmax": float(cells.value.max()),
+        "text": [[_amount(value, measure) for value in row] for row in values],
+        "texttemplate": "%{text}" if len(columns) <= MOST_WITH_TEXT else "",
+        "hovertext": [
             [
-                _sentence(
-                    full_rows[i], full_columns[j], v, measure, cells.sources[i] == cells.targets[j]
-                )
-                for j, v in enumerate(row)
+                _sentence(full_rows[i], full_columns[j], value, measure, itself[i][j])
+                for j, value in enumerate(row)
             ]
-            for i, row in enumerate(cells.value.tolist())
+            for i, row in enumerate(values)
         ],
-        hoverinfo="text",
-        xgap=2,
-        ygap=2,
-        showscale=False,
-    )
-    made = figure(
+    }
+    own = {"color": BLAME_COLOURS[BlameKind.OWN], "width": 1.5, "dash": "dot"}
+    return figure(
         [trace],
         f"Who hurts whom: {MEASURES[measure]}{of}",
         dark=dark,
         height=FRAME_PX + 60 + ROW_PX * len(rows),
-    )
-    for column, row in _itself(cells):
-        made.add_shape(
-            type="rect", x0=column - 0.47, x1=column + 0.47, y0=row - 0.44, y1=row + 0.44,
-            line={"color": BLAME_COLOURS[BlameKind.OWN], "width": 1.5, "dash": "dot"},
-        )  # fmt: skip
-    plain = {"showgrid": False, "zeroline": False, "tickmode": "array"}
-    made.update_xaxes(
-        tickvals=list(range(len(columns))),
-        ticktext=columns,
-        range=[-0.5, len(columns) - 0.5],
-        title={"text": "who lost the time"},
-        **plain,
-    )
-    made.update_yaxes(
-        tickvals=list(range(len(rows))),
-        ticktext=rows,
-        range=[len(rows) - 0.5, -0.5],
-        title={"text": "who was in the way"},
-        **plain,
-    )
-    return made
-
-
-def _itself(cells: Cells) -> list[tuple[int, int]]:
-    """Cells of queries in their own way, as (column, row)."""
-    return [
-        (j, i)
-        for i, source in enumerate(cells.sources)
-        for j, target in enumerate(cells.targets)
-        if source == target >= 0
-    ]
+        xaxis={**names_axis(columns), "title": {"text": "who lost the time"}},
+        yaxis={**names_axis(rows, down=True), "title": {"text": "who was in the way"}},
+        shapes=[
+            {"type": "rect", "x0": j - 0.47, "x1": j + 0.47, "y0": i - 0.44, "y1": i + 0.44,
+             "line": own}
+            for i, j in np.argwhere(itself).tolist()
+        ],
+    )  # fmt: skip
 
 
 def _sources(hurts: pd.DataFrame) -> Ints:
@@ -216,21 +190,18 @@ def _words(row: int, folded: int) -> str | None:
     return next((cause_name(kind) for kind, code in _CAUSES.items() if code == row), None)
 
 
-def _named(graph: IQCGraph, rows: list[int], folded: int) -> list[str]:
-    names = graph.names
+def _named(graph: IQCGraph, rows: list[int], folded: int) -> tuple[list[str], list[str]]:
+    """Labels of rows or columns, and their names in full."""
+    names, ids = graph.names.query_names, graph.names.query_ids
     real = [row for row in rows if row >= 0]
-    labels = distinct([names.query_names[r] for r in real], [names.query_ids[r] for r in real], 28)
-    called = dict(zip(real, labels, strict=True))
-    return [_words(row, folded) or called[row] for row in rows]
-
-
-def _full(graph: IQCGraph, rows: list[int], folded: int) -> list[str]:
-    names = graph.names
-    return [
-        _words(row, folded)
-        or f"{safe(short(names.query_names[row], 90))} ({safe(names.query_ids[row])})"
-        for row in rows
+    called = dict(
+        zip(real, distinct([names[r] for r in real], [ids[r] for r in real], 28), strict=True)
+    )
+    labels = [_words(row, folded) or called[row] for row in rows]
+    full = [
+        _words(row, folded) or f"{safe(short(names[row], 90))} ({safe(ids[row])})" for row in rows
     ]
+    return labels, full
 
 
 def _amount(value: float, measure: str) -> str:

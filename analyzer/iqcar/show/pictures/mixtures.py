@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -10,13 +10,21 @@ from iqcar.causes.topics.topic_counts import mixture_matrix, query_mixtures
 from iqcar.causes.topics.topic_result import Topics
 from iqcar.errors import UsageError
 from iqcar.rules.vocabulary.topics import topic_name
-from iqcar.show.pictures.labels import distinct, label, percent_text, safe
 from iqcar.show.pictures.palette import stable_colours
-from iqcar.show.pictures.theme import FRAME_PX, ROW_PX, figure, legend_above, nothing
+from iqcar.show.pictures.theme import (
+    FRAME_PX,
+    ROW_PX,
+    Figure,
+    distinct,
+    figure,
+    label,
+    legend_above,
+    names_axis,
+    nothing,
+    percent_text,
+    safe,
+)
 from iqcar.tables.arrays import Floats
-
-if TYPE_CHECKING:
-    import plotly.graph_objects as go
 
 MOST_ROWS = 20
 """Queries or stages: those with most stragglers."""
@@ -76,7 +84,7 @@ def topic_mixtures(topics: Topics, by: str = "query", names: str = "") -> Mixtur
 
 def mixtures(
     topics: Topics | None, by: str = "query", *, names: str = "", dark: bool = False
-) -> go.Figure:
+) -> Figure:
     """Draw which part of the stragglers of each query, or stage, each topic explains.
 
     Parameters
@@ -101,45 +109,32 @@ def mixtures(
     else:
         called = [label(f"stage {labels.stage(r)}", 34) for r in rows]
     ticks = [f"{name} ({n})" for name, n in zip(called, stragglers, strict=True)]
-    import plotly.graph_objects as go
-
+    colours = stable_colours(found.causes)
     traces = [
-        go.Bar(
-            orientation="h",
-            y=list(range(len(rows))),
-            x=(100 * found.share[: len(rows), c]).tolist(),
-            name=label(cause, 40),
-            marker={"color": colour},
-            hovertext=[
+        {
+            "type": "bar", "orientation": "h", "name": label(cause, 40),
+            "marker": {"color": colours[c]}, "y": list(range(len(rows))),
+            "x": (100 * found.share[: len(rows), c]).tolist(), "hoverinfo": "text",
+            "hovertext": [
                 f"{name}<br>{percent_text(found.share[i, c])} of its stragglers: {label(cause, 60)}"
                 for i, name in enumerate(called)
             ],
-            hoverinfo="text",
-        )
-        for c, (cause, colour) in enumerate(
-            zip(found.causes, stable_colours(found.causes), strict=True)
-        )
+        }
+        for c, cause in enumerate(found.causes)
         if found.share[: len(rows), c].any()
-    ]
+    ]  # fmt: skip
     left = len(found.rows) - len(rows)
     plural = {"query": "queries", "stage": "stages"}[by]
     more = f", {left} more {plural} left out" if left else ""
-    made = figure(
+    return figure(
         traces,
         f"What made tasks of each {by} slow (stragglers in brackets{more})",
         dark=dark,
         height=FRAME_PX + 30 + ROW_PX * max(len(rows), 3),
         barmode="stack",
         bargap=0.3,
-        **legend_above([trace.name for trace in traces]),
+        showlegend=True,  # also where there is one topic only: its colour alone says nothing
+        xaxis={"range": [0, 100], "ticksuffix": " %", "title": {"text": "of its stragglers"}},
+        yaxis=names_axis(ticks, down=True),
+        **legend_above([str(trace["name"]) for trace in traces]),
     )
-    made.update_xaxes(range=[0, 100], ticksuffix=" %", title={"text": "of its stragglers"})
-    made.update_yaxes(
-        tickmode="array",
-        tickvals=list(range(len(rows))),
-        ticktext=ticks,
-        range=[len(rows) - 0.5, -0.5],
-        showgrid=False,
-        zeroline=False,
-    )
-    return made

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -11,13 +11,18 @@ from iqcar.base.formatting import short
 from iqcar.causes.stragglers.features import TaskFeatures
 from iqcar.causes.stragglers.straggler_result import Stragglers
 from iqcar.enums import BlameKind, FeatureKind
-from iqcar.show.pictures.labels import label, safe
 from iqcar.show.pictures.palette import BLAME_COLOURS, COMPUTING
-from iqcar.show.pictures.theme import FRAME_PX, figure, nothing
+from iqcar.show.pictures.theme import (
+    FRAME_PX,
+    Figure,
+    axes_of,
+    domains,
+    figure,
+    label,
+    nothing,
+    safe,
+)
 from iqcar.tables.arrays import Floats, Ints
-
-if TYPE_CHECKING:
-    import plotly.graph_objects as go
 
 MOST_FEATURES = 8
 """Features with boxes: two rows of four."""
@@ -93,16 +98,8 @@ def compare_stragglers(features: TaskFeatures, slow_tasks: Ints, stage: int) -> 
         phrase = feature.phrase
         if feature.kind is FeatureKind.WAIT:
             phrase = f"measured wait for {phrase}"
-        found.append(
-            Compared(
-                phrase=phrase,
-                unit=feature.unit,
-                slow=values[chosen],
-                normal=values[~chosen],
-                p=p,
-                difference=difference,
-            )
-        )
+        slow_values, others = values[chosen], values[~chosen]
+        found.append(Compared(phrase, feature.unit, slow_values, others, p, difference))
     return sorted(found, key=lambda one: (one.p, -abs(one.difference)))
 
 
@@ -123,7 +120,7 @@ def straggler_boxes(
     *,
     most: int = MOST_FEATURES,
     dark: bool = False,
-) -> go.Figure:
+) -> Figure:
     """Draw a stage's stragglers beside its other tasks, with p and MQD.
 
     Parameters
@@ -150,7 +147,7 @@ def straggler_boxes(
 
 def draw_boxes(
     found: Sequence[Compared], stage: str, n: int, *, most: int = MOST_FEATURES, dark: bool = False
-) -> go.Figure:
+) -> Figure:
     """Draw what :func:`compare_stragglers` found, at least one feature.
 
     Parameters
@@ -166,40 +163,37 @@ def draw_boxes(
     found = found[:most]
     columns = min(PER_ROW, len(found))
     lines = -(-len(found) // columns)
-    width = (1 - GAP * (columns - 1)) / columns
-    gap = GAP_BELOW / lines
-    height = (1 - gap * (lines - 1)) / lines
+    widths, heights = domains(columns, GAP), domains(lines, GAP_BELOW / lines)[::-1]
     traces: list[Any] = []
     layout: dict[str, Any] = {"annotations": []}
     for number, one in enumerate(found):
-        line, column = divmod(number, columns)
-        left, top = column * (width + GAP), 1 - line * (height + gap)
-        of = str(number + 1) if number else ""
+        across, down = widths[number % columns], heights[number // columns]
+        of = axes_of(number + 1)
         traces += _boxes(one, of)
-        layout[f"xaxis{of}"] = {
-            "anchor": f"y{of}",
-            "domain": [left, min(left + width, 1.0)],
-            "showticklabels": False,
-        }
+        layout[f"xaxis{of}"] = {"anchor": f"y{of}", "domain": across, "showticklabels": False}
         layout[f"yaxis{of}"] = {
             "anchor": f"x{of}",
-            "domain": [max(top - height, 0.0), top],
+            "domain": down,
             "title": {"text": _unit(one)[1]},
             "rangemode": "tozero",
         }
         layout["annotations"].append(
             {
                 "text": _heading(one), "font": {"size": 12}, "showarrow": False,
-                "x": left + width / 2, "xanchor": "center", "xref": "paper",
-                "y": top, "yanchor": "bottom", "yref": "paper",
+                "x": sum(across) / 2, "xanchor": "center", "xref": "paper",
+                "y": down[1], "yanchor": "bottom", "yref": "paper",
             }
         )  # fmt: skip
     return figure(
-        traces, f"{n} stragglers of stage {_shown(stage)} beside its other tasks", dark=dark,
+        traces,
+        f"{n} stragglers of stage {_shown(stage)} beside its other tasks",
+        dark=dark,
         height=FRAME_PX + PANEL_PX * lines,
-        legend={"orientation": "h", "y": -0.04, "yanchor": "top", "x": 0}, boxmode="group",
-        margin={"l": 8, "r": 16, "t": 104, "b": 40}, **layout,
-    )  # fmt: skip
+        legend={"orientation": "h", "y": -0.04, "yanchor": "top", "x": 0},
+        boxmode="group",
+        margin={"l": 8, "r": 16, "t": 104, "b": 40},
+        **layout,
+    )
 
 
 def _shown(stage: str) -> str:
@@ -217,9 +211,7 @@ def _unit(one: Compared) -> tuple[float, str]:
     return next((step for step in reversed(steps) if most >= step[0]), steps[0])
 
 
-def _boxes(one: Compared, axes: str) -> list[Any]:
-    import plotly.graph_objects as go
-
+def _boxes(one: Compared, axes: str) -> list[dict[str, Any]]:
     by, _ = _unit(one)
     traces = []
     for name, values, colour in (
@@ -228,14 +220,15 @@ def _boxes(one: Compared, axes: str) -> list[Any]:
     ):
         low, first, median, third, high = whiskers(values / by)
         traces.append(
-            go.Box(
-                x=[name], q1=[first], median=[median], q3=[third], lowerfence=[low],
-                upperfence=[high], mean=[float(values.mean() / by)], boxmean=False, name=name,
-                legendgroup=name, showlegend=not axes, xaxis=f"x{axes}", yaxis=f"y{axes}",
-                marker={"color": colour}, line={"width": 1.5},
-                hoveron="boxes", width=0.5, xhoverformat=" ", yhoverformat=".3~g",
-                hoverlabel={"namelength": -1}, offsetgroup=name,
-            )
+            {
+                "type": "box", "x": [name], "name": name, "q1": [first], "median": [median],
+                "q3": [third], "lowerfence": [low], "upperfence": [high],
+                "mean": [float(values.mean() / by)], "boxmean": False,
+                "xaxis": f"x{axes}", "yaxis": f"y{axes}", "marker": {"color": colour},
+                "line": {"width": 1.5}, "width": 0.5, "offsetgroup": name, "legendgroup": name,
+                "showlegend": not axes, "hoveron": "boxes", "hoverlabel": {"namelength": -1},
+                "xhoverformat": " ", "yhoverformat": ".3~g",
+            }
         )  # fmt: skip
     return traces
 

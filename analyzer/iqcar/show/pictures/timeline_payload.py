@@ -16,14 +16,23 @@ import pandas as pd
 from iqcar.base.formatting import RESOURCE_NAMES, short
 from iqcar.causes.graph.iqc_graph import IQCGraph
 from iqcar.model.waits.phases import PHASE_NAMES, phases_of
-from iqcar.show.pictures.bins import Bins
-from iqcar.show.pictures.host_series import QUANTITIES, host_series, span_of
-from iqcar.show.pictures.lane_rows import Lanes, lanes_of, rows_within
-from iqcar.show.pictures.main_wait import MAIN_WAITS, RESOURCES, main_waits, resource_waits
-from iqcar.show.pictures.palette import OTHERS, PHASE_COLOURS, RESOURCE_COLOURS, query_colours
-from iqcar.show.pictures.timeline_bins import task_bins
-from iqcar.show.pictures.timeline_columns import Clock, packed, packed_shares
-from iqcar.show.pictures.waiting import query_waiting
+from iqcar.show.pictures.bins import Bins, Clock, packed, packed_shares
+from iqcar.show.pictures.hosts import QUANTITIES, host_series, span_of
+from iqcar.show.pictures.main_wait import (
+    MAIN_WAITS,
+    RESOURCES,
+    main_waits,
+    query_waiting,
+    resource_waits,
+)
+from iqcar.show.pictures.palette import (
+    COMPUTING,
+    OTHERS,
+    PHASE_COLOURS,
+    RESOURCE_COLOURS,
+    query_colours,
+)
+from iqcar.show.pictures.timeline_lanes import Lanes, lanes_of, rows_within, task_bins
 from iqcar.tables import Tables, texts
 from iqcar.tables.arrays import Floats, Ints
 
@@ -99,6 +108,10 @@ def timeline_payload(
             {"name": RESOURCE_NAMES[r], "colour": RESOURCE_COLOURS[r]} for r in RESOURCES
         ],
         "main_waits": [{"name": w.name, "colour": w.colour} for w in MAIN_WAITS],
+        "strip_colours": {
+            "slots": COMPUTING,
+            **{key: colour for key, (_, colour) in QUANTITIES.items()},
+        },
         "queries": _queries(tables, losses, targets, queries, clock),
         "folded_queries": len(tables.queries) - len(queries),
         "stages": _stages(tables, losses, queries, clock),

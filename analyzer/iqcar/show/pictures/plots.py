@@ -1,17 +1,18 @@
-"""``diagnosis.plot``: every picture of a diagnosis by its name, in a notebook."""
+"""``diagnosis.plot`` and ``answer.plot``: every picture by its name, in a notebook."""
 
 from __future__ import annotations
-
-from typing import TYPE_CHECKING
 
 from iqcar.diagnosis import Diagnosis
 from iqcar.enums import Resource
 from iqcar.errors import UsageError
+from iqcar.replay.whatif.what_if import WhatIf
+from iqcar.show import pictures
+from iqcar.show.pictures.drawing import Drawing
+from iqcar.show.pictures.straggler_boxes import worst_stage
+from iqcar.show.pictures.theme import Figure
 from iqcar.show.pictures.timeline import Timeline
+from iqcar.show.pictures.what_if import device_use, predicted_durations, waits_before_after
 from iqcar.tables import texts
-
-if TYPE_CHECKING:
-    import plotly.graph_objects as go
 
 
 class Plots:
@@ -26,11 +27,9 @@ class Plots:
     def __init__(self, diagnosis: Diagnosis) -> None:
         self._of = diagnosis
 
-    def sankey(self, query: str | None = None, *, dark: bool = False) -> go.Figure:
+    def sankey(self, query: str | None = None, *, dark: bool = False) -> Figure:
         """iQC-Graph of a query: who was in the way, of what, where."""
-        from iqcar.show.pictures.sankey import sankey
-
-        return sankey(self._of.graph, self._row(query), dark=dark)
+        return pictures.sankey(self._of.graph, self._row(query), dark=dark)
 
     def heatmap(
         self,
@@ -40,7 +39,7 @@ class Plots:
         stage: str | None = None,
         resource: str | None = None,
         dark: bool = False,
-    ) -> go.Figure:
+    ) -> Figure:
         """Requests × hosts of a query.
 
         Parameters
@@ -52,28 +51,23 @@ class Plots:
         resource : str, optional
             Only this resource: slots, executors, cpu, memory, network or io.
         """
-        from iqcar.show.pictures.heatmap import heatmap
-
         d, row = self._of, self._row(query)
-        return heatmap(
-            d.graph, d.tables, d.waits, blame=d.blame, target=row, measure=measure,
+        return pictures.heatmap(
+            d.graph, d.tables, d.waits, d.blame, row, measure,
             stage=None if stage is None else self._stage(row, str(stage)),
-            resource=_resource(resource), dark=dark,
+            resource=_resource(resource),
+            dark=dark,
         )  # fmt: skip
 
     def matrix(
         self, measure: str = "lost_ms", *, resource: str | None = None, dark: bool = False
-    ) -> go.Figure:
+    ) -> Figure:
         """Who hurts whom: ``lost_ms``, ``share_of_duration`` or ``dor``."""
-        from iqcar.show.pictures.matrix import matrix
+        return pictures.matrix(self._of.graph, measure, resource=_resource(resource), dark=dark)
 
-        return matrix(self._of.graph, measure, resource=_resource(resource), dark=dark)
-
-    def waits(self, query: str | None = None, *, dark: bool = False) -> go.Figure:
+    def waits(self, query: str | None = None, *, dark: bool = False) -> Figure:
         """What a query's tasks waited for, stage by stage."""
-        from iqcar.show.pictures.waits import waits
-
-        return waits(self._of.tables, self._of.waits, self._row(query), dark=dark)
+        return pictures.waits(self._of.tables, self._of.waits, self._row(query), dark=dark)
 
     def timeline(self, query: str | None = None, *, dark: bool = False) -> Timeline:
         """Queries over time, with a query's stages and its tasks that waited, and lanes of tasks.
@@ -83,52 +77,40 @@ class Plots:
         query : str, optional
             The query that is chosen first.
         """
-        from iqcar.show.pictures.timeline import timeline
-
         d = self._of
         chosen = self._row(query) if query is not None or d.targets else None
-        return timeline(d.graph, d.tables, d.waits, chosen, marked=d.targets, dark=dark)
+        return pictures.timeline(d.graph, d.tables, d.waits, chosen, marked=d.targets, dark=dark)
 
     def lanes(
         self, colour: str = "query", *, by_host: bool = False, dark: bool = False
     ) -> Timeline:
         """Tasks on each executor or host, by ``query`` or by ``wait``: what they waited for."""
-        from iqcar.show.pictures.timeline import lanes
-
         d = self._of
-        return lanes(d.tables, d.waits, colour, by_host=by_host, dark=dark, graph=d.graph)
+        return pictures.lanes(d.tables, d.waits, colour, by_host=by_host, dark=dark, graph=d.graph)
 
-    def hosts(self, *, dark: bool = False) -> go.Figure:
+    def hosts(self, *, dark: bool = False) -> Figure:
         """Slots in use, and processor, disks and network where they were sampled."""
-        from iqcar.show.pictures.hosts import hosts
+        return pictures.hosts(self._of.tables, dark=dark)
 
-        return hosts(self._of.tables, dark=dark)
-
-    def executors(self, *, dark: bool = False) -> go.Figure:
+    def executors(self, *, dark: bool = False) -> Figure:
         """Who held the slots of a cluster that applications shared, running tasks or idle."""
-        from iqcar.show.pictures.executors import executors
-
-        return executors(self._of.tables, self._of.waits, dark=dark)
+        return pictures.executors(self._of.tables, self._of.waits, dark=dark)
 
     def straggler_boxes(
         self, query: str | None = None, stage: str | None = None, *, dark: bool = False
-    ) -> go.Figure:
+    ) -> Figure:
         """Stragglers beside the other tasks of a stage; by default where they lost most time."""
-        from iqcar.show.pictures.straggler_boxes import straggler_boxes, worst_stage
-
         d = self._of
         chosen: int | None = None
         if stage is not None:
             chosen = self._stage(self._row(query), str(stage))
         elif query is not None:
             chosen = worst_stage(d.stragglers, self._row(query))
-        return straggler_boxes(d.features, d.stragglers, chosen, dark=dark)
+        return pictures.straggler_boxes(d.features, d.stragglers, chosen, dark=dark)
 
-    def mixtures(self, by: str = "query", *, dark: bool = False) -> go.Figure:
+    def mixtures(self, by: str = "query", *, dark: bool = False) -> Figure:
         """Which topics explain the stragglers of each ``query`` or ``stage``."""
-        from iqcar.show.pictures.mixtures import mixtures
-
-        return mixtures(self._of.topics, by, dark=dark)
+        return pictures.mixtures(self._of.topics, by, dark=dark)
 
     def _row(self, query: str | None) -> int:
         if query is not None:
@@ -149,6 +131,25 @@ class Plots:
         name = texts(self._of.tables.queries, "name")[query]
         known = ", ".join(f"{ids[row]}.{attempts[row]}" for row in mine[:12])
         raise UsageError(f"{name!r} has no stage {wanted}", "stage", f"it has {known or 'none'}")
+
+
+class WhatIfPlots:
+    """Pictures of one answer to a what-if question, as SVG."""
+
+    def __init__(self, answer: WhatIf) -> None:
+        self._of = answer
+
+    def durations(self) -> Drawing:
+        """Draw each query's recorded duration, the predicted one and its range (80 %)."""
+        return predicted_durations(self._of)
+
+    def waits(self) -> Drawing:
+        """Draw what all queries waited for, recorded and predicted, by resource."""
+        return waits_before_after(self._of)
+
+    def devices(self) -> Drawing:
+        """Draw how busy the busiest host's devices were, recorded and predicted."""
+        return device_use(self._of)
 
 
 def _resource(name: str | None) -> Resource | None:
