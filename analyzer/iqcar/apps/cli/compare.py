@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from iqcar.apps.cli import options
+from iqcar.apps.cli.command import Result, command, explain_line, write_result
 from iqcar.enums import CompareMethod, MatchBy, QueryBy, RunBy
 from iqcar.errors import ExitCode, UsageError
 
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     from iqcar.comparison.sides.side import Side
 
 
+@command("What changed between two sets of runs.", writes=("json", "out", "save_baseline"))
 def compare(
     before: Annotated[
         str | None,
@@ -30,11 +32,11 @@ def compare(
     ] = None,
     more_before: Annotated[
         list[str] | None,
-        typer.Option("--before", metavar="PATH", help="One more log before; several times."),
+        options.many("--before", "PATH", "One more log before; several times."),
     ] = None,
     more_after: Annotated[
         list[str] | None,
-        typer.Option("--after", metavar="PATH", help="One more log after; several times."),
+        options.many("--after", "PATH", "One more log after; several times."),
     ] = None,
     split: Annotated[
         str | None,
@@ -57,7 +59,7 @@ def compare(
         float,
         typer.Option(help="Rate of false findings among all findings, and level of the tests."),
     ] = 0.05,
-    top: Annotated[int, typer.Option(min=1, max=1000, help="How many changes to show.")] = 10,
+    top: Annotated[int, options.top("changes")] = 10,
     match: Annotated[
         MatchBy,
         typer.Option(help=f"How queries are matched. {options.choices(MatchBy)}."),
@@ -130,8 +132,7 @@ def compare(
         ),
     ] = None,
     query_by: options.Queries = QueryBy.SQL,
-    force: options.Force = False,
-) -> None:
+) -> Result:
     """Find what changed between two sets of runs, by how much, and why.
 
     Queries and stages of both sides are matched; runs decide what changed, beyond a margin and not
@@ -140,21 +141,15 @@ def compare(
     Example: iqcar compare logs/monday/ logs/tuesday/ --fail-on 10%
     """
     from iqcar.apps.cli.reading import working
-    from iqcar.apps.cli.writing import check_writable, write_result
+    from iqcar.base.units import parse_share
     from iqcar.comparison.compare_sets import check_levels, compare_sides
     from iqcar.comparison.comparison import only_queries, only_structure
     from iqcar.comparison.explore import explain_category, find_change
     from iqcar.comparison.gate import check_gate, parse_limit
     from iqcar.comparison.sides.baseline import dump_baseline
     from iqcar.papers.spectroscope import printed_findings
-    from iqcar.show.json.compare import compare_to_json
-    from iqcar.show.terminal.compare import print_comparison
-    from iqcar.show.terminal.compare_explain import print_explanation, print_printed
 
-    check_writable(json, force)
-    check_writable(out, force)
-    check_writable(save_baseline, force)
-    least = options.share(margin)
+    least = parse_share(margin, "--margin")
     check_levels(least, alpha)
     if without and explain is None:
         raise UsageError("leaves parameters out of --explain", "--without", "give --explain CHANGE")
@@ -174,7 +169,7 @@ def compare(
     damaged = any(side.facts.damaged for side in sides)
     ends = ExitCode.PARTIAL if damaged else ExitCode.OK
     if len(sides) == 1:
-        raise typer.Exit(ends)
+        return Result(ends=ends)
     with working("comparing"):
         compared = compare_sides(
             (sides[0], sides[1]), margin=least, alpha=alpha, pairs=pairs, match_by=match
@@ -187,24 +182,35 @@ def compare(
     if explain is not None:
         explained = explain_category(compared, find_change(compared, explain), without or ())
     printed = printed_findings(compared) if method is CompareMethod.PRINTED else None
-    quiet = "-" in (json, out)
-    if not quiet and explained is not None:
-        print_explanation(compared, explained)
-    elif not quiet and printed is not None:
-        print_printed(compared, printed, top)
-    elif not quiet:
-        print_comparison(shown, top)
-    if json is not None:
-        write_result(json, compare_to_json(shown, gate if gated else None, explained, printed))
-    if out is not None:
+    failures = gate.failures if gated and not gate.passed else ()
+
+    def show() -> None:
+        from iqcar.show.terminal.compare import print_comparison
+        from iqcar.show.terminal.compare_explain import print_explanation, print_printed
+
+        if explained is not None:
+            print_explanation(compared, explained)
+        elif printed is not None:
+            print_printed(compared, printed, top)
+        else:
+            print_comparison(shown, top)
+
+    def as_json() -> bytes:
+        from iqcar.show.json.compare import compare_to_json
+
+        return compare_to_json(shown, gate if gated else None, explained, printed)
+
+    def page() -> bytes:
         from iqcar.show.html.compare import render_comparison
 
-        write_result(out, render_comparison(shown).encode("utf-8", "replace"))
-    if gated and not gate.passed:
-        for failure in gate.failures:
-            typer.echo(f"failed: {_printable(failure)}", err=quiet)
-        ends = ExitCode.GATE
-    raise typer.Exit(ends)
+        return render_comparison(shown).encode("utf-8", "replace")
+
+    def tell_failures() -> None:
+        for failure in failures:
+            explain_line(f"failed: {failure}", err="-" in (json, out))
+
+    ends = ExitCode.GATE if gated and not gate.passed else ends
+    return Result(show, as_json, {"out": page}, ends=ends, last=tell_failures)
 
 
 def _sides(
@@ -263,9 +269,3 @@ def _moment(text: str) -> float:
         raise UsageError(
             f"is no time: {text!r}", "--split", "give one like 2026-10-01T04:00"
         ) from None
-
-
-def _printable(text: str) -> str:
-    from iqcar.base.formatting import printable
-
-    return printable(text)

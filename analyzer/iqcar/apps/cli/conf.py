@@ -8,7 +8,10 @@ from typing import Annotated
 
 import typer
 
+from iqcar.apps.cli.command import command
 
+
+@command("What to tell Spark to attach the plugin.", writes=())
 def conf(
     pyspark: Annotated[
         bool, typer.Option("--pyspark", help="Print Python code that builds a SparkSession.")

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from dataclasses import dataclass
+from typing import Annotated, Any
 
 import typer
 
@@ -13,6 +14,26 @@ from iqcar.errors import UsageError
 def choices(kind: type[Kind]) -> str:
     """Return the values of a kind with their sentences, for the help of an option."""
     return "; ".join(f"{k.value}: {k.sentence[0].lower()}{k.sentence[1:-1]}" for k in kind)
+
+
+def top(what: str, most: int = 1000) -> Any:
+    """Make the option of how many things to show."""
+    return typer.Option("--top", min=1, max=most, help=f"How many {what} to show.")
+
+
+def many(name: str, metavar: str, text: str) -> Any:
+    """Make an option that can be given several times."""
+    return typer.Option(name, metavar=metavar, help=text)
+
+
+def time(text: str, *names: str) -> Any:
+    """Make an option that is a time, such as 90s."""
+    return typer.Option(*names, metavar="TIME", help=text)
+
+
+def size(text: str) -> Any:
+    """Make an option that is a number of bytes, such as 256MB."""
+    return typer.Option(metavar="SIZE", help=text)
 
 
 Paths = Annotated[
@@ -91,9 +112,6 @@ Targets = Annotated[
         "Can be given several times; by default the most slowed-down queries.",
     ),
 ]
-Top = Annotated[
-    int, typer.Option(min=1, max=1000, help="How many targets, sources, paths and rules to show.")
-]
 Samples = Annotated[
     list[str] | None,
     typer.Option(
@@ -146,12 +164,26 @@ By = Annotated[
 Force = Annotated[bool, typer.Option("--force", help="Overwrite files that exist.")]
 
 
-def share(text: str) -> float:
-    """Read ``5%`` or ``0.05``."""
-    try:
-        return float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
-    except ValueError:
-        raise UsageError(f"is no share: {text!r}", "--margin", "give 5% or 0.05") from None
+@dataclass(frozen=True)
+class Diagnosing:
+    """How queries are diagnosed."""
+
+    top: Annotated[int, top("targets, sources, paths and rules")] = 5
+    impact: Impact = ImpactModel.TIME_LOST
+    source_usage: Usage = SourceUsage.ACTIVE
+    query_by: Queries = QueryBy.SQL
+    critical_path: CriticalPath = False
+
+
+def on_spark(text: str) -> Any:
+    """Make the option that has Spark read the logs."""
+    return typer.Option("--on-spark", help=text)
+
+
+def check_master(master: str, spark: bool) -> None:
+    """Raise :class:`~iqcar.errors.UsageError` if --master has no --on-spark."""
+    if master and not spark:
+        raise UsageError("goes with --on-spark only", "--master")
 
 
 def need_logs_or_traces(paths: list[str] | None, traces: list[str] | None) -> None:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Annotated
 
 import typer
 
 from iqcar.apps.cli import options
-from iqcar.enums import ImpactModel, QueryBy, SourceUsage
+from iqcar.apps.cli.command import Result, check_writable, command, write_result
+from iqcar.errors import UsageError
 
 
+@command("The same as one HTML file to explore.", writes=())
 def report(
     paths: options.Paths,
     out: Annotated[
@@ -21,11 +24,8 @@ def report(
         ),
     ] = "",
     target: options.Targets = None,
-    top: options.Top = 5,
-    impact: options.Impact = ImpactModel.TIME_LOST,
-    source_usage: options.Usage = SourceUsage.ACTIVE,
-    query_by: options.Queries = QueryBy.SQL,
-    critical_path: options.CriticalPath = False,
+    *,
+    how: options.Diagnosing,
     topics: Annotated[
         bool | None,
         typer.Option(
@@ -43,7 +43,7 @@ def report(
     all_rules: options.AllRules = False,
     by: options.By = "",
     force: options.Force = False,
-) -> None:
+) -> Result:
     """Write the diagnosis as one interactive HTML file, which needs no network.
 
     Verdict, who hurts whom, each query step by step (stages, resources, hosts, sources), timeline,
@@ -52,10 +52,8 @@ def report(
 
     Example: iqcar report spark-events/ --out report.html
     """
-    from iqcar.apps.cli.reading import exit_code, read_for, working
-    from iqcar.apps.cli.writing import check_writable, write_result
+    from iqcar.apps.cli.reading import read_for, working
     from iqcar.causes.topics.jobs import enough_for_topics
-    from iqcar.errors import UsageError
     from iqcar.pipeline import diagnose
     from iqcar.rules.vocabulary.advice_kinds import advice_kinds
     from iqcar.show.html import render_page
@@ -67,26 +65,22 @@ def report(
     check_writable(file, force)
     if advice:
         advice_kinds(advice)
-    tables = read_for(paths, query_by, samples)
+    tables = read_for(paths, how.query_by, samples)
     with working("analysing"):
         diagnosis = diagnose(
             tables,
             targets=target or (),
-            impact=impact,
-            source_usage=source_usage,
-            critical_path=critical_path,
-            top=top,
-            query_by=query_by,
             by=by,
             topics=enough_for_topics(tables) if topics is None else topics,
             advice=advice,
             all_rules=all_rules,
+            **asdict(how),
         )
         content = render_page(diagnosis, title=title).encode("utf-8", "replace")
     write_result(file, content)
     if show:
         _open(file)
-    raise typer.Exit(exit_code(diagnosis.tables))
+    return Result(tables=[diagnosis.tables])
 
 
 def _open(file: str) -> None:

@@ -8,22 +8,20 @@ from typing import Annotated
 import typer
 
 from iqcar.apps.cli import options
+from iqcar.apps.cli.command import command
 
 
+@command("Sample this host once a second.", writes=("out",))
 def sample(
     out: Annotated[str, typer.Option(metavar="FILE|-", help="Where to write a line per sample.")],
-    period: Annotated[
-        str, typer.Option(metavar="TIME", help="Time between samples: 500ms, 1s, 2min.")
-    ] = "1s",
+    period: Annotated[str, options.time("Time between samples: 500ms, 1s, 2min.")] = "1s",
     for_: Annotated[
-        str,
-        typer.Option("--for", metavar="TIME", help="How long; by default until Ctrl-C or SIGTERM."),
+        str, options.time("How long; by default until Ctrl-C or SIGTERM.", "--for")
     ] = "",
     host: Annotated[
         str,
         typer.Option(metavar="NAME", help="This host's name as Spark knows it. Default: its own."),
     ] = "",
-    force: options.Force = False,
 ) -> None:
     """Sample this host: processors, memory, disks, network, and waits for them.
 
@@ -32,12 +30,10 @@ def sample(
 
     Example: iqcar sample --out samples.jsonl --for 10min
     """
-    from iqcar.apps.cli.writing import check_writable
     from iqcar.base.files.derived import open_derived
     from iqcar.errors import IqcarError
     from iqcar.logs.attach.host_sampler import parse_time, sample_host
 
-    check_writable(out, force)
     period_s = parse_time(period, "--period")
     for_s = parse_time(for_, "--for") if for_ else float("inf")
     if out == "-":

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Annotated
 
 import typer
 
 from iqcar.apps.cli import options
+from iqcar.apps.cli.command import Result, command
 from iqcar.enums import QueryBy
 
 
+@command("Why each slow task was slow.")
 def stragglers(
     paths: options.PathsOrTrace = None,
     trace: options.Traces = None,
@@ -26,13 +29,10 @@ def stragglers(
         str | None,
         typer.Option("--json", metavar="FILE|-", help="Write the stragglers as JSON, all of them."),
     ] = None,
-    top: Annotated[
-        int, typer.Option(min=1, max=1000, help="How many stages, hosts and stragglers to show.")
-    ] = 5,
+    top: Annotated[int, options.top("stages, hosts and stragglers")] = 5,
     query_by: options.Queries = QueryBy.SQL,
     samples: options.Samples = None,
-    force: options.Force = False,
-) -> None:
+) -> Result:
     """Find tasks that were slower than their stage, why each was, and what to do about it.
 
     A straggler took more than 1.5 times its stage's median. Its metrics, its measured waits and
@@ -41,17 +41,14 @@ def stragglers(
 
     Example: iqcar stragglers spark-events/ --json stragglers.json
     """
-    from iqcar.apps.cli.reading import exit_code, read_for, working
-    from iqcar.apps.cli.writing import check_writable, write_result
+    from iqcar.apps.cli.reading import read_for, working
     from iqcar.causes.stragglers.straggler_settings import StragglerSettings
-    from iqcar.errors import ExitCode
     from iqcar.lab.traces.trace_columns import TraceColumns
     from iqcar.show.json.analyze import stragglers_to_json
     from iqcar.show.terminal.stragglers import print_stragglers
 
     chosen = StragglerSettings.parse(settings)
     named = TraceColumns.parse(columns)
-    check_writable(json, force)
     options.need_logs_or_traces(paths, trace)
     tables = read_for(paths, query_by, samples) if paths else None
     found = []
@@ -67,9 +64,10 @@ def stragglers(
             from iqcar.lab.traces.trace_survey import read_trace
 
             found += [explain(read_trace(path, named), chosen) for path in trace]
-    if json != "-":
+
+    def show() -> None:
         for one in found:
             print_stragglers(one, top)
-    if json is not None:
-        write_result(json, stragglers_to_json(tables, found))
-    raise typer.Exit(exit_code(tables) if tables is not None else ExitCode.OK)
+
+    content = partial(stragglers_to_json, tables, found)
+    return Result(show, content, tables=[] if tables is None else [tables])

@@ -1,0 +1,221 @@
+"""Declares commands: their options, and what all of them do before and after their own work.
+
+A command is a function of its options that returns what it found, a :class:`Result`. Files that it
+writes are checked before it runs; then its text is printed, or its JSON written, and it ends.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import MISSING, dataclass, fields, is_dataclass
+from importlib.util import find_spec
+from inspect import Parameter, Signature, signature
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn, get_type_hints
+
+import typer
+
+from iqcar.apps.cli import options
+from iqcar.base.files.derived import is_stream, write_derived
+from iqcar.errors import ExitCode, IqcarError
+
+if TYPE_CHECKING:
+    from iqcar.tables import Tables
+
+Content = str | bytes | Iterable[str | bytes]
+EXTRAS = {
+    "demo": ("pyspark", "duckdb", "duckdb_extension_tpcds"),
+    "history": ("duckdb", "fsspec", "loky", "pyarrow"),
+    "mcp": ("mcp", "starlette", "uvicorn", "prometheus_client"),
+    "serve": ("starlette", "uvicorn", "prometheus_client"),
+    "spark": ("pyspark",),
+}
+"""What ``pip install 'iqcar[EXTRA]'`` adds that a command needs."""
+SHARED = {"json": options.JsonFile, "force": options.Force}
+"""Options that commands have without declaring them: where it goes, and whether over a file."""
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a command found.
+
+    Attributes
+    ----------
+    show : callable, optional
+        Prints it as text; not called where something else goes to standard output.
+    json : callable, optional
+        Makes the content of ``--json``.
+    files : mapping of str to callable
+        Makes the contents of other files, by the option that names each.
+    tables : sequence of Tables
+        What was read: the command ends with ``PARTIAL`` if some input failed or was truncated.
+    ends : int
+        The exit code otherwise.
+    last : callable, optional
+        Called when all is written.
+    """
+
+    show: Callable[[], object] | None = None
+    json: Callable[[], Content] | None = None
+    files: Mapping[str, Callable[[], Content]] | None = None
+    tables: Sequence[Tables] = ()
+    ends: int = ExitCode.OK
+    last: Callable[[], object] | None = None
+
+    def tell(self, targets: Mapping[str, str | None]) -> NoReturn:
+        """Print and write it, and end the command."""
+        from iqcar.apps.cli.reading import exit_code
+
+        if self.show is not None and "-" not in targets.values():
+            self.show()
+        for name, content in {"json": self.json, **(self.files or {})}.items():
+            if (target := targets.get(name)) is not None and content is not None:
+                write_result(target, content())
+        if self.last is not None:
+            self.last()
+        raise typer.Exit(max([self.ends, *map(exit_code, self.tables)]))
+
+
+def command(
+    short_help: str = "",
+    *,
+    writes: tuple[str, ...] = ("json",),
+    needs: str = "",
+    more: Sequence[Parameter] = (),
+) -> Callable[[Callable[..., Result | None]], Callable[..., None]]:
+    """Make a command of a function.
+
+    A parameter that is a dataclass stands for the options that are its fields.
+
+    Parameters
+    ----------
+    short_help : str
+        What the list of commands says.
+    writes : tuple of str
+        Options that name files to write; ``--json`` and ``--force`` need not be declared.
+    needs : str
+        The extra that has to be installed.
+    more : sequence of Parameter
+        Options in place of the function's ``**`` parameter.
+    """
+
+    def made(function: Callable[..., Result | None]) -> Callable[..., None]:
+        declared = signature(function, eval_str=True).parameters.values()
+        own = [each for one in declared for each in _options(one, more)]
+        names = {each.name for each in own}
+        shared = [_parameter(name, kind, None if name == "json" else False)
+                  for name, kind in SHARED.items()
+                  if writes and name not in names and name in ("force", *writes)]  # fmt: skip
+
+        def run(**given: Any) -> None:
+            need(needs)
+            targets = {name: given[name] or None for name in writes}
+            for target in targets.values():
+                check_writable(target, given["force"])
+            if (result := function(**_taken(declared, given, names))) is not None:
+                result.tell(targets)
+
+        run.__name__, run.__doc__, run.__module__ = (
+            function.__name__, function.__doc__, function.__module__,
+        )  # fmt: skip
+        run.__annotations__ = {}
+        run.__signature__ = Signature([*own, *shared])  # type: ignore[attr-defined]
+        run.short_help = short_help or None  # type: ignore[attr-defined]
+        return run
+
+    return made
+
+
+def _options(one: Parameter, more: Sequence[Parameter]) -> Sequence[Parameter]:
+    """The options that a parameter of a function stands for."""
+    if one.kind is Parameter.VAR_KEYWORD:
+        return more
+    if not is_dataclass(one.annotation):
+        return [one.replace(kind=Parameter.KEYWORD_ONLY)]
+    kinds = get_type_hints(one.annotation, include_extras=True)
+    return [
+        _parameter(each.name, kinds[each.name], each.default) for each in fields(one.annotation)
+    ]
+
+
+def _parameter(name: str, kind: Any, default: Any) -> Parameter:
+    default = Parameter.empty if default is MISSING else default
+    return Parameter(name, Parameter.KEYWORD_ONLY, annotation=kind, default=default)
+
+
+def _taken(
+    declared: Iterable[Parameter], given: Mapping[str, Any], names: set[str]
+) -> dict[str, Any]:
+    """What a function is called with: values of its options, groups as their dataclass."""
+    rest = {name: value for name, value in given.items() if name in names}
+    taken = {}
+    for one in declared:
+        if is_dataclass(kind := one.annotation):
+            group = {each.name: rest.pop(each.name) for each in fields(kind)}
+            taken[one.name] = kind(**group)  # type: ignore[operator]
+    return taken | rest
+
+
+def need(extra: str) -> None:
+    """Check that the packages of an extra are installed.
+
+    Raises
+    ------
+    IqcarError
+        If one of them is missing; the advice is how to install it.
+    """
+    missing = [name for name in EXTRAS.get(extra, ()) if find_spec(name) is None]
+    if missing:
+        names = " and ".join(name.replace("_", "-") for name in missing)
+        raise IqcarError(f"needs {names}", "", f"pip install 'iqcar[{extra}]'")
+
+
+def check_writable(target: str | None, force: bool) -> None:
+    """Check before the analysis that a result can be written; raises IqcarError."""
+    if target is None or target == "-":
+        return
+    path = Path(target)
+    if is_stream(path):
+        return
+    if path.is_dir():
+        raise IqcarError("is a folder", target, "name a file", ExitCode.USAGE)
+    if os.path.lexists(path) and not force:
+        raise IqcarError("exists already", target, "use --force to overwrite it", ExitCode.USAGE)
+    if not path.absolute().parent.is_dir():
+        raise IqcarError("its folder does not exist", target, "make it first", ExitCode.USAGE)
+
+
+def make_folder(folder: Path, *, parents: bool = False) -> None:
+    """Make a folder to write to, if it is not there; raises IqcarError."""
+    try:
+        folder.mkdir(parents=parents, exist_ok=True)
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", "") or str(error)
+        raise IqcarError(f"cannot be made: {reason}", str(folder)) from error
+
+
+def write_result(target: str, content: Content) -> None:
+    """Write to a file as :func:`~iqcar.base.files.derived.write_derived`; ``-`` is the output."""
+    sys.stdout.flush()  # keeps the order where the target is standard output
+    if target == "-":
+        for chunk in (content,) if isinstance(content, (str, bytes)) else content:
+            data = chunk.encode("utf-8", "replace") if isinstance(chunk, str) else chunk
+            sys.stdout.buffer.write(data)
+        sys.stdout.buffer.flush()
+        return
+    try:
+        write_derived(target, content)
+    except BrokenPipeError:
+        raise  # the reader has closed the pipe
+    except OSError as error:
+        raise IqcarError(f"cannot be written: {error.strerror}", target) from error
+    typer.echo(f"Wrote {target}", err=True)
+
+
+def explain_line(text: str, *, err: bool = True) -> None:
+    """Print a line that may quote a log, without control characters."""
+    from iqcar.base.formatting import printable
+
+    typer.echo(printable(text), err=err)
