@@ -5,9 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import asdict
 from functools import partial
-from typing import Annotated
-
-import typer
 
 from iqcar.apps.cli import options
 from iqcar.apps.cli.command import Result, command
@@ -22,49 +19,22 @@ _INSTEAD = {
 
 @command("Who made your queries wait, and what to change.", writes=("json", "rules", "html"))
 def analyze(
-    paths: options.Paths,
-    json: options.JsonFile = None,
-    rules: Annotated[
-        str | None,
-        typer.Option(
-            metavar="FILE|-",
-            help="Write the scheduler rules as JSON, compiled to FAIR pools: what "
-            "spark.iqcar.rules takes, and `iqcar rules compile`.",
-        ),
-    ] = None,
-    previous: Annotated[
-        str,
-        typer.Option(
-            metavar="FILE",
-            help="The rules file that these runs were recorded with: its rules stay unless nothing "
-            "needs them any more, and no new rule undoes them without saying so.",
-        ),
-    ] = "",
-    html: Annotated[
-        str | None,
-        typer.Option(
-            metavar="FILE|-", help="Write a report to explore as one HTML file (`iqcar report`)."
-        ),
-    ] = None,
-    target: options.Targets = None,
+    paths: list[str],
     *,
+    json: str | None = None,
+    rules: str | None = None,
+    previous: str = "",
+    html: str | None = None,
+    target: list[str] | None = None,
     how: options.Diagnosing,
-    topics: options.Recurring = False,
-    advice: options.Advice = "",
-    samples: options.Samples = None,
-    all_sources: options.AllSources = False,
-    all_rules: options.AllRules = False,
-    on_spark: Annotated[
-        bool,
-        options.on_spark(
-            "Read and diagnose the logs on Spark, and sum up what all applications lost: on "
-            "the active session or the application of spark-submit, else on --master. "
-            "Applications that shared hosts at the same time are diagnosed together. Needs "
-            "iqcar[spark]."
-        ),
-    ] = False,
-    master: options.Master = "",
-    by: options.By = "",
+    topics: bool = False,
+    advice: str = "",
+    samples: list[str] | None = None,
+    all_sources: bool = False,
+    all_rules: bool = False,
+    on_spark: bool = False,
+    master: str = "",
+    by: str = "",
 ) -> Result:
     """Find who made your queries wait, for what, where, and propose scheduler rules.
 
@@ -75,6 +45,21 @@ def analyze(
     Example: iqcar analyze spark-events/ --target q39b --json diagnosis.json --rules rules.json
 
     For many logs: iqcar analyze s3a://logs/ --on-spark --master spark://host:7077
+
+    Parameters
+    ----------
+    rules : FILE|-
+        Write the scheduler rules as JSON, compiled to FAIR pools: what spark.iqcar.rules takes, and
+        `iqcar rules compile`.
+    previous : FILE
+        The rules file that these runs were recorded with: its rules stay unless nothing needs them
+        any more, and no new rule undoes them without saying so.
+    html : FILE|-
+        Write a report to explore as one HTML file (`iqcar report`).
+    on_spark
+        Read and diagnose the logs on Spark, and sum up what all applications lost: on the active
+        session or the application of spark-submit, else on --master. Applications that shared hosts
+        at the same time are diagnosed together. Needs iqcar[spark].
     """
     if on_spark:
         _refuse(

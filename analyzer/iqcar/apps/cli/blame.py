@@ -4,9 +4,6 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from functools import partial
-from typing import Annotated
-
-import typer
 
 from iqcar.apps.cli import options
 from iqcar.apps.cli.command import Result, command
@@ -14,18 +11,21 @@ from iqcar.apps.cli.command import Result, command
 
 @command("One query, level by level.")
 def blame(
-    paths: options.Paths,
-    target: Annotated[
-        str,
-        typer.Option(metavar="QUERY", help="The query: its id, name or fingerprint."),
-    ],
+    paths: list[str],
+    *,
+    target: str,
     how: options.Diagnosing,
-    topics: options.Recurring = False,
-    all_sources: options.AllSources = False,
+    topics: bool = False,
+    all_sources: bool = False,
 ) -> Result:
     """Explain one query level by level: its stages, resources, hosts, and source queries.
 
     Example: iqcar blame spark-events/ --target q39b
+
+    Parameters
+    ----------
+    target : QUERY
+        The query: its id, name or fingerprint.
     """
     from iqcar.apps.cli.reading import diagnosed
     from iqcar.show.json.analyze import json_chunks

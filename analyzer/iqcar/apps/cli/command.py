@@ -9,15 +9,15 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import MISSING, dataclass, fields, is_dataclass
+from dataclasses import dataclass
 from importlib.util import find_spec
-from inspect import Parameter, Signature, signature
+from inspect import Parameter, Signature
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn, get_type_hints
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import typer
 
-from iqcar.apps.cli import options
+from iqcar.apps.cli.options import make_option, options_of, split_doc
 from iqcar.base.files.derived import is_stream, write_derived
 from iqcar.errors import ExitCode, IqcarError
 
@@ -33,8 +33,11 @@ EXTRAS = {
     "spark": ("pyspark",),
 }
 """What ``pip install 'iqcar[EXTRA]'`` adds that a command needs."""
-SHARED = {"json": options.JsonFile, "force": options.Force}
-"""Options that commands have without declaring them: where it goes, and whether over a file."""
+SHARED = (
+    Parameter("json", Parameter.KEYWORD_ONLY, default=None, annotation=str | None),
+    Parameter("force", Parameter.KEYWORD_ONLY, default=False, annotation=bool),
+)
+"""Options that commands have undeclared: where the JSON goes, and whether over a file."""
 
 
 @dataclass(frozen=True)
@@ -87,7 +90,7 @@ def command(
 ) -> Callable[[Callable[..., Result | None]], Callable[..., None]]:
     """Make a command of a function.
 
-    A parameter that is a dataclass stands for the options that are its fields.
+    Its options are :func:`~iqcar.apps.cli.options.options_of` it, its help is its docstring.
 
     Parameters
     ----------
@@ -100,62 +103,33 @@ def command(
     more : sequence of Parameter
         Options in place of the function's ``**`` parameter.
     """
+    added = {"force", *writes} if writes else set()
 
     def made(function: Callable[..., Result | None]) -> Callable[..., None]:
-        declared = signature(function, eval_str=True).parameters.values()
-        own = [each for one in declared for each in _options(one, more)]
-        names = {each.name for each in own}
-        shared = [_parameter(name, kind, None if name == "json" else False)
-                  for name, kind in SHARED.items()
-                  if writes and name not in names and name in ("force", *writes)]  # fmt: skip
+        declared = options_of(function, more)
+        own = [one for each in declared.values() for one in each.options]
+        names = {one.name for one in own}
+        shared = [make_option(one) for one in SHARED if one.name in added - names]
 
         def run(**given: Any) -> None:
             need(needs)
             targets = {name: given[name] or None for name in writes}
             for target in targets.values():
                 check_writable(target, given["force"])
-            if (result := function(**_taken(declared, given, names))) is not None:
+            taken: dict[str, Any] = {}
+            for name, each in declared.items():
+                taken |= each.take(name, given)
+            if (result := function(**taken)) is not None:
                 result.tell(targets)
 
-        run.__name__, run.__doc__, run.__module__ = (
-            function.__name__, function.__doc__, function.__module__,
-        )  # fmt: skip
+        run.__name__, run.__module__ = function.__name__, function.__module__
+        run.__doc__ = split_doc(function.__doc__)[0]
         run.__annotations__ = {}
         run.__signature__ = Signature([*own, *shared])  # type: ignore[attr-defined]
         run.short_help = short_help or None  # type: ignore[attr-defined]
         return run
 
     return made
-
-
-def _options(one: Parameter, more: Sequence[Parameter]) -> Sequence[Parameter]:
-    """The options that a parameter of a function stands for."""
-    if one.kind is Parameter.VAR_KEYWORD:
-        return more
-    if not is_dataclass(one.annotation):
-        return [one.replace(kind=Parameter.KEYWORD_ONLY)]
-    kinds = get_type_hints(one.annotation, include_extras=True)
-    return [
-        _parameter(each.name, kinds[each.name], each.default) for each in fields(one.annotation)
-    ]
-
-
-def _parameter(name: str, kind: Any, default: Any) -> Parameter:
-    default = Parameter.empty if default is MISSING else default
-    return Parameter(name, Parameter.KEYWORD_ONLY, annotation=kind, default=default)
-
-
-def _taken(
-    declared: Iterable[Parameter], given: Mapping[str, Any], names: set[str]
-) -> dict[str, Any]:
-    """What a function is called with: values of its options, groups as their dataclass."""
-    rest = {name: value for name, value in given.items() if name in names}
-    taken = {}
-    for one in declared:
-        if is_dataclass(kind := one.annotation):
-            group = {each.name: rest.pop(each.name) for each in fields(kind)}
-            taken[one.name] = kind(**group)  # type: ignore[operator]
-    return taken | rest
 
 
 def need(extra: str) -> None:

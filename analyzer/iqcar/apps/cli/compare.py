@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-import typer
-
-from iqcar.apps.cli import options
 from iqcar.apps.cli.command import Result, command, explain_line, write_result
 from iqcar.enums import CompareMethod, MatchBy, QueryBy, RunBy
 from iqcar.errors import ExitCode, UsageError
@@ -17,121 +14,30 @@ if TYPE_CHECKING:
 
 @command("What changed between two sets of runs.", writes=("json", "out", "save_baseline"))
 def compare(
-    before: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="BEFORE",
-            help="Event logs of the runs before: a file, folder, quoted glob, zip or URL; or a "
-            "file of --save-baseline.",
-            show_default=False,
-        ),
-    ] = None,
-    after: Annotated[
-        str | None,
-        typer.Argument(metavar="AFTER", help="Event logs of the runs after.", show_default=False),
-    ] = None,
-    more_before: Annotated[
-        list[str] | None,
-        options.many("--before", "PATH", "One more log before; several times."),
-    ] = None,
-    more_after: Annotated[
-        list[str] | None,
-        options.many("--after", "PATH", "One more log after; several times."),
-    ] = None,
-    split: Annotated[
-        str | None,
-        typer.Option(
-            metavar="TIME",
-            help="Cut one set of logs in time instead, such as at a deployment: "
-            "2026-10-01T04:00 (local time, or with an offset such as +02:00).",
-        ),
-    ] = None,
-    query: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="NAME", help="Show only this query, by name or fingerprint; several times."
-        ),
-    ] = None,
-    margin: Annotated[
-        str, typer.Option(metavar="SHARE", help="Change of time that is none: 5% or 0.05.")
-    ] = "5%",
-    alpha: Annotated[
-        float,
-        typer.Option(help="Rate of false findings among all findings, and level of the tests."),
-    ] = 0.05,
-    top: Annotated[int, options.top("changes")] = 10,
-    match: Annotated[
-        MatchBy,
-        typer.Option(help=f"How queries are matched. {options.choices(MatchBy)}."),
-    ] = MatchBy.AUTO,
-    pair: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="OLD=NEW", help="Two names or fingerprints of one query; several times."
-        ),
-    ] = None,
-    run_by: Annotated[
-        RunBy, typer.Option(help=f"What one run is. {options.choices(RunBy)}.")
-    ] = RunBy.HOUR,
-    structure_only: Annotated[
-        bool,
-        typer.Option(
-            "--structure-only", help="Show only other stage graphs, new queries and gone ones."
-        ),
-    ] = False,
-    explain: Annotated[
-        str | None,
-        typer.Option(
-            metavar="CHANGE",
-            help="Ask which parameters tell the runs after from those before, for one change: its "
-            "rank, 1.2 for the second stage of the first, or the name of a query.",
-        ),
-    ] = None,
-    without: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="PARAMETER",
-            help="Leave a parameter out of --explain, to see the next best; several times.",
-        ),
-    ] = None,
-    method: Annotated[
-        CompareMethod,
-        typer.Option(help=f"How it is decided what changed. {options.choices(CompareMethod)}."),
-    ] = CompareMethod.RUNS,
-    fail_on: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--fail-on",
-            metavar="LIMIT",
-            help="End with code 4 if a query on both sides got slower by more than 10%, 500ms, or "
-            "(one query) NAME=20%; several times.",
-        ),
-    ] = None,
-    fail_on_new_plan: Annotated[
-        bool,
-        typer.Option("--fail-on-new-plan", help="The same if a query has another stage graph."),
-    ] = False,
-    strict: Annotated[
-        bool, typer.Option("--strict", help="Let the gate fail where it cannot tell, too.")
-    ] = False,
-    save_baseline: Annotated[
-        str | None,
-        typer.Option(
-            "--save-baseline",
-            metavar="FILE",
-            help="Keep what was measured of AFTER (of BEFORE if it is alone), to be compared with "
-            "later in place of its logs.",
-        ),
-    ] = None,
-    json: options.JsonFile = None,
-    out: Annotated[
-        str | None,
-        typer.Option(
-            metavar="FILE|-",
-            help="Write the comparison as one HTML file to look at, without network.",
-        ),
-    ] = None,
-    query_by: options.Queries = QueryBy.SQL,
+    before: str | None = None,
+    after: str | None = None,
+    *,
+    more_before: list[str] | None = None,
+    more_after: list[str] | None = None,
+    split: str | None = None,
+    query: list[str] | None = None,
+    margin: str = "5%",
+    alpha: float = 0.05,
+    top: int = 10,
+    match: MatchBy = MatchBy.AUTO,
+    pair: list[str] | None = None,
+    run_by: RunBy = RunBy.HOUR,
+    structure_only: bool = False,
+    explain: str | None = None,
+    without: list[str] | None = None,
+    method: CompareMethod = CompareMethod.RUNS,
+    fail_on: list[str] | None = None,
+    fail_on_new_plan: bool = False,
+    strict: bool = False,
+    save_baseline: str | None = None,
+    json: str | None = None,
+    out: str | None = None,
+    query_by: QueryBy = QueryBy.SQL,
 ) -> Result:
     """Find what changed between two sets of runs, by how much, and why.
 
@@ -139,6 +45,56 @@ def compare(
     by chance; tasks tell which part of it. Three verdicts: changed, same, cannot tell.
 
     Example: iqcar compare logs/monday/ logs/tuesday/ --fail-on 10%
+
+    Parameters
+    ----------
+    before : BEFORE
+        Event logs of the runs before: a file, folder, quoted glob, zip or URL; or a file of
+        --save-baseline.
+    after : AFTER
+        Event logs of the runs after.
+    more_before : --before PATH
+        One more log before; several times.
+    more_after : --after PATH
+        One more log after; several times.
+    split : TIME
+        Cut one set of logs in time instead, such as at a deployment: 2026-10-01T04:00 (local time,
+        or with an offset such as +02:00).
+    query : NAME
+        Show only this query, by name or fingerprint; several times.
+    margin : SHARE
+        Change of time that is none: 5% or 0.05.
+    alpha
+        Rate of false findings among all findings, and level of the tests.
+    top : 1..1000
+        How many changes to show.
+    match
+        How queries are matched.
+    pair : OLD=NEW
+        Two names or fingerprints of one query; several times.
+    run_by
+        What one run is.
+    structure_only
+        Show only other stage graphs, new queries and gone ones.
+    explain : CHANGE
+        Ask which parameters tell the runs after from those before, for one change: its rank, 1.2
+        for the second stage of the first, or the name of a query.
+    without : PARAMETER
+        Leave a parameter out of --explain, to see the next best; several times.
+    method
+        How it is decided what changed.
+    fail_on : LIMIT
+        End with code 4 if a query on both sides got slower by more than 10%, 500ms, or (one query)
+        NAME=20%; several times.
+    fail_on_new_plan
+        The same if a query has another stage graph.
+    strict
+        Let the gate fail where it cannot tell, too.
+    save_baseline : FILE
+        Keep what was measured of AFTER (of BEFORE if it is alone), to be compared with later in
+        place of its logs.
+    out : FILE|-
+        Write the comparison as one HTML file to look at, without network.
     """
     from iqcar.apps.cli.reading import working
     from iqcar.base.units import parse_share

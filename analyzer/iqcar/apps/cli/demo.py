@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 
@@ -16,15 +16,10 @@ if TYPE_CHECKING:
 
 @command("Try it all on an embedded Spark.", needs="demo")
 def demo(
-    out: Annotated[
-        Path, typer.Option(metavar="DIR", help="Folder for data, event logs and results.")
-    ] = Path("iqcar-demo"),
-    scale: Annotated[
-        float, typer.Option(min=0.01, max=100.0, help="TPC-DS scale factor; 0.3 is 75 MB.")
-    ] = 0.3,
-    keep: Annotated[
-        bool, typer.Option("--keep", help="Keep the event logs of earlier runs in the folder.")
-    ] = False,
+    *,
+    out: Path = Path("iqcar-demo"),
+    scale: float = 0.3,
+    keep: bool = False,
 ) -> Result:
     """Record TPC-DS queries beside a heavy hitter, diagnose them, run them again with the rules.
 
@@ -34,6 +29,15 @@ def demo(
     run's diagnosis.
 
     Example: iqcar demo --scale 0.3
+
+    Parameters
+    ----------
+    out : DIR
+        Folder for data, event logs and results.
+    scale : 0.01..100
+        TPC-DS scale factor; 0.3 is 75 MB.
+    keep
+        Keep the event logs of earlier runs in the folder.
     """
     import io
     import shutil

@@ -5,11 +5,10 @@ from __future__ import annotations
 import shlex
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 
-from iqcar.apps.cli import options
 from iqcar.apps.cli.command import (
     Result,
     check_writable,
@@ -26,17 +25,12 @@ if TYPE_CHECKING:
 
 @command("Run queries under load, and fit how much it slows them.")
 def experiment(
-    plan: Annotated[
-        str, typer.Argument(metavar="PLAN", help="JSON file: `iqcar schema experiment`.")
-    ],
-    yes: Annotated[bool, typer.Option("--yes", help="Run it. Without it nothing runs.")] = False,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Print what would run; as without --yes.")
-    ] = False,
-    out: Annotated[
-        Path, typer.Option(metavar="DIR", help="Folder for curves.json and Spark's event log.")
-    ] = Path("iqcar-experiment"),
-    force: options.Force = False,
+    plan: str,
+    *,
+    yes: bool = False,
+    dry_run: bool = False,
+    out: Path = Path("iqcar-experiment"),
+    force: bool = False,
 ) -> Result | None:
     """Run queries with and without load on own hosts, and fit how much each resource slows them.
 
@@ -46,6 +40,17 @@ def experiment(
     was started and keeps what was measured; a second one ends at once.
 
     Example: iqcar experiment plan.json --yes
+
+    Parameters
+    ----------
+    plan : PLAN
+        JSON file: `iqcar schema experiment`.
+    yes
+        Run it. Without it nothing runs.
+    dry_run
+        Print what would run; as without --yes.
+    out : DIR
+        Folder for curves.json and Spark's event log.
     """
     from iqcar.apps.cli.run_injection import check_system, end_if_stopped
     from iqcar.base.files.json_text import json_bytes

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 
@@ -25,31 +25,24 @@ history = typer.Typer(
     short_help="Who hurt whom over months.",
 )
 
-StoreUrl = Annotated[
-    str,
-    typer.Argument(
-        metavar="STORE",
-        help="A folder, or a URL (s3a://, gs://, abfs://, hdfs://), that holds the store.",
-        show_default=False,
-    ),
-]
-Most = Annotated[int, options.top("rows", 100_000)]
-
 
 @dataclass(frozen=True)
 class Within:
-    """Which applications of a store are asked about."""
+    """Which applications of a store are asked about.
 
-    since: Annotated[
-        str,
-        typer.Option(metavar="DAY", help="Only applications from this day on (2026-11-01, UTC)."),
-    ] = ""
-    until: Annotated[str, typer.Option(metavar="DAY", help="Only applications up to this day.")] = (
-        ""
-    )
-    cluster: Annotated[
-        str, typer.Option(metavar="NAME", help="Only applications of this cluster.")
-    ] = ""
+    Attributes
+    ----------
+    since : DAY
+        Only applications from this day on (2026-11-01, UTC).
+    until : DAY
+        Only applications up to this day.
+    cluster : NAME
+        Only applications of this cluster.
+    """
+
+    since: str = ""
+    until: str = ""
+    cluster: str = ""
 
     @contextmanager
     def of(self, store: str) -> Iterator[StoreView]:
@@ -67,30 +60,14 @@ class Within:
 @history.command("add")
 @command(needs="history")
 def add_(
-    store: StoreUrl,
-    paths: options.Paths,
-    cluster: Annotated[
-        str,
-        typer.Option(
-            metavar="NAME",
-            help="Cluster that they ran on; by default from spark.master of each application.",
-        ),
-    ] = "",
-    again: Annotated[
-        bool, typer.Option("--again", help="Diagnose also what the store knows already.")
-    ] = False,
-    processes: Annotated[
-        int | None,
-        typer.Option(min=1, help="Groups of logs diagnosed at once; all cores by default."),
-    ] = None,
-    on_spark: Annotated[
-        bool,
-        options.on_spark(
-            "Read and diagnose the logs on Spark: on the active session or the application of "
-            "spark-submit, else on --master. Needs iqcar[spark]."
-        ),
-    ] = False,
-    master: options.Master = "",
+    store: str,
+    paths: list[str],
+    *,
+    cluster: str = "",
+    again: bool = False,
+    processes: int | None = None,
+    on_spark: bool = False,
+    master: str = "",
 ) -> Result:
     """Add the applications of some logs; those that the store knows are passed over.
 
@@ -98,6 +75,18 @@ def add_(
     store is made where there is none. An addition that was stopped goes on where it was.
 
     Example: iqcar history add s3a://metrics/iqcar-store s3a://logs/spark-events
+
+    Parameters
+    ----------
+    cluster : NAME
+        Cluster that they ran on; by default from spark.master of each application.
+    again
+        Diagnose also what the store knows already.
+    processes : 1..
+        Groups of logs diagnosed at once; all cores by default.
+    on_spark
+        Read and diagnose the logs on Spark: on the active session or the application of
+        spark-submit, else on --master. Needs iqcar[spark].
     """
     from iqcar.apps.cli.reading import counting
     from iqcar.fleet.session import spark_session
@@ -126,14 +115,20 @@ def add_(
 @history.command("top")
 @command(needs="history")
 def top_(
-    store: StoreUrl,
+    store: str,
+    *,
     within: Within,
-    period: Annotated[str, typer.Option(help="day, week, month, or all.")] = "week",
-    most: Most = 10,
+    period: str = "week",
+    most: int = 10,
 ) -> Result:
     """Rank aggressive queries, slow nodes, hot resources and causes of stragglers by period.
 
     Example: iqcar history top store/ --period month --since 2026-10-01
+
+    Parameters
+    ----------
+    period
+        day, week, month, or all.
     """
     from iqcar.history import top
     from iqcar.show.json.history import top_to_json
@@ -147,21 +142,21 @@ def top_(
 @history.command("who")
 @command(needs="history")
 def who_(
-    store: StoreUrl,
+    store: str,
+    *,
     within: Within,
-    by: Annotated[
-        str,
-        typer.Option(
-            metavar="query|user|pool|session|application|cluster|PROPERTY",
-            help="What victims and sources are grouped by; or a Spark property that names a team, "
-            "such as spark.yarn.queue.",
-        ),
-    ] = "query",
-    most: Most = 20,
+    by: str = "query",
+    most: int = 20,
 ) -> Result:
     """Sum who lost how much elapsed time to whom, and for which resource.
 
     Example: iqcar history who store/ --by user --since 2026-11-01
+
+    Parameters
+    ----------
+    by : query|user|pool|session|application|cluster|PROPERTY
+        What victims and sources are grouped by; or a Spark property that names a team, such as
+        spark.yarn.queue.
     """
     from iqcar.history import who
     from iqcar.show.json.history import who_to_json
@@ -175,16 +170,20 @@ def who_(
 @history.command("trend")
 @command(needs="history")
 def trend_(
-    store: StoreUrl,
-    query: Annotated[
-        str, typer.Argument(metavar="QUERY", help="Name or fingerprint of a recurring query.")
-    ],
+    store: str,
+    query: str,
+    *,
     within: Within,
-    most: Most = 20,
+    most: int = 20,
 ) -> Result:
     """List the runs of one recurring query, with its waits and culprits, and when it changed.
 
     Example: iqcar history trend store/ nightly-etl
+
+    Parameters
+    ----------
+    query : QUERY
+        Name or fingerprint of a recurring query.
     """
     from iqcar.history import changes, trend
     from iqcar.show.json.history import trend_to_json
@@ -201,28 +200,28 @@ def trend_(
 @history.command("changes")
 @command(needs="history")
 def changes_(
-    store: StoreUrl,
+    store: str,
+    *,
     within: Within,
-    query: Annotated[
-        str, typer.Option(metavar="NAME", help="Only this query, by name or fingerprint.")
-    ] = "",
-    compare: Annotated[
-        bool,
-        typer.Option(
-            "--compare",
-            help="Also compare the logs of the runs around each change, where they still are.",
-        ),
-    ] = False,
-    margin: Annotated[
-        str, typer.Option(metavar="SHARE", help="Change of duration that is none: 10% or 0.1.")
-    ] = "10%",
-    most: Most = 20,
+    query: str = "",
+    compare: bool = False,
+    margin: str = "10%",
+    most: int = 20,
 ) -> Result:
     """Find when recurring queries became slower or faster for good, and what else changed then.
 
     Change points are found by E-divisive: the runs before and after are distributed differently.
 
     Example: iqcar history changes store/ --compare
+
+    Parameters
+    ----------
+    query : NAME
+        Only this query, by name or fingerprint.
+    compare
+        Also compare the logs of the runs around each change, where they still are.
+    margin : SHARE
+        Change of duration that is none: 10% or 0.1.
     """
     from iqcar.apps.cli.reading import counting
     from iqcar.base.units import parse_share

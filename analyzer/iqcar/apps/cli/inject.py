@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
-from iqcar.apps.cli import options
 from iqcar.apps.cli.command import Result, command
 from iqcar.apps.cli.run_injection import SIGNAL_EXIT, Carrying, One, check_system, length_ms
 from iqcar.errors import UsageError
@@ -23,20 +22,23 @@ inject = typer.Typer(
     "this command is killed; nothing is left on disk.",
     short_help="Load this host on purpose, and log it.",
 )
-Rate = Annotated[str, options.size("At most this much per second, over all: 50MB.")]
 
 
 @inject.command()
 @command()
 def cpu(
+    *,
     one: One,
-    share: Annotated[
-        float, typer.Option(help="Share of the time in which each process wants a core.")
-    ] = 1.0,
+    share: float = 1.0,
 ) -> Result:
     """Compute, in one process for each core.
 
     Example: iqcar inject cpu --for 20s --cores 0 --host 127.0.0.2 --log truth.jsonl
+
+    Parameters
+    ----------
+    share
+        Share of the time in which each process wants a core.
     """
     return one.inject(Anomaly.CPU, {"share": share})
 
@@ -44,24 +46,29 @@ def cpu(
 @inject.command()
 @command()
 def io(
+    *,
     one: One,
-    dir_: Annotated[
-        str,
-        typer.Option(
-            "--dir", metavar="DIR", help="Folder on the disk to load. Default: for temporary files."
-        ),
-    ] = "",
-    size: Annotated[str, options.size("Bytes on disk at most, over all processes.")] = "256MB",
-    read_share: Annotated[
-        float, typer.Option(help="Share of 1 MB blocks that are read instead of written.")
-    ] = 0.0,
-    rate: Rate = "",
+    dir_: str = "",
+    size: str = "256MB",
+    read_share: float = 0.0,
+    rate: str = "",
 ) -> Result:
     """Write to a disk past the page cache, in eight processes.
 
     Takes at most half of the free space, and gives it back whatever happens.
 
     Example: iqcar inject io --for 20s --dir /data --size 1GB --log truth.jsonl
+
+    Parameters
+    ----------
+    dir_ : DIR
+        Folder on the disk to load. Default: for temporary files.
+    size : SIZE
+        Bytes on disk at most, over all processes.
+    read_share
+        Share of 1 MB blocks that are read instead of written.
+    rate : SIZE
+        At most this much per second, over all: 50MB.
     """
     settings = {"folder": dir_, "size_bytes": _bytes(size, "--size"), "read_share": read_share}
     return one.inject(Anomaly.IO, settings | _rate(rate, "--rate"))
@@ -70,21 +77,29 @@ def io(
 @inject.command()
 @command()
 def network(
+    *,
     one: One,
-    listen: Annotated[
-        str, typer.Option(metavar="ADDRESS", help="Loopback address of the servers.")
-    ] = "127.0.0.1",
-    source: Annotated[
-        str, typer.Option(metavar="ADDRESS", help="Loopback address of the clients.")
-    ] = "127.0.0.1",
-    message: Annotated[str, options.size("Bytes of a message and of its reply.")] = "64KB",
-    rate: Rate = "",
+    listen: str = "127.0.0.1",
+    source: str = "127.0.0.1",
+    message: str = "64KB",
+    rate: str = "",
 ) -> Result:
     """Send bytes to and fro over loopback, in pairs of processes; nothing leaves this host.
 
     Bytes over loopback cost processor time too: --rate limits both.
 
     Example: iqcar inject network --for 20s --listen 127.0.0.2 --source 127.0.0.3 --rate 100MB
+
+    Parameters
+    ----------
+    listen : ADDRESS
+        Loopback address of the servers.
+    source : ADDRESS
+        Loopback address of the clients.
+    message : SIZE
+        Bytes of a message and of its reply.
+    rate : SIZE
+        At most this much per second, over all: 50MB.
     """
     message_bytes = _bytes(message, "--message")
     settings = {"listen": listen, "source": source, "message_bytes": message_bytes}
@@ -94,13 +109,20 @@ def network(
 @inject.command()
 @command()
 def memory(
-    one: One, size: Annotated[str, options.size("Bytes held, over all processes.")] = "512MB"
+    *,
+    one: One,
+    size: str = "512MB",
 ) -> Result:
     """Hold memory and keep walking through it.
 
     Takes at most 80 % of what is available, and stops growing when the host gets tight.
 
     Example: iqcar inject memory --for 20s --size 4GB --log truth.jsonl
+
+    Parameters
+    ----------
+    size : SIZE
+        Bytes held, over all processes.
     """
     return one.inject(Anomaly.MEMORY, {"size_bytes": _bytes(size, "--size")})
 
@@ -125,55 +147,22 @@ def ordered() -> None:
 @inject.command()
 @command()
 def schedule(
-    hosts: Annotated[
-        str,
-        typer.Option(
-            metavar="LIST",
-            help="Hosts and what of this machine stands for each: HOST=CORES:DIR, with semicolons "
-            "between: '127.0.0.2=0:/data/a;127.0.0.3=1'. Cores and DIR may be left out.",
-        ),
-    ] = "",
-    kinds: Annotated[
-        str, typer.Option(metavar="LIST", help="Anomalies to draw from: cpu,io,network,memory.")
-    ] = "cpu,io,network",
-    for_: Annotated[str, options.time("How long the whole schedule lasts.", "--for")] = "120s",
-    mean_length: Annotated[str, options.time("Mean length of an injection.")] = "20s",
-    mean_gap: Annotated[
-        str,
-        options.time("Mean quiet time before each. Default: twice the mean length."),
-    ] = "",
-    pattern: Annotated[
-        Pattern,
-        typer.Option(
-            help="Where injections may meet. "
-            + " ".join(f"{p.value}: {p.sentence[0].lower()}{p.sentence[1:]}" for p in Pattern)
-        ),
-    ] = Pattern.MULTI_NODE,
-    seed: Annotated[int, typer.Option(help="The same seed gives the same schedule.")] = 0,
-    plan: Annotated[
-        str,
-        typer.Option(
-            metavar="FILE",
-            help="Carry out this plan instead of drawing one: what --dry-run --json wrote, or one "
-            "written by hand.",
-        ),
-    ] = "",
-    processes: Annotated[
-        int, typer.Option(help="Processes of each injection. 0: as the anomaly has by itself.")
-    ] = 0,
-    cpu_share: Annotated[
-        float, typer.Option(help="Share of the time in which a cpu process wants a core.")
-    ] = 1.0,
-    io_size: Annotated[str, options.size("Bytes on disk of an io injection at most.")] = "256MB",
-    io_rate: Annotated[str, options.size("Bytes per second of an io injection at most.")] = "",
-    network_rate: Annotated[
-        str, options.size("Bytes per second of a network injection at most.")
-    ] = "",
-    memory_size: Annotated[str, options.size("Bytes that a memory injection holds.")] = "512MB",
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Print the schedule and do nothing.")
-    ] = False,
     *,
+    hosts: str = "",
+    kinds: str = "cpu,io,network",
+    for_: str = "120s",
+    mean_length: str = "20s",
+    mean_gap: str = "",
+    pattern: Pattern = Pattern.MULTI_NODE,
+    seed: int = 0,
+    plan: str = "",
+    processes: int = 0,
+    cpu_share: float = 1.0,
+    io_size: str = "256MB",
+    io_rate: str = "",
+    network_rate: str = "",
+    memory_size: str = "512MB",
+    dry_run: bool = False,
     carrying: Carrying,
 ) -> Result:
     """Inject anomalies at random times on several hosts, which are parts of this machine.
@@ -182,6 +171,41 @@ def schedule(
     pinned to cores of their own.
 
     Example: iqcar inject schedule --seed 7 --hosts '127.0.0.2=0;127.0.0.3=1' --log truth.jsonl
+
+    Parameters
+    ----------
+    hosts : LIST
+        Hosts and what of this machine stands for each: HOST=CORES:DIR, with semicolons between:
+        '127.0.0.2=0:/data/a;127.0.0.3=1'. Cores and DIR may be left out.
+    kinds : LIST
+        Anomalies to draw from: cpu,io,network,memory.
+    for_ : TIME
+        How long the whole schedule lasts.
+    mean_length : TIME
+        Mean length of an injection.
+    mean_gap : TIME
+        Mean quiet time before each. Default: twice the mean length.
+    pattern
+        Where injections may meet.
+    seed
+        The same seed gives the same schedule.
+    plan : FILE
+        Carry out this plan instead of drawing one: what --dry-run --json wrote, or one written by
+        hand.
+    processes
+        Processes of each injection. 0: as the anomaly has by itself.
+    cpu_share
+        Share of the time in which a cpu process wants a core.
+    io_size : SIZE
+        Bytes on disk of an io injection at most.
+    io_rate : SIZE
+        Bytes per second of an io injection at most.
+    network_rate : SIZE
+        Bytes per second of a network injection at most.
+    memory_size : SIZE
+        Bytes that a memory injection holds.
+    dry_run
+        Print the schedule and do nothing.
     """
     from iqcar.lab.inject.plan import read_plan
     from iqcar.lab.inject.random_plans import parse_hosts, random_plan

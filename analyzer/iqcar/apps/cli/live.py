@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
@@ -22,78 +22,52 @@ if TYPE_CHECKING:
     from iqcar.live.window import Window
 
 
-def _windows(text: str) -> Any:
-    return typer.Option(min=1, max=1000, help=f"With --apply: {text}")
-
-
 @dataclass(frozen=True)
 class Acting:
-    """Whether and how rules are written while the application runs."""
+    """Whether and how rules are written while the application runs.
 
-    apply: Annotated[
-        str,
-        typer.Option(
-            metavar="FILE",
-            help="Act: write rules into this file, which the plugin watches (spark.iqcar.rules). "
-            "Rules that are in it stay.",
-        ),
-    ] = ""
-    dry_run: Annotated[
-        bool,
-        typer.Option("--dry-run", help="With --apply: say what would be written, and write not."),
-    ] = False
-    max_rules: Annotated[
-        int, typer.Option(min=0, max=100, help="With --apply: rules that act at once, at most.")
-    ] = 3
-    max_changes: Annotated[
-        int,
-        typer.Option(
-            min=0,
-            max=1000,
-            help="With --apply: rules written and taken back in an hour, together, at most. One is "
-            "kept for each rule that acts, to take it back.",
-        ),
-    ] = 12
-    wins: Annotated[
-        int, _windows("a rule is written when it won in so many of the last windows.")
-    ] = 3
-    of_windows: Annotated[
-        int, _windows("how many windows those are. A window counts that is new by half.")
-    ] = 5
-    unneeded_windows: Annotated[
-        int, _windows("a rule is taken back when nothing needed it in so many windows in a row.")
-    ] = 6
-    hold_off: Annotated[
-        str,
-        options.time(
-            "With --apply: how long a rule that was taken back is not written again; twice as "
-            "long after each further time."
-        ),
-    ] = "60s"
-    journal: Annotated[
-        str,
-        typer.Option(
-            metavar="FILE",
-            help="With --apply: gets a line of JSON for each decision, with its reason. Default: "
-            "the rules file's name with .journal.jsonl.",
-        ),
-    ] = ""
-    keep_rules: Annotated[
-        bool,
-        typer.Option(
-            "--keep-rules",
-            help="With --apply: leave the rules that act at the end, instead of restoring the "
-            "file.",
-        ),
-    ] = False
-    take_over: Annotated[
-        bool,
-        typer.Option(
-            "--take-over",
-            help="With --apply: where somebody else edits the file meanwhile, keep those rules and "
-            "add to them, instead of stopping to act.",
-        ),
-    ] = False
+    Attributes
+    ----------
+    apply : FILE
+        Act: write rules into this file, which the plugin watches (spark.iqcar.rules). Rules that
+        are in it stay.
+    dry_run
+        With --apply: say what would be written, and write not.
+    max_rules : 0..100
+        With --apply: rules that act at once, at most.
+    max_changes : 0..1000
+        With --apply: rules written and taken back in an hour, together, at most. One is kept for
+        each rule that acts, to take it back.
+    wins : 1..1000
+        With --apply: a rule is written when it won in so many of the last windows.
+    of_windows : 1..1000
+        With --apply: how many windows those are. A window counts that is new by half.
+    unneeded_windows : 1..1000
+        With --apply: a rule is taken back when nothing needed it in so many windows in a row.
+    hold_off : TIME
+        With --apply: how long a rule that was taken back is not written again; twice as long after
+        each further time.
+    journal : FILE
+        With --apply: gets a line of JSON for each decision, with its reason. Default: the rules
+        file's name with .journal.jsonl.
+    keep_rules
+        With --apply: leave the rules that act at the end, instead of restoring the file.
+    take_over
+        With --apply: where somebody else edits the file meanwhile, keep those rules and add to
+        them, instead of stopping to act.
+    """
+
+    apply: str = ""
+    dry_run: bool = False
+    max_rules: int = 3
+    max_changes: int = 12
+    wins: int = 3
+    of_windows: int = 5
+    unneeded_windows: int = 6
+    hold_off: str = "60s"
+    journal: str = ""
+    keep_rules: bool = False
+    take_over: bool = False
 
     def loop(self) -> RuleApplier | None:
         """Make the loop of the rules file; None without one.
@@ -129,23 +103,12 @@ class Acting:
 
 @command("Who waits for whom now, while it runs.", writes=())
 def live(
-    path: Annotated[
-        str,
-        typer.Argument(
-            metavar="PATH",
-            help="Event log of a running application: its file, its eventlog_v2_* folder, a folder "
-            "in which one application runs, the URL of one of these, or spark-live://host:port, at "
-            "which a driver streams its events.",
-            show_default=False,
-        ),
-    ],
-    window: Annotated[str, options.time("How much of the past is looked at: 90s, 5m, 1h.")] = "60s",
-    every: Annotated[str, options.time("How often it is looked at: 500ms, 2s.")] = "2s",
-    once: Annotated[bool, typer.Option("--once", help="Look once and stop.")] = False,
-    json: Annotated[
-        bool, typer.Option("--json", help="Print a line of JSON each time (`iqcar schema live`).")
-    ] = False,
+    path: str,
     *,
+    window: str = "60s",
+    every: str = "2s",
+    once: bool = False,
+    json: bool = False,
     how: options.Diagnosing,
     acting: Acting,
 ) -> Result:
@@ -158,6 +121,21 @@ def live(
     at the end. It stops acting while a file of the same name with .stop exists.
 
     Example: iqcar live spark-events/app-20240101000000-0001.inprogress
+
+    Parameters
+    ----------
+    path : PATH
+        Event log of a running application: its file, its eventlog_v2_* folder, a folder in which
+        one application runs, the URL of one of these, or spark-live://host:port, at which a driver
+        streams its events.
+    window : TIME
+        How much of the past is looked at: 90s, 5m, 1h.
+    every : TIME
+        How often it is looked at: 500ms, 2s.
+    once
+        Look once and stop.
+    json
+        Print a line of JSON each time (`iqcar schema live`).
     """
     from iqcar.apps.cli.reading import counting
     from iqcar.diagnosis import Settings

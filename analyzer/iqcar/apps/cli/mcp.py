@@ -2,33 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
 import typer
 
 from iqcar.apps.cli import options
 from iqcar.apps.cli.command import command
-from iqcar.apps.cli.serve import Port, Serving, token_option
+from iqcar.apps.cli.serve import Serving
 
 
 @command("Answers for agents (Model Context Protocol).", writes=(), needs="mcp")
 def mcp(
-    paths: options.Paths,
-    http: Annotated[
-        bool,
-        typer.Option(
-            "--http",
-            help="Listen for clients over streamable HTTP; without it answer the client that "
-            "starts this command, over stdin and stdout.",
-        ),
-    ] = False,
+    paths: list[str],
     *,
+    http: bool = False,
     serving: Serving,
-    port: Port = 18481,
-    token: Annotated[
-        str,
-        token_option("IQCAR_MCP_TOKEN", "clients must send as Authorization: Bearer"),
-    ] = "",
+    port: int = 18481,
+    token: str = "",
     how: options.Diagnosing,
 ) -> None:
     """Answer agents over the Model Context Protocol: read-only tools about event logs.
@@ -37,6 +25,17 @@ def mcp(
     kept. Answers are bounded in size, paged, and carry evidence and doubts.
 
     Example: iqcar mcp spark-events/
+
+    Parameters
+    ----------
+    http
+        Listen for clients over streamable HTTP; without it answer the client that starts this
+        command, over stdin and stdout.
+    port : 0..65535
+        Port to listen on; 0 chooses a free one.
+    token : $IQCAR_MCP_TOKEN
+        Secret that clients must send as Authorization: Bearer; better given in the environment as
+        IQCAR_MCP_TOKEN. Generated where one is needed.
     """
     from iqcar.apps.mcp.agent_server import PATH, serve_http, serve_stdio
     from iqcar.apps.serve.server import address_of, listen, token_for

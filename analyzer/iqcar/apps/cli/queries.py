@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from functools import partial
 
-from iqcar.apps.cli import options
 from iqcar.apps.cli.command import Result, command
 from iqcar.enums import QueryBy
 
 
 @command("Which queries ran, and what they lost.")
-def queries(paths: options.Paths, query_by: options.Queries = QueryBy.SQL) -> Result:
+def queries(
+    paths: list[str],
+    *,
+    query_by: QueryBy = QueryBy.SQL,
+) -> Result:
     """List the queries in the logs: when they ran, what they waited for, how much they lost.
 
     Example: iqcar queries spark-events/

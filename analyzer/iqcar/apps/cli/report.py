@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import Annotated
 
 import typer
 
@@ -14,35 +13,19 @@ from iqcar.errors import UsageError
 
 @command("The same as one HTML file to explore.", writes=())
 def report(
-    paths: options.Paths,
-    out: Annotated[
-        str,
-        typer.Option(
-            metavar="FILE|-",
-            help="File to write. Default: the log's name with -report.html, or "
-            "iqcar-report.html for several.",
-        ),
-    ] = "",
-    target: options.Targets = None,
+    paths: list[str],
     *,
+    out: str = "",
+    target: list[str] | None = None,
     how: options.Diagnosing,
-    topics: Annotated[
-        bool | None,
-        typer.Option(
-            "--topics/--no-topics",
-            help="Look for causes of stragglers that recur in many stages. By default where "
-            "there are enough stages to find any.",
-        ),
-    ] = None,
-    advice: options.Advice = "",
-    title: Annotated[
-        str, typer.Option(help="Heading of the report. Default: the applications' names.")
-    ] = "",
-    show: Annotated[bool, typer.Option("--open", help="Open the report in a browser.")] = False,
-    samples: options.Samples = None,
-    all_rules: options.AllRules = False,
-    by: options.By = "",
-    force: options.Force = False,
+    topics: bool | None = None,
+    advice: str = "",
+    title: str = "",
+    show: bool = False,
+    samples: list[str] | None = None,
+    all_rules: bool = False,
+    by: str = "",
+    force: bool = False,
 ) -> Result:
     """Write the diagnosis as one interactive HTML file, which needs no network.
 
@@ -51,6 +34,18 @@ def report(
     the selection.
 
     Example: iqcar report spark-events/ --out report.html
+
+    Parameters
+    ----------
+    out : FILE|-
+        File to write. Default: the log's name with -report.html, or iqcar-report.html for several.
+    topics
+        Look for causes of stragglers that recur in many stages. By default where there are enough
+        stages to find any.
+    title
+        Heading of the report. Default: the applications' names.
+    show : --open
+        Open the report in a browser.
     """
     from iqcar.apps.cli.reading import read_for, working
     from iqcar.causes.topics.jobs import enough_for_topics

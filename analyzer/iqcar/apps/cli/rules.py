@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from functools import partial
 from pathlib import Path
-from typing import Annotated
 
 import typer
 
-from iqcar.apps.cli import options
 from iqcar.apps.cli.command import Result, check_writable, command, make_folder, write_result
 from iqcar.enums import QueryBy
 
@@ -24,46 +22,18 @@ ALLOCATION_FILE, POOLS_FILE, HOW_TO_FILE = "fairscheduler.xml", "pools.json", "H
 MOST = 2**31 - 1
 """Spark's counts are 32-bit integers."""
 
-RulesFile = Annotated[
-    str, typer.Argument(metavar="RULES", help="A rules file (`iqcar analyze --rules`).")
-]
-
 
 @rules.command("compile")
 @command()
 def compile_(
-    rules: RulesFile,
-    out: Annotated[
-        str,
-        typer.Option(
-            metavar="DIR",
-            help="Folder to write to; made if its parent is there. Default: RULES without its "
-            "suffix, with -pools.",
-        ),
-    ] = "",
-    json: Annotated[
-        str | None,
-        typer.Option(
-            metavar="FILE|-",
-            help="Write the pools as JSON too, as in pools.json (`iqcar schema rules`).",
-        ),
-    ] = None,
-    slots: Annotated[
-        int | None,
-        typer.Option(
-            min=1,
-            max=MOST,
-            help="Tasks that can run at once for sure, for minShare. Default: as recorded.",
-        ),
-    ] = None,
-    running: Annotated[
-        int | None,
-        typer.Option(
-            min=1, max=MOST, help="Queries that run at once at most. Default: as recorded."
-        ),
-    ] = None,
-    all_rules: options.AllRules = False,
-    force: options.Force = False,
+    rules: str,
+    *,
+    out: str = "",
+    json: str | None = None,
+    slots: int | None = None,
+    running: int | None = None,
+    all_rules: bool = False,
+    force: bool = False,
 ) -> Result:
     """Compile rules to FAIR pools: fairscheduler.xml, pools.json for the plugin, and how to.
 
@@ -71,6 +41,20 @@ def compile_(
     spark-submit, PySpark, Scala, SQL, the Thrift server, notebooks and Spark Connect.
 
     Example: iqcar rules compile rules.json --out pools/
+
+    Parameters
+    ----------
+    rules : RULES
+        A rules file (`iqcar analyze --rules`).
+    out : DIR
+        Folder to write to; made if its parent is there. Default: RULES without its suffix, with
+        -pools.
+    json : FILE|-
+        Write the pools as JSON too, as in pools.json (`iqcar schema rules`).
+    slots : 1..2147483647
+        Tasks that can run at once for sure, for minShare. Default: as recorded.
+    running : 1..2147483647
+        Queries that run at once at most. Default: as recorded.
     """
     from iqcar.logs.attach.spark_conf import spark_url
     from iqcar.rules.compile_pools import compile_rules
@@ -121,26 +105,13 @@ def _check_folder(folder: Path, force: bool) -> None:
 @rules.command("check")
 @command()
 def check(
-    rules: RulesFile,
-    before: Annotated[
-        str,
-        typer.Argument(
-            metavar="BEFORE",
-            help="Event log of the run that the rules were made from: a file, folder, glob or URL.",
-        ),
-    ],
-    after: Annotated[
-        str, typer.Argument(metavar="AFTER", help="Event log of the run with the rules.")
-    ],
-    more_before: Annotated[
-        list[str] | None,
-        options.many("--before", "PATH", "One more log of the first run; several times."),
-    ] = None,
-    more_after: Annotated[
-        list[str] | None,
-        options.many("--after", "PATH", "One more log of the second run; several times."),
-    ] = None,
-    query_by: options.Queries = QueryBy.SQL,
+    rules: str,
+    before: str,
+    after: str,
+    *,
+    more_before: list[str] | None = None,
+    more_after: list[str] | None = None,
+    query_by: QueryBy = QueryBy.SQL,
 ) -> Result:
     """Compare a run with rules with the run they were made from, and with what was predicted.
 
@@ -149,6 +120,19 @@ def check(
     whether the runs can tell that from chance, and how far off the prediction was.
 
     Example: iqcar rules check rules.json before/ after/
+
+    Parameters
+    ----------
+    rules : RULES
+        A rules file (`iqcar analyze --rules`).
+    before : BEFORE
+        Event log of the run that the rules were made from: a file, folder, glob or URL.
+    after : AFTER
+        Event log of the run with the rules.
+    more_before : --before PATH
+        One more log of the first run; several times.
+    more_after : --after PATH
+        One more log of the second run; several times.
     """
     from iqcar.apps.cli.reading import read_for, working
     from iqcar.comparison.check_rules import check_rules

@@ -8,11 +8,10 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
-from iqcar.apps.cli import options
 from iqcar.apps.cli.command import Result, explain_line
 from iqcar.errors import ExitCode, IqcarError, UsageError
 from iqcar.lab.inject.anomalies import Anomaly
@@ -31,21 +30,22 @@ SIGNAL_EXIT = 128
 
 @dataclass(frozen=True, kw_only=True)
 class Carrying:
-    """When injections start, and where it is written what was done."""
+    """When injections start, and where it is written what was done.
 
-    delay: Annotated[str, options.time("Wait this long first.")] = ""
-    start_at: Annotated[
-        str,
-        typer.Option(
-            metavar="MOMENT",
-            help="Start at this moment: 2026-05-01T12:00:00 (local, or with Z), or epoch ms.",
-        ),
-    ] = ""
-    log: Annotated[
-        str,
-        typer.Option(metavar="FILE", help="Append what was done as JSON lines: the ground truth."),
-    ] = ""
-    json: options.JsonFile = None
+    Attributes
+    ----------
+    delay : TIME
+        Wait this long first.
+    start_at : MOMENT
+        Start at this moment: 2026-05-01T12:00:00 (local, or with Z), or epoch ms.
+    log : FILE
+        Append what was done as JSON lines: the ground truth.
+    """
+
+    delay: str = ""
+    start_at: str = ""
+    log: str = ""
+    json: str | None = None
 
     def carry_out(self, plan: list[Injection], about: dict[str, Any]) -> Result:
         """Carry out a plan, log it, print what was done, and say how the command ends."""
@@ -109,24 +109,24 @@ class Carrying:
 
 @dataclass(frozen=True, kw_only=True)
 class One(Carrying):
-    """One injection on this host."""
+    """One injection on this host.
 
-    for_: Annotated[str, options.time("How long: 20s, 2m; at most 1h.", "--for")]
-    processes: Annotated[
-        int,
-        typer.Option(
-            help="How many processes (network: pairs). 0: as many as the anomaly is made of."
-        ),
-    ] = 0
-    cores: Annotated[
-        str, typer.Option(metavar="LIST", help="Cores they may run on, such as 0,2. Default: any.")
-    ] = ""
-    host: Annotated[
-        str,
-        typer.Option(
-            metavar="NAME", help="The host's name as Spark knows it, for the log. Default: its own."
-        ),
-    ] = ""
+    Attributes
+    ----------
+    for_ : TIME
+        How long: 20s, 2m; at most 1h.
+    processes
+        How many processes (network: pairs). 0: as many as the anomaly is made of.
+    cores : LIST
+        Cores they may run on, such as 0,2. Default: any.
+    host : NAME
+        The host's name as Spark knows it, for the log. Default: its own.
+    """
+
+    for_: str
+    processes: int = 0
+    cores: str = ""
+    host: str = ""
 
     def inject(self, anomaly: Anomaly, settings: dict[str, Any]) -> Result:
         """Carry out the injection; raises IqcarError if it could not be."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING
 
 import typer
 
@@ -16,35 +16,25 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Serving:
-    """Where answers are given, and what is kept for them."""
+    """Where answers are given, and what is kept for them.
 
-    host: Annotated[
-        str,
-        typer.Option(
-            metavar="ADDRESS",
-            help="Address to listen on. On any but a loopback address a token is asked for.",
-        ),
-    ] = "127.0.0.1"
-    cache: Annotated[
-        str | None,
-        typer.Option(
-            metavar="DIR",
-            help="Folder to keep results in, shared by `iqcar serve` and `iqcar mcp`, at most "
-            "1 GiB. By default iqcar in XDG_CACHE_HOME, else ~/.cache/iqcar.",
-        ),
-    ] = None
-    processes: Annotated[
-        int,
-        typer.Option(
-            min=1, max=64, help="Analyses that run at once; each needs memory for its logs."
-        ),
-    ] = 1
-    store: Annotated[
-        str,
-        typer.Option(
-            metavar="STORE", help="Store of `iqcar history` to answer from too: weeks and fleets."
-        ),
-    ] = ""
+    Attributes
+    ----------
+    host : ADDRESS
+        Address to listen on. On any but a loopback address a token is asked for.
+    cache : DIR
+        Folder to keep results in, shared by `iqcar serve` and `iqcar mcp`, at most 1 GiB. By
+        default iqcar in XDG_CACHE_HOME, else ~/.cache/iqcar.
+    processes : 1..64
+        Analyses that run at once; each needs memory for its logs.
+    store : STORE
+        Store of `iqcar history` to answer from too: weeks and fleets.
+    """
+
+    host: str = "127.0.0.1"
+    cache: str | None = None
+    processes: int = 1
+    store: str = ""
 
     def service(
         self,
@@ -73,41 +63,16 @@ class Serving:
         return service
 
 
-Port = Annotated[
-    int, typer.Option(min=0, max=65535, help="Port to listen on; 0 chooses a free one.")
-]
-
-
-def token_option(variable: str, who: str) -> Any:
-    """Make the option of the secret that those who ask must know."""
-    return typer.Option(
-        envvar=variable,
-        help=f"Secret that {who}; better given in the environment as {variable}. Generated where "
-        "one is needed.",
-    )
-
-
 @command("Applications and reports in a browser.", writes=(), needs="serve")
 def serve(
-    paths: options.Paths,
-    serving: Serving,
-    port: Port = 18480,
-    token: Annotated[
-        str, token_option("IQCAR_SERVE_TOKEN", "browsers and programs must send")
-    ] = "",
-    analyse_new: Annotated[
-        float | None,
-        typer.Option(
-            "--analyse-new",
-            metavar="HOURS",
-            min=0,
-            help="Analyse by itself each application that ended at most so many hours ago, one at "
-            "a time, while nobody else waits for an analysis; without it only what is asked for.",
-        ),
-    ] = None,
+    paths: list[str],
     *,
+    serving: Serving,
+    port: int = 18480,
+    token: str = "",
+    analyse_new: float | None = None,
     how: options.Diagnosing,
-    by: options.By = "",
+    by: str = "",
 ) -> None:
     """Show applications and their reports in a browser, and answer programs in JSON.
 
@@ -116,6 +81,17 @@ def serve(
     Stops at Ctrl-C.
 
     Example: iqcar serve spark-events/
+
+    Parameters
+    ----------
+    port : 0..65535
+        Port to listen on; 0 chooses a free one.
+    token : $IQCAR_SERVE_TOKEN
+        Secret that browsers and programs must send; better given in the environment as
+        IQCAR_SERVE_TOKEN. Generated where one is needed.
+    analyse_new : HOURS 0..
+        Analyse by itself each application that ended at most so many hours ago, one at a time,
+        while nobody else waits for an analysis; without it only what is asked for.
     """
     from iqcar.apps.serve.server import address_of, listen, token_for
     from iqcar.apps.serve.server import serve as serve_until_stopped

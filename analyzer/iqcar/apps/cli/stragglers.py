@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Annotated
-
-import typer
 
 from iqcar.apps.cli import options
 from iqcar.apps.cli.command import Result, command
@@ -14,24 +11,15 @@ from iqcar.enums import QueryBy
 
 @command("Why each slow task was slow.")
 def stragglers(
-    paths: options.PathsOrTrace = None,
-    trace: options.Traces = None,
-    columns: options.Columns = "",
-    settings: Annotated[
-        str,
-        typer.Option(
-            metavar="NAME=VALUE,…",
-            help="Thresholds (docs/stragglers.md), e.g. ratio=2,evidence=paper. The word `paper` "
-            "stands for the method as printed.",
-        ),
-    ] = "",
-    json: Annotated[
-        str | None,
-        typer.Option("--json", metavar="FILE|-", help="Write the stragglers as JSON, all of them."),
-    ] = None,
-    top: Annotated[int, options.top("stages, hosts and stragglers")] = 5,
-    query_by: options.Queries = QueryBy.SQL,
-    samples: options.Samples = None,
+    paths: list[str] | None = None,
+    *,
+    trace: list[str] | None = None,
+    columns: str = "",
+    settings: str = "",
+    json: str | None = None,
+    top: int = 5,
+    query_by: QueryBy = QueryBy.SQL,
+    samples: list[str] | None = None,
 ) -> Result:
     """Find tasks that were slower than their stage, why each was, and what to do about it.
 
@@ -40,6 +28,19 @@ def stragglers(
     is a cause (BigRoots). Causes that are a resource of a host name the queries blamed for it.
 
     Example: iqcar stragglers spark-events/ --json stragglers.json
+
+    Parameters
+    ----------
+    paths : [PATH]...
+        Event logs of one or many applications, as for `iqcar analyze`. Can be left out if there is
+        a --trace.
+    settings : NAME=VALUE,…
+        Thresholds (docs/stragglers.md), e.g. ratio=2,evidence=paper. The word `paper` stands for
+        the method as printed.
+    json : FILE|-
+        Write the stragglers as JSON, all of them.
+    top : 1..1000
+        How many stages, hosts and stragglers to show.
     """
     from iqcar.apps.cli.reading import read_for, working
     from iqcar.causes.stragglers.straggler_settings import StragglerSettings

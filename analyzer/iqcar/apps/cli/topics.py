@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Annotated
-
-import typer
+from typing import TYPE_CHECKING
 
 from iqcar.apps.cli import options
 from iqcar.apps.cli.command import Result, command
@@ -19,45 +17,20 @@ if TYPE_CHECKING:
 
 @command("What keeps making tasks slow.")
 def topics(
-    paths: options.PathsOrTrace = None,
-    trace: options.Traces = None,
-    columns: options.Columns = "",
-    learners: Annotated[
-        LearnerSet,
-        typer.Option(help=f"Base learners of each stage. {options.choices(LearnerSet)}."),
-    ] = LearnerSet.RECOMMENDED,
-    seed: Annotated[
-        int, typer.Option(min=0, max=2**32 - 1, help="The same seed gives the same topics.")
-    ] = 0,
-    settings: Annotated[
-        str,
-        typer.Option(
-            metavar="NAME=VALUE,…",
-            help="Thresholds (docs/topics.md), e.g. coverage=0.02,least_tasks=10.",
-        ),
-    ] = "",
-    names: Annotated[
-        str,
-        typer.Option(
-            metavar="FILE", help="Your own names of topics, in the format of rules/topics.json."
-        ),
-    ] = "",
-    json: Annotated[
-        str | None,
-        typer.Option("--json", metavar="FILE|-", help="Write topics and all mixtures as JSON."),
-    ] = None,
-    top: Annotated[int, options.top("stages and queries")] = 10,
-    query_by: options.Queries = QueryBy.SQL,
-    samples: options.Samples = None,
-    on_spark: Annotated[
-        bool,
-        options.on_spark(
-            "Read the logs, or the traces if they are Parquet, and look at their stages on "
-            "Spark: on the active session or the application of spark-submit, else on --master. "
-            "The result is the same."
-        ),
-    ] = False,
-    master: options.Master = "",
+    paths: list[str] | None = None,
+    *,
+    trace: list[str] | None = None,
+    columns: str = "",
+    learners: LearnerSet = LearnerSet.RECOMMENDED,
+    seed: int = 0,
+    settings: str = "",
+    names: str = "",
+    json: str | None = None,
+    top: int = 10,
+    query_by: QueryBy = QueryBy.SQL,
+    samples: list[str] | None = None,
+    on_spark: bool = False,
+    master: str = "",
 ) -> Result:
     """Find what keeps making tasks slow: causes of stragglers that recur in many stages.
 
@@ -68,6 +41,27 @@ def topics(
     Example: iqcar topics spark-events/ --json topics.json
 
     For many logs: iqcar topics s3a://logs/ --on-spark --master spark://host:7077
+
+    Parameters
+    ----------
+    paths : [PATH]...
+        Event logs of one or many applications, as for `iqcar analyze`. Can be left out if there is
+        a --trace.
+    learners
+        Base learners of each stage.
+    seed : 0..4294967295
+        The same seed gives the same topics.
+    settings : NAME=VALUE,…
+        Thresholds (docs/topics.md), e.g. coverage=0.02,least_tasks=10.
+    names : FILE
+        Your own names of topics, in the format of rules/topics.json.
+    json : FILE|-
+        Write topics and all mixtures as JSON.
+    top : 1..1000
+        How many stages and queries to show.
+    on_spark
+        Read the logs, or the traces if they are Parquet, and look at their stages on Spark: on the
+        active session or the application of spark-submit, else on --master. The result is the same.
     """
     from iqcar.causes.topics.topic_result import TopicSettings
     from iqcar.errors import UsageError

@@ -8,7 +8,6 @@ from typing import Annotated, Any
 
 import typer
 
-from iqcar.apps.cli import options
 from iqcar.apps.cli.command import Result, command
 from iqcar.enums import QueryBy
 from iqcar.replay.whatif.question import PARTS, SEVERAL, Part, PartKind, option_of, parse_request
@@ -29,12 +28,11 @@ def _option(name: str, part: Part) -> inspect.Parameter:
 
 @command("What if something had been different.", more=[_option(*row) for row in PARTS.items()])
 def whatif(
-    paths: options.Paths,
-    curves: Annotated[
-        str, typer.Option(metavar="FILE", help="Own rates that `iqcar experiment` measured.")
-    ] = "",
-    top: Annotated[int, options.top("queries")] = 10,
-    query_by: options.Queries = QueryBy.SQL,
+    paths: list[str],
+    *,
+    curves: str = "",
+    top: int = 10,
+    query_by: QueryBy = QueryBy.SQL,
     **asked: Any,
 ) -> Result:
     """Predict how long each query would have taken if something had been different.
@@ -44,6 +42,13 @@ def whatif(
     first. Queries are named by id, name or fingerprint.
 
     Example: iqcar whatif spark-events/ --remove etl_heavy --slots +8
+
+    Parameters
+    ----------
+    curves : FILE
+        Own rates that `iqcar experiment` measured.
+    top : 1..1000
+        How many queries to show.
     """
     from dataclasses import replace
 
