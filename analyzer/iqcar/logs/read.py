@@ -7,9 +7,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from iqcar.base.workers import Died, in_processes
 from iqcar.logs.find.locate import EventLog, Unreadable, locate
 from iqcar.logs.ingest import failed, ingest
-from iqcar.logs.log_workers import ingest_in_processes
 from iqcar.logs.merge import merge
 from iqcar.tables import Tables
 
@@ -66,7 +66,7 @@ def read_logs(
     report = _Reporter(sum(sizes), progress)
     count = _processes(processes, sizes)
     if count > 1:
-        read = ingest_in_processes(logs, sizes, count, report)
+        read = _read_in_processes(logs, sizes, count, report)
     else:
         read = []
         helpers = (_cores() if processes is None else processes) - 1
@@ -81,6 +81,25 @@ def read_logs(
             for one in found
         ]
     )
+
+
+def _read_in_processes(
+    logs: list[EventLog], sizes: list[int], processes: int, report: _Reporter
+) -> list[Tables]:
+    """Read logs in several processes, the largest first; a log whose process died is failed."""
+    order = sorted(range(len(logs)), key=lambda number: -sizes[number])
+    largest = [logs[number] for number in order]
+    read: dict[int, Tables] = {}
+    for place, tables in in_processes(
+        ingest, largest, processes, lambda place, done: report(largest[place].path, done)
+    ):
+        path = largest[place].path
+        died = isinstance(tables, Died)
+        read[order[place]] = (
+            failed(path, f"the process reading it {tables.why}") if died else tables
+        )
+        report.finish(path, sizes[order[place]])
+    return [read[number] for number in range(len(logs))]
 
 
 def _processes(wanted: int | None, sizes: list[int]) -> int:

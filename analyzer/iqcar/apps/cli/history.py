@@ -276,4 +276,4 @@ def _telling_aside(about: StoreView) -> Iterator[None]:
 def _need() -> None:
     from iqcar.apps.cli.extras import need
 
-    need("history", "duckdb", "fsspec", "loky", "pyarrow")
+    need("history", "duckdb", "fsspec", "pyarrow")

@@ -86,7 +86,7 @@ def mcp(
     places, kept = Places(paths), Cache(cache_folder(cache))
     service = Service(places, kept, settings, processes, store=store)
     if store:
-        need("history", "duckdb", "fsspec", "loky", "pyarrow")
+        need("history", "duckdb", "fsspec", "pyarrow")
         from iqcar.history.stored_files import open_store
 
         open_store(store).must_exist()

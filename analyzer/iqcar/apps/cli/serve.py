@@ -79,7 +79,7 @@ def serve(
 
     need("serve", "starlette", "uvicorn", "prometheus_client")
     if store:
-        need("history", "duckdb", "fsspec", "loky", "pyarrow")
+        need("history", "duckdb", "fsspec", "pyarrow")
 
     from iqcar.apps.serve.cache import Cache, cache_folder
     from iqcar.apps.serve.served_paths import Places
