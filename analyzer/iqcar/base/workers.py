@@ -28,8 +28,7 @@ class Died(NamedTuple):
 
     Attributes
     ----------
-    why : str
-        The end of a sentence about the process.
+    why : the end of a sentence about the process.
     """
 
     why: str
@@ -75,18 +74,11 @@ def in_processes(
 
     Parameters
     ----------
-    function : callable
-        Of a module. Takes an item, and what tells news of it.
-    items : sequence
-    processes : int
-        Most processes that run at once.
-    on_news : callable, optional
-        Called in this thread with the number of an item and what was told of it.
+    function : of a module. Takes an item, and what tells news of it.
+    processes : most processes that run at once.
+    on_news : called in this thread with the number of an item and what was told of it.
 
-    Yields
-    ------
-    tuple of int and object
-        Number and result of each item, as they end; :class:`Died` if its process did.
+    Yields number and result of each item, as they end; :class:`Died` if its process did.
     """
     todo = deque(enumerate(items))
     news: SimpleQueue[tuple[int, bool, Any]] = SimpleQueue()

@@ -132,10 +132,8 @@ def best_division(segment: Floats) -> tuple[float, int]:
     ----------
     segment : ndarray of shape (n,), n ≥ 2 · LEAST
 
-    Returns
-    -------
-    (float, int)
-        The statistic, and the length of the first part; (0, -1) if it is nowhere above 0.
+    Returns ((float, int)) the statistic, and the length of the first part; (0, -1) if it is nowhere
+    above 0.
     """
     n = len(segment)
     number = np.arange(n + 1).astype(np.float64)

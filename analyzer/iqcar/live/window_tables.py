@@ -171,14 +171,10 @@ def until_now(tables: tb.Tables, waiting: Ints, now_ms: float) -> tb.Tables:
 
     Parameters
     ----------
-    waiting : ndarray of shape (n_stages,)
-        From :func:`waiting_by_stage`.
+    waiting : ndarray of shape (n_stages,); from :func:`waiting_by_stage`.
 
-    Returns
-    -------
-    Tables
-        With a row of ``tasks`` of the status ``waiting`` for each waiting task. Its launch and
-        finish are now: its wait so far is counted, and no run.
+    The result is with a row of ``tasks`` of the status ``waiting`` for each waiting task. Its
+    launch and finish are now: its wait so far is counted, and no run.
     """
     ends = np.where(_open(tables), now_ms, tables.stages["completion_ms"].to_numpy(np.float64))
     tables = tables.with_(stages=tables.stages.assign(completion_ms=ends))

@@ -135,17 +135,11 @@ class Collector:
 
         Parameters
         ----------
-        text : bytes
-            The lines, in the order of the log.
-        tasks : TaskBlock
-            The tasks decoded from it.
-        compiled : bool
-            Whether compiled code, which takes a while to load, is worth it.
+        text : the lines, in the order of the log.
+        tasks : the tasks decoded from it.
+        compiled : whether compiled code, which takes a while to load, is worth it.
 
-        Raises
-        ------
-        NotAnEventLogError
-            If none of the first lines is an event.
+        Raises NotAnEventLogError if none of the first lines is an event.
         """
         no_tasks = not (tasks.rows or tasks.starts)
         for start, end in tasks.others:

@@ -37,11 +37,8 @@ class UnsoundError(Exception):
 def check_tables(tables: Tables) -> None:
     """Check the tables of one log.
 
-    Raises
-    ------
-    UnsoundError
-        If a column names a row that is not there, a number is infinite, a time is none, or a task
-        ends before it starts.
+    Raises UnsoundError if a column names a row that is not there, a number is infinite, a time is
+    none, or a task ends before it starts.
     """
     frames = dict(tables)
     for name, columns in POINTS_TO.items():
@@ -87,18 +84,12 @@ def ingest(
 
     Parameters
     ----------
-    log : EventLog
-        Where its parts are.
-    on_progress : callable, optional
-        Called with the number of stored bytes read so far.
-    helpers : int
-        Processes that may be started to decode a large log.
+    log : where its parts are.
+    on_progress : called with the number of stored bytes read so far.
+    helpers : processes that may be started to decode a large log.
 
-    Returns
-    -------
-    Tables
-        With one row of ``inputs``, which says what became of the log; if it failed, all other
-        tables are empty. ``queries`` is empty.
+    The result is with one row of ``inputs``, which says what became of the log; if it failed, all
+    other tables are empty. ``queries`` is empty.
     """
     try:
         return _read(log, on_progress, helpers)
@@ -134,19 +125,12 @@ def tables_of(log: EventLog, tally: LineTally, collector: Collector, last_line: 
 
     Parameters
     ----------
-    log : EventLog
-        Where it is stored.
-    tally : LineTally
-        What was met while its lines were read.
-    collector : Collector
-        What they say; at least one event.
-    last_line : bytes
-        The last line read.
+    log : where it is stored.
+    tally : what was met while its lines were read.
+    collector : what they say; at least one event.
+    last_line : the last line read.
 
-    Returns
-    -------
-    Tables
-        As of :func:`ingest`.
+    The result is as of :func:`ingest`.
     """
     assembled = assemble(collector, log.path, log.attempt_id)
     frames = assembled.frames

@@ -40,24 +40,16 @@ def read_logs(
 
     Parameters
     ----------
-    paths : sequence of path or EventLog
-        Files, directories, globs, rolling directories, zips, or URLs; logs that ``locate`` found
-        before come first and are read where it found them.
-    processes : int, optional
-        Processes to read with; by default as many as there are cores, files and bytes for.
-    progress : callable, optional
-        Called with a :class:`ReadProgress` from time to time, always from the calling thread.
+    paths : files, directories, globs, rolling directories, zips, or URLs; logs that ``locate``
+        found before come first and are read where it found them.
+    processes : processes to read with; by default as many as there are cores, files and bytes for.
+    progress : called with a :class:`ReadProgress` from time to time, always from the calling
+        thread.
 
-    Returns
-    -------
-    Tables
-        One ``inputs`` row per log found, readable or not. ``queries`` is empty, and so are the
-        columns that later steps fill.
+    Returns one ``inputs`` row per log found, readable or not. ``queries`` is empty, and so are the
+    columns that later steps fill.
 
-    Raises
-    ------
-    IqcarError
-        If a URL needs a package that is not installed.
+    Raises IqcarError if a URL needs a package that is not installed.
     """
     found: list[EventLog | Unreadable] = [one for one in paths if isinstance(one, EventLog)]
     found += locate([one for one in paths if not isinstance(one, EventLog)])

@@ -14,9 +14,7 @@ if TYPE_CHECKING:
 def recorded_applications(tables: Tables) -> Flags:
     """Return whether the plugin recorded any task of each application.
 
-    Returns
-    -------
-    ndarray of shape (n_applications,), bool
+    Returns ndarray of shape (n_applications,), bool.
     """
     recorded = np.zeros(len(tables.applications), bool)
     task = tables.task_records["task"].to_numpy(np.int64)

@@ -362,9 +362,7 @@ def recurring_queries(tables: Tables) -> Ints:
 
     A query without a fingerprint is a recurring query of its own.
 
-    Returns
-    -------
-    ndarray of shape (n_queries,), int64
+    Returns ndarray of shape (n_queries,), int64.
     """
     numbers: dict[tuple[str, str], int] = {}
     runs = zip(texts(tables.queries, "fingerprint"), texts(tables.queries, "query_id"), strict=True)

@@ -29,21 +29,12 @@ def failure_table(
 
     Parameters
     ----------
-    tasks : TaskColumns
-        What was collected of the tasks of one log.
-    task_id : ndarray of shape (n_collected,)
-        Spark's id of each collected task end.
-    kept : ndarray of shape (n_collected,)
-        Whether it is a row of ``tasks``; one that is not repeats the end of another row.
-    reason : ndarray of shape (n_collected,)
-        Position of its reason in ``kinds``.
-    kinds : sequence of str
-    executors : mapping of str to int
-        Row of each executor.
-
-    Returns
-    -------
-    DataFrame of :data:`iqcar.tables.TASK_FAILURES`, in the order of tasks, one row per task at most
+    tasks : what was collected of the tasks of one log.
+    task_id : ndarray of shape (n_collected,); Spark's id of each collected task end.
+    kept : ndarray of shape (n_collected,); whether it is a row of ``tasks``; one that is not
+        repeats the end of another row.
+    reason : ndarray of shape (n_collected,); position of its reason in ``kinds``.
+    executors : row of each executor.
     """
     if not tasks.failures:
         return tb.TASK_FAILURES.empty()

@@ -45,18 +45,12 @@ def assemble(log: Collector, path: str, attempt_id: str) -> Assembled:
 
     Parameters
     ----------
-    log : Collector
-        A log read to its end.
-    path : str
-        Names the application if the log does not.
-    attempt_id : str
-        Attempt of the application as its file name tells; the log itself knows better.
+    log : a log read to its end.
+    path : names the application if the log does not.
+    attempt_id : attempt of the application as its file name tells; the log itself knows better.
 
-    Returns
-    -------
-    Assembled
-        All tables of :data:`iqcar.tables.SPECS` but ``inputs`` and ``queries``; row numbers count
-        from 0 in each.
+    Returns all tables of :data:`iqcar.tables.SPECS` but ``inputs`` and ``queries``; row numbers
+    count from 0 in each.
     """
     hosts: dict[str, int] = {}
     executors: dict[str, int] = {}

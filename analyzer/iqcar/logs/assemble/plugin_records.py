@@ -80,10 +80,7 @@ class Records:
 
     Attributes
     ----------
-    records : DataFrame of :data:`iqcar.tables.TASK_RECORDS`
-    intervals : DataFrame of :data:`iqcar.tables.INTERVALS`
-    damaged : int
-        Records that could not be read, or belong to no task: missing, not zero.
+    damaged : records that could not be read, or belong to no task: missing, not zero.
     """
 
     records: pd.DataFrame
@@ -96,16 +93,11 @@ def read_tables(columns: RecordColumns, task_id: pd.Series[int]) -> Records:
 
     Parameters
     ----------
-    columns : RecordColumns
-        As collected from the log, and used up; of several for one task the first that can be read
-        counts.
-    task_id : Series of int64
-        Column of the ``tasks`` table; unique where ≥ 0.
+    columns : as collected from the log, and used up; of several for one task the first that can be
+        read counts.
+    task_id : Series of int64; column of the ``tasks`` table; unique where ≥ 0.
 
-    Returns
-    -------
-    Records
-        In the order of tasks.
+    The result is in the order of tasks.
     """
     texts = list(columns.texts)
     task_ids, found = columns.columns()
@@ -270,10 +262,7 @@ def add_records(log: Collector, frames: dict[str, pd.DataFrame]) -> int:
 
     A pool that a task's record names fills the pool of its stage and job where the log has none.
 
-    Returns
-    -------
-    int
-        Records that were damaged.
+    Returns records that were damaged.
     """
     tasks, stages, jobs = frames["tasks"], frames["stages"], frames["jobs"]
     read = read_tables(log.task_records, tasks["task_id"])

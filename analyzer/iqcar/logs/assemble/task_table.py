@@ -61,10 +61,8 @@ def build_tasks(log: Collector, rows: Rows) -> tuple[pd.DataFrame, pd.DataFrame,
 
     Parameters
     ----------
-    log : Collector
-        A log read to its end; its task columns are used up.
-    rows : Rows
-        Row numbers of stages, hosts and executors; new ones are added.
+    log : a log read to its end; its task columns are used up.
+    rows : row numbers of stages, hosts and executors; new ones are added.
 
     Returns
     -------

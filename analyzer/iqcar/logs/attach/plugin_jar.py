@@ -15,14 +15,10 @@ def listener_jar(package: Path | None = None) -> Path:
 
     Parameters
     ----------
-    package : Path, optional
-        The folder of the iqcar package; by default the running one.
+    package : the folder of the iqcar package; by default the running one.
 
-    Raises
-    ------
-    IqcarError
-        If there is no jar: the package was built without Maven, and the jar was not built
-        since.
+    Raises IqcarError if there is no jar: the package was built without Maven, and the jar was not
+    built since.
     """
     package = package or Path(__file__).resolve().parents[2]
     repository = package.parents[1]

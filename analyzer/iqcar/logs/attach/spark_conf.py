@@ -51,10 +51,7 @@ class SparkConf:
     def settings(self) -> dict[str, str]:
         """Return setting → value, the jar included.
 
-        Raises
-        ------
-        UsageError
-            If Spark would misread a value.
+        Raises UsageError if Spark would misread a value.
         """
         listeners = [*self.listeners, *([LISTENER] if self.listener else [])]
         found = {
@@ -84,10 +81,7 @@ class SparkConf:
     def flags(self) -> str:
         """Return one line for ``$(iqcar conf)``, which the shell splits at blanks; no quoting.
 
-        Raises
-        ------
-        UsageError
-            If a value has characters that the shell would expand.
+        Raises UsageError if a value has characters that the shell would expand.
         """
         words = self.submit_flags()
         for word in words:

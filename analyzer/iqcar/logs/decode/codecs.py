@@ -88,19 +88,13 @@ def decoded_pieces(stream: StoredStream) -> Iterator[bytes]:
 
     Parameters
     ----------
-    stream : StoredStream
-        At its beginning.
+    stream : at its beginning.
 
-    Yields
-    ------
-    bytes
-        Of any size, usually 32 KiB to 1 MiB, at most the largest block of the codec (32 MiB).
+    The result is of any size, usually 32 KiB to 1 MiB, at most the largest block of the codec (32
+    MiB).
 
-    Raises
-    ------
-    DamageError
-        Where the data ends early, is damaged, or asks for too much memory; all that could be
-        decoded before has been given then.
+    Raises DamageError where the data ends early, is damaged, or asks for too much memory; all that
+    could be decoded before has been given then.
     """
     head = stream.head(HEAD_BYTES)
     codec = detect(head)
@@ -147,10 +141,8 @@ def block_pieces(codec: Codec, raw: Readable) -> Iterator[Buffer]:
 def check_ratio(decoded: int, stored: int) -> None:
     """Stop a decompression bomb.
 
-    Raises
-    ------
-    DamageError
-        If `decoded` bytes came out of `stored` bytes, and no real log compresses like that.
+    Raises DamageError if `decoded` bytes came out of `stored` bytes, and no real log compresses
+    like that.
     """
     if decoded > BOMB_FLOOR_BYTES and decoded > MAX_RATIO * stored:
         raise BombError(

@@ -39,8 +39,7 @@ class GrowingDecoder:
 
     Attributes
     ----------
-    stored_bytes, decoded_bytes : int
-        How many came in and went out.
+    stored_bytes, decoded_bytes : how many came in and went out.
     """
 
     def __init__(self) -> None:
@@ -52,10 +51,7 @@ class GrowingDecoder:
     def add(self, data: bytes) -> Iterator[bytes]:
         """Yield what can be decoded now that some more bytes have come.
 
-        Raises
-        ------
-        DamageError
-            If they cannot be decoded, now or with any that may follow.
+        Raises DamageError if they cannot be decoded, now or with any that may follow.
         """
         self.stored_bytes += len(data)
         if self._codec is None:

@@ -47,11 +47,8 @@ class _Probed:
 def zstd_pieces(raw: Readable, piece_bytes: int) -> Iterator[bytes]:
     """Decode zstd frames, one after the other (RFC 8878 §3.1), a piece at a time.
 
-    Raises
-    ------
-    DamageError
-        If the data is damaged, ends within a block, or needs too large a window. A stream that
-        ends between two blocks (a log still being written) is not damaged.
+    Raises DamageError if the data is damaged, ends within a block, or needs too large a window. A
+    stream that ends between two blocks (a log still being written) is not damaged.
     """
     source, last = _Probed(raw), b""
     reader = zstandard.ZstdDecompressor(max_window_size=MAX_WINDOW_BYTES).stream_reader(

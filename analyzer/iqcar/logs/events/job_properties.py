@@ -47,18 +47,12 @@ def job_properties(
 
     Parameters
     ----------
-    raw : Raw
-        ``Properties`` of the job's start; may be null or empty.
-    settings : mapping of str to str
-        The application's, without secrets.
-    bad : BadNumbers
-        Counts the numbers that were lost.
+    raw : ``Properties`` of the job's start; may be null or empty.
+    settings : the application's, without secrets.
+    bad : counts the numbers that were lost.
 
-    Returns
-    -------
-    (Properties, dict of str to str)
-        What the job belongs to; and what it sets that its application does not set so, without
-        secrets.
+    Returns ((Properties, dict of str to str)) what the job belongs to; and what it sets that its
+    application does not set so, without secrets.
     """
     found = _decoded(bytes(raw))
     if not found:

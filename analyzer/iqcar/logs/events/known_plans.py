@@ -131,12 +131,9 @@ def pattern_of(cut: CutLine, event: SqlStart, nodes: Sequence[PlanNode]) -> Plan
 
     Parameters
     ----------
-    cut : CutLine
-        A line with the plan.
-    event : SqlStart
-        Decoded from the whole line.
-    nodes : sequence of PlanNode
-        Those of its plan, as :func:`~iqcar.logs.events.fingerprint.nodes_of` returns them.
+    cut : a line with the plan.
+    event : decoded from the whole line.
+    nodes : those of its plan, as :func:`~iqcar.logs.events.fingerprint.nodes_of` returns them.
     """
     names = [node.name for node in nodes]
     names += [location_in(node.text) for node in nodes if not node.children]

@@ -41,10 +41,8 @@ class BadNumbers:
 def parse(line: bytes) -> Any:
     """Decode one line of JSON, also with NaN, bad UTF-8, or deeper than Python recurses.
 
-    Raises
-    ------
-    ValueError
-        If it is not JSON, or nests deeper or more densely than any line that is decoded.
+    Raises ValueError if it is not JSON, or nests deeper or more densely than any line that is
+    decoded.
     """
     if is_too_dense(line):
         raise ValueError("too many brackets")
@@ -128,10 +126,7 @@ def number(value: Any, bad: BadNumbers) -> float:
 def _bounded(value: Any, bounds: Meta, bad: BadNumbers) -> float:
     """Return a number within its bounds; NaN, counted, for any other.
 
-    Raises
-    ------
-    OutOfBoundsError
-        If it is an id, and a number.
+    Raises OutOfBoundsError if it is an id, and a number.
     """
     result = number(value, bad)
     low, high = bounds.ge, bounds.lt

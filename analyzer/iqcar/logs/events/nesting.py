@@ -36,12 +36,9 @@ class Brackets(NamedTuple):
 
     Attributes
     ----------
-    places : ndarray of shape (n,), int64
-        Where they stand in the line.
-    steps : ndarray of shape (n,), int8
-        1 for one that opens, −1 for one that closes.
-    depths : ndarray of shape (n,), int32
-        How many are open behind each.
+    places : ndarray of shape (n,), int64; where they stand in the line.
+    steps : ndarray of shape (n,), int8; 1 for one that opens, −1 for one that closes.
+    depths : ndarray of shape (n,), int32; how many are open behind each.
     """
 
     places: Ints

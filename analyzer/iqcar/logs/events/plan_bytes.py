@@ -52,16 +52,13 @@ class PlanPattern:
 
     Parameters
     ----------
-    plan : bytes
-        One of the plans.
+    plan : one of the plans.
 
     Attributes
     ----------
-    accumulators : list of int
-        Those of that plan, in the order of its text; perhaps with numbers of other keys that end
-        in ``Id``.
-    skeleton : bytes
-        The same for plans whose numbers have more or fewer digits.
+    accumulators : those of that plan, in the order of its text; perhaps with numbers of other keys
+        that end in ``Id``.
+    skeleton : the same for plans whose numbers have more or fewer digits.
     """
 
     def __init__(self, plan: bytes) -> None:

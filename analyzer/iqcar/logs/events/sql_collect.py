@@ -159,17 +159,11 @@ class SqlCollector:
 
         Parameters
         ----------
-        event : SqlStart or SqlAdaptive
-            With an empty plan.
-        known : KnownPlan
-            What the plan told.
-        accumulators : list of int
-            In the order of the plan's text.
+        event : with an empty plan.
+        known : what the plan told.
+        accumulators : in the order of the plan's text.
 
-        Returns
-        -------
-        bool
-            False, and nothing is taken in, where the plan has to be decoded.
+        Returns false, and nothing is taken in, where the plan has to be decoded.
         """
         if event.plan != PlanNode() or len(set(accumulators)) < len(accumulators):
             return False

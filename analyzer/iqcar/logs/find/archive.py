@@ -38,19 +38,12 @@ def members(file: BinaryIO) -> list[tuple[str, int]]:
 
     Parameters
     ----------
-    file : binary file
-        The zip; it stays open.
+    file : the zip; it stays open.
 
-    Returns
-    -------
-    list of (str, int)
-        Name and stored size in bytes.
+    Returns (list of (str, int)) name and stored size in bytes.
 
-    Raises
-    ------
-    DamageError
-        If it is no readable zip, has more than :data:`MAX_MEMBERS` members, or members that
-        overlap.
+    Raises DamageError if it is no readable zip, has more than :data:`MAX_MEMBERS` members, or
+    members that overlap.
     """
     with ExitStack() as stack:
         entries = _directory(_seekable(file, stack)).values()
@@ -60,10 +53,7 @@ def members(file: BinaryIO) -> list[tuple[str, int]]:
 def open_member(file: BinaryIO, member: str) -> StoredStream:
     """Open a member of a zip; closing it closes `file`, and so does failing to open it.
 
-    Raises
-    ------
-    DamageError
-        If the zip or the member cannot be read.
+    Raises DamageError if the zip or the member cannot be read.
     """
     with ExitStack() as stack:
         stack.callback(file.close)

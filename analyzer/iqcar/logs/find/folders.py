@@ -58,17 +58,11 @@ def walk(
 
     Parameters
     ----------
-    roots : iterable of Path
-        Files and folders.
-    fail : callable
-        Called with a path that cannot be read, and why.
-    within : sequence of str
-        Folders out of which no link is followed; anywhere if there are none.
+    roots : files and folders.
+    fail : called with a path that cannot be read, and why.
+    within : folders out of which no link is followed; anywhere if there are none.
 
-    Yields
-    ------
-    Found
-        In the order of names. A folder is entered once, also where links lead back to it.
+    The result is in the order of names. A folder is entered once, also where links lead back to it.
     """
     visited: set[tuple[int, int]] = set()
     waiting = [(root, 0) for root in reversed(list(roots))]

@@ -28,22 +28,15 @@ def locate(paths: Sequence[str | Path], within: Sequence[str] = ()) -> list[Even
 
     Parameters
     ----------
-    paths : sequence of str or Path
-        Files, folders (searched to a depth of
-        :data:`~iqcar.logs.find.folders.MAX_DEPTH`), globs, rolling folders, zips, or URLs.
-    within : sequence of str
-        Folders, without links in their paths, out of which no link is followed, now or when a log
-        is read; links are followed anywhere by default.
+    paths : files, folders (searched to a depth of :data:`~iqcar.logs.find.folders.MAX_DEPTH`),
+        globs, rolling folders, zips, or URLs.
+    within : folders, without links in their paths, out of which no link is followed, now or when a
+        log is read; links are followed anywhere by default.
 
-    Returns
-    -------
-    list of EventLog or Unreadable
-        In the order of `paths`. A path without a log is an Unreadable; nothing else is raised.
+    The result is in the order of `paths`. A path without a log is an Unreadable; nothing else is
+    raised.
 
-    Raises
-    ------
-    IqcarError
-        If a URL needs a package that is not installed.
+    Raises IqcarError if a URL needs a package that is not installed.
     """
     search = Search(tuple(within))
     finds = [search.look(str(path)) for path in paths]

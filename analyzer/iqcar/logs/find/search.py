@@ -41,8 +41,7 @@ class Search:
 
     Parameters
     ----------
-    within : tuple of str
-        Folders out of which no link is followed; anywhere if there are none.
+    within : folders out of which no link is followed; anywhere if there are none.
     """
 
     def __init__(self, within: tuple[str, ...] = ()) -> None:

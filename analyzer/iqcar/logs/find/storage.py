@@ -42,12 +42,8 @@ def open_source(source: str, within: Sequence[str] = ()) -> BinaryIO:
 def open_part(part: LogPart) -> StoredStream:
     """Open one part of a log.
 
-    Raises
-    ------
-    DamageError
-        If it cannot be opened.
-    IqcarError
-        If what reads its kind of URL is not installed.
+    Raises DamageError if it cannot be opened. Raises IqcarError if what reads its kind of URL is
+    not installed.
     """
     try:
         file = _open_front(part)
@@ -79,10 +75,8 @@ def _open_front(part: LogPart) -> BinaryIO:
 def zip_members(source: str, within: Sequence[str] = ()) -> list[tuple[str, int]] | None:
     """List name and stored size of the files in a zip; None if the file is no zip.
 
-    Raises
-    ------
-    DamageError
-        If it is a zip that cannot be read. Errors of the storage are raised as they are.
+    Raises DamageError if it is a zip that cannot be read. Errors of the storage are raised as they
+    are.
     """
     with open_source(source, within) as file:
         if file.read(len(archive.ZIP_MAGICS[0])) not in archive.ZIP_MAGICS:

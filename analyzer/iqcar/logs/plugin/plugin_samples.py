@@ -45,15 +45,11 @@ def decode_samples(lines: Iterable[bytes]) -> dict[str, list[Any]]:
 
     Parameters
     ----------
-    lines : iterable of bytes
-        Raw lines of an event log; those of other events are passed over, and so is what is
-        damaged.
+    lines : iterable of bytes; raw lines of an event log; those of other events are passed over, and
+        so is what is damaged.
 
-    Returns
-    -------
-    dict of str to list
-        The columns of :data:`iqcar.tables.SAMPLES` but ``app``; ``host`` and ``executor`` hold
-        names. One element per sample, in the order of the lines.
+    Returns the columns of :data:`iqcar.tables.SAMPLES` but ``app``; ``host`` and ``executor`` hold
+    names. One element per sample, in the order of the lines.
     """
     columns = no_samples()
     for line in lines:
@@ -194,14 +190,10 @@ def samples_frame(
 
     Parameters
     ----------
-    columns : mapping
-        From :func:`decode_samples`.
-    app : int
-        Row of the application; −1 for samples taken outside Spark.
-    hosts : dict of str to int
-        Row of each host; a host that is not in it is added.
-    executors : mapping of str to int
-        Row of each executor id.
+    columns : from :func:`decode_samples`.
+    app : row of the application; −1 for samples taken outside Spark.
+    hosts : row of each host; a host that is not in it is added.
+    executors : row of each executor id.
     """
     names = [redact_text(name, MAX_NAME) for name in columns["host"]]
     return tb.SAMPLES.frame(

@@ -20,18 +20,14 @@ class Chunk(NamedTuple):
 
     Attributes
     ----------
-    numbers : (records, NUMBERS) array
-        In the units of the record; where it could not be read, all are NaN.
-    texts : (records,) array
-        Code of its texts.
-    run_counts : (records,) array
-        How many of the runs are its own.
-    runs : (runs, 3) array
-        Of each run of a profile the column that it is added to (a position in
-        :data:`~iqcar.logs.plugin.record_fields.VALUES`), its first interval, and how many
-        there are.
-    values : (runs,) array
-        The number that is in each interval of a run; never 0.
+    numbers : (records, NUMBERS) array; in the units of the record; where it could not be read, all
+        are NaN.
+    texts : (records,) array; code of its texts.
+    run_counts : (records,) array; how many of the runs are its own.
+    runs : (runs, 3) array; of each run of a profile the column that it is added to (a position in
+        :data:`~iqcar.logs.plugin.record_fields.VALUES`), its first interval, and how many there
+        are.
+    values : (runs,) array; the number that is in each interval of a run; never 0.
     """
 
     numbers: NDArray[np.float64]
@@ -78,8 +74,7 @@ class RecordColumns:
 
     Attributes
     ----------
-    texts : dict
-        Code of each combination of :data:`~iqcar.logs.plugin.record_fields.TEXTS`; 0 if all are
+    texts : code of each combination of :data:`~iqcar.logs.plugin.record_fields.TEXTS`; 0 if all are
         empty.
     """
 
@@ -113,14 +108,10 @@ class RecordColumns:
 
         Parameters
         ----------
-        chunk : Chunk
-            Those that it has read.
-        task_ids : array
-            Of all records, in the order of the log.
-        scanned : array
-            Which of them are in the chunk.
-        others : sequence
-            Positions and JSON of those that it has not read.
+        chunk : those that it has read.
+        task_ids : of all records, in the order of the log.
+        scanned : which of them are in the chunk.
+        others : positions and JSON of those that it has not read.
         """
         if len(scanned):
             self._add(chunk, task_ids[scanned], self._next + scanned)

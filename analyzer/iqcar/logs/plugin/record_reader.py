@@ -107,11 +107,8 @@ def _fitting(fields: dict[str, Any]) -> Any:
 def read_profile(profile: dict[str, Any]) -> tuple[float, int, list[Run]] | None:
     """Unpack a profile.
 
-    Returns
-    -------
-    tuple or None
-        Width of its intervals in ms, their number, and its runs. Series that are not known are
-        left out; None if the profile itself is damaged.
+    Returns width of its intervals in ms, their number, and its runs. Series that are not known are
+    left out; None if the profile itself is damaged.
     """
     width, count = profile.get("bucket_ms"), profile.get("buckets")
     if not (isinstance(width, (int, float)) and 0 < width < LAST_PLAUSIBLE_MS):

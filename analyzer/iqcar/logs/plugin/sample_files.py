@@ -18,15 +18,9 @@ from iqcar.logs.plugin.plugin_samples import add_sample, no_samples, parse, samp
 def read_sample_files(paths: Sequence[str | Path]) -> dict[str, list[Any]]:
     """Read files that ``iqcar sample`` wrote; damaged lines are left out.
 
-    Returns
-    -------
-    dict of str to list
-        As :func:`iqcar.logs.plugin.plugin_samples.decode_samples`.
+    The result is as :func:`iqcar.logs.plugin.plugin_samples.decode_samples`.
 
-    Raises
-    ------
-    IqcarError
-        If a file cannot be read or holds no sample at all.
+    Raises IqcarError if a file cannot be read or holds no sample at all.
     """
     columns = no_samples()
     for path in paths:
@@ -50,22 +44,14 @@ def join_samples(tables: tb.Tables, paths: Sequence[str | Path]) -> tb.Tables:
 
     Parameters
     ----------
-    tables : Tables
-        From :func:`iqcar.logs.read_logs`.
-    paths : sequence of path
-        Files of ``iqcar sample``.
+    tables : from :func:`iqcar.logs.read_logs`.
+    paths : files of ``iqcar sample``.
 
-    Returns
-    -------
-    Tables
-        ``samples`` with a row for each that was taken while an application ran. A host counts as
-        one of Spark's if the names are equal but for case, or up to the first dot; any other
-        is added to ``hosts``.
+    Returns ``samples`` with a row for each that was taken while an application ran. A host counts
+    as one of Spark's if the names are equal but for case, or up to the first dot; any other is
+    added to ``hosts``.
 
-    Raises
-    ------
-    IqcarError
-        If a file cannot be read or holds no sample at all.
+    Raises IqcarError if a file cannot be read or holds no sample at all.
     """
     columns = read_sample_files(paths)
     time = np.array(columns["time_ms"], np.float64)

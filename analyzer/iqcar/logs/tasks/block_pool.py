@@ -48,12 +48,9 @@ class _Helper:
 
     Attributes
     ----------
-    given : deque
-        The blocks it has, in their order, and their places.
-    free : list of int
-        Free places; none until it has started, so that nobody waits for a block that it has.
-    started : bool
-        Whether it has said so, by an answer to no block.
+    given : the blocks it has, in their order, and their places.
+    free : free places; none until it has started, so that nobody waits for a block that it has.
+    started : whether it has said so, by an answer to no block.
     """
 
     def __init__(self, file: int, first: int) -> None:
@@ -103,8 +100,7 @@ class BlockPool:
 
     Parameters
     ----------
-    helpers : int
-        Processes to start beside this one; none where memory cannot be shared with them.
+    helpers : processes to start beside this one; none where memory cannot be shared with them.
     """
 
     def __init__(self, helpers: int) -> None:
@@ -131,10 +127,8 @@ class BlockPool:
 
         Parameters
         ----------
-        blocks : iterable of bytes
-            In the order of the log.
-        is_large : callable
-            Tells, after the first block, whether helpers are worth their start.
+        blocks : iterable of bytes; in the order of the log.
+        is_large : tells, after the first block, whether helpers are worth their start.
         """
         waiting: deque[_Slot] = deque()
         for text in blocks:

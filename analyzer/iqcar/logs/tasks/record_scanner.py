@@ -118,13 +118,10 @@ class RecordScanner:
 
         Parameters
         ----------
-        text : bytes
-            Lines of task ends.
-        starts, ends : (records,) array
-            Where :data:`~iqcar.logs.tasks.task_lines.RECORD` of each record starts, and where
-            the accumulables that it is among end.
-        codes : dict
-            As ``texts`` of :class:`~iqcar.logs.plugin.record_columns.RecordColumns`; may grow.
+        text : lines of task ends.
+        starts, ends : (records,) array; where :data:`~iqcar.logs.tasks.task_lines.RECORD` of each
+            record starts, and where the accumulables that it is among end.
+        codes : as ``texts`` of :class:`~iqcar.logs.plugin.record_columns.RecordColumns`; may grow.
 
         Returns
         -------

@@ -41,16 +41,11 @@ class TaskColumns:
 
     Attributes
     ----------
-    rows : int
-        Tasks so far.
-    bad_numbers : int
-        Numbers that made no sense; known after :meth:`columns`.
-    codes : dict of str to Codes
-        Codes of each column of TEXTS.
-    failures : list of tuple
-        Row of each task whose end is no success, and a position in ``reasons``.
-    reasons : dict of tuple to int
-        Why, in a line, and the id of the executor from which could not be fetched.
+    rows : tasks so far.
+    bad_numbers : numbers that made no sense; known after :meth:`columns`.
+    codes : codes of each column of TEXTS.
+    failures : row of each task whose end is no success, and a position in ``reasons``.
+    reasons : why, in a line, and the id of the executor from which could not be fetched.
     """
 
     def __init__(self) -> None:
@@ -126,8 +121,7 @@ class TaskColumns:
 
         Parameters
         ----------
-        declared : DeclaredWaits, optional
-            What the plans say of the metrics.
+        declared : what the plans say of the metrics.
         """
         columns: dict[str, NDArray[Any]] = {name: np.empty(self.rows) for name in NUMBERS}
         columns.update({name: np.empty(self.rows, np.int32) for name in TEXTS})
@@ -165,17 +159,12 @@ def _wait_columns(found: Numbers, rows: int, declared: DeclaredWaits) -> dict[st
 
     Parameters
     ----------
-    found : ndarray of shape (n, 4)
-        Row, :class:`~iqcar.logs.events.wait_metrics.Wait`, accumulator id and update of each.
-    rows : int
-        Number of tasks.
-    declared : DeclaredWaits
+    found : ndarray of shape (n, 4); row, :class:`~iqcar.logs.events.wait_metrics.Wait`, accumulator
+        id and update of each.
+    rows : number of tasks.
 
-    Returns
-    -------
-    dict of str to ndarray of shape (rows,), ms
-        ``scan_ms``, ``storage_read_ms``, ``gpu_wait_ms`` and ``vendor_write_ms``; NaN for a task
-        that reports none.
+    Returns (shape (rows,), ms) ``scan_ms``, ``storage_read_ms``, ``gpu_wait_ms`` and
+    ``vendor_write_ms``; NaN for a task that reports none.
     """
     row, kind, ids, update = found.T
     in_ns = np.isin(ids, np.array([*declared.nanoseconds], np.float64))

@@ -25,14 +25,10 @@ class TaskIntake:
 
     Attributes
     ----------
-    columns : TaskColumns
-        The tasks that ended.
-    running : dict
-        Lines of tasks that started and have not ended yet, by task id.
-    records : RecordColumns
-        What iqcar's own Spark plugin recorded of tasks.
-    starts, ends : int
-        Events taken in.
+    columns : the tasks that ended.
+    running : lines of tasks that started and have not ended yet, by task id.
+    records : what iqcar's own Spark plugin recorded of tasks.
+    starts, ends : events taken in.
     """
 
     def __init__(self) -> None:
@@ -49,12 +45,9 @@ class TaskIntake:
 
         Parameters
         ----------
-        text : bytes
-            The block.
-        block : TaskBlock
-            What was decoded of it.
-        compiled : bool
-            Whether compiled code, which takes a while to load, is worth it for its records.
+        text : the block.
+        block : what was decoded of it.
+        compiled : whether compiled code, which takes a while to load, is worth it for its records.
         """
         first_row = self.columns.rows
         numbers = self.columns.add(block)

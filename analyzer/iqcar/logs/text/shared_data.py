@@ -11,10 +11,7 @@ SHARED = (SECRETS, NAMES)
 def shared_file(name: str) -> Path:
     """Return where a data file is: in the installed package, else in the repository.
 
-    Raises
-    ------
-    FileNotFoundError
-        If the data file is missing, which an installation can never cause.
+    Raises FileNotFoundError if the data file is missing, which an installation can never cause.
     """
     package = Path(__file__).resolve().parents[2]
     resources = package.parents[1] / "listener" / "src" / "main" / "resources"
