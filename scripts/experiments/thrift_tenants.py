@@ -26,8 +26,7 @@ from thrift_server import Session, thrift_server
 from thrift_tenants_table import thrift_tenants
 
 import iqcar
-from iqcar.logs.attach.plugin_jar import listener_jar
-from iqcar.logs.attach.spark_conf import SparkConf
+from iqcar.logs.attach.spark_conf import SparkConf, listener_jar
 from iqcar.model.demand.outside_load import outside_load
 from iqcar.rules.pool_plan import Assignment, Pool, PoolPlan
 from iqcar.rules.recorded_setup import Recorded

@@ -19,8 +19,7 @@ from iqcar.logs.assemble.plugin_records import (
     read_tables,
 )
 from iqcar.logs.merge import merge
-from iqcar.logs.plugin.record_columns import RecordColumns
-from iqcar.logs.plugin.record_reader import read_profile, read_record
+from iqcar.logs.plugin.record_columns import RecordColumns, read_profile, read_record
 from iqcar.tables import EXECUTOR_TARGETS, POOLS, TASK_RECORDS, Tables
 from tests.support.listener_spark import unpack
 from tests.support.plugin_record import packed as packed_series

@@ -132,7 +132,7 @@ def best_division(segment: Floats) -> tuple[float, int]:
     ----------
     segment : ndarray of shape (n,), n ≥ 2 · LEAST
 
-    Returns ((float, int)) the statistic, and the length of the first part; (0, -1) if it is nowhere
+    Returns the statistic, and the length of the first part; (0, -1) if it is nowhere
     above 0.
     """
     n = len(segment)

@@ -12,6 +12,7 @@ import zstandard
 
 from iqcar.logs.decode.codecs import (
     HEAD_BYTES,
+    MAX_WINDOW_BYTES,
     Codec,
     block_pieces,
     check_foreign,
@@ -19,7 +20,6 @@ from iqcar.logs.decode.codecs import (
     detect,
 )
 from iqcar.logs.decode.streams import UnfinishedError, damaged
-from iqcar.logs.decode.zstd import MAX_WINDOW_BYTES
 
 FED_BYTES = 2 << 10
 """Stored bytes given to a library at a time (2 KiB): what comes out of them, at most 30,000 times

@@ -1,7 +1,7 @@
 """Reads the plugin's records of a large log by compiled code, in place.
 
 Only records in the plugin's own spelling are read here; any other is left to
-:mod:`iqcar.logs.plugin.record_reader`. What both read is the same; the tests hold them against
+:mod:`iqcar.logs.plugin.record_columns`. What both read is the same; the tests hold them against
 each other.
 """
 
