@@ -17,7 +17,7 @@ import msgspec
 from msgspec import Meta, Raw, Struct
 
 from iqcar.logs.events.nesting import is_too_deep, is_too_dense
-from iqcar.logs.events.task_structs import ID
+from iqcar.logs.events.task_structs import ID, NOT_FITTING
 
 S = TypeVar("S", bound=Struct)
 
@@ -53,6 +53,18 @@ def parse(line: bytes) -> Any:
         if is_too_deep(line):
             raise ValueError("nested too deep") from None
         return _parse_deep(text)
+
+
+def parse_object(text: bytes) -> dict[str, Any]:
+    """Decode an object of JSON, however it is spelled; empty where it is none."""
+    try:
+        found = msgspec.json.decode(text)
+    except NOT_FITTING:
+        try:
+            found = parse(text)
+        except (ValueError, RecursionError):
+            return {}
+    return found if isinstance(found, dict) else {}
 
 
 @cache

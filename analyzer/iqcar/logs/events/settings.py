@@ -11,7 +11,6 @@ from collections.abc import Mapping
 from functools import lru_cache
 from itertools import islice
 from math import nan
-from typing import Any
 
 import msgspec
 
@@ -39,7 +38,7 @@ def settings_of(raw: msgspec.Raw) -> Mapping[str, str]:
 
 
 def _decoded(text: bytes) -> Mapping[str, str]:
-    found = _parsed(text)
+    found = lenient.parse_object(text)
     pairs = ((lenient.encodable(key), value) for key, value in found.items())
     kept = ((key, str(value)) for key, value in pairs if isinstance(value, (str, int, float)))
     return dict(
@@ -85,7 +84,8 @@ def job_properties(
     Returns what the job belongs to; and what it sets that its
     application does not set so, without secrets.
     """
-    found = _parsed(bytes(raw))
+    text = bytes(raw)
+    found = lenient.parse_object(text) if len(text) > len(b"{}") else {}
     if not found:
         return Properties(), {}
     try:
@@ -107,19 +107,6 @@ def job_properties(
 
 def _cut(text: str) -> str:
     return text if len(text) <= MAX_PROPERTY else text[: MAX_PROPERTY - 1] + "…"
-
-
-def _parsed(text: bytes) -> dict[str, Any]:
-    if len(text) <= len(b"{}"):
-        return {}
-    try:
-        found = msgspec.json.decode(text)
-    except NOT_FITTING:
-        try:
-            found = lenient.parse(text)
-        except ValueError:
-            return {}
-    return found if isinstance(found, dict) else {}
 
 
 def execution_number(text: str | None) -> float:

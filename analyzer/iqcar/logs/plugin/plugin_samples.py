@@ -11,14 +11,12 @@ from math import isfinite, nan
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import numpy as np
 import pandas as pd
 
 from iqcar import tables as tb
 from iqcar.errors import IqcarError
 from iqcar.logs.events import lenient
-from iqcar.logs.events import structs as ev
 from iqcar.logs.text.redact import redact_text
 
 SAMPLES_EVENT = "org.iqcar.spark.IqcarEventSamples"
@@ -41,7 +39,6 @@ CPU_MODES = {
 """Column of ``samples`` → modes of the kernel in it; all modes together are all the time."""
 
 _TEXTS = ("host", "executor")
-_decode = msgspec.json.Decoder().decode
 
 
 def decode_samples(lines: Iterable[bytes]) -> dict[str, list[Any]]:
@@ -57,7 +54,7 @@ def decode_samples(lines: Iterable[bytes]) -> dict[str, list[Any]]:
     """
     columns = no_samples()
     for line in lines:
-        event = parse(line)
+        event = lenient.parse_object(line)
         if event.get("Event") != SAMPLES_EVENT:
             continue
         samples = [sample for sample in _list(event.get("samples")) if isinstance(sample, dict)]
@@ -71,18 +68,6 @@ def decode_samples(lines: Iterable[bytes]) -> dict[str, list[Any]]:
 def no_samples() -> dict[str, list[Any]]:
     """Return the columns of no sample, to add some to."""
     return {name: [] for name in tb.SAMPLES.column_names() if name != "app"}
-
-
-def parse(line: bytes) -> dict[str, Any]:
-    """Decode one line; empty where it is no JSON object."""
-    try:
-        found = _decode(line)
-    except ev.NOT_FITTING:
-        try:
-            found = lenient.parse(line)
-        except (ValueError, RecursionError):
-            return {}
-    return found if isinstance(found, dict) else {}
 
 
 def add_sample(
@@ -223,7 +208,7 @@ def read_sample_files(paths: Sequence[str | Path]) -> dict[str, list[Any]]:
         try:
             with Path(path).open("rb") as file:
                 for line in file:
-                    sample = parse(line)
+                    sample = lenient.parse_object(line)
                     host = sample.get("host")
                     if isinstance(host, str):
                         add_sample(columns, sample, host)
