@@ -46,15 +46,12 @@ def change_points(
 
     Parameters
     ----------
-    values : ndarray of shape (n,)
-        Finite numbers in order of time; of more than :data:`MOST` the last ones count.
+    values : ndarray of shape (n,); finite numbers in order of time; of more than :data:`MOST` the
+        last ones count.
     alpha : a division is kept where its p is at most this.
     permutations : the same ones for the same series.
 
-    Returns
-    -------
-    list of ChangePoint
-        In order of time.
+    The result is in order of time.
     """
     before = max(len(values) - MOST, 0)
     series = np.asarray(values, np.float64)[before:]

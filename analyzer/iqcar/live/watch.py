@@ -230,10 +230,7 @@ class Watch:
         ----------
         progress : called with the stored bytes read and those there are, now and then.
 
-        Returns
-        -------
-        bool
-            Whether anything has come.
+        Returns whether anything has come.
         """
         came = False
         for news in self.tail.poll():

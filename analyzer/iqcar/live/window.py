@@ -86,10 +86,7 @@ def window_of(
     expected : whether to predict what proposed rules would do.
     notes : sentences to pass on.
 
-    Returns
-    -------
-    Window
-        None as long as the log has no event with a time.
+    Returns None as long as the log has no event with a time.
     """
     collected = growing.log
     if not isfinite(growing.newest_ms) or collected.events == 0:
@@ -159,11 +156,8 @@ def cut_before(tables: Tables, time_ms: float) -> Tables:
         as nothing that is left belongs to it.
     time_ms : since the epoch.
 
-    Returns
-    -------
-    Tables
-        Rows stay the same. Times before ``time_ms`` become it. Where nothing began before it, the
-        tables are those given.
+    Rows stay the same. Times before ``time_ms`` become it. Where nothing began before it,
+    the tables are those given.
     """
     started = tables.stages["submission_ms"].to_numpy(np.float64) < time_ms
     tasks = tables.tasks
@@ -256,9 +250,7 @@ def waiting_by_stage(tables: tb.Tables, succeeded: Mapping[tuple[int, int], int]
     tables : of one running application.
     succeeded : tasks that succeeded, of stages that have not completed.
 
-    Returns
-    -------
-    ndarray of shape (n_stages,)
+    Returns ndarray of shape (n_stages,).
     """
     stages, tasks = tables.stages, tables.tasks
     declared = stages["declared_tasks"].to_numpy(np.int64)

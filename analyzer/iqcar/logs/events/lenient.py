@@ -157,15 +157,10 @@ def fit(kind: type[S], value: Any, bad: BadNumbers) -> S:
     ----------
     kind : type of Struct
         The struct to build.
-    value : any
-        What JSON held in its place; anything but an object gives the default struct.
-    bad : BadNumbers
-        Counts the numbers that were lost.
+    value : what JSON held in its place; anything but an object gives the default struct.
+    bad : counts the numbers that were lost.
 
-    Raises
-    ------
-    OutOfBoundsError
-        If an id is a number that Spark cannot have given.
+    Raises OutOfBoundsError if an id is a number that Spark cannot have given.
     """
     # A stack of work instead of recursion, because plans nest without end.
     root: list[Any] = [None]

@@ -104,10 +104,7 @@ def decode_deep(
 
     Parameters
     ----------
-    line : bytes
-        One line of the log.
-    kind : type of Struct
-        The event's struct.
+    kind : the event's struct.
     """
     pieces = _pieces(line)
     if len(pieces) < 2:

@@ -230,10 +230,8 @@ def stage_label(scopes: Iterable[str], operators: Iterable[str]) -> str:
 
     Parameters
     ----------
-    scopes : iterable of str
-        Operations that made its RDDs.
-    operators : iterable of str
-        As :meth:`Operators.fed_by` returns them.
+    scopes : operations that made its RDDs.
+    operators : as :meth:`Operators.fed_by` returns them.
 
     >>> stage_label(["Exchange", "mapPartitions"], ["Exchange", "HashAggregate", "HashAggregate"])
     'Exchange; HashAggregate ×2; mapPartitions'

@@ -265,10 +265,8 @@ def redact_text(text: str | None, limit: int = MAX_TEXT) -> str:
 
     Parameters
     ----------
-    text : str or None
-        A description, SQL statement or message from the log.
-    limit : int
-        Characters to keep at most; the rest is dropped before the search, never after it.
+    text : a description, SQL statement or message from the log.
+    limit : characters to keep at most; the rest is dropped before the search, never after it.
 
     >>> redact_text("CREATE TABLE t OPTIONS (url 'jdbc:x://h/db', password 'hunter2')")
     "CREATE TABLE t OPTIONS (url 'jdbc:x://h/db', password *(redacted))"
