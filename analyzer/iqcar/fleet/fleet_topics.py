@@ -66,11 +66,8 @@ def topics_on_spark(
     Topics or None
         None if no log could be read.
 
-    Raises
-    ------
-    IqcarError
-        If a URL needs a package that is not installed, or Spark fails. A bug that is met in some
-        applications leaves out these, as :func:`iqcar.logs.leave_out.without_faulty` does.
+    Raises IqcarError if a URL needs a package that is not installed, or Spark fails. A bug that is
+    met in some applications leaves out these, as :func:`iqcar.logs.leave_out.without_faulty` does.
     """
     found = locate([paths] if isinstance(paths, (str, Path)) else list(paths))
     if not any(isinstance(place, EventLog) for place in found):
@@ -170,13 +167,10 @@ def sources_on_spark(
     Parameters
     ----------
     placed : DataFrame of Spark; tables of each group of logs.
-    lacks : mapping of topic to :class:`iqcar.enums.Resource`
+    lacks : the :class:`iqcar.enums.Resource` that stragglers of a topic lack.
     tables : of all logs, without tasks.
 
-    Returns
-    -------
-    Topics
-        With sources and stragglers.
+    The result is with sources and stragglers.
     """
     mixture = found.mixtures
     if not len(mixture):

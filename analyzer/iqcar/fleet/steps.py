@@ -74,10 +74,9 @@ class Group:
     Attributes
     ----------
     tables : with queries identified.
-    stages : ndarray of shape (n_stages,)
-        Row of each stage of the tables among the stages of all logs.
-    logs : ndarray of shape (n_applications,)
-        Number of each application's log.
+    stages : ndarray of shape (n_stages,); row of each stage of the tables among the stages of all
+        logs.
+    logs : ndarray of shape (n_applications,); number of each application's log.
     """
 
     number: int
@@ -179,7 +178,7 @@ class JobTopics:
     stage : row of the job's stage among the stages of all logs, once per topic of it
     topic : the topic
     share : its share of the job's mixture
-    words : DataFrame of :data:`iqcar.causes.topics.topic_result.TOPIC_WORDS`
+    words : rows of :data:`iqcar.causes.topics.topic_result.TOPIC_WORDS`
     lacks : resource of each topic that is a lack of one
     """
 

@@ -116,10 +116,7 @@ def cluster_of(master: str) -> str:
     master : ``local[4]``, ``yarn``, ``spark://host:7077``, ``k8s://https://host:443``; may be
         empty.
 
-    Returns
-    -------
-    str
-        ``local``, ``yarn``, or the address without user and password.
+    Returns ``local``, ``yarn``, or the address without user and password.
     """
     if master.startswith("local"):
         return "local"

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 Content = str | bytes | Iterable[str | bytes]
 EXTRAS = {
     "demo": ("pyspark", "duckdb", "duckdb_extension_tpcds"),
-    "history": ("duckdb", "fsspec", "loky", "pyarrow"),
+    "history": ("duckdb", "fsspec", "pyarrow"),
     "mcp": ("mcp", "starlette", "uvicorn", "prometheus_client"),
     "serve": ("starlette", "uvicorn", "prometheus_client"),
     "spark": ("pyspark",),

@@ -56,8 +56,7 @@ def conf(
         The job's own spark.extraListeners: Spark takes one list.
     """
     from iqcar.errors import UsageError
-    from iqcar.logs.attach.plugin_jar import listener_jar
-    from iqcar.logs.attach.spark_conf import SparkConf, is_url
+    from iqcar.logs.attach.spark_conf import SparkConf, is_url, listener_jar
 
     if pyspark + shell + properties > 1:
         raise UsageError("only one of --pyspark, --shell and --properties can be given")

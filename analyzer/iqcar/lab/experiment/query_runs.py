@@ -19,8 +19,7 @@ from iqcar.errors import IqcarError
 from iqcar.lab.experiment.experiment_plan import ExperimentPlan, PlannedQuery
 from iqcar.lab.experiment.hogs import StoppedError, end
 from iqcar.lab.inject.run_plan import Stop
-from iqcar.logs.attach.plugin_jar import listener_jar
-from iqcar.logs.attach.spark_conf import LISTENER, PLUGIN, SparkConf
+from iqcar.logs.attach.spark_conf import LISTENER, PLUGIN, SparkConf, listener_jar
 
 START_S = 180.0
 """Spark has this long to start: a cluster may have to find executors."""
