@@ -20,7 +20,7 @@ from iqcar.logs.leave_out import leave_out
 from iqcar.logs.merge import merge
 from iqcar.model.queries.critical_path import add_critical_path
 from iqcar.model.queries.identify import identify
-from iqcar.model.queries.stage_parts import PART_NAMES
+from iqcar.model.waits.stage_parts import PART_NAMES
 from iqcar.tables import Tables
 from tests.support.compared_runs import SUITE, run_log, suite_with
 from tests.support.examples import examples

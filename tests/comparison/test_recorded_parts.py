@@ -13,7 +13,7 @@ import iqcar
 from iqcar.comparison.comparison import Comparison
 from iqcar.comparison.sides.baseline import dump_baseline
 from iqcar.errors import IqcarError
-from iqcar.model.queries.stage_parts import PART_NAMES, TASK_PARTS
+from iqcar.model.waits.stage_parts import PART_NAMES, TASK_PARTS
 from tests.support.compare_pairs import pair_of
 from tests.support.examples import examples
 from tests.support.random_runs import random_runs

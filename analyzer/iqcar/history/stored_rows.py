@@ -22,7 +22,7 @@ from iqcar.history.stored_tables import (
     STAGES,
 )
 from iqcar.model.queries.owners import owners
-from iqcar.model.queries.stage_parts import query_paths
+from iqcar.model.waits.stage_parts import query_paths
 from iqcar.tables import NONE, texts
 from iqcar.tables.arrays import Floats, Ints, sum_by
 from iqcar.version import __version__

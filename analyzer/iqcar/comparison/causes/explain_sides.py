@@ -21,7 +21,7 @@ from iqcar.comparison.match.compared_rows import compared_rows
 from iqcar.comparison.match.match import Matched
 from iqcar.comparison.sides.comparison_tables import CHANGE_CAUSES
 from iqcar.comparison.sides.side import Side
-from iqcar.model.queries.stage_parts import PART_NAMES
+from iqcar.model.waits.stage_parts import PART_NAMES
 from iqcar.tables import texts
 from iqcar.tables.arrays import Flags, Ints, share_of
 

@@ -12,7 +12,7 @@ from iqcar.comparison.sides.comparison_tables import NODE_RUNS, NODES, QUERY_GRA
 from iqcar.comparison.sides.side import Side, SideFacts
 from iqcar.enums import EVIDENCES
 from iqcar.errors import IqcarError
-from iqcar.model.queries.stage_parts import TASK_PARTS
+from iqcar.model.waits.stage_parts import TASK_PARTS
 
 HEAD = b'{"iqcar_baseline":'
 """How a baseline begins; no event log does."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from iqcar.model.queries.stage_parts import PARTS
+from iqcar.model.waits.stage_parts import PARTS
 from iqcar.tables import TableSpec
 from iqcar.tables.declarations import declare
 

@@ -15,7 +15,7 @@ from iqcar.comparison.match.category_runs import SideMeans, side_means
 from iqcar.comparison.sides.stage_graph_key import AGAIN
 from iqcar.enums import BlameKind, Resource
 from iqcar.errors import UsageError
-from iqcar.model.queries.stage_parts import PART_NAMES
+from iqcar.model.waits.stage_parts import PART_NAMES
 from iqcar.say.blamed import cause_name
 from iqcar.show.pictures.drawing import Drawing
 from iqcar.show.pictures.sides import (

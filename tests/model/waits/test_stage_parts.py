@@ -8,8 +8,8 @@ import pytest
 from iqcar.comparison.sides.side import runs_of_queries
 from iqcar.enums import RunBy
 from iqcar.model.queries.identify import identify
-from iqcar.model.queries.stage_parts import PART_NAMES, query_paths, stage_parts
 from iqcar.model.waits.measure import measure_waits
+from iqcar.model.waits.stage_parts import PART_NAMES, query_paths, stage_parts
 from iqcar.tables import Tables
 from tests.support.tiny_tables import tiny_tables
 
