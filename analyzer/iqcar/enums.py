@@ -286,6 +286,22 @@ class InputStatus(Kind):
     FAILED = "failed", "Nothing could be read."
 
 
+class FindingKind(Kind):
+    """What a finding is about: what would save time."""
+
+    CONTENTION = "contention", "Other queries were in the way."
+    EXECUTORS = "executors", "There were more tasks than slots, and all slots worked."
+    START_UP = "start-up", "There was no executor yet, or no longer."
+    PARTITIONS = "partitions", "There were too few partitions for the slots, or uneven ones."
+    SKEW = "skew", "Single tasks took much longer than the others of their stage."
+    MEMORY = "memory", "Tasks spilled to disk what did not fit in memory."
+    GC = "gc", "Garbage collection stopped the tasks."
+    WASTED = "wasted", "Work was done in vain, or again."
+    SLOW_HOST = "slow-host", "A host was slow for the tasks of all queries."
+    DRIVER = "driver", "No stage ran: the driver worked, or waited."
+    UNKNOWN = "unknown", "The log does not tell."
+
+
 class Level(Kind):
     """Levels of iQC-Graph (iQCAR table 2)."""
 

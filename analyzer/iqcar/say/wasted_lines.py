@@ -81,17 +81,6 @@ def wasted_lines(diagnosis: Diagnosis) -> tuple[WastedLine, ...]:
     )
 
 
-def wasted_headline(lines: tuple[WastedLine, ...]) -> str:
-    """Name the worst delay by wasted work in a sentence; empty where none is worth naming."""
-    worst = next((line for line in lines if line.delayed), None)
-    if worst is None:
-        return ""
-    return (
-        f"{worst.name} ended about {duration(worst.elapsed_ms)} later because of "
-        f"{worst.cause_name}."
-    )
-
-
 def _line(row: dict[Any, Any], names: QueryNames, ran_ms: float, executor: str) -> WastedLine:
     message = short(redact_text(row["message"]), MESSAGE_WIDTH)
     known = waste_cause(row["cause"], row["message"])

@@ -35,12 +35,13 @@ def analyze(
     on_spark: bool = False,
     master: str = "",
     by: str = "",
+    full: bool = False,
 ) -> Result:
     """Find who made your queries wait, for what, where, and propose scheduler rules.
 
-    Prints for each target query: how long it waited for what, which queries were in the way and
-    by how much, where; then hot resources, slow nodes, aggressive queries, proposed rules, and
-    what is doubtful about all that.
+    Prints what would save most time, whatever the cause, and what to do. With --full for each
+    target query how long it waited for what, which queries were in the way and by how much, where;
+    then resources, hosts, aggressive queries, proposed rules, and what is doubtful about all that.
 
     Example: iqcar analyze spark-events/ --target q39b --json diagnosis.json --rules rules.json
 
@@ -56,6 +57,8 @@ def analyze(
         any more, and no new rule undoes them without saying so.
     html : FILE|-
         Write a report to explore as one HTML file (`iqcar report`).
+    full
+        Print everything, not only what would save most.
     on_spark
         Read and diagnose the logs on Spark, and sum up what all applications lost: on the active
         session or the application of spark-submit, else on --master. Applications that shared hosts
@@ -75,7 +78,7 @@ def analyze(
     from iqcar.rules.rule_file import dump_compiled, load_rules_file
     from iqcar.rules.vocabulary.advice_kinds import advice_kinds
     from iqcar.show.json.analyze import json_chunks
-    from iqcar.show.terminal.analyze import print_diagnosis
+    from iqcar.show.terminal.analyze import print_answer, print_diagnosis
 
     if advice:
         advice_kinds(advice)
@@ -97,10 +100,16 @@ def analyze(
 
         return render_page(found).encode("utf-8", "replace")
 
+    def show() -> None:
+        if full or by or topics or target:
+            print_diagnosis(found)
+        else:
+            print_answer(found, paths[0] if len(paths) == 1 else "PATH")
+
     since = found.earlier
     compiled = partial(dump_compiled, found.tables, found.rules, since.recorded, since.notes)
     return Result(
-        partial(print_diagnosis, found),
+        show,
         partial(json_chunks, found),
         {"rules": compiled, "html": page},
         tables=[found.tables],

@@ -184,12 +184,12 @@ def _could_run_at_once(tables: Tables, of: Ints, start: Floats, end: Floats, cou
     ran = most_at_once(of, start, end, np.ones(len(of)), len(app))
     slots = np.zeros(len(tables.applications))
     np.maximum.at(slots, app, ran)
-    could = np.minimum(np.maximum(slots, _slots(tables))[app], count)
+    could = np.minimum(np.maximum(slots, most_slots(tables))[app], count)
     at_once: Floats = np.maximum(np.maximum(ran, could), 1.0)
     return at_once
 
 
-def _slots(tables: Tables) -> Floats:
+def most_slots(tables: Tables) -> Floats:
     """Return the most slots that each application had at one time; 0 where it is unknown."""
     executors, apps = tables.executors, tables.applications
     app = executors["app"].to_numpy(np.int64)

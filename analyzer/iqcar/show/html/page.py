@@ -121,7 +121,7 @@ def render_page(diagnosis: Diagnosis, *, title: str = "", assets: str = "", home
             version=__version__,
             counts=counts(diagnosis.tables),
             verdict=verdict,
-            bars={one.query: blame_bar(one, colours) for one in verdict.findings},
+            bars={one.query: blame_bar(one, colours) for one in verdict.targets},
             owners=owners_part(diagnosis),
             hosts=hosts_part(diagnosis),
             wasted=wasted_section(diagnosis, verdict.wasted, limits.MOST_GROUPS),

@@ -16,6 +16,7 @@ from iqcar.causes.topics.topic_result import Topics
 from iqcar.comparison.check_rules import Check
 from iqcar.diagnosis import Diagnosis
 from iqcar.enums import REQUESTS, Request, Resource
+from iqcar.say.findings import Finding, find_findings
 from iqcar.say.owner_losses import losses_by_owner
 from iqcar.say.rule_lines import do_not_apply
 from iqcar.say.rules_acting import acting_rules, not_accepted
@@ -207,6 +208,7 @@ def _fields(diagnosis: Diagnosis) -> dict[str, Callable[[], Any]]:
             "by": settings.by,
         },
         "inputs": lambda: _inputs(diagnosis.tables.inputs),
+        "findings": lambda: [_finding(diagnosis, one) for one in find_findings(diagnosis)],
         "queries": lambda: _queries(diagnosis),
         "graph": lambda: _graph(diagnosis),
         "hot_resources": lambda: _records(graph.hot_resources()),
@@ -332,6 +334,19 @@ def _queries(diagnosis: Diagnosis) -> Iterator[dict[str, Any]]:
             if row in targets
             else None,
         }
+
+
+def _finding(diagnosis: Diagnosis, one: Finding) -> dict[str, Any]:
+    ids = diagnosis.tables.queries["query_id"]
+    return {
+        "kind": str(one.kind),
+        "subject": one.subject,
+        "query_ids": [ids.iloc[row] for row in one.queries],
+        **{name: getattr(one, name) for name in ("saves_ms", "low_ms", "high_ms", "share")},
+        "evidence": str(one.evidence),
+        **{name: getattr(one, name) for name in ("where", "sentence", "action", "section")},
+        "settings": [{"name": n, "value": value, "why": why} for n, value, why in one.settings],
+    }
 
 
 def _slowdown(duration_ms: float, lost_ms: float) -> float | None:

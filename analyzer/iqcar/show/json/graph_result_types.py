@@ -181,3 +181,45 @@ class ResultPath(msgspec.Struct, frozen=True):
     target_query_id: str
     source_query_id: str | None
     nodes: list[str]
+
+
+class ResultSetting(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A setting that would help."""
+
+    name: str
+    value: str
+    why: str
+
+
+class ResultFinding(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What would save time, and how. Savings overlap: their sum says nothing."""
+
+    kind: Annotated[
+        Literal[
+            "contention", "executors", "start-up", "partitions", "skew", "memory", "gc", "wasted",
+            "slow-host", "driver", "unknown",
+        ],
+        Meta(description="What it is about; `FindingKind` in kinds.md."),
+    ]  # fmt: skip
+    subject: Annotated[str, Meta(description="The recurring query, or the host.")]
+    query_ids: Annotated[
+        list[str], Meta(description="Queries that it is about, the one that saves most first.")
+    ]
+    saves_ms: Annotated[
+        float,
+        Meta(description="Elapsed time of its runs that the action alone saves; estimated.", ge=0),
+    ]
+    low_ms: Annotated[float, Meta(description="Lower end of the range.", ge=0)]
+    high_ms: Annotated[float, Meta(description="Upper end.", ge=0)]
+    share: Annotated[
+        float, Meta(description="`saves_ms` as a share of its runs.", ge=0, le=1.000001)
+    ]
+    evidence: Annotated[
+        Literal["missing", "estimated", "reported", "measured"],
+        Meta(description="How it is known."),
+    ]
+    where: Annotated[str, Meta(description="Stage, host or resource; empty if everywhere.")]
+    sentence: Annotated[str, Meta(description="What was found.")]
+    action: Annotated[str, Meta(description="What to do.")]
+    settings: Annotated[list[ResultSetting], Meta(description="Settings that help.")]
+    section: Annotated[str, Meta(description="Part of the report that shows the numbers.")]

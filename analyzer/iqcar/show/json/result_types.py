@@ -10,6 +10,7 @@ from msgspec import UNSET, Meta, UnsetType
 from iqcar.show.json.graph_result_types import (
     ResultAggressiveQuery,
     ResultDemand,
+    ResultFinding,
     ResultGraph,
     ResultHotResource,
     ResultOwnerLoss,
@@ -298,6 +299,9 @@ class DiagnosisResult(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     settings: Annotated[ResultSettings, Meta(description="The options of the analysis.")]
     inputs: Annotated[
         list[ResultInput], Meta(description="One per event log found, readable or not.")
+    ]
+    findings: Annotated[
+        list[ResultFinding], Meta(description="What would save time, what saves most first.")
     ]
     queries: Annotated[
         list[ResultQuery],

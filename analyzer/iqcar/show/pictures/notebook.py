@@ -20,7 +20,7 @@ from iqcar.comparison.comparison_sentences import differences_sentence, totals_s
 from iqcar.diagnosis import Diagnosis
 from iqcar.enums import BlameKind
 from iqcar.replay.whatif.what_if import WhatIf
-from iqcar.say import Blamed, Finding, find_verdict, meanings
+from iqcar.say import Blamed, Target, find_verdict, meanings
 from iqcar.say.section import cell_text
 from iqcar.say.sentences import amount, counts
 from iqcar.say.what_if_sentences import check_sentence, total_lines
@@ -43,14 +43,14 @@ def notebook_html(diagnosis: Diagnosis) -> str:
     """Write the verdict of a diagnosis."""
     verdict = find_verdict(diagnosis)
     colours = query_colours(diagnosis.tables.queries)
-    bars = [blame_bar(finding, colours) for finding in verdict.findings]
+    bars = [blame_bar(target, colours) for target in verdict.targets]
     parts = [f"<p><b>iqcar: {', '.join(counts(diagnosis.tables))}</b></p>"]
     if verdict.do_not_apply:
         parts.insert(0, f"<p><b>{_text(verdict.do_not_apply)}</b></p>")
     parts.append(f"<p>{_text(verdict.headline)}</p>")
-    if verdict.findings:
-        parts.append(_list(_finding(finding) for finding in verdict.findings))
-        parts.append(_table(verdict.findings, bars))
+    if verdict.targets:
+        parts.append(_list(_target(target) for target in verdict.targets))
+        parts.append(_table(verdict.targets, bars))
         parts.append(_key(bars))
         words = [f"<b>{name}</b>: {text}" for name, text in meanings(verdict).items()]
         parts.append(_folded("What these words mean", words))
@@ -102,13 +102,13 @@ def what_if_html(answer: WhatIf) -> str:
     )
 
 
-def _finding(finding: Finding) -> str:
-    advice = f'<br><small style="{_FAINT}">{_text(finding.advice)}</small>'
-    said = f"<b>{finding.severity.words}</b>: {_text(finding.sentence)}"
-    return said + (advice if finding.advice and finding.blamed else "")
+def _target(target: Target) -> str:
+    advice = f'<br><small style="{_FAINT}">{_text(target.advice)}</small>'
+    said = f"<b>{target.severity.words}</b>: {_text(target.sentence)}"
+    return said + (advice if target.advice and target.blamed else "")
 
 
-def _table(findings: Sequence[Finding], bars: Sequence[Sequence[Segment]]) -> str:
+def _table(findings: Sequence[Target], bars: Sequence[Sequence[Segment]]) -> str:
     """Targets, each with a bar as long as the share of its run that was lost."""
     headings = ("query", "ran", "lost", "lost to whom, as a part of its run")
     styles = (_CELL, _NUMBER, _NUMBER, _CELL)
@@ -224,12 +224,12 @@ class Segment(NamedTuple):
     share: float
 
 
-def blame_bar(finding: Finding, colours: Sequence[str]) -> list[Segment]:
+def blame_bar(finding: Target, colours: Sequence[str]) -> list[Segment]:
     """Lay out the bar of a finding; its whole width is the query's run.
 
     Parameters
     ----------
-    finding : Finding
+    finding : Target
     colours : sequence of str
         Colour of each query by row.
 

@@ -12,7 +12,7 @@ from rich.text import Text
 from iqcar.base.formatting import breakdown, duration, percent, printable, resource_name, short
 from iqcar.diagnosis import Diagnosis
 from iqcar.enums import BlameKind, Resource
-from iqcar.say import Blamed, Finding, all_doubts, find_verdict
+from iqcar.say import Blamed, Finding, Target, Verdict, all_doubts, find_verdict
 from iqcar.say.host_sections import hosts_section
 from iqcar.say.rule_lines import advice_lines
 from iqcar.say.section import Section
@@ -31,6 +31,7 @@ from iqcar.say.straggler_sections import causes_section, headline
 from iqcar.say.topic_sections import topics_section
 from iqcar.say.wasted_lines import WastedLine
 from iqcar.show.terminal.layout import (
+    NARROW,
     indented,
     plain_table,
     print_doubts,
@@ -40,20 +41,70 @@ from iqcar.show.terminal.layout import (
 )
 from iqcar.version import __version__
 
+MOST_FIRST = 3
+"""Findings that are shown first."""
+
+
+def print_answer(diagnosis: Diagnosis, path: str = "PATH", console: Console | None = None) -> None:
+    """Print the headline, what would save most, what to do next: at most 25 lines of 80."""
+    console = console or terminal(width=NARROW)
+    verdict = find_verdict(diagnosis)
+    _head(diagnosis, verdict, console)
+    _print_findings(verdict.findings[:MOST_FIRST], console, lines=2)
+    more = len(verdict.findings) - MOST_FIRST
+    if more > 0:
+        console.print()
+        console.print(f"{more:,} more would save less.")
+    console.print()
+    given = printable(path) if len(path) <= NARROW // 2 else "PATH"
+    console.print(Text(f"Pictures: iqcar report {given} --open", no_wrap=True))
+    console.print(Text(f"All of it: iqcar analyze {given} --full", no_wrap=True))
+    if doubts := len(verdict.doubts):
+        plural = "doubt limits" if doubts == 1 else "doubts limit"
+        console.print(f"{doubts:,} {plural} how far this can be trusted: --full lists them.")
+
 
 def print_diagnosis(diagnosis: Diagnosis, console: Console | None = None) -> None:
-    """Print targets with their blame, then resources, hosts, aggressive queries, rules, doubts."""
+    """Print findings, targets with their blame, resources, hosts, queries, rules, doubts."""
     console = console or terminal()
     verdict = find_verdict(diagnosis)
-    if verdict.do_not_apply:
-        console.print(Text(verdict.do_not_apply, style="bold"))
-    console.print(Text(f"iqcar {__version__}: {', '.join(counts(diagnosis.tables))}"))
-    console.print(Text(verdict.headline))
-    for rank, finding in enumerate(verdict.findings, 1):
-        _target(diagnosis, finding, rank, console)
+    _head(diagnosis, verdict, console)
+    _print_findings(verdict.findings, console)
+    for rank, target in enumerate(verdict.targets, 1):
+        _target(diagnosis, target, rank, console)
     for section in _sections(diagnosis, verdict.wasted):
         show_section(console, section)
     print_doubts(verdict.doubts, console)
+
+
+def _head(diagnosis: Diagnosis, verdict: Verdict, console: Console) -> None:
+    if verdict.do_not_apply:
+        console.print(Text(verdict.do_not_apply, style="bold"))
+    console.print(Text(f"iqcar {__version__}: {', '.join(counts(diagnosis.tables))}"))
+    console.print(Text(verdict.headline, style="bold"))
+
+
+def _print_findings(findings: Sequence[Finding], console: Console, lines: int = 0) -> None:
+    """Print findings; sentence and action of each in so many lines at most, if not 0."""
+    for rank, one in enumerate(findings, 1):
+        console.print()
+        title = Text(f"{rank}. {one.kind.capitalize().replace('-', ' ')}", style="bold")
+        console.print(title.append(f"  {one.saving}", style="not bold"))
+        room = lines * (console.width - 6) if lines else 10_000
+        console.print(indented(_fitting(one.sentence, room)))
+        console.print(indented(f"→ {_fitting(one.action, room)}"))
+        for name, value, why in () if lines else one.settings:
+            console.print(indented(f"{name}: {value} ({why})", 5))
+
+
+def _fitting(text: str, room: int) -> str:
+    """Cut a text after the last sentence or clause that fits."""
+    line = short(text, len(text) + 1)
+    if len(line) <= room:
+        return line
+    ends = [line.rfind(end, 0, room) for end in (". ", "; ", ", ", ": ")]
+    at = next((end for end in ends if end > room // 2), -1)
+    return f"{line[:at]}." if at > 0 else short(line, room)
 
 
 def _sections(diagnosis: Diagnosis, wasted: Sequence[WastedLine]) -> list[Section]:
@@ -109,19 +160,19 @@ def print_queries(diagnosis: Diagnosis, console: Console | None = None) -> None:
     print_doubts(all_doubts(diagnosis), console)
 
 
-def _target(diagnosis: Diagnosis, finding: Finding, rank: int, console: Console) -> None:
+def _target(diagnosis: Diagnosis, target: Target, rank: int, console: Console) -> None:
     console.print()
-    title = Text(f"{rank}. {short(finding.name)}", style="bold")
-    title.append(f"  {finding.query_id}", style="dim")
-    title.append(f"  {finding.severity.words}")
+    title = Text(f"{rank}. {short(target.name)}", style="bold")
+    title.append(f"  {target.query_id}", style="dim")
+    title.append(f"  {target.severity.words}")
     console.print(title)
     for line in (
-        finding.summary,
-        f"task time waited: {wait_words(diagnosis, finding.query)}",
-        *link_lines(diagnosis.stragglers, diagnosis.topics, finding.query),
+        target.summary,
+        f"task time waited: {wait_words(diagnosis, target.query)}",
+        *link_lines(diagnosis.stragglers, diagnosis.topics, target.query),
     ):
         console.print(indented(line))
-    console.print(indented(blame_table(finding.blamed)))
+    console.print(indented(blame_table(target.blamed)))
 
 
 def blame_table(blamed: Sequence[Blamed]) -> Table:

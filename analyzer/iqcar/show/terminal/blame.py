@@ -13,7 +13,7 @@ from rich.text import Text
 from iqcar.base.formatting import REQUEST_NAMES, duration, percent, printable, resource_name, short
 from iqcar.diagnosis import Diagnosis
 from iqcar.enums import Request
-from iqcar.say import Finding, find_verdict
+from iqcar.say import Target, find_verdict
 from iqcar.say.sentences import wait_words
 from iqcar.say.straggler_links import link_lines
 from iqcar.show.terminal.analyze import blame_table
@@ -24,14 +24,14 @@ def print_levels(diagnosis: Diagnosis, console: Console | None = None) -> None:
     """Print the levels of iQC-Graph for each target: query, stages, resources, hosts, sources."""
     console = console or terminal()
     verdict = find_verdict(diagnosis)
-    for finding in verdict.findings:
-        wasted = [line.sentence for line in verdict.wasted if line.query == finding.query]
-        _print_target(diagnosis, finding, wasted, console)
+    for target in verdict.targets:
+        wasted = [line.sentence for line in verdict.wasted if line.query == target.query]
+        _print_target(diagnosis, target, wasted, console)
     print_doubts(verdict.doubts, console)
 
 
 def _print_target(
-    diagnosis: Diagnosis, finding: Finding, wasted: Iterable[str], console: Console
+    diagnosis: Diagnosis, finding: Target, wasted: Iterable[str], console: Console
 ) -> None:
     target, lost = finding.query, finding.lost_ms
     console.print(Text(f"{finding.name}  {finding.query_id}", style="bold"))

@@ -17,15 +17,19 @@ WIDTH_WITHOUT_TERMINAL = 118
 """Characters per line when the output goes to a file or a pipe."""
 
 
-def terminal(file: IO[str] | None = None) -> Console:
-    """Return a console on standard output or a file, wide enough for tables off a terminal.
+NARROW = 80
+"""Characters per line of what is read first: it fits on every terminal."""
+
+
+def terminal(file: IO[str] | None = None, width: int = WIDTH_WITHOUT_TERMINAL) -> Console:
+    """Return a console on standard output or a file, with lines of a width off a terminal.
 
     Names come from logs: nothing in them is taken for markup.
     """
     plain = {"highlight": False, "markup": False, "emoji": False, "file": file}
     console = Console(**plain)  # type: ignore[arg-type]
     if not console.is_terminal:
-        console = Console(width=WIDTH_WITHOUT_TERMINAL, **plain)  # type: ignore[arg-type]
+        console = Console(width=width, **plain)  # type: ignore[arg-type]
     return console
 
 
