@@ -100,13 +100,11 @@ class TaskColumns:
 
     def wait(self, request: Request) -> Floats:
         """Return the waits in ms, NaN where unknown."""
-        waited: Floats = self.waits[wait_column(request)].to_numpy(np.float64)
-        return waited
+        return np.asarray(self.waits[wait_column(request)], np.float64)
 
     def compute(self) -> Floats:
         """Return the time on the processor in ms, NaN where unknown."""
-        compute: Floats = self.waits["compute_ms"].to_numpy(np.float64)
-        return compute
+        return np.asarray(self.waits["compute_ms"], np.float64)
 
     def owner(self) -> Ints:
         """Return a number ≥ 0 that tasks of one query share; without a query, those of a stage."""
@@ -117,11 +115,9 @@ class TaskColumns:
     def domain(self, request: Request) -> Ints:
         """Return the row of each task's contention domain, −1 where it has none."""
         by_domain = {
-            Domain.APPLICATION: self.app,
-            Domain.HOST: self.host,
-            Domain.EXECUTOR: self.executor,
+            Domain.APPLICATION: self.app, Domain.HOST: self.host, Domain.EXECUTOR: self.executor,
             Domain.CLUSTER: self.app,
-        }
+        }  # fmt: skip
         return by_domain[request.domain]
 
     def number(self, column: str) -> Floats:

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from iqcar.tables import NONE, Tables
-from iqcar.tables.arrays import Floats, Ints
+from iqcar.tables.arrays import Flags, Floats, Ints
 
 
 class Order(NamedTuple):
@@ -83,11 +83,20 @@ class _Edges:
         self.earlier.append(earlier[has])
         self.later.append(later[has])
 
+    def add_parents(self, tables: Tables, stage: Ints, stage_of: Ints, stage_step: Ints) -> Flags:
+        """Let stages follow their parents and attempts before; return which stages do."""
+        reader = _at(stage_of, tables.stage_parents["stage"].to_numpy(np.int64))
+        writer = _at(stage_of, tables.stage_parents["parent"].to_numpy(np.int64))
+        self.add(np.where(reader >= 0, writer, NONE), reader)
+        retried, before = _attempts(tables, stage, stage_step)
+        self.add(before, retried)
+        return np.isin(stage_step, np.append(reader[(reader >= 0) & (writer >= 0)], retried))
+
 
 def order_of(tables: Tables, query: Ints, job: Ints, stage: Ints) -> Order:
     """Find out what follows what in one application.
 
-    query, job, stage: rows of the application in these tables Jobs and stages as FIFO orders them.
+    query, job, stage: rows of the application in these tables, jobs and stages as FIFO orders them.
     """
     q, j, s = len(query), len(job), len(stage)
     start_of = _lookup(len(tables.queries), query, 0)
@@ -127,16 +136,9 @@ def order_of(tables: Tables, query: Ints, job: Ints, stage: Ints) -> Order:
     edges.add(_at(start_of, stage_query[orphan]), stage_step[orphan])
     edges.add(of_query.by(stage_query[orphan], stage_begin[orphan]), stage_step[orphan])
 
-    reader = _at(stage_of, tables.stage_parents["stage"].to_numpy(np.int64))
-    writer = _at(stage_of, tables.stage_parents["parent"].to_numpy(np.int64))
-    edges.add(np.where(reader >= 0, writer, NONE), reader)
-    retried, before = _attempts(tables, stage, stage_step)
-    edges.add(before, retried)
-    knows = np.zeros(n + s, bool)
-    knows[reader[(reader >= 0) & (writer >= 0)]] = True
-    knows[retried] = True
+    knows = edges.add_parents(tables, stage, stage_of, stage_step)
     # The oldest logs hold no parents: there a stage follows what had ended in its job.
-    lost = np.flatnonzero((stage_job >= 0) & ~knows[stage_step])
+    lost = np.flatnonzero((stage_job >= 0) & ~knows)
     edges.add(of_job.by(stage_job[lost], stage_begin[lost]), stage_step[lost])
 
     begin = np.concatenate(

@@ -130,12 +130,8 @@ def run(
         # One round can pick a task set twice: up to its cap, and for slots that nobody wants.
         *(np.empty(2 * n_steps, np.int64) for _ in range(2)),
     )
-    order = (
-        shares,
-        np.full(n_steps, -1),
-        np.zeros(n_pools, np.int64),
-        np.zeros(n_steps, np.int64),
-    )
+    of_pools = np.zeros(n_pools, np.int64)
+    order = (shares, np.full(n_steps, -1), of_pools, np.zeros(n_steps, np.int64))
     # Task sets at their cap are set aside in a list per cap.
     caps = (
         np.zeros(len(shares.cap), np.int64),

@@ -155,7 +155,7 @@ def workload_of(tables: Tables, app: int, task: Ints) -> Workload | None:
     """Lay one application out; None where it ran no task, or had no slots that are known.
 
     app: Row of the application.
-    task: rows of its tasks, ascending No step looks at the tasks of all applications: there may be
+    task: rows of its tasks, ascending. No step looks at the tasks of all applications: there may be
         thousands of either.
     """
     stages, tasks = tables.stages, tables.tasks
@@ -199,15 +199,7 @@ def workload_of(tables: Tables, app: int, task: Ints) -> Workload | None:
     ready = np.zeros(len(order.begin))
     ready[order.stage_step] = preparations_of(ran, slots, begin, first_launch)
 
-    position = np.empty(len(task), np.int64)
-    position[in_order] = np.arange(len(task))
-    next_attempt = np.full(len(task), NONE, np.int64)
-    at_launch, wait = np.zeros(len(task), bool), np.zeros(len(task))
-    again = np.flatnonzero(late)
-    ancestor = position[before[again]]
-    next_attempt[ancestor] = position[again]
-    at_launch[ancestor] = overlaps[again]
-    wait[ancestor] = np.where(overlaps[again], (ran.launch[again] - ran.launch[before[again]]), 0.0)
+    next_attempt, at_launch, wait = _next_attempts(ran.launch, before, overlaps, in_order)
     duration = np.maximum(ran.finish - ran.launch, 0.0)[in_order]
     counts = (ran.finish <= end[step_of_task])[in_order]
     work = Work(
@@ -222,6 +214,25 @@ def workload_of(tables: Tables, app: int, task: Ints) -> Workload | None:
         app=app, origin=origin, order=order, task=task[in_order], steps=steps, work=work,
         slots=slots,
     )  # fmt: skip
+
+
+def _next_attempts(
+    launch: Floats, before: Ints, overlaps: Flags, in_order: Ints
+) -> tuple[Ints, Flags, Floats]:
+    """Return of each task, in order, its next attempt, whether that overlaps it, and when it came.
+
+    before, overlaps: (n_tasks,) the attempt before each task, and whether the two ran together.
+    """
+    position = np.empty(len(before), np.int64)
+    position[in_order] = np.arange(len(before))
+    next_attempt = np.full(len(before), NONE, np.int64)
+    at_launch, wait = np.zeros(len(before), bool), np.zeros(len(before))
+    again = np.flatnonzero(before >= 0)
+    ancestor = position[before[again]]
+    next_attempt[ancestor] = position[again]
+    at_launch[ancestor] = overlaps[again]
+    wait[ancestor] = np.where(overlaps[again], launch[again] - launch[before[again]], 0.0)
+    return next_attempt, at_launch, wait
 
 
 def _steps(
