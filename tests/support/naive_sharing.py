@@ -16,7 +16,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from iqcar.replay.loop.loop_input import Devices, Shares, Slots, Steps, Work
+from iqcar.replay.loop.loop_input import Devices, PoolShares, Slots, Steps, TaskWork
 
 ADD, RELEASE, READY, DONE = 0, 5, 6, 7
 """What happens first at one moment."""
@@ -52,9 +52,9 @@ class NaiveRun:
     """What happened."""
 
     steps: Steps
-    work: Work
+    work: TaskWork
     slots: Slots
-    shares: Shares
+    shares: PoolShares
     devices: Devices
     now: float = 0.0
     events: list[tuple[float, int, int]] = field(default_factory=list)
@@ -263,7 +263,9 @@ def _sign(a: tuple, b: tuple) -> int:
     return int(a > b) - int(a < b)
 
 
-def random_input(seed: int, *, scarce: float = 1.0) -> tuple[Steps, Work, Slots, Shares, Devices]:
+def random_input(
+    seed: int, *, scarce: float = 1.0
+) -> tuple[Steps, TaskWork, Slots, PoolShares, Devices]:
     """A few applications with steps that follow each other, on up to three hosts."""
     rng = np.random.default_rng(seed)
     apps, hosts, n = int(rng.integers(1, 3)), int(rng.integers(1, 4)), int(rng.integers(2, 9))
@@ -285,7 +287,7 @@ def random_input(seed: int, *, scarce: float = 1.0) -> tuple[Steps, Work, Slots,
         first, first[1:], start, np.array([b for _, b in sorted(edges)], np.int64), job,
         np.arange(n, dtype=np.float64),
     )  # fmt: skip
-    work = Work(
+    work = TaskWork(
         step, np.zeros(m), np.ones(m, bool), np.full(m, -1), np.zeros(m, bool), np.zeros(m),
         rng.integers(-1, hosts, m),
     )  # fmt: skip
@@ -302,7 +304,7 @@ def random_input(seed: int, *, scarce: float = 1.0) -> tuple[Steps, Work, Slots,
     cap_of = np.full(n, -1)
     for cap, owner in enumerate(cap_app):
         cap_of[(app == owner) & (rng.random(n) < 0.5)] = cap
-    shares = Shares(
+    shares = PoolShares(
         rng.random(apps) < 0.7, np.repeat(np.arange(apps), sizes), first_pool,
         first_pool[app] + rng.integers(0, 1 << 20, n) % sizes[app], np.arange(n),
         rng.permutation(n), rng.random(pools) < 0.5, rng.integers(1, 4, pools).astype(np.float64),

@@ -143,9 +143,9 @@ def compare_sides(
 def _nothing_in_common(sides: tuple[Side, Side]) -> IqcarError:
     names = []
     for side in sides:
-        of = sorted(set(texts(side.nodes[side.nodes["kind"] == "query"], "name")))
-        more = f" and {len(of) - 2} more" if len(of) > 2 else ""
-        names.append(", ".join(short(name, 40) for name in of[:2]) + more)
+        queries = sorted(set(texts(side.nodes[side.nodes["kind"] == "query"], "name")))
+        more = f" and {len(queries) - 2} more" if len(queries) > 2 else ""
+        names.append(", ".join(short(name, 40) for name in queries[:2]) + more)
     return IqcarError(
         f"no query is on both sides: {names[0]} before, {names[1]} after",
         "",

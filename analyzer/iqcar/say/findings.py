@@ -26,7 +26,7 @@ from iqcar.tables import recorded_applications
 
 if TYPE_CHECKING:
     from iqcar.say.blamed import Blamed
-    from iqcar.say.sentences import Part
+    from iqcar.say.sentences import SentencePart
     from iqcar.say.wasted_lines import WastedLine
 
 _DOES = {
@@ -82,7 +82,7 @@ class Finding:
 
 
 @dataclass(frozen=True)
-class Verdict:
+class MainFinding:
     """What every report says first.
 
     Attributes
@@ -109,7 +109,7 @@ class Verdict:
     do_not_apply: str
 
 
-def find_verdict(diagnosis: Diagnosis, most: int | None = None) -> Verdict:
+def find_verdict(diagnosis: Diagnosis, most: int | None = None) -> MainFinding:
     """Judge a diagnosis: terminal, notebook and page show this and nothing else.
 
     Parameters
@@ -122,7 +122,7 @@ def find_verdict(diagnosis: Diagnosis, most: int | None = None) -> Verdict:
     -------
     Verdict
     """
-    lost = _Losses(diagnosis)
+    lost = _LossSums(diagnosis)
     names = QueryNames(diagnosis.tables.queries, diagnosis.tables.applications)
     shown = diagnosis.targets[:most]
     findings = _without_repeats(_finding(diagnosis, lost, names, query) for query in shown)
@@ -131,7 +131,7 @@ def find_verdict(diagnosis: Diagnosis, most: int | None = None) -> Verdict:
     wasted = wasted_lines(diagnosis)
     head = _headline(diagnosis, lost, names, held_up) if held_up else _quiet_headline(lost, own)
     by_waste = wasted_headline(wasted)
-    return Verdict(
+    return MainFinding(
         quiet=not held_up and own is None and not by_waste,
         headline=f"{head} {by_waste}".rstrip(),
         findings=findings,
@@ -147,13 +147,13 @@ def all_doubts(diagnosis: Diagnosis) -> tuple[str, ...]:
     return tuple(printable(redact_text(doubt)) for doubt in every)
 
 
-def meanings(verdict: Verdict) -> dict[str, str]:
+def meanings(verdict: MainFinding) -> dict[str, str]:
     """Explain each cause that the verdict names: name and sentence."""
     every = (one for finding in verdict.findings for one in finding.blamed)
     return {one.name: one.meaning for one in every if one.meaning}
 
 
-class _Losses:
+class _LossSums:
     """Durations and losses of all queries, in ms."""
 
     def __init__(self, diagnosis: Diagnosis) -> None:
@@ -168,7 +168,7 @@ class _Losses:
 
 
 def _headline(
-    diagnosis: Diagnosis, lost: _Losses, names: QueryNames, held_up: Sequence[int]
+    diagnosis: Diagnosis, lost: _LossSums, names: QueryNames, held_up: Sequence[int]
 ) -> str:
     """Say how many queries were held up, by whom mostly, and which was worst hit."""
     hurts = diagnosis.graph.who_hurts_whom()
@@ -193,7 +193,7 @@ def _headline(
     )
 
 
-def _quiet_headline(lost: _Losses, own: Finding | None) -> str:
+def _quiet_headline(lost: _LossSums, own: Finding | None) -> str:
     most = float(lost.to_others.max(initial=0.0))
     if len(lost.ran) == 0:
         head = "Nothing ran in these logs that could have waited."
@@ -227,7 +227,7 @@ def _without_repeats(findings: Iterable[Finding]) -> tuple[Finding, ...]:
     return tuple(kept)
 
 
-def _finding(diagnosis: Diagnosis, lost: _Losses, names: QueryNames, query: int) -> Finding:
+def _finding(diagnosis: Diagnosis, lost: _LossSums, names: QueryNames, query: int) -> Finding:
     blamed = find_blamed(diagnosis.graph, query, names)
     parts = parts_of(blamed)
     severity = lost.severity(query)
@@ -255,7 +255,7 @@ def _advice(
     diagnosis: Diagnosis,
     query: int,
     severity: Severity,
-    parts: Sequence[Part],
+    parts: Sequence[SentencePart],
     names: QueryNames,
 ) -> str:
     if severity is Severity.QUIET or not parts:
@@ -279,7 +279,7 @@ def _advice(
 
 
 def _rules(
-    diagnosis: Diagnosis, query: int, parts: Sequence[Part], names: QueryNames
+    diagnosis: Diagnosis, query: int, parts: Sequence[SentencePart], names: QueryNames
 ) -> tuple[tuple[str, str], ...]:
     """Rules about a query, or about the one that was most in its way."""
     fingerprints = diagnosis.tables.queries["fingerprint"]

@@ -16,7 +16,7 @@ from iqcar.lab.inject.anomalies import Anomaly
 from iqcar.version import __version__
 
 if TYPE_CHECKING:
-    from iqcar.lab.inject.injection_log import Record
+    from iqcar.lab.inject.injection_log import InjectionRecord
     from iqcar.lab.inject.plan import Injection
 
 LATEST_START_S = 24 * 3600
@@ -121,7 +121,7 @@ def carry_out(
 
     with stopping() as stop, _progress(plan) as (progress, say):
 
-        def tell(record: Record) -> None:
+        def tell(record: InjectionRecord) -> None:
             if log:
                 append(log, record)
             if record.event == "end" and json != "-":

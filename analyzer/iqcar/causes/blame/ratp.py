@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 
-from iqcar.causes.blame.task_intervals import SHORTEST_MS, Pieces, TaskColumns
+from iqcar.causes.blame.task_intervals import SHORTEST_MS, BlameColumns, Pieces
 from iqcar.enums import Request
 from iqcar.model.demand.contention import Contention
 from iqcar.tables.arrays import Floats, Ints, known_or_zero, share_of, sum_known
@@ -20,10 +20,7 @@ def of_domain(per_domain: Floats, domain: Ints) -> Floats:
     return np.where(domain >= 0, per_domain[np.maximum(domain, 0)], np.nan)
 
 
-if TYPE_CHECKING:
-    from iqcar.causes.blame.task_intervals import Pieces
-
-Users: TypeAlias = "TaskColumns | Pieces"
+Users: TypeAlias = BlameColumns | Pieces
 """Users of resources: tasks or pieces of them, with columns of the same names."""
 MOST_LOST = 0.999
 """Largest share of a wait in a device that is lost."""
@@ -99,7 +96,7 @@ def data_processed(columns: Users, request: Request) -> Floats:
 
 
 def measure_loss(
-    columns: TaskColumns, request: Request, contention: dict[Request, Contention]
+    columns: BlameColumns, request: Request, contention: dict[Request, Contention]
 ) -> Loss:
     """Compute every task's loss to one request.
 
@@ -124,7 +121,7 @@ def measure_loss(
     return Loss.of_all(request, wait, ratp, slowdown, columns.span)
 
 
-def wait_and_ratp(columns: TaskColumns, request: Request) -> tuple[Floats, Floats]:
+def wait_and_ratp(columns: BlameColumns, request: Request) -> tuple[Floats, Floats]:
     """Return the waiting time of every task, 0 where unknown, and WT / DP (eq. 2)."""
     wait = columns.wait(request)
     wait = np.where(wait > 0, wait, 0.0)
@@ -133,7 +130,7 @@ def wait_and_ratp(columns: TaskColumns, request: Request) -> tuple[Floats, Float
 
 
 def _device_loss(
-    columns: TaskColumns, wait: Floats, ratp: Floats, request: Request, found: Contention | None
+    columns: BlameColumns, wait: Floats, ratp: Floats, request: Request, found: Contention | None
 ) -> Loss:
     """Compute the loss to other tasks in a device, and to a slow host, which is a known cause."""
     to_tasks, to_host = (found.to_tasks, found.to_host) if found else (0.0 * wait, 0.0 * wait)
@@ -145,7 +142,7 @@ def _device_loss(
     return replace(loss, known=known, lost=wait * share)
 
 
-def _slot_loss(columns: TaskColumns, wait: Floats, ratp: Floats) -> Loss:
+def _slot_loss(columns: BlameColumns, wait: Floats, ratp: Floats) -> Loss:
     """Compute the loss of a task that ran R after waiting W: it got R / (R + W) of a slot.
 
     T_tt is W + R, the time over which that share was measured, so the part of S that falls on slots
@@ -161,7 +158,7 @@ def _slot_loss(columns: TaskColumns, wait: Floats, ratp: Floats) -> Loss:
     return replace(loss, stretch=stretch, known=known)
 
 
-def _processor_loss(columns: TaskColumns, wait: Floats, ratp: Floats) -> Loss:
+def _processor_loss(columns: BlameColumns, wait: Floats, ratp: Floats) -> Loss:
     """Compute the loss against one core, c_tt = CPU / (CPU + wait); GC is a known cause of it."""
     measured = np.isfinite(columns.wait(Request.RUN_QUEUE))
     cpu = np.maximum(known_or_zero(columns.compute()), SHORTEST_MS)

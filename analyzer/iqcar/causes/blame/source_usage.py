@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from iqcar.causes.blame.ratp import ONE_DEVICE, Loss, Users, data_processed, of_domain
-from iqcar.causes.blame.task_intervals import SHORTEST_MS, Pieces, TaskColumns
+from iqcar.causes.blame.task_intervals import SHORTEST_MS, BlameColumns, Pieces
 from iqcar.enums import Request
 from iqcar.model.demand.contention import NEGLIGIBLE, Contention, StageRates
 from iqcar.model.demand.estimate import Demand
@@ -52,7 +52,7 @@ def used_share(columns: Users, request: Request, demand: Demand) -> Floats:
     return np.clip(1.0 - positive_or_zero(columns.wait(request)) / life, 0.0, 1.0)
 
 
-def most_explicable(columns: TaskColumns, loss: Loss, found: Contention | None) -> Floats:
+def most_explicable(columns: BlameColumns, loss: Loss, found: Contention | None) -> Floats:
     """Return the largest part of each task's slowdown that other tasks can explain.
 
     An estimated CPU wait is the unexplained rest of a task's time, and may contain much that is no

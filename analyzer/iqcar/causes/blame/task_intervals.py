@@ -39,7 +39,7 @@ SHORTEST_MS = 1.0
 
 
 @dataclass(frozen=True)
-class TaskColumns:
+class BlameColumns:
     """The columns of tasks that blame is computed from, checked and as arrays of shape (n_tasks,).
 
     ``launch``, ``finish`` and ``asked`` (launch less slot wait) are NaN for a task with
@@ -75,7 +75,7 @@ class TaskColumns:
         return slots_offered(self.app, self.asked, self.launch, by_launch)
 
     @classmethod
-    def from_tables(cls, tables: Tables, waits: pd.DataFrame) -> TaskColumns:
+    def from_tables(cls, tables: Tables, waits: pd.DataFrame) -> BlameColumns:
         """Build the columns from the tables."""
         tasks = tables.tasks
         launch = tasks["launch_ms"].to_numpy(np.float64)
@@ -180,7 +180,7 @@ class Pieces:
     undivided: whether each task is one piece, in the order of tasks.
     """
 
-    columns: TaskColumns
+    columns: BlameColumns
     task: Ints
     launch: Floats
     finish: Floats
@@ -190,7 +190,7 @@ class Pieces:
     _shares: dict[str, Floats] = field(default_factory=dict, repr=False)
 
     @classmethod
-    def one_each(cls, columns: TaskColumns) -> Pieces:
+    def one_each(cls, columns: BlameColumns) -> Pieces:
         """Return one piece per task."""
         n = len(columns.span)
         every, none = np.arange(n), np.full(n, -1)
@@ -200,7 +200,7 @@ class Pieces:
         )  # fmt: skip
 
     @classmethod
-    def from_intervals(cls, columns: TaskColumns) -> Pieces:
+    def from_intervals(cls, columns: BlameColumns) -> Pieces:
         """Divide tasks by their recorded intervals.
 
         Profiles use the executor's clock and tasks the driver's: a profile outside of its task's
@@ -384,7 +384,7 @@ class DomainSchedules:
 
 
 def slot_schedule(
-    columns: TaskColumns, asked: Floats, launched: Floats, finished: Floats
+    columns: BlameColumns, asked: Floats, launched: Floats, finished: Floats
 ) -> Schedule:
     """Return the schedule of slots, which tasks wait for from asked to launched and then hold.
 

@@ -85,7 +85,7 @@ def _of_targets(contents: Contents, targets: Sequence[int] | None) -> list[Flags
 
 
 def _write(contents: Contents, kept: list[Flags], folded: Flags) -> GraphExport:
-    writer = _Writer(contents)
+    writer = _GraphWriter(contents)
     for level in range(4):
         writer.add_level(level, np.flatnonzero(kept[level]))
     whole = np.flatnonzero(kept[4] & ~folded)
@@ -113,7 +113,7 @@ def _to_fold(contents: Contents, kept: Flags, limit: int) -> Flags:
     return folded
 
 
-class _Writer:
+class _GraphWriter:
     """Collects nodes and edges, and sums DOR and lost time of levels 5 and 6 by target."""
 
     def __init__(self, contents: Contents) -> None:

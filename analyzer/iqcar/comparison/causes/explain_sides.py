@@ -42,7 +42,8 @@ def explain_sides(
     if changes.empty:
         return changes, CHANGE_CAUSES.empty(), [], None
     before, after = (
-        compared_rows(side, of, unlike) for side, of in zip(sides, matched.category_of, strict=True)
+        compared_rows(side, category, unlike)
+        for side, category in zip(sides, matched.category_of, strict=True)
     )
     whole = own = shared = None
     if before is not None and after is not None:
@@ -99,9 +100,9 @@ def _same_work(categories: pd.DataFrame, means: tuple[SideMeans, SideMeans]) -> 
 def _operators(sides: tuple[Side, Side], matched: Matched) -> list[tuple[str, str]]:
     """Return the operators, else the label, of each category on each side."""
     found = [["", ""] for _ in range(len(matched.categories))]
-    for place, (side, of) in enumerate(zip(sides, matched.category_of, strict=True)):
+    for place, (side, categories) in enumerate(zip(sides, matched.category_of, strict=True)):
         operators, labels = texts(side.nodes, "operators"), texts(side.nodes, "label")
-        for node, category in enumerate(of.tolist()):
+        for node, category in enumerate(categories.tolist()):
             if category >= 0:
                 found[category][place] = operators[node] or labels[node]
     return [(before, after) for before, after in found]

@@ -9,7 +9,7 @@ import pandas as pd
 
 from iqcar.comparison.effects.effects import LEAST_EFFECT_MS
 from iqcar.comparison.sides.comparison_tables import CHANGES
-from iqcar.enums import ChangeKind, Verdict
+from iqcar.enums import ChangeKind, ChangeVerdict
 from iqcar.tables import NONE, texts
 from iqcar.tables.arrays import share_of
 
@@ -51,13 +51,13 @@ def _found(
 ) -> list[tuple[float, int, str, list[int]]]:
     """Queries that changed: negative size, category, kind and stages, the largest first."""
     kind, verdict = texts(categories, "kind"), texts(effect, "verdict")
-    of = categories["query_category"].tolist()
+    query_of = categories["query_category"].tolist()
     contribution: list[float] = effect["contribution_ms"].tolist()
     stages: dict[int, list[int]] = {}
-    for category, worth in enumerate(_worth(effect, of, verdict, new_graphs)):
+    for category, worth in enumerate(_worth(effect, query_of, verdict, new_graphs)):
         if kind[category] != "query" and worth:
-            stages.setdefault(of[category], []).append(category)
-    changed = str(Verdict.CHANGED)
+            stages.setdefault(query_of[category], []).append(category)
+    changed = str(ChangeVerdict.CHANGED)
     found = []
     for category in np.flatnonzero(np.array(kind, object) == "query").tolist():
         inside = sorted(stages.get(category, ()), key=lambda stage: -abs(contribution[stage]))
@@ -77,14 +77,14 @@ def _found(
 
 
 def _worth(
-    effect: pd.DataFrame, of: list[int], verdict: list[str], new_graphs: Mapping[int, object]
+    effect: pd.DataFrame, query_of: list[int], verdict: list[str], new_graphs: Mapping[int, object]
 ) -> list[bool]:
     """Tell which stages are listed: those that changed, or came or went with the stage graph."""
     before, after = (effect[name].to_numpy(np.float64) for name in ("before_ms", "after_ms"))
     large = np.abs(effect["contribution_ms"].to_numpy(np.float64)) >= LEAST_EFFECT_MS
     one_side = (large & ((before == 0) | (after == 0))).tolist()
-    changed = str(Verdict.CHANGED)
+    changed = str(ChangeVerdict.CHANGED)
     return [
         said == changed or (alone and query in new_graphs and verdict[query] != "")
-        for said, alone, query in zip(verdict, one_side, of, strict=True)
+        for said, alone, query in zip(verdict, one_side, query_of, strict=True)
     ]

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from iqcar.comparison.match.category_runs import SideMeans, side_means
 from iqcar.comparison.sides.comparison_tables import EFFECTS, PART_NAMES
 from iqcar.comparison.stats.shrunken_t import Prior, Verdicts, judge
-from iqcar.enums import VERDICTS, Verdict
+from iqcar.enums import VERDICTS, ChangeVerdict
 from iqcar.tables.arrays import Flags, Floats, Ints, known_or_zero, share_of
 
 LEAST_EFFECT_MS = 50.0
@@ -93,7 +93,7 @@ def effects(
                 for row in np.column_stack(passed).tolist()
             ],
             "q_value": _least_q(tested, passed),
-            "runs_needed": np.where(verdict == str(Verdict.CANNOT_TELL), time.runs_needed, 0),
+            "runs_needed": np.where(verdict == str(ChangeVerdict.CANNOT_TELL), time.runs_needed, 0),
             **_data_and_rate(sides, instances),
             **{
                 f"{name.removesuffix('_ms')}_change_ms": instances
@@ -107,8 +107,8 @@ def effects(
 def _verdicts(time: Verdicts, changed: Flags, both: Flags) -> NDArray[np.object_]:
     verdict = np.array([str(VERDICTS[code]) for code in time.verdict], object)
     # What is surely different, but by less than matters, is the same.
-    verdict[(verdict == str(Verdict.CHANGED)) & ~changed] = str(Verdict.SAME)
-    verdict[changed] = str(Verdict.CHANGED)
+    verdict[(verdict == str(ChangeVerdict.CHANGED)) & ~changed] = str(ChangeVerdict.SAME)
+    verdict[changed] = str(ChangeVerdict.CHANGED)
     verdict[~both | (np.isnan(time.p) & ~changed)] = ""
     return verdict
 
@@ -119,7 +119,7 @@ def no_verdict(effect: pd.DataFrame, by_chance: Sequence[int]) -> pd.DataFrame:
         return effect
     verdict = effect["verdict"].to_numpy(object).copy()
     needed = effect["runs_needed"].to_numpy(np.int64).copy()
-    verdict[list(by_chance)], needed[list(by_chance)] = str(Verdict.CANNOT_TELL), FEW_RUNS
+    verdict[list(by_chance)], needed[list(by_chance)] = str(ChangeVerdict.CANNOT_TELL), FEW_RUNS
     return effect.assign(verdict=verdict, runs_needed=needed)
 
 
@@ -168,7 +168,7 @@ def _passed(
     stands_for = (after - before, compute, work, after - before)
     with np.errstate(invalid="ignore"):
         return [
-            (test.verdict == VERDICTS.index(Verdict.CHANGED))
+            (test.verdict == VERDICTS.index(ChangeVerdict.CHANGED))
             & (np.abs(change) >= least)
             & (np.sign(change) == np.sign(test.difference))
             for test, change in zip(tested, stands_for, strict=True)

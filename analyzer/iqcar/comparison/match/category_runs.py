@@ -25,8 +25,8 @@ def category_runs(sides: tuple[Side, Side], matched: Matched) -> pd.DataFrame:
     """
     root = matched.categories["query_category"].to_numpy(np.int64)
     parts = [
-        _side_runs(side.node_runs, of, root)
-        for side, of in zip(sides, matched.category_of, strict=True)
+        _side_runs(side.node_runs, category, root)
+        for side, category in zip(sides, matched.category_of, strict=True)
     ]
     together = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
     number = np.repeat([0, 1], [len(part["run"]) for part in parts])

@@ -33,8 +33,8 @@ def unlike_parts(sides: tuple[Side, Side], matched: Matched) -> Flags:
     categories = matched.categories
     root = categories["query_category"].to_numpy(np.int64)
     known = [
-        _by_category(side.evidence, of, root)
-        for side, of in zip(sides, matched.category_of, strict=True)
+        _by_category(side.evidence, category, root)
+        for side, category in zip(sides, matched.category_of, strict=True)
     ]
     told = np.logical_and(*(shares.sum(axis=2) > 0 for shares in known))
     differs = np.abs(known[0] - known[1]).sum(axis=2) / 2 > ALIKE
@@ -120,9 +120,9 @@ def unlike_doubt(sides: tuple[Side, Side], unlike: Flags, categories: pd.DataFra
     if measured[0] != measured[1]:
         why = f"Only the tasks {'before' if measured[0] else 'after'} were measured by the plugin"
     count = int(unlike.any(axis=1).sum())
-    of = int((categories["kind"] == "stage").sum())
+    stages = int((categories["kind"] == "stage").sum())
     return (
-        f"{why}: in {count} of {of} stages {', '.join(names)} cannot be compared; what was not "
+        f"{why}: in {count} of {stages} stages {', '.join(names)} cannot be compared; what was not "
         "recorded is unknown, not zero, so they are counted as rest on both sides, and nobody is "
         "blamed for them"
     )
@@ -151,9 +151,9 @@ class ComparedRows(NamedTuple):
         here = np.flatnonzero(self.category >= 0)
         key = np.stack([self.category[here], self.run[here]])
         cells, cell, count = np.unique(key, axis=1, return_inverse=True, return_counts=True)
-        _, of, runs = np.unique(cells[0], return_inverse=True, return_counts=True)
+        _, member, runs = np.unique(cells[0], return_inverse=True, return_counts=True)
         weights = np.zeros(len(self.category))
-        weights[here] = 1.0 / (count * runs[of])[cell.reshape(-1)]
+        weights[here] = 1.0 / (count * runs[member])[cell.reshape(-1)]
         return weights
 
 

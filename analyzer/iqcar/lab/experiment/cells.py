@@ -9,9 +9,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from iqcar.lab.experiment.experiment_plan import ExperimentPlan
+from iqcar.lab.experiment.experiment_plan import LoadedPlan
 from iqcar.lab.experiment.law import fit_law
-from iqcar.lab.inject.anomalies import Settings
+from iqcar.lab.inject.anomalies import AnomalySettings
 from iqcar.lab.inject.load_generators import (
     BLOCK_BYTES,
     STEP_BYTES,
@@ -50,7 +50,7 @@ class Pair:
         return not (self.alone_ms > 0 and self.loaded_ms > 0)
 
 
-def cells_of(plan: ExperimentPlan) -> list[Cell]:
+def cells_of(plan: LoadedPlan) -> list[Cell]:
     """Return all cells of a plan; the strongest levels, which tell most, first."""
     return [
         Cell(query.name, resource, level)
@@ -60,7 +60,7 @@ def cells_of(plan: ExperimentPlan) -> list[Cell]:
     ]
 
 
-def at_level(full: Settings, level: float) -> Settings:
+def at_level(full: AnomalySettings, level: float) -> AnomalySettings:
     """Return the settings of hogs at a share of their strength at level 1."""
     if isinstance(full, CpuSettings):
         wanted = level * full.processes * full.share
@@ -80,7 +80,7 @@ def at_level(full: Settings, level: float) -> Settings:
     return replace(full, processes=processes)
 
 
-def streams(settings: Settings, full: Settings) -> float:
+def streams(settings: AnomalySettings, full: AnomalySettings) -> float:
     """Return how many greedy users of the resource these hogs are like."""
     if isinstance(settings, CpuSettings):
         return settings.processes * settings.share
@@ -89,9 +89,7 @@ def streams(settings: Settings, full: Settings) -> float:
     return float(settings.processes)
 
 
-def next_cell(
-    plan: ExperimentPlan, pairs: Sequence[Pair], at_once: Mapping[str, float]
-) -> Cell | None:
+def next_cell(plan: LoadedPlan, pairs: Sequence[Pair], at_once: Mapping[str, float]) -> Cell | None:
     """Choose the cell whose slowdown the fit so far predicts least certainly.
 
     Every cell comes once before any comes again; a cell that failed does not come again. The
@@ -121,7 +119,7 @@ def next_cell(
     return max(left, key=uncertainty)
 
 
-def load(plan: ExperimentPlan, cell: Cell, at_once: Mapping[str, float]) -> float:
+def load(plan: LoadedPlan, cell: Cell, at_once: Mapping[str, float]) -> float:
     """Return k, the hogs for each task of the query."""
     full = plan.strengths[cell.resource]
     return streams(at_level(full, cell.level), full) / max(at_once.get(cell.query, 1.0), 1e-9)

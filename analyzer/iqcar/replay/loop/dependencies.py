@@ -15,7 +15,7 @@ from iqcar.tables import NONE, Tables
 from iqcar.tables.arrays import Flags, Floats, Ints
 
 
-class Order(NamedTuple):
+class StepOrder(NamedTuple):
     """Steps of one application.
 
     query, stage: rows of the tables, in the order of their steps.
@@ -93,7 +93,7 @@ class _Edges:
         return np.isin(stage_step, np.append(reader[(reader >= 0) & (writer >= 0)], retried))
 
 
-def order_of(tables: Tables, query: Ints, job: Ints, stage: Ints) -> Order:
+def order_of(tables: Tables, query: Ints, job: Ints, stage: Ints) -> StepOrder:
     """Find out what follows what in one application.
 
     query, job, stage: rows of the application in these tables, jobs and stages as FIFO orders them.
@@ -149,7 +149,7 @@ def order_of(tables: Tables, query: Ints, job: Ints, stage: Ints) -> Order:
     job_step = np.arange(len(begin))
     job_step[stage_step] = np.where(stage_job >= 0, stage_job, stage_step)
     kept = end[earlier] <= begin[later]
-    return Order(
+    return StepOrder(
         query=query, stage=stage, query_start=query_start, query_end=query_end,
         stage_step=stage_step, begin=begin, end=end, job_step=job_step, earlier=earlier[kept],
         later=later[kept],

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from iqcar.replay.loop.dependencies import order_of
-from iqcar.replay.loop.loop_input import Slots, Steps, Work
+from iqcar.replay.loop.loop_input import Slots, Steps, TaskWork
 from iqcar.tables import NONE, Tables
 from iqcar.tables.arrays import Flags, Floats, Ints, most_at_once
 
 if TYPE_CHECKING:
-    from iqcar.replay.loop.dependencies import Order
+    from iqcar.replay.loop.dependencies import StepOrder
 
 
 IDLE_BEFORE_REMOVAL_MS = 1_000.0
@@ -25,7 +25,7 @@ ENOUGH_HANDOVERS = 20
 """Slots handed from task to task from which their median is a property of the application."""
 
 
-class Ran(NamedTuple):
+class RecordedTasks(NamedTuple):
     """Tasks of an application as they ran, times relative to its origin."""
 
     stage: Ints
@@ -36,7 +36,7 @@ class Ran(NamedTuple):
 
 
 def slots_of(
-    tables: Tables, app: int, ran: Ran, stage_first_launch: Floats, origin: float
+    tables: Tables, app: int, ran: RecordedTasks, stage_first_launch: Floats, origin: float
 ) -> Slots:
     """Find when slots of an application came and went.
 
@@ -81,7 +81,9 @@ def slots_of(
     )  # fmt: skip
 
 
-def _handover(ran: Ran, executor: Ints, slots: Floats, stage_first_launch: Floats) -> float:
+def _handover(
+    ran: RecordedTasks, executor: Ints, slots: Floats, stage_first_launch: Floats
+) -> float:
     """Median time from a task's end to the launch of the next, where one was waiting.
 
     The k-th launch on an executor with s slots takes the slot that the (k − s)-th end freed.
@@ -103,7 +105,9 @@ def _handover(ran: Ran, executor: Ints, slots: Floats, stage_first_launch: Float
     return float(np.median(every)) if len(every) >= ENOUGH_HANDOVERS else 0.0
 
 
-def preparations_of(ran: Ran, slots: Slots, submitted: Floats, first_launch: Floats) -> Floats:
+def preparations_of(
+    ran: RecordedTasks, slots: Slots, submitted: Floats, first_launch: Floats
+) -> Floats:
     """Time from the submission of each stage to when its tasks could be launched.
 
     Time before the last executor came is left out, and so is time in which all slots were taken:
@@ -144,10 +148,10 @@ class Workload:
 
     app: int
     origin: float
-    order: Order
+    order: StepOrder
     task: Ints
     steps: Steps
-    work: Work
+    work: TaskWork
     slots: Slots
 
 
@@ -185,7 +189,7 @@ def workload_of(tables: Tables, app: int, task: Ints) -> Workload | None:
             step_of_task,
         )
     )
-    ran = Ran(
+    ran = RecordedTasks(
         step_of_task,
         tasks["executor"].to_numpy()[task].astype(np.int64),
         launch[task] - origin,
@@ -202,7 +206,7 @@ def workload_of(tables: Tables, app: int, task: Ints) -> Workload | None:
     next_attempt, at_launch, wait = _next_attempts(ran.launch, before, overlaps, in_order)
     duration = np.maximum(ran.finish - ran.launch, 0.0)[in_order]
     counts = (ran.finish <= end[step_of_task])[in_order]
-    work = Work(
+    work = TaskWork(
         step=order.stage_step[step_of_task[in_order]], duration=duration, counts=counts,
         next_attempt=next_attempt, next_at_launch=at_launch, next_wait=np.maximum(wait, 0.0),
         host=tasks["host"].to_numpy()[task].astype(np.int64)[in_order],
@@ -236,7 +240,7 @@ def _next_attempts(
 
 
 def _steps(
-    order: Order, origin: float, work: Work, ready: Floats, late: Flags, last: Floats
+    order: StepOrder, origin: float, work: TaskWork, ready: Floats, late: Flags, last: Floats
 ) -> Steps:
     """Lay out the steps; ``last`` is when the last task that counts ended, −inf if none."""
     n = len(order.begin)
