@@ -16,7 +16,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from iqcar.replay.loop.loop_input import Devices, PoolShares, Slots, Steps, TaskWork
+from iqcar.replay.loop.loop_input import Devices, Shares, Slots, Steps, Work
 
 ADD, RELEASE, READY, DONE = 0, 5, 6, 7
 """What happens first at one moment."""
@@ -52,9 +52,9 @@ class NaiveRun:
     """What happened."""
 
     steps: Steps
-    work: TaskWork
+    work: Work
     slots: Slots
-    shares: PoolShares
+    shares: Shares
     devices: Devices
     now: float = 0.0
     events: list[tuple[float, int, int]] = field(default_factory=list)
@@ -263,9 +263,7 @@ def _sign(a: tuple, b: tuple) -> int:
     return int(a > b) - int(a < b)
 
 
-def random_input(
-    seed: int, *, scarce: float = 1.0
-) -> tuple[Steps, TaskWork, Slots, PoolShares, Devices]:
+def random_input(seed: int, *, scarce: float = 1.0) -> tuple[Steps, Work, Slots, Shares, Devices]:
     """A few applications with steps that follow each other, on up to three hosts."""
     rng = np.random.default_rng(seed)
     apps, hosts, n = int(rng.integers(1, 3)), int(rng.integers(1, 4)), int(rng.integers(2, 9))
@@ -287,7 +285,7 @@ def random_input(
         first, first[1:], start, np.array([b for _, b in sorted(edges)], np.int64), job,
         np.arange(n, dtype=np.float64),
     )  # fmt: skip
-    work = TaskWork(
+    work = Work(
         step, np.zeros(m), np.ones(m, bool), np.full(m, -1), np.zeros(m, bool), np.zeros(m),
         rng.integers(-1, hosts, m),
     )  # fmt: skip
@@ -304,7 +302,7 @@ def random_input(
     cap_of = np.full(n, -1)
     for cap, owner in enumerate(cap_app):
         cap_of[(app == owner) & (rng.random(n) < 0.5)] = cap
-    shares = PoolShares(
+    shares = Shares(
         rng.random(apps) < 0.7, np.repeat(np.arange(apps), sizes), first_pool,
         first_pool[app] + rng.integers(0, 1 << 20, n) % sizes[app], np.arange(n),
         rng.permutation(n), rng.random(pools) < 0.5, rng.integers(1, 4, pools).astype(np.float64),

@@ -23,7 +23,7 @@ SLACK = 1e-9
 """Share of its part that a task may lack: sums of what others hold are not exact."""
 
 
-class PhaseProgress(NamedTuple):
+class Progress(NamedTuple):
     """What each task is at; one row per task."""
 
     phase: Ints

@@ -17,7 +17,7 @@ import numpy as np
 
 from iqcar.replay.loop.device_sharing import (
     PHASES,
-    PhaseProgress,
+    Progress,
     ask_memory,
     first_phase,
     free_memory,
@@ -54,7 +54,7 @@ from iqcar.tables.arrays import Floats, Ints
 from iqcar.tables.compiled import count_steps, kernel
 
 if TYPE_CHECKING:
-    from iqcar.replay.loop.loop_input import Devices, PoolShares, Slots, Steps, TaskWork
+    from iqcar.replay.loop.loop_input import Devices, Shares, Slots, Steps, Work
 
 EXECUTORS, END, FREE, AVAILABLE, RELEASED, READY, DONE, WAITED = range(8)
 """Kinds of events, in the order in which they happen at one moment. WAITED: a task has waited for
@@ -63,7 +63,7 @@ KIND = 1 << 40
 """An event is its kind times this, plus its number."""
 
 
-class LoopRun(NamedTuple):
+class Run(NamedTuple):
     """What happened, on the clock of the input; NaN for what never happened for want of slots.
 
     released, done: (n_steps,), ms.
@@ -84,8 +84,8 @@ class LoopRun(NamedTuple):
 
 
 def run(
-    steps: Steps, work: TaskWork, slots: Slots, shares: PoolShares, devices: Devices | None = None
-) -> LoopRun:
+    steps: Steps, work: Work, slots: Slots, shares: Shares, devices: Devices | None = None
+) -> Run:
     """Replay one application, or several that share hosts.
 
     devices: By default nothing but slots is shared: every task takes ``work.duration``.
@@ -95,7 +95,7 @@ def run(
     n_apps, n_pairs, shared = len(shares.fair), len(devices.capacity), len(devices.alone) > 0
     per_task = 3 + 2 * PHASES * devices.rounds if shared else 3
     count_steps(__name__, 2 * n_steps + per_task * n_tasks + len(slots.when))
-    found = LoopRun(
+    found = Run(
         released=np.full(n_steps, np.nan), done=np.full(n_steps, np.nan),
         launched=np.full(n_tasks, np.nan), ended=np.full(n_tasks, np.nan),
         spent=np.zeros((n_tasks if shared else 0, PHASES)), host=np.full(n_tasks, -1),
@@ -141,7 +141,7 @@ def run(
     )
     # What tasks are at, and who uses each device of each host.
     n = n_tasks if shared else 0
-    progress = PhaseProgress(np.zeros(n, np.int64), np.zeros(n), found.host, np.ones(n))
+    progress = Progress(np.zeros(n, np.int64), np.zeros(n), found.host, np.ones(n))
     users = no_users(devices.user_start, n_pairs)
     memory = free_memory(len(devices.memory_capacity), len(devices.memory))
     given = (steps, work, slots, shares, devices)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from iqcar.replay.loop.loop_input import PoolShares, Slots, Steps, TaskWork
+from iqcar.replay.loop.loop_input import Shares, Slots, Steps, Work
 from iqcar.replay.loop.recorded_workload import Workload
 from iqcar.tables.arrays import Ints
 
@@ -32,7 +32,7 @@ class JointWorkload:
     stage: Ints
     task: Ints
     steps: Steps
-    work: TaskWork
+    work: Work
     slots: Slots
 
 
@@ -63,7 +63,7 @@ def joint_workload(workloads: Sequence[Workload]) -> JointWorkload:
         np.where(one.work.next_attempt >= 0, one.work.next_attempt + before, -1)
         for one, before in zip(workloads, tasks_before, strict=True)
     ]
-    work = TaskWork(
+    work = Work(
         *(np.concatenate(parts) for parts in zip(*(w.work for w in workloads), strict=True))
     )
     work = work._replace(
@@ -110,11 +110,11 @@ def _moved(parts: list[Ints], before: list[int]) -> Ints:
     return np.concatenate([part + by for part, by in zip(parts, before, strict=True)])
 
 
-def joint_shares(shares: Sequence[PoolShares]) -> PoolShares:
+def joint_shares(shares: Sequence[Shares]) -> Shares:
     """Put the pools of several applications into one list."""
     sizes = [len(one.pool_weight) for one in shares]
     before = _before(sizes)
-    joined = PoolShares(*(np.concatenate(parts) for parts in zip(*shares, strict=True)))
+    joined = Shares(*(np.concatenate(parts) for parts in zip(*shares, strict=True)))
     caps = _before([len(one.cap) for one in shares])
     return joined._replace(
         pool_app=np.repeat(np.arange(len(shares)), sizes),
@@ -129,7 +129,7 @@ def joint_shares(shares: Sequence[PoolShares]) -> PoolShares:
     )
 
 
-def with_caps(shares: PoolShares, cap_of: Ints, cap: Ints) -> PoolShares:
+def with_caps(shares: Shares, cap_of: Ints, cap: Ints) -> Shares:
     """Cap further steps, whatever pool they are in: no task goes beyond it.
 
     cap_of: (n_steps,); cap of each step; −1: as its pool has it.

@@ -40,7 +40,7 @@ class Steps(NamedTuple):
     that wait for each other."""
 
 
-class TaskWork(NamedTuple):
+class Work(NamedTuple):
     """Tasks, by step and then in the order in which they are to be launched."""
 
     step: Ints
@@ -78,7 +78,7 @@ class Slots(NamedTuple):
         return self._replace(host=np.zeros(len(self.host), np.int64), hosts=1)
 
 
-class PoolShares(NamedTuple):
+class Shares(NamedTuple):
     """Who goes first: each application's scheduler mode, and the pool of each step."""
 
     fair: Flags

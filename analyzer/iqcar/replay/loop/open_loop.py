@@ -13,7 +13,7 @@ import numpy as np
 
 from iqcar.replay.loop.device_sharing import DEVICES
 from iqcar.replay.loop.event_loop import run
-from iqcar.replay.loop.loop_input import Devices, PoolShares, Slots, Steps, TaskWork
+from iqcar.replay.loop.loop_input import Devices, Shares, Slots, Steps, Work
 from iqcar.replay.loop.task_demands import (
     COMPUTE,
     DISK,
@@ -90,7 +90,7 @@ def open_loop(demands: TaskDemands, launches: Launches, rounds: int = ROUNDS) ->
         job=order,
         recorded=launch,
     )
-    work = TaskWork(
+    work = Work(
         step=order,
         duration=zero,
         counts=one > 0,
@@ -122,10 +122,10 @@ def open_loop(demands: TaskDemands, launches: Launches, rounds: int = ROUNDS) ->
     return run(steps, work, slots, shares, devices).spent
 
 
-def _one_pool(order: Ints) -> PoolShares:
+def _one_pool(order: Ints) -> Shares:
     """All tasks in one pool under FIFO, in an order."""
     nothing = np.zeros(0, np.int64)
-    return PoolShares(
+    return Shares(
         fair=np.array([False]),
         pool_app=np.zeros(1, np.int64),
         first_pool=np.array([0, 1]),

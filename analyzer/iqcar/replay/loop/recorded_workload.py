@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from iqcar.replay.loop.dependencies import order_of
-from iqcar.replay.loop.loop_input import Slots, Steps, TaskWork
+from iqcar.replay.loop.loop_input import Slots, Steps, Work
 from iqcar.tables import NONE, Tables
 from iqcar.tables.arrays import Flags, Floats, Ints, most_at_once
 
@@ -151,7 +151,7 @@ class Workload:
     order: StepOrder
     task: Ints
     steps: Steps
-    work: TaskWork
+    work: Work
     slots: Slots
 
 
@@ -206,7 +206,7 @@ def workload_of(tables: Tables, app: int, task: Ints) -> Workload | None:
     next_attempt, at_launch, wait = _next_attempts(ran.launch, before, overlaps, in_order)
     duration = np.maximum(ran.finish - ran.launch, 0.0)[in_order]
     counts = (ran.finish <= end[step_of_task])[in_order]
-    work = TaskWork(
+    work = Work(
         step=order.stage_step[step_of_task[in_order]], duration=duration, counts=counts,
         next_attempt=next_attempt, next_at_launch=at_launch, next_wait=np.maximum(wait, 0.0),
         host=tasks["host"].to_numpy()[task].astype(np.int64)[in_order],
@@ -240,7 +240,7 @@ def _next_attempts(
 
 
 def _steps(
-    order: StepOrder, origin: float, work: TaskWork, ready: Floats, late: Flags, last: Floats
+    order: StepOrder, origin: float, work: Work, ready: Floats, late: Flags, last: Floats
 ) -> Steps:
     """Lay out the steps; ``last`` is when the last task that counts ended, −inf if none."""
     n = len(order.begin)

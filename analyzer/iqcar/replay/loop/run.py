@@ -24,15 +24,13 @@ from iqcar.tables import Tables, recorded_applications
 from iqcar.tables.arrays import Floats
 
 if TYPE_CHECKING:
-    from iqcar.replay.loop.event_loop import LoopRun
-    from iqcar.replay.loop.loop_input import PoolShares, Slots, Steps, TaskWork
+    from iqcar.replay.loop.event_loop import Run
+    from iqcar.replay.loop.loop_input import Shares, Slots, Steps, Work
     from iqcar.replay.loop.recorded_workload import Workload
     from iqcar.replay.loop.scheduling import StageOrder
 
 
-def idle_slot_ms(
-    steps: Steps, work: TaskWork, slots: Slots, shares: PoolShares, found: LoopRun
-) -> float:
+def idle_slot_ms(steps: Steps, work: Work, slots: Slots, shares: Shares, found: Run) -> float:
     """Return the integral of min(free slots, tasks that a strict cap holds back), in ms.
 
     steps, work, slots, shares: What was replayed.
@@ -108,9 +106,9 @@ class Recording:
     )
     _before: dict[int, tuple[Floats, Floats, float]] = field(default_factory=dict)
     _orders: dict[int, StageOrder] = field(default_factory=dict)
-    _recorded: dict[int, PoolShares] = field(default_factory=dict)
+    _recorded: dict[int, Shares] = field(default_factory=dict)
 
-    def shares(self, plan: PoolPlan | None = None) -> dict[int, PoolShares]:
+    def shares(self, plan: PoolPlan | None = None) -> dict[int, Shares]:
         """Shares of each application as recorded, or under a plan.
 
         A plan acts on applications in which it assigns a query to a pool; the others stay as
@@ -164,7 +162,7 @@ class Recording:
         return {int(app[query]) for query in chosen}
 
 
-def _times(workload: Workload, shares: PoolShares) -> tuple[Floats, Floats, float]:
+def _times(workload: Workload, shares: Shares) -> tuple[Floats, Floats, float]:
     """Start and end of the queries in ms since the epoch; slot time that caps left idle, in ms."""
     slots = workload.slots.anywhere()
     found = run(workload.steps, workload.work, slots, shares)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from iqcar.replay.loop.loop_input import PoolShares
+from iqcar.replay.loop.loop_input import Shares
 from iqcar.rules.pool_plan import Assignment, Pool, PoolPlan
 from iqcar.rules.recorded_setup import DEFAULT_POOL, FAIR, cap_or_none
 from iqcar.tables import NONE, Tables, texts
@@ -27,7 +27,7 @@ class StageOrder(NamedTuple):
     query: Row of the query of each stage that runs.
     asked: Pool that each asked for.
     pools: Pools by name, as the plugin saw them last.
-    by_stage, by_name: As in :class:`~iqcar.replay.loop.loop_input.PoolShares`.
+    by_stage, by_name: As in :class:`~iqcar.replay.loop.loop_input.Shares`.
     """
 
     query: list[int]
@@ -51,7 +51,7 @@ def stage_order(tables: Tables, workload: Workload) -> StageOrder:
     return StageOrder(stages["query"].tolist(), texts(stages, "pool"), pools, by_stage, by_name)
 
 
-def recorded_shares(tables: Tables, workload: Workload, order: StageOrder) -> PoolShares:
+def recorded_shares(tables: Tables, workload: Workload, order: StageOrder) -> Shares:
     """Shares as they were: FIFO, or FAIR among the pools that the record names.
 
     Weights are those that the plugin saw last; without it, Spark's defaults.
@@ -64,7 +64,7 @@ def recorded_shares(tables: Tables, workload: Workload, order: StageOrder) -> Po
 
 def planned_shares(
     workload: Workload, order: StageOrder, plan: PoolPlan, chosen: Mapping[int, str]
-) -> PoolShares:
+) -> Shares:
     """Shares under a plan: FAIR, queries with an assignment in its pool.
 
     The others stay in the pool they asked for themselves; rules that put them elsewhere in the
@@ -158,7 +158,7 @@ def shares_of_pools(
     pools: Mapping[str, Pool],
     stage_pool: list[str],
     weights: Mapping[str, int] | None = None,
-) -> PoolShares:
+) -> Shares:
     """Number the pools.
 
     fair: Whether pools divide slots by their weights.
@@ -175,7 +175,7 @@ def shares_of_pools(
     pool[workload.order.stage_step] = [number[name] for name in stage_pool]
     # Under FIFO there are no pools.
     cap_of, caps = _caps(declared if fair else [], pool, workload.order.stage_step)
-    return PoolShares(
+    return Shares(
         fair=np.array([fair]), pool_app=np.zeros(len(names), np.int64),
         first_pool=np.array([0, len(names)]), pool=pool,
         by_stage=order.by_stage, by_name=order.by_name,

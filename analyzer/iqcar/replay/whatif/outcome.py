@@ -9,9 +9,9 @@ import numpy as np
 import pandas as pd
 
 from iqcar.replay.loop.device_sharing import DEVICE, DEVICES, PHASES
-from iqcar.replay.loop.event_loop import LoopRun, run
+from iqcar.replay.loop.event_loop import Run, run
 from iqcar.replay.loop.joint_workload import joint_shares, with_caps
-from iqcar.replay.loop.loop_input import Devices, PoolShares, Steps
+from iqcar.replay.loop.loop_input import Devices, Shares, Steps
 from iqcar.replay.loop.open_loop import ROUNDS
 from iqcar.replay.loop.run import idle_slot_ms
 from iqcar.replay.loop.scheduling import is_fair, shares_of_pools
@@ -86,7 +86,7 @@ class Replay(NamedTuple):
     start_ms, end_ms, idle_slot_ms: As in :class:`Outcome`.
     """
 
-    run: LoopRun
+    run: Run
     alone: Floats
     start_ms: Floats
     end_ms: Floats
@@ -94,7 +94,7 @@ class Replay(NamedTuple):
 
 
 def run_scenario(
-    scenario: Scenario, member: Member | None = None, shares: PoolShares | None = None
+    scenario: Scenario, member: Member | None = None, shares: Shares | None = None
 ) -> Replay:
     """Compute when queries run.
 
@@ -163,7 +163,7 @@ def _steps_in_turn(scenario: Scenario) -> Steps:
     return chain_steps(scenario.steps, earlier, scenario.query_start[later], scenario.gap[later])
 
 
-def _device_use(scenario: Scenario, found: LoopRun, alone: Floats) -> DeviceUse:
+def _device_use(scenario: Scenario, found: Run, alone: Floats) -> DeviceUse:
     hosts = scenario.slots.hosts
     tasks, needed, spent, used = (np.zeros((hosts, DEVICES)) for _ in range(4))
     on = np.flatnonzero((found.host >= 0) & np.isfinite(found.ended))
@@ -192,7 +192,7 @@ def _luck(scenario: Scenario, seed: int) -> Floats:
     return luck_of
 
 
-def scenario_shares(scenario: Scenario) -> PoolShares:
+def scenario_shares(scenario: Scenario) -> Shares:
     """Lay out the scheduler's modes and pools of all applications, and the caps.
 
     Pools of their own are called as those that rules make: Spark decides ties by name. Runs of one

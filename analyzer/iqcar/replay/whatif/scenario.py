@@ -16,7 +16,7 @@ import pandas as pd
 
 from iqcar.replay.loop.device_sharing import DEVICE, DEVICES
 from iqcar.replay.loop.joint_workload import joint_workload
-from iqcar.replay.loop.loop_input import Slots, Steps, TaskWork
+from iqcar.replay.loop.loop_input import Slots, Steps, Work
 from iqcar.replay.loop.memory_demands import MemoryDemands
 from iqcar.replay.loop.open_loop import fit_demands, fit_tasks
 from iqcar.replay.loop.recorded_workload import Workload
@@ -87,7 +87,7 @@ class Scenario:
     query_of_step: Ints
     stage_of_step: Ints
     steps: Steps
-    work: TaskWork
+    work: Work
     slots: Slots
     alone: Floats
     use: Floats
