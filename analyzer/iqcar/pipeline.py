@@ -1,4 +1,4 @@
-"""The whole analysis, step by step: it reads like the picture in the documentation.
+"""Runs the whole analysis, step by step: it reads like the picture in the documentation.
 
 event logs → tables → waits → RATP and blame → iQC-Graph → rules → replay → Diagnosis
 """

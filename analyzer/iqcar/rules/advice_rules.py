@@ -1,4 +1,4 @@
-"""Make ADVICE rules from stragglers and their causes, the largest delay first.
+"""Makes ADVICE rules from stragglers and their causes, the largest delay first.
 
 They are in the form of scheduler rules but no scheduler acts on them, and no pool is made. Nobody
 can replay what a person's change will do: their expected effect is always None.

@@ -1,4 +1,4 @@
-"""Sum the time that recurring queries lost to each other.
+"""Sums the time that recurring queries lost to each other.
 
 Runs of one fingerprint are one query here: a rule matches all of them, so what they lost to each
 other cannot be mended by one.

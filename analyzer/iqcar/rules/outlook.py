@@ -1,4 +1,4 @@
-"""Judge a predicted effect: whether a rule helps, gains nothing, or harms."""
+"""Judges a predicted effect: whether a rule helps, gains nothing, or harms."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Propose rules for the scheduler from who hurts whom (iQCAR §6.3).
+"""Proposes rules for the scheduler from who hurts whom (iQCAR §6.3).
 
 ``AGG`` gives each of the top aggressive queries a pool of its own with a share of 1/n, n being
 the most queries that ran at once in its application, 2 at least. ``DYNP`` raises the priority of

@@ -1,4 +1,4 @@
-"""A scheduler rule: the paper's 6-tuple with its evidence (iQCAR definition 6.1)."""
+"""Declares a scheduler rule: the paper's 6-tuple with its evidence (iQCAR definition 6.1)."""
 
 from __future__ import annotations
 

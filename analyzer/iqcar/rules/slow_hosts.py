@@ -1,4 +1,4 @@
-"""Find hosts whose tasks are slow across stages and jobs, and not because of a query.
+"""Finds hosts whose tasks are slow across stages and jobs, and not because of a query.
 
 A stage says something about a host if enough of its tasks ran there and elsewhere. Its tasks there
 are compared with those elsewhere by their medians; a host is slow if it is so in most stages, not

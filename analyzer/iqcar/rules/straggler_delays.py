@@ -1,4 +1,4 @@
-"""Sum the delay of stragglers that each kind of advice addresses, by place.
+"""Sums the delay of stragglers that each kind of advice addresses, by place.
 
 A straggler's time over its stage's median is divided among its causes: measured waits take what
 they explain, the others share the rest evenly. No time counts twice, so parts can be added.

@@ -1,4 +1,4 @@
-"""Scheduler rules in words: what each does, why, and what is expected of it."""
+"""Puts scheduler rules in words: what each does, why, and what is expected of it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a query lost in words: of what, to whom, on which hosts; and what its tasks waited for."""
+"""Says what a query lost: of what, to whom, on which hosts; and what its tasks waited for."""
 
 from __future__ import annotations
 

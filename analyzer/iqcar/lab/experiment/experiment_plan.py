@@ -42,7 +42,7 @@ class PlannedQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     command: tuple[str, ...] = ()
 
 
-class _PlanFile(msgspec.Struct, forbid_unknown_fields=True):
+class _ExperimentFile(msgspec.Struct, forbid_unknown_fields=True):
     queries: list[PlannedQuery]
     resources: dict[str, dict[str, Any]]
     hosts: list[str] | dict[str, str]
@@ -118,7 +118,7 @@ def read_experiment(path: str) -> LoadedPlan:
         if Path(path).stat().st_size > MOST_BYTES:
             raise UsageError("is larger than 1 MB: no plan", path)
         content = Path(path).read_bytes()
-        file = msgspec.json.decode(content, type=_PlanFile)
+        file = msgspec.json.decode(content, type=_ExperimentFile)
         given = msgspec.json.decode(content)
     except OSError as error:
         raise UsageError(f"cannot be read: {error.strerror}", path) from error
@@ -168,7 +168,7 @@ def _without_secrets(value: Any, key: str = "") -> Any:
     return redact_setting(key, value, MOST_TEXT)[1] if isinstance(value, str) else value
 
 
-def _check_numbers(file: _PlanFile, path: str) -> None:
+def _check_numbers(file: _ExperimentFile, path: str) -> None:
     for what, count, least, most in (
         ("queries", len(file.queries), 1, MOST_QUERIES),
         ("resources", len(file.resources), 1, len(ANOMALY)),

@@ -1,4 +1,4 @@
-"""Derive the steps of a replay: what follows what in the recorded run, and after what delay.
+"""Derives the steps of a replay: what follows what in the recorded run, and after what delay.
 
 A query's first job follows the query's start; a later job follows all jobs of its query that had
 ended when it was submitted. A stage follows its job's start and the stages it reads from. The

@@ -1,4 +1,4 @@
-"""The event loop of the replay: tasks get slots as Spark's TaskSchedulerImpl hands them out.
+"""Replays events: tasks get slots as Spark's TaskSchedulerImpl hands them out.
 
 A task then takes as long as it took, or, where devices are shared, as long as it needs in the disk,
 the network and the processors of its host beside the tasks that use them at that moment, after it

@@ -1,4 +1,4 @@
-"""Propose caps for sources whose victims no weight helps, by replaying a few shares of the slots.
+"""Proposes caps for sources whose victims no weight helps, by replaying a few shares of the slots.
 
 A pool's weight moves nobody off a slot: a source with long tasks takes every slot that is free
 while nobody else wants one, and keeps it. A cap leaves some free. And fewer tasks at once leave

@@ -1,4 +1,4 @@
-"""Predict the effect of rules: a replay under their pools against one under the recorded pools.
+"""Predicts the effect of rules: a replay under their pools against one under the recorded pools.
 
 Both are replays, so that what a replay leaves out is left out of both; its error on the recorded
 run is given with every prediction. Where the model with devices reproduces the run, it predicts,

@@ -1,4 +1,4 @@
-"""Describe the predicted effect of rules: numbers, and the sentence that says them."""
+"""Describes the predicted effect of rules: numbers, and the sentence that says them."""
 
 from __future__ import annotations
 

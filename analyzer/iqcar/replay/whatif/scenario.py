@@ -1,4 +1,4 @@
-"""A recorded run as a causal model: what is given, inferred from the record.
+"""Infers from the record what a causal model of the run takes as given.
 
 Given are what tasks need, what devices can do, slots, shares, and when queries start. Waits, hosts,
 launches and durations follow (:mod:`iqcar.replay.whatif.outcome`). An intervention edits what is

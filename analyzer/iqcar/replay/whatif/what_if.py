@@ -1,4 +1,4 @@
-"""The answer to a what-if question: per query recorded → predicted, with a range and reasons."""
+"""Answers a what-if question: per query recorded → predicted, with a range and reasons."""
 
 from __future__ import annotations
 
