@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from iqcar.replay.rule_effect.cap_rules import AS_GOOD, SHARES
+from iqcar.replay.rule_effect.effect import AS_GOOD, SHARES
 from iqcar.rules.advice_rules import LARGE_KIND, LEAST_DELAY_MS, LEAST_SHARE, SMALL_KIND
 from iqcar.rules.compile_pools import MAX_RATIO, RATIO_ERROR, VICTIMS_FIRST
 from iqcar.rules.slow_hosts import (
