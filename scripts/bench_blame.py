@@ -24,8 +24,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from iqcar.causes.blame.attribute import attribute
 from iqcar.causes.blame.loads import find_loads
-from iqcar.causes.blame.ratp import measure_loss
-from iqcar.causes.blame.source_usage import used_share
+from iqcar.causes.blame.ratp import measure_loss, used_share
 from iqcar.causes.blame.sweep import SOURCE_ENDS, SOURCE_STARTS, TARGET_ENDS, TARGET_STARTS
 from iqcar.causes.blame.task_intervals import BlameColumns, Pieces
 from iqcar.enums import REQUESTS, Domain, Request

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 import iqcar
 from iqcar.comparison.comparison import Comparison
-from iqcar.comparison.sides.baseline import dump_baseline
 from iqcar.comparison.sides.comparison_tables import PART_NAMES
+from iqcar.comparison.sides.side import dump_baseline
 from iqcar.comparison.sides.stage_parts import TASK_PARTS
 from iqcar.errors import IqcarError
 from tests.support.compare_pairs import pair_of

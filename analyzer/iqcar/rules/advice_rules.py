@@ -19,8 +19,14 @@ from iqcar.enums import Resource
 from iqcar.rules.recorded_setup import sure_slots
 from iqcar.rules.rule import QueryType, Rule, RuleType
 from iqcar.rules.rule_sentences import in_a_sentence
-from iqcar.rules.slow_hosts import SlowHost, slow_hosts
-from iqcar.rules.straggler_delays import cause_parts, held_up_ms, kind_parts, tasks_at_once
+from iqcar.rules.straggler_delays import (
+    SlowHost,
+    cause_parts,
+    held_up_ms,
+    kind_parts,
+    slow_hosts,
+    tasks_at_once,
+)
 from iqcar.rules.task_sizes import large_tasks, small_tasks
 from iqcar.rules.vocabulary.advice_kinds import AdviceKind, advice_kinds, filled, fits, version_of
 from iqcar.tables import Tables, recorded_applications, texts

@@ -10,8 +10,7 @@ import pytest
 from iqcar.causes.blame.attribute import attribute
 from iqcar.causes.blame.blame_doubts import doubts_of
 from iqcar.causes.blame.blame_tables import OWN, QUERY, UNATTRIBUTED
-from iqcar.causes.blame.ratp import measure_loss
-from iqcar.causes.blame.source_usage import most_explicable, used_share
+from iqcar.causes.blame.ratp import measure_loss, most_explicable, used_share
 from iqcar.causes.blame.task_intervals import BlameColumns
 from iqcar.enums import REQUESTS, Request
 from iqcar.model.demand.contention import Contention, StageRates

@@ -5,7 +5,7 @@ For a target task tt and a source task st in the same contention domain::
     β(st→tt) = overlap / T_tt · u_st · C_h / c_tt          (eq. 6; u_st = c_st / C_h)
 
 The target's factors come from :mod:`iqcar.causes.blame.ratp`, the source's u_st from
-:mod:`iqcar.causes.blame.source_usage`. A slowdown is divided into its known part, the sources'
+:mod:`iqcar.causes.blame.ratp`. A slowdown is divided into its known part, the sources'
 parts (scaled down where they would exceed the rest), and the unattributed remainder (eq. 4). A
 sweep over time (:mod:`iqcar.causes.blame.sweep`) computes sums over pairs of tasks without
 enumerating pairs.
@@ -25,8 +25,15 @@ from iqcar.causes.blame.demand_weights import stage_losses, weigh_demands
 from iqcar.causes.blame.executor_blame import executor_sweep_input
 from iqcar.causes.blame.folding import MOST_SOURCES
 from iqcar.causes.blame.loads import find_loads, is_estimated
-from iqcar.causes.blame.ratp import BYTES_REQUESTS, ROUNDING, Loss, measure_loss
-from iqcar.causes.blame.source_usage import most_explicable, share_of_executors, used_share
+from iqcar.causes.blame.ratp import (
+    BYTES_REQUESTS,
+    ROUNDING,
+    Loss,
+    measure_loss,
+    most_explicable,
+    share_of_executors,
+    used_share,
+)
 from iqcar.causes.blame.task_intervals import BlameColumns, DomainSchedules, Pieces
 from iqcar.causes.blame.usage_sweep import usage_during
 from iqcar.enums import REQUESTS, Domain, Request

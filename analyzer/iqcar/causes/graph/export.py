@@ -17,8 +17,7 @@ import numpy as np
 import pandas as pd
 
 from iqcar.causes.blame.blame_tables import OWN, QUERY
-from iqcar.causes.graph.contents import Contents
-from iqcar.causes.graph.describe import PREFIXES, vertex_frame, vertex_ids
+from iqcar.causes.graph.contents import PREFIXES, Contents, vertex_frame, vertex_ids
 from iqcar.tables.arrays import Flags, Floats, Ints, sum_by
 
 if TYPE_CHECKING:

@@ -21,8 +21,7 @@ from iqcar.causes.blame.blame_tables import (
     UNATTRIBUTED,
 )
 from iqcar.causes.blame.demand_weights import RESOURCES
-from iqcar.causes.graph.contents import Contents, rows_or_none
-from iqcar.causes.graph.describe import vertex_frame, vertex_labels
+from iqcar.causes.graph.contents import Contents, rows_or_none, vertex_frame, vertex_labels
 from iqcar.causes.graph.structure import ByTarget, sum_pairs
 from iqcar.enums import REQUESTS, BlameKind, Resource
 from iqcar.tables import NONE

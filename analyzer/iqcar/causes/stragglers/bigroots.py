@@ -17,7 +17,6 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from iqcar.causes.stragglers.cause_evidence import BOTH, ELSEWHERE, EXECUTORS, INTER, INTRA, Marks
 from iqcar.causes.stragglers.feature_list import (
     CPU,
     DISK,
@@ -30,6 +29,7 @@ from iqcar.causes.stragglers.feature_list import (
 )
 from iqcar.causes.stragglers.features import TaskFeatures
 from iqcar.causes.stragglers.peers import ComparedTasks, quantile_by
+from iqcar.causes.stragglers.straggler_result import BOTH, ELSEWHERE, EXECUTORS, INTER, INTRA, Marks
 from iqcar.causes.stragglers.straggler_settings import StragglerSettings
 from iqcar.enums import CauseEvidence, FeatureKind
 from iqcar.tables.arrays import Flags, Floats, Ints, sum_known

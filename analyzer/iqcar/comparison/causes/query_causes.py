@@ -20,7 +20,7 @@ from iqcar.comparison.causes.differences import Differences, SettingDifference, 
 from iqcar.comparison.causes.shared_cause import SharedCause
 from iqcar.comparison.causes.stage_cause import StageCause, seen, stage_causes
 from iqcar.comparison.effects.effects import FEW_RUNS
-from iqcar.comparison.match.category_runs import SideMeans
+from iqcar.comparison.match.compared_rows import SideMeans
 from iqcar.comparison.sides.comparison_tables import CHANGE_CAUSES
 from iqcar.enums import ChangeKind
 from iqcar.tables import NONE, texts

@@ -15,9 +15,8 @@ import numpy as np
 
 from iqcar.enums import Request
 from iqcar.errors import IqcarError
-from iqcar.lab.experiment.cells import at_level, streams
+from iqcar.lab.experiment.cells import at_level, fit_law, streams
 from iqcar.lab.experiment.experiment_plan import LoadedPlan
-from iqcar.lab.experiment.law import fit_law
 from iqcar.lab.experiment.run_experiment import Done, ExperimentRun
 from iqcar.model.waits.columns import wait_column
 from iqcar.model.waits.measure import measure_waits

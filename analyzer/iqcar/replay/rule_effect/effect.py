@@ -22,8 +22,15 @@ from iqcar.enums import Resource
 from iqcar.replay.loop.run import record
 from iqcar.replay.rule_effect.expected import Expected
 from iqcar.replay.rule_effect.plan_evaluator import Forecaster
-from iqcar.rules.outlook import SLOWER_SHARE, Outlook
-from iqcar.rules.rule import QueryType, RejectedRule, Rule, RuleType, scheduler_rules
+from iqcar.rules.rule import (
+    SLOWER_SHARE,
+    Outlook,
+    QueryType,
+    RejectedRule,
+    Rule,
+    RuleType,
+    scheduler_rules,
+)
 from iqcar.tables import Tables
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from iqcar.rules.vocabulary.topics import TopicName, topic_name
 from iqcar.show.json.plain import plain
 
 if TYPE_CHECKING:
-    from iqcar.causes.stragglers.labels import Labels
+    from iqcar.causes.stragglers.straggler_result import Labels
 
 
 def names_of(found: Topics, names: str = "") -> list[TopicName]:
