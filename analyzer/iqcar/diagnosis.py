@@ -1,4 +1,4 @@
-"""The diagnosis: everything found out about the input, frozen; report, JSON and rules read it."""
+"""Holds the diagnosis: everything found out about the input; report, JSON and rules read it."""
 
 from __future__ import annotations
 

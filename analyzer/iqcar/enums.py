@@ -318,7 +318,7 @@ LEVELS: tuple[Level, ...] = tuple(Level)
 """Levels in order: ``LEVELS[3]`` is the deep explanation."""
 
 
-class Verdict(Kind):
+class ChangeVerdict(Kind):
     """What the runs before and after say of a query or stage."""
 
     CHANGED = "changed", "The difference is beyond the margin, and not by chance."
@@ -326,5 +326,5 @@ class Verdict(Kind):
     CANNOT_TELL = "cannot_tell", "Too few runs for a difference of this size."
 
 
-VERDICTS: tuple[Verdict, ...] = tuple(Verdict)
+VERDICTS: tuple[ChangeVerdict, ...] = tuple(ChangeVerdict)
 """All verdicts; the code in numpy columns is the position here."""

@@ -1,4 +1,4 @@
-"""The whole analysis, step by step: it reads like the picture in the documentation.
+"""Runs the whole analysis, step by step: it reads like the picture in the documentation.
 
 event logs → tables → waits → RATP and blame → iQC-Graph → rules → replay → Diagnosis
 """
@@ -217,7 +217,7 @@ def diagnose(
         If a target names no query, or ``by`` is nothing to group by.
     """
     wanted = tables.query_by if query_by is None else QueryBy(query_by)
-    asked = _Asked(
+    asked = _DiagnosisOptions(
         settings=Settings(
             wanted or QueryBy.SQL,
             critical_path,
@@ -242,7 +242,7 @@ def _grouped(tables: Tables, query_by: QueryBy) -> Tables:
 
 
 @dataclass(frozen=True)
-class _Asked:
+class _DiagnosisOptions:
     """Parameters of :func:`diagnose`."""
 
     settings: Settings
@@ -253,7 +253,7 @@ class _Asked:
     rules: WantedRules | None
 
 
-def _diagnose(asked: _Asked, tables: Tables) -> Diagnosis:
+def _diagnose(asked: _DiagnosisOptions, tables: Tables) -> Diagnosis:
     """Go through all steps."""
     settings = asked.settings
     waits = measure_waits(tables)
@@ -297,7 +297,7 @@ def _diagnose(asked: _Asked, tables: Tables) -> Diagnosis:
     )
 
 
-def _targets(asked: _Asked, tables: Tables, graph: IQCGraph) -> tuple[int, ...]:
+def _targets(asked: _DiagnosisOptions, tables: Tables, graph: IQCGraph) -> tuple[int, ...]:
     """Rows of the queries that were named, or else of those that lost most to others.
 
     Who lost most to others comes first: that is what can be changed between queries.

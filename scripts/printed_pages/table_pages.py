@@ -22,6 +22,7 @@ from iqcar.enums import (
     BlameKind,
     CauseEvidence,
     ChangeKind,
+    ChangeVerdict,
     CompareMethod,
     Domain,
     Evidence,
@@ -34,7 +35,6 @@ from iqcar.enums import (
     Request,
     Resource,
     RunBy,
-    Verdict,
     WasteCause,
 )
 from iqcar.history.stored_tables import STORED
@@ -104,7 +104,7 @@ def kinds_page() -> str:
     for kind in (
         Resource, Request, Domain, Evidence, QueryBy, BlameKind,
         WasteCause, InputStatus, Level, FeatureKind, CauseEvidence, BaseModel, LearnerSet, Anomaly,
-        Pattern, Verdict, ChangeKind, RunBy, MatchBy,
+        Pattern, ChangeVerdict, ChangeKind, RunBy, MatchBy,
         CompareMethod,
     ):  # fmt: skip
         lines += ["", f"## {kind.__name__}", "", "| value | meaning |", "|---|---|"]

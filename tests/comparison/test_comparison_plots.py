@@ -11,7 +11,7 @@ import pytest
 import iqcar
 from iqcar import Comparison
 from iqcar.base.formatting import duration
-from iqcar.comparison.sides.baseline import dump_baseline
+from iqcar.comparison.sides.side import dump_baseline
 from iqcar.errors import UsageError
 from iqcar.show.pictures.comparison_plots import StageNode, stage_graphs
 from iqcar.show.pictures.drawing import Drawing

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import iqcar
 from iqcar.comparison.comparison import Comparison
-from iqcar.comparison.sides.baseline import dump_baseline
+from iqcar.comparison.sides.side import dump_baseline
 from iqcar.errors import IqcarError
 from iqcar.model.waits.stage_parts import PART_NAMES, TASK_PARTS
 from tests.support.compare_pairs import pair_of

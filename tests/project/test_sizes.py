@@ -14,6 +14,7 @@ MOST_POSITIONAL = 5
 
 LONG_FILES = {
     "analyzer/iqcar/logs/attach/iqcar_sampler.py": "runs by itself on hosts, as one file",
+    "analyzer/iqcar/replay/whatif/question.py": "every option of what-if, in one table",
 }
 """Files that may be longer, and why."""
 

@@ -2,7 +2,7 @@
 
 Eq. 2 (RATP), eq. 3 (slowdown), eq. 6 (blame; eq. 5 where tasks have profiles) and eq. 4
 (conservation), with loops and without anything from ``iqcar.causes.blame.sweep``,
-``iqcar.causes.blame.task_intervals``, ``iqcar.causes.blame.source_usage`` or
+``iqcar.causes.blame.task_intervals``, ``iqcar.causes.blame.ratp`` or
 ``iqcar.model.demand``. Devices are given; what tasks lost in them comes from
 :mod:`tests.support.naive_demand`.
 """

@@ -10,7 +10,7 @@ from iqcar.base.formatting import duration, percent, signed
 from iqcar.base.limits import MOST_CAUSES
 from iqcar.comparison.comparison import Comparison, relative
 from iqcar.comparison.explore import find_variation
-from iqcar.enums import Verdict
+from iqcar.enums import ChangeVerdict
 from iqcar.say.section import Section, columns
 
 INDENT = "\u2003"
@@ -72,12 +72,12 @@ def steps_section(comparison: Comparison, category: int) -> Section:
     )
 
 
-def unchanged_section(comparison: Comparison, verdict: Verdict) -> Section:
+def unchanged_section(comparison: Comparison, verdict: ChangeVerdict) -> Section:
     """Show queries without a change, the largest difference first."""
     rows = comparison.verdict_of(verdict)
     effects = comparison.effects.iloc[rows]
     order = np.argsort(-np.nan_to_num(effects["contribution_ms"].abs().to_numpy(np.float64)))
-    unclear = verdict is Verdict.CANNOT_TELL
+    unclear = verdict is ChangeVerdict.CANNOT_TELL
     same = f"The same within ±{percent(comparison.margin)}"
     return Section(
         "unclear" if unclear else "same",

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from iqcar.base.formatting import duration
 from iqcar.comparison.comparison import Comparison
-from iqcar.enums import Verdict
+from iqcar.enums import ChangeVerdict
 from iqcar.errors import UsageError
 from iqcar.tables import texts
 
@@ -91,9 +91,9 @@ def check_gate(
         for limit in own or [limit for limit in parsed if not limit.query]:
             over = after - before > limit.ms or after / before - 1 > limit.share
             sure = effects["log_low"].iloc[row] > math.log1p(comparison.margin)
-            if verdict[row] == Verdict.CHANGED and over and sure:
+            if verdict[row] == ChangeVerdict.CHANGED and over and sure:
                 failures.append(f"{name}: {times}, slower than allowed ({limit})")
-            elif strict and verdict[row] == Verdict.CANNOT_TELL:
+            elif strict and verdict[row] == ChangeVerdict.CANNOT_TELL:
                 needed = int(effects["runs_needed"].iloc[row])
                 failures.append(
                     f"{name}: {times}, cannot tell whether it changed (needs {needed} runs a side)"

@@ -14,7 +14,7 @@ import pandas as pd
 
 from iqcar.causes.stragglers.feature_list import FEATURE_LIST
 from iqcar.causes.stragglers.host_features import clock_doubts, sample_doubts
-from iqcar.causes.stragglers.labels import labels_of
+from iqcar.causes.stragglers.straggler_result import labels_of
 from iqcar.causes.topics.analyse_job import JobAnalysis
 from iqcar.causes.topics.build_topics import topics_from
 from iqcar.causes.topics.jobs import Tally, metric_names

@@ -17,7 +17,7 @@ import numpy as np
 import pandas as pd
 
 from iqcar.causes.blame.loads import find_loads
-from iqcar.causes.blame.task_intervals import DomainSchedules, Pieces, TaskColumns
+from iqcar.causes.blame.task_intervals import BlameColumns, DomainSchedules, Pieces
 from iqcar.enums import Request
 from iqcar.fleet.packing import together
 from iqcar.logs.merge import Columns, hosts_of
@@ -216,7 +216,7 @@ class HostLoads:
     @classmethod
     def from_tasks(cls, tables: Tables, waits: pd.DataFrame) -> HostLoads:
         """Collect them as :func:`iqcar.causes.blame.attribute.attribute` does."""
-        columns = TaskColumns.from_tables(tables, waits)
+        columns = BlameColumns.from_tables(tables, waits)
         pieces = Pieces.from_intervals(columns)
         schedules = DomainSchedules(pieces)
         loads = {

@@ -16,7 +16,7 @@ from iqcar.causes.stragglers.features import build_features
 from iqcar.causes.stragglers.host_features import clock_offsets, untold_tasks
 from iqcar.causes.stragglers.straggler_settings import StragglerSettings
 from iqcar.causes.topics.analyse_job import JobAnalysis, analyse_job
-from iqcar.causes.topics.jobs import Job, Jobs, Tally
+from iqcar.causes.topics.jobs import Jobs, Tally, TopicJob
 from iqcar.causes.topics.topic_of_straggler import blamed_for, straggler_topics
 from iqcar.causes.topics.topic_result import Topics, TopicSettings
 from iqcar.enums import QueryBy
@@ -140,7 +140,7 @@ def look_step(
 ) -> Iterator[pd.DataFrame]:
     """Look at each bundle of jobs; the ``app`` of a job is the number of its log."""
 
-    def look(job: Job) -> JobAnalysis:
+    def look(job: TopicJob) -> JobAnalysis:
         return analyse_job(job, settings, kept)
 
     for batch in batches:

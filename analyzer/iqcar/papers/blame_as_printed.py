@@ -21,7 +21,7 @@ from iqcar.causes.blame.ratp import (
     of_domain,
     wait_and_ratp,
 )
-from iqcar.causes.blame.task_intervals import DomainSchedules, Pieces, TaskColumns, slot_schedule
+from iqcar.causes.blame.task_intervals import BlameColumns, DomainSchedules, Pieces, slot_schedule
 from iqcar.causes.graph.iqc_graph import IQCGraph, build_graph
 from iqcar.causes.graph.structure import all_contributions, by_source, pass_up
 from iqcar.enums import REQUESTS, Domain, Request
@@ -36,7 +36,7 @@ def attribute_as_printed(tables: Tables, waits: pd.DataFrame) -> Blame:
     Parameters are those of :func:`iqcar.causes.blame.attribute.attribute`. Eq. 6 takes averages
     over whole tasks. Waits for executors, which the paper does not know, are attributed as ours.
     """
-    columns = TaskColumns.from_tables(tables, waits)
+    columns = BlameColumns.from_tables(tables, waits)
     pieces = Pieces.one_each(columns)
     schedules, accounts = DomainSchedules(pieces), Accounts(columns)
     for request in REQUESTS:
@@ -53,7 +53,7 @@ def attribute_as_printed(tables: Tables, waits: pd.DataFrame) -> Blame:
     return accounts.blame(waits, Demand(), most_sources=None, critical_path=False)
 
 
-def loss_as_printed(columns: TaskColumns, request: Request) -> Loss:
+def loss_as_printed(columns: BlameColumns, request: Request) -> Loss:
     """Compute eq. 3: S = C_h / c_tt − 1, with c_tt = 1 / RATP_tt at most C_h."""
     if request is Request.EXECUTOR_WAIT:
         return measure_loss(columns, request, {})
@@ -66,7 +66,7 @@ def loss_as_printed(columns: TaskColumns, request: Request) -> Loss:
     return replace(loss, lost=wait * slowdown / (1.0 + slowdown))
 
 
-def used_while_waiting(columns: TaskColumns, request: Request) -> Floats:
+def used_while_waiting(columns: BlameColumns, request: Request) -> Floats:
     """Return the source's term of eq. 6: its DP / WT, and the capacity where it never waited."""
     wait, data = columns.wait(request), data_processed(columns, request)
     speed = data / np.where(wait > 0, wait, np.nan)
@@ -82,14 +82,14 @@ def best_seen(data: Floats, wait_ms: Floats, domain: Ints, n_domains: int) -> Fl
     return np.where(np.isfinite(best), best, np.nan)
 
 
-def _best_of_each(columns: TaskColumns, request: Request) -> Floats:
+def _best_of_each(columns: BlameColumns, request: Request) -> Floats:
     """Return C_h of each task's domain."""
     domain, data = columns.domain(request), data_processed(columns, request)
     best = best_seen(data, columns.wait(request), domain, domain.max(initial=-1) + 1)
     return of_domain(best, domain)
 
 
-def _slots_of_tasks(columns: TaskColumns) -> Schedule:
+def _slots_of_tasks(columns: BlameColumns) -> Schedule:
     """Return when tasks waited for slots and held them, whether executors were there or not."""
     asked = np.where(np.isnan(columns.asked), columns.launch, columns.asked)
     return slot_schedule(columns, asked, columns.launch, columns.finish)

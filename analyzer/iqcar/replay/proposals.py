@@ -1,4 +1,4 @@
-"""Propose rules and advice from what was found, and predict their effect by replays."""
+"""Proposes rules and advice from what was found, and predicts their effect by replays."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Compile rules to FAIR pools: their weights, and the queries that go into each.
+"""Compiles rules to FAIR pools: their weights, and the queries that go into each.
 
 Spark's FAIR scheduler offers a free slot first to pools with fewer running tasks than their
 minShare, then to the pool with the fewest running tasks for its weight. It takes no slot back,

@@ -1,4 +1,4 @@
-"""Make ADVICE rules from waits for executors that other applications held, one per holder.
+"""Makes ADVICE rules from waits for executors that other applications held, one per holder.
 
 No scheduler pool acts across applications: what helps is the cluster manager's business, and what
 the holder gives back.

@@ -1,4 +1,4 @@
-"""Sum the time that recurring queries lost to each other.
+"""Sums the time that recurring queries lost to each other.
 
 Runs of one fingerprint are one query here: a rule matches all of them, so what they lost to each
 other cannot be mended by one.
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Evidence:
+class QueryLosses:
     """Time that recurring queries lost to each other.
 
     fingerprints: (g,) fingerprint of each recurring query; empty for a run that has none.
@@ -48,7 +48,7 @@ class Evidence:
         return self.inflicted_ms - self.suffered_ms
 
 
-def gather(tables: Tables, graph: IQCGraph) -> Evidence:
+def gather(tables: Tables, graph: IQCGraph) -> QueryLosses:
     """Sum what the graph's targets lost to other queries, by recurring query.
 
     Waits for executors are left out: no scheduler of one application acts on them.
@@ -67,7 +67,7 @@ def gather(tables: Tables, graph: IQCGraph) -> Evidence:
     among = folded["recurring_ms"].to_numpy() if len(folded) else np.zeros(len(group))
     unnamed = {"source": unnamed_source - among, "target": unnamed_target - among}
     unnamed = {side: np.maximum(sum_by(group, ms, size), 0.0) for side, ms in unnamed.items()}
-    return Evidence(
+    return QueryLosses(
         fingerprints=list(named.values()), group=group, pairs=pairs,
         suffered_ms=sum_by(pairs["target_group"], lost, size) + unnamed["target"],
         inflicted_ms=sum_by(pairs["source_group"], lost, size) + unnamed["source"],

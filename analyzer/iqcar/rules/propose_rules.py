@@ -1,4 +1,4 @@
-"""Propose rules for the scheduler from who hurts whom (iQCAR §6.3).
+"""Proposes rules for the scheduler from who hurts whom (iQCAR §6.3).
 
 ``AGG`` gives each of the top aggressive queries a pool of its own with a share of 1/n, n being
 the most queries that ran at once in its application, 2 at least. ``DYNP`` raises the priority of
@@ -18,7 +18,7 @@ import numpy as np
 import pandas as pd
 
 from iqcar.enums import Resource
-from iqcar.rules.losses_between_queries import Evidence, gather, most_at_once
+from iqcar.rules.losses_between_queries import QueryLosses, gather, most_at_once
 from iqcar.rules.rule import QueryType, Rule, RuleType
 from iqcar.rules.rule_sentences import in_a_sentence
 from iqcar.rules.task_sizes import held_by_long_tasks, split_tasks
@@ -71,7 +71,7 @@ def propose(
     counted = (evidence.suffered_ms >= MIN_LOST_MS) & (
         evidence.suffered_ms >= MIN_LOST_SHARE * evidence.duration_ms
     )
-    writer = _Writer(tables, evidence, counted, priorities or {})
+    writer = _RuleWriter(tables, evidence, counted, priorities or {})
     victims = writer.victims(top)
     sources = writer.sources(top)
     rules: list[Rule] = []
@@ -117,11 +117,11 @@ class _Side:
         return QueryType.SOURCE if is_target else QueryType.TARGET
 
 
-class _Writer:
+class _RuleWriter:
     def __init__(
         self,
         tables: Tables,
-        evidence: Evidence,
+        evidence: QueryLosses,
         counted: Flags,
         priorities: Mapping[str, float],
     ) -> None:

@@ -45,7 +45,7 @@ class _Record(Rule, frozen=True, forbid_unknown_fields=True, kw_only=True):
         return Rule(**{**values, "settings": tuple(map(msgspec.structs.asdict, self.settings))})
 
 
-class _File(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class _RulesFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     schema_version: Literal["1"]
     iqcar_version: str
     rules: Annotated[tuple[_Record, ...], FEW]
@@ -119,7 +119,7 @@ def parse_rules_file(content: bytes | str, where: str = "rules") -> RulesFile:
     if len(content) > MAX_FILE_BYTES:
         raise IqcarError(f"is larger than {MAX_FILE_BYTES >> 20} MB", where, _REWRITE)
     try:
-        file = msgspec.json.decode(content, type=_File)
+        file = msgspec.json.decode(content, type=_RulesFile)
     except msgspec.ValidationError as error:
         raise IqcarError(f"is not a rules file: {error}", where, _REWRITE) from error
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
@@ -200,7 +200,7 @@ def _problem_of_advice(record: Rule) -> str:
     return ""
 
 
-def _problem_of_pools(file: _File) -> str:
+def _problem_of_pools(file: _RulesFile) -> str:
     """What the types of the fields cannot tell about pools and assignments."""
     recorded = file.recorded.pools if file.recorded else ()
     for place, pools in (("pools", file.pools or ()), ("recorded.pools", recorded)):

@@ -1,4 +1,4 @@
-"""Tell whether a rule in force is still needed: whether there would be contention without it.
+"""Tells whether a rule in force is still needed: whether there would be contention without it.
 
 A rule that works removes the blame that it was proposed for, and a cap even removes the hog's
 launches, so that a replay of the run without the rule would find little to run. What no rule

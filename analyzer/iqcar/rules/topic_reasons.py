@@ -1,4 +1,4 @@
-"""Add to rules the topics that recur among the victims' stragglers for the same resource."""
+"""Adds to rules the topics that recur among the victims' stragglers for the same resource."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who a query's lost time is attributed to, one line each, with the names of all reports."""
+"""Lists who a query's lost time is attributed to, with the names of all reports."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sum the time that owners of queries lost, by whom they lost it to and what they waited for."""
+"""Sums the time that owners of queries lost, by whom they lost it to and what they waited for."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Scheduler rules in words: what each does, why, and what is expected of it."""
+"""Puts scheduler rules in words: what each does, why, and what is expected of it."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ from iqcar.base.formatting import percent, printable, resource_name, short
 from iqcar.diagnosis import Diagnosis
 from iqcar.enums import Resource
 from iqcar.replay.rule_effect.expected import Expected
-from iqcar.rules.outlook import Outlook
-from iqcar.rules.rule import QueryType, RejectedRule, Rule, RuleType, scheduler_rules
+from iqcar.rules.rule import Outlook, QueryType, RejectedRule, Rule, RuleType, scheduler_rules
 from iqcar.rules.rule_sentences import called
 from iqcar.rules.vocabulary.advice_kinds import advice_kinds
 

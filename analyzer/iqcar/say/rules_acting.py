@@ -1,4 +1,4 @@
-"""Which rules acted from when to when, and which files of rules were not accepted."""
+"""Lists which rules acted from when to when, and which files of rules were not accepted."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ from iqcar.tables import recorded_applications
 
 if TYPE_CHECKING:
     from iqcar.say.blamed import Blamed
-    from iqcar.say.sentences import Part
+    from iqcar.say.sentences import SentencePart
     from iqcar.say.wasted_lines import WastedLine
 
 _DOES = {
@@ -126,7 +126,7 @@ def find_verdict(diagnosis: Diagnosis, most: int | None = None) -> Verdict:
     -------
     Verdict
     """
-    lost = _Losses(diagnosis)
+    lost = _LossSums(diagnosis)
     names = QueryNames(diagnosis.tables.queries, diagnosis.tables.applications)
     shown = diagnosis.targets[:most]
     targets = _without_repeats(_target(diagnosis, lost, names, query) for query in shown)
@@ -157,7 +157,7 @@ def meanings(verdict: Verdict) -> dict[str, str]:
     return {one.name: one.meaning for one in every if one.meaning}
 
 
-class _Losses:
+class _LossSums:
     """Durations and losses of all queries, in ms."""
 
     def __init__(self, diagnosis: Diagnosis) -> None:
@@ -172,7 +172,7 @@ class _Losses:
 
 
 def _headline(
-    diagnosis: Diagnosis, lost: _Losses, names: QueryNames, held_up: Sequence[int]
+    diagnosis: Diagnosis, lost: _LossSums, names: QueryNames, held_up: Sequence[int]
 ) -> str:
     """Say how many queries were held up, by whom mostly, and which was worst hit."""
     hurts = diagnosis.graph.who_hurts_whom()
@@ -197,7 +197,7 @@ def _headline(
     )
 
 
-def _quiet_headline(lost: _Losses) -> str:
+def _quiet_headline(lost: _LossSums) -> str:
     most = float(lost.to_others.max(initial=0.0))
     if len(lost.ran) == 0:
         head = "Nothing ran in these logs that could have waited."
@@ -229,7 +229,7 @@ def _without_repeats(targets: Iterable[Target]) -> tuple[Target, ...]:
     return tuple(kept)
 
 
-def _target(diagnosis: Diagnosis, lost: _Losses, names: QueryNames, query: int) -> Target:
+def _target(diagnosis: Diagnosis, lost: _LossSums, names: QueryNames, query: int) -> Target:
     blamed = find_blamed(diagnosis.graph, query, names)
     parts = parts_of(blamed)
     severity = lost.severity(query)
@@ -257,7 +257,7 @@ def _advice(
     diagnosis: Diagnosis,
     query: int,
     severity: Severity,
-    parts: Sequence[Part],
+    parts: Sequence[SentencePart],
     names: QueryNames,
 ) -> str:
     if severity is Severity.QUIET or not parts:
@@ -281,7 +281,7 @@ def _advice(
 
 
 def _rules(
-    diagnosis: Diagnosis, query: int, parts: Sequence[Part], names: QueryNames
+    diagnosis: Diagnosis, query: int, parts: Sequence[SentencePart], names: QueryNames
 ) -> tuple[tuple[str, str], ...]:
     """Rules about a query, or about the one that was most in its way."""
     fingerprints = diagnosis.tables.queries["fingerprint"]

@@ -1,4 +1,4 @@
-"""Wasted work in words: what it cost each query, why, and what helps."""
+"""Puts wasted work in words: what it cost each query, why, and what helps."""
 
 from __future__ import annotations
 

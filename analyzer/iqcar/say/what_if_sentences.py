@@ -1,4 +1,4 @@
-"""What an answer to a what-if question says: sentences for terminal, page and notebook."""
+"""Puts the answer to a what-if question in sentences for terminal, page and notebook."""
 
 from __future__ import annotations
 

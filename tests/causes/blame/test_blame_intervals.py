@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from iqcar.causes.blame.attribute import attribute
 from iqcar.causes.blame.blame_tables import KNOWN, UNATTRIBUTED
 from iqcar.causes.blame.ratp import BYTES_REQUESTS
-from iqcar.causes.blame.task_intervals import Pieces, TaskColumns
+from iqcar.causes.blame.task_intervals import BlameColumns, Pieces
 from iqcar.enums import REQUESTS, Request
 from iqcar.papers.blame_as_printed import attribute_as_printed
 from iqcar.tables import APPLICATIONS, EXECUTORS, HOSTS, QUERIES, STAGES, TASKS, Tables
@@ -112,7 +112,7 @@ def test_one_interval_for_the_whole_life_is_the_average_of_the_task(
 @examples(100)
 @given(tables_and_waits(20), SEEDS)
 def test_pieces_tile_the_life_of_every_task(random: RandomInput, seed: int) -> None:
-    columns = TaskColumns.from_tables(random_profiles(random.tables, seed), random.waits)
+    columns = BlameColumns.from_tables(random_profiles(random.tables, seed), random.waits)
     pieces = Pieces.from_intervals(columns)
     assert set(pieces.task) == set(range(len(columns.span)))
     np.testing.assert_allclose(pieces.total(pieces.span), columns.span, atol=1e-6)
@@ -131,7 +131,7 @@ def test_pieces_tile_the_life_of_every_task(random: RandomInput, seed: int) -> N
 def test_what_a_task_waited_computed_and_moved_is_divided_without_loss(
     random: RandomInput, seed: int
 ) -> None:
-    columns = TaskColumns.from_tables(random_profiles(random.tables, seed), random.waits)
+    columns = BlameColumns.from_tables(random_profiles(random.tables, seed), random.waits)
     pieces = Pieces.from_intervals(columns)
     assume(not pieces.undivided)
     for request in REQUESTS:
@@ -152,7 +152,7 @@ def test_what_a_task_waited_computed_and_moved_is_divided_without_loss(
 @given(tables_and_waits(20), SEEDS)
 def test_memory_is_held_as_the_profile_says_else_evenly(random: RandomInput, seed: int) -> None:
     tables = random_profiles(random_records(random.tables, seed), seed)
-    columns = TaskColumns.from_tables(tables, random.waits)
+    columns = BlameColumns.from_tables(tables, random.waits)
     pieces = Pieces.from_intervals(columns)
     assume(not pieces.undivided)
     held = pieces.held()

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 import iqcar
 from iqcar.causes.blame.attribute import Blame, attribute
 from iqcar.causes.blame.blame_tables import KNOWN, OWN, QUERY, UNATTRIBUTED
-from iqcar.causes.blame.task_intervals import TaskColumns
+from iqcar.causes.blame.task_intervals import BlameColumns
 from iqcar.enums import REQUESTS, Request
 from iqcar.model.waits.measure import measure_waits
 from iqcar.tables import Tables
@@ -196,7 +196,7 @@ def test_waits_for_executors_are_shared_out_among_all_who_held_slots(
 
 def naive_shares(tables: Tables, waits: pd.DataFrame) -> dict[tuple[int, int], float]:
     """Lost ms by target stage and source stage, one moment after another."""
-    columns = TaskColumns.from_tables(tables, waits)
+    columns = BlameColumns.from_tables(tables, waits)
     lost = waits["executor_wait_ms"].to_numpy()
     tasks, executors = tables.tasks.to_dict("records"), tables.executors.to_dict("records")
     moments = sorted(

@@ -10,9 +10,8 @@ import pytest
 from iqcar.causes.blame.attribute import attribute
 from iqcar.causes.blame.blame_doubts import doubts_of
 from iqcar.causes.blame.blame_tables import OWN, QUERY, UNATTRIBUTED
-from iqcar.causes.blame.ratp import measure_loss
-from iqcar.causes.blame.source_usage import most_explicable, used_share
-from iqcar.causes.blame.task_intervals import TaskColumns
+from iqcar.causes.blame.ratp import measure_loss, most_explicable, used_share
+from iqcar.causes.blame.task_intervals import BlameColumns
 from iqcar.enums import REQUESTS, Request
 from iqcar.model.demand.contention import Contention, StageRates
 from iqcar.model.demand.estimate import Demand
@@ -28,7 +27,7 @@ DEVICES = {Request.SHUFFLE_FETCH: known_device(2e4), Request.IO_WRITE: known_dev
 
 
 def used(request: Request, *data: Any) -> np.ndarray:
-    return used_share(TaskColumns.from_tables(*data), request, Demand(DEVICES))
+    return used_share(BlameColumns.from_tables(*data), request, Demand(DEVICES))
 
 
 def test_reads_and_writes_keep_one_disk_busy() -> None:
@@ -63,7 +62,7 @@ def test_of_a_contended_device_a_source_used_what_it_moved_unless_it_bypassed_it
     one = np.ones(2)
     rates = StageRates(np.arange(2), one, one, one, one, one > 0, np.array([1.0, 0.1]))
     demand = Demand(DEVICES, rates={Request.SHUFFLE_FETCH: rates})
-    columns = TaskColumns.from_tables(*data)
+    columns = BlameColumns.from_tables(*data)
     share = used_share(columns, Request.SHUFFLE_FETCH, demand)
     np.testing.assert_allclose(share, [0.5, 0.05, 0.25])
 
@@ -80,7 +79,7 @@ def test_who_moved_data_in_a_device_of_which_nothing_is_known_used_it_while_it_w
         finish=[100, 100],
         remote_bytes=[1e6, 1e6],
     )
-    columns = TaskColumns.from_tables(*data)
+    columns = BlameColumns.from_tables(*data)
     share = used_share(columns, Request.SHUFFLE_FETCH, Demand())
     np.testing.assert_allclose(share, [0.9, 0.0])
 
@@ -97,7 +96,7 @@ def test_as_the_paper_prints_it_a_source_used_what_it_got_while_it_waited() -> N
         finish=[100] * 4,
         remote_bytes=[1e6, 1e6, 1e6, 0.0],
     )
-    share = used_while_waiting(TaskColumns.from_tables(*data), Request.SHUFFLE_FETCH)
+    share = used_while_waiting(BlameColumns.from_tables(*data), Request.SHUFFLE_FETCH)
     np.testing.assert_allclose(share, [1.0, 0.25, 1.0, 0.0])
 
 
@@ -128,7 +127,7 @@ def test_held_memory_that_was_seen_counts_and_not_the_peaks_of_operators() -> No
     seen += [{"task": 2, "mean_held_bytes": 0.0, "wall_ms": 100.0}]
     seen += [{"task": 3, "mean_held_bytes": np.nan, "wall_ms": 100.0}]
     tables = tables.with_(task_records=tiny_tables(task_records=seen).task_records)
-    np.testing.assert_allclose(TaskColumns.from_tables(tables, waits).held(), [0, 3e6, 0, 1e6])
+    np.testing.assert_allclose(BlameColumns.from_tables(tables, waits).held(), [0, 3e6, 0, 1e6])
     found = parts(tables, waits, 0, Request.EXECUTION_MEMORY)
     assert found[QUERY, 1] == pytest.approx((0.75, 37.5))
     assert found[QUERY, 3] == pytest.approx((0.25, 12.5))
@@ -181,7 +180,7 @@ def explicable(lost: float | None, evidence: int) -> float:
         {Request.RUN_QUEUE: [50.0]}, launch=[0], finish=[100], compute_ms=[50.0]
     )  # fmt: skip
     waits["run_queue_evidence"] = np.int8(evidence)
-    columns = TaskColumns.from_tables(tables, waits)
+    columns = BlameColumns.from_tables(tables, waits)
     loss = measure_loss(columns, Request.RUN_QUEUE, {})
     found = None if lost is None else Contention(np.array([lost]), np.zeros(1), np.zeros(1))
     return float(most_explicable(columns, loss, found)[0])
@@ -239,6 +238,6 @@ def test_over_attribution_of_a_small_part_of_all_losses_is_no_doubt(
     blame = attribute(tables, waits)
     memory = blame.demands["request"] == REQUESTS.index(Request.EXECUTION_MEMORY)
     blame.demands.loc[memory, "over_attribution"] = 10.0
-    columns = TaskColumns.from_tables(tables, waits)
+    columns = BlameColumns.from_tables(tables, waits)
     doubts = doubts_of(columns, blame.demand, blame.demands)
     assert any("time lost to execution memory" in doubt for doubt in doubts) == said

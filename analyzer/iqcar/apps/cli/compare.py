@@ -102,7 +102,7 @@ def compare(
     from iqcar.comparison.comparison import only_queries, only_structure
     from iqcar.comparison.explore import explain_category, find_change
     from iqcar.comparison.gate import check_gate, parse_limit
-    from iqcar.comparison.sides.baseline import dump_baseline
+    from iqcar.comparison.sides.side import dump_baseline
     from iqcar.papers.spectroscope import printed_findings
 
     least = parse_share(margin, "--margin")
@@ -181,8 +181,8 @@ def _sides(
     """Read and measure what was given: two sides, or one whose baseline is wanted."""
     from iqcar.apps.cli.reading import read_for, working
     from iqcar.comparison.compare_sets import split_sides
-    from iqcar.comparison.sides.baseline import is_baseline, load_baseline
     from iqcar.comparison.sides.measured_side import measure_side
+    from iqcar.comparison.sides.side import is_baseline, load_baseline
 
     if not before:
         raise UsageError("no logs of the runs before", "iqcar compare", "give BEFORE and AFTER")

@@ -18,7 +18,7 @@ from iqcar.lab.inject.anomalies import Anomaly
 from iqcar.version import __version__
 
 if TYPE_CHECKING:
-    from iqcar.lab.inject.injection_log import Record
+    from iqcar.lab.inject.injection_log import InjectionRecord
     from iqcar.lab.inject.plan import Injection
     from iqcar.lab.inject.run_plan import Stop
 
@@ -61,7 +61,7 @@ class Carrying:
 
         with stopping() as stop, _progress(plan) as (progress, say):
 
-            def tell(record: Record) -> None:
+            def tell(record: InjectionRecord) -> None:
                 if self.log:
                     append(self.log, record)
                 if record.event == "end" and self.json != "-":
@@ -94,7 +94,7 @@ class Carrying:
             raise UsageError("is more than a day ahead", "--delay" if self.delay else "--start-at")
         return start_ms
 
-    def _end(self, stop: Stop, done: list[Record]) -> None:
+    def _end(self, stop: Stop, done: list[InjectionRecord]) -> None:
         """Say what went wrong; raises IqcarError if nothing could be injected."""
         if self.log and done:
             typer.echo(f"Wrote {self.log} ({len(done)} injections)", err=True)

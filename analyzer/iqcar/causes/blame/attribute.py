@@ -5,7 +5,7 @@ For a target task tt and a source task st in the same contention domain::
     β(st→tt) = overlap / T_tt · u_st · C_h / c_tt          (eq. 6; u_st = c_st / C_h)
 
 The target's factors come from :mod:`iqcar.causes.blame.ratp`, the source's u_st from
-:mod:`iqcar.causes.blame.source_usage`. A slowdown is divided into its known part, the sources'
+:mod:`iqcar.causes.blame.ratp`. A slowdown is divided into its known part, the sources'
 parts (scaled down where they would exceed the rest), and the unattributed remainder (eq. 4). A
 sweep over time (:mod:`iqcar.causes.blame.sweep`) computes sums over pairs of tasks without
 enumerating pairs.
@@ -19,15 +19,22 @@ import numpy as np
 import pandas as pd
 
 from iqcar.causes.blame.blame_doubts import doubts_of
-from iqcar.causes.blame.blame_sources import Ledger, Shares, SweepInput, name_sources
+from iqcar.causes.blame.blame_sources import BlameShares, Ledger, SweepInput, name_sources
 from iqcar.causes.blame.blame_tables import DEMANDS, FOLDED, SOURCES
 from iqcar.causes.blame.demand_weights import stage_losses, weigh_demands
 from iqcar.causes.blame.executor_blame import executor_sweep_input
 from iqcar.causes.blame.folding import MOST_SOURCES
 from iqcar.causes.blame.loads import find_loads, is_estimated
-from iqcar.causes.blame.ratp import BYTES_REQUESTS, ROUNDING, Loss, measure_loss
-from iqcar.causes.blame.source_usage import most_explicable, share_of_executors, used_share
-from iqcar.causes.blame.task_intervals import DomainSchedules, Pieces, TaskColumns
+from iqcar.causes.blame.ratp import (
+    BYTES_REQUESTS,
+    ROUNDING,
+    Loss,
+    measure_loss,
+    most_explicable,
+    share_of_executors,
+    used_share,
+)
+from iqcar.causes.blame.task_intervals import BlameColumns, DomainSchedules, Pieces
 from iqcar.causes.blame.usage_sweep import usage_during
 from iqcar.enums import REQUESTS, Domain, Request
 from iqcar.model.demand.contention import Contention
@@ -80,7 +87,7 @@ def attribute(
         of the number of queries that run at once.
     critical_path: whether only stages on their query's critical path weigh.
     """
-    columns = TaskColumns.from_tables(tables, waits)
+    columns = BlameColumns.from_tables(tables, waits)
     tasks, pieces = Pieces.one_each(columns), Pieces.from_intervals(columns)
     schedules = DomainSchedules(pieces)
     loads = find_loads(pieces, schedules)
@@ -108,8 +115,8 @@ def attribute(
 class Accounts:
     """The demands of one request after another, and the ledgers to divide their losses."""
 
-    def __init__(self, columns: TaskColumns) -> None:
-        self.columns, self.places = columns, Places.from_columns(columns)
+    def __init__(self, columns: BlameColumns) -> None:
+        self.columns, self.places = columns, TargetGroups.from_columns(columns)
         self._demands: list[pd.DataFrame] = []
         self._ledgers: list[Ledger] = []
         self._count = 0
@@ -118,7 +125,7 @@ class Accounts:
         """Return which tasks of a stage waited or lost time."""
         return ((loss.wait > 0) | (loss.lost > 0)) & (self.columns.stage >= 0)
 
-    def add(self, loss: Loss, shares: Shares) -> None:
+    def add(self, loss: Loss, shares: BlameShares) -> None:
         """Take in the demands of one request."""
         waited = self.waited(loss)
         demands, ledger = _account(
@@ -133,7 +140,7 @@ class Accounts:
         nobody = np.zeros(len(self.places.stage))
         sweep = executor_sweep_input(self.columns, loss, self.places.group)
         nothing = np.zeros(len(loss.lost))
-        self.add(loss, Shares(sweep, nobody, nobody, raw=nothing, room=loss.slowdown))
+        self.add(loss, BlameShares(sweep, nobody, nobody, raw=nothing, room=loss.slowdown))
 
     def blame(
         self, waits: pd.DataFrame, demand: Demand, most_sources: int | None, critical_path: bool
@@ -158,7 +165,7 @@ class Accounts:
 
 
 @dataclass(frozen=True)
-class Places:
+class TargetGroups:
     """Groups of target tasks, one per (stage, host) with tasks; ``group`` maps task to group."""
 
     stage: Ints
@@ -166,7 +173,7 @@ class Places:
     group: Ints
 
     @classmethod
-    def from_columns(cls, columns: TaskColumns) -> Places:
+    def from_columns(cls, columns: BlameColumns) -> TargetGroups:
         """Group the tasks by stage and host."""
         width = len(columns.tables.hosts) + 1
         key = np.maximum(columns.stage, 0) * width + columns.host + 1
@@ -194,9 +201,9 @@ class Sharing:
     pieces: Pieces
     loss: Loss
     events: Schedule
-    places: Places
+    places: TargetGroups
 
-    def out(self, used: Floats, room: Floats, found: Contention | None) -> Shares:
+    def out(self, used: Floats, room: Floats, found: Contention | None) -> BlameShares:
         """Share the losses to one request out among those who used its resource.
 
         used: (n_pieces,) u_st of each piece.
@@ -221,7 +228,7 @@ class Sharing:
             (rate, stage, (beta_weight, lost_weight), pieces.of_task(places.group)),
             one_domain=loss.request.domain is not Domain.EXECUTOR,
         )
-        return Shares(
+        return BlameShares(
             raw=raw, room=room, sweep=sweep,
             own_beta=places.total(pieces.total(beta_weight * itself)),
             own_lost=places.total(pieces.total(lost_weight * itself)),
@@ -255,7 +262,12 @@ class Sharing:
 
 
 def _account(
-    columns: TaskColumns, loss: Loss, shares: Shares, places: Places, waited: Flags, first: int
+    columns: BlameColumns,
+    loss: Loss,
+    shares: BlameShares,
+    places: TargetGroups,
+    waited: Flags,
+    first: int,
 ) -> tuple[pd.DataFrame, Ledger]:
     """Return one request's demands, and the ledger to divide their losses among sources."""
     tasks = places.total(waited.astype(np.float64))

@@ -68,7 +68,7 @@ class SweepInput:
 
 
 @dataclass(frozen=True)
-class Shares:
+class BlameShares:
     """Input to divide the losses to one request among sources.
 
     own_beta, own_lost: (n_groups,) blame and lost ms of tasks on themselves, which the sweep
@@ -97,7 +97,7 @@ class Ledger:
     """
 
     request: Request
-    shares: Shares
+    shares: BlameShares
     demand_of: Ints
     first: int
     slowdown: Floats

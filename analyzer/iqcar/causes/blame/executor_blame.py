@@ -10,7 +10,7 @@ import numpy as np
 from iqcar.causes.blame.blame_sources import SweepInput
 from iqcar.causes.blame.ratp import Loss
 from iqcar.causes.blame.sweep import SOURCE_ENDS, SOURCE_STARTS, TARGET_ENDS, TARGET_STARTS
-from iqcar.causes.blame.task_intervals import TaskColumns
+from iqcar.causes.blame.task_intervals import BlameColumns
 from iqcar.causes.blame.usage_sweep import usage_during
 from iqcar.model.waits.executor_shortage import NO_SLOTS
 from iqcar.model.waits.shared_cluster import Offers, clusters_of, executor_offers
@@ -146,7 +146,7 @@ def _last_or_next(owner: Ints) -> Ints:
     return owner[np.where(before >= 0, before, int(known.argmax()))]
 
 
-def executor_sweep_input(columns: TaskColumns, loss: Loss, group: Ints) -> SweepInput:
+def executor_sweep_input(columns: BlameColumns, loss: Loss, group: Ints) -> SweepInput:
     """Return the input of the sweep that divides waits for executors.
 
     Slots that other applications held while some were missing share in the wait of each moment in
@@ -193,13 +193,13 @@ def executor_sweep_input(columns: TaskColumns, loss: Loss, group: Ints) -> Sweep
     )
     every_task, every_rate = np.concatenate(task), np.concatenate(rate)
     waits = every_task >= 0
-    of = np.maximum(every_task, 0)
+    row_of = np.maximum(every_task, 0)
     everyone = usage_during(events, every_rate, waits)
     weights = tuple(
-        share_of(np.where(waits, amount[of], 0.0) if len(amount) else everyone, everyone)
+        share_of(np.where(waits, amount[row_of], 0.0) if len(amount) else everyone, everyone)
         for amount in (loss.slowdown, loss.lost)
     )
-    target = np.where(waits, group[of], 0) if len(group) else of
+    target = np.where(waits, group[row_of], 0) if len(group) else row_of
     return SweepInput.from_tasks(
         events,
         (every_rate, np.concatenate(source), (weights[0], weights[1]), target),

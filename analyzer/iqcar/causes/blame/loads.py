@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from iqcar.causes.blame.ratp import BYTES_REQUESTS, ONE_DEVICE, data_processed
-from iqcar.causes.blame.task_intervals import SHORTEST_MS, DomainSchedules, Pieces, TaskColumns
+from iqcar.causes.blame.task_intervals import SHORTEST_MS, BlameColumns, DomainSchedules, Pieces
 from iqcar.causes.blame.usage_sweep import mean_of_others
 from iqcar.enums import Request
 from iqcar.model.demand.load import Load
@@ -55,7 +55,7 @@ def find_loads(pieces: Pieces, schedules: DomainSchedules) -> dict[Request, Load
     return found
 
 
-def is_estimated(columns: TaskColumns) -> Flags:
+def is_estimated(columns: BlameColumns) -> Flags:
     """Mark tasks whose wait for the processor is what nothing else explains."""
     flags: Flags = columns.waits[evidence_column(Request.RUN_QUEUE)].to_numpy() == ESTIMATED
     return flags

@@ -39,7 +39,7 @@ SHORTEST_MS = 1.0
 
 
 @dataclass(frozen=True)
-class TaskColumns:
+class BlameColumns:
     """The columns of tasks that blame is computed from, checked and as arrays of shape (n_tasks,).
 
     ``launch``, ``finish`` and ``asked`` (launch less slot wait) are NaN for a task with
@@ -75,7 +75,7 @@ class TaskColumns:
         return slots_offered(self.app, self.asked, self.launch, by_launch)
 
     @classmethod
-    def from_tables(cls, tables: Tables, waits: pd.DataFrame) -> TaskColumns:
+    def from_tables(cls, tables: Tables, waits: pd.DataFrame) -> BlameColumns:
         """Build the columns from the tables."""
         tasks = tables.tasks
         launch = tasks["launch_ms"].to_numpy(np.float64)
@@ -100,13 +100,11 @@ class TaskColumns:
 
     def wait(self, request: Request) -> Floats:
         """Return the waits in ms, NaN where unknown."""
-        waited: Floats = self.waits[wait_column(request)].to_numpy(np.float64)
-        return waited
+        return np.asarray(self.waits[wait_column(request)], np.float64)
 
     def compute(self) -> Floats:
         """Return the time on the processor in ms, NaN where unknown."""
-        compute: Floats = self.waits["compute_ms"].to_numpy(np.float64)
-        return compute
+        return np.asarray(self.waits["compute_ms"], np.float64)
 
     def owner(self) -> Ints:
         """Return a number ≥ 0 that tasks of one query share; without a query, those of a stage."""
@@ -117,11 +115,9 @@ class TaskColumns:
     def domain(self, request: Request) -> Ints:
         """Return the row of each task's contention domain, −1 where it has none."""
         by_domain = {
-            Domain.APPLICATION: self.app,
-            Domain.HOST: self.host,
-            Domain.EXECUTOR: self.executor,
+            Domain.APPLICATION: self.app, Domain.HOST: self.host, Domain.EXECUTOR: self.executor,
             Domain.CLUSTER: self.app,
-        }
+        }  # fmt: skip
         return by_domain[request.domain]
 
     def number(self, column: str) -> Floats:
@@ -184,7 +180,7 @@ class Pieces:
     undivided: whether each task is one piece, in the order of tasks.
     """
 
-    columns: TaskColumns
+    columns: BlameColumns
     task: Ints
     launch: Floats
     finish: Floats
@@ -194,7 +190,7 @@ class Pieces:
     _shares: dict[str, Floats] = field(default_factory=dict, repr=False)
 
     @classmethod
-    def one_each(cls, columns: TaskColumns) -> Pieces:
+    def one_each(cls, columns: BlameColumns) -> Pieces:
         """Return one piece per task."""
         n = len(columns.span)
         every, none = np.arange(n), np.full(n, -1)
@@ -204,7 +200,7 @@ class Pieces:
         )  # fmt: skip
 
     @classmethod
-    def from_intervals(cls, columns: TaskColumns) -> Pieces:
+    def from_intervals(cls, columns: BlameColumns) -> Pieces:
         """Divide tasks by their recorded intervals.
 
         Profiles use the executor's clock and tasks the driver's: a profile outside of its task's
@@ -388,7 +384,7 @@ class DomainSchedules:
 
 
 def slot_schedule(
-    columns: TaskColumns, asked: Floats, launched: Floats, finished: Floats
+    columns: BlameColumns, asked: Floats, launched: Floats, finished: Floats
 ) -> Schedule:
     """Return the schedule of slots, which tasks wait for from asked to launched and then hold.
 

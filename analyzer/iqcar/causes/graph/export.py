@@ -17,8 +17,7 @@ import numpy as np
 import pandas as pd
 
 from iqcar.causes.blame.blame_tables import OWN, QUERY
-from iqcar.causes.graph.contents import Contents
-from iqcar.causes.graph.describe import PREFIXES, vertex_frame, vertex_ids
+from iqcar.causes.graph.contents import PREFIXES, Contents, vertex_frame, vertex_ids
 from iqcar.tables.arrays import Flags, Floats, Ints, sum_by
 
 if TYPE_CHECKING:
@@ -85,7 +84,7 @@ def _of_targets(contents: Contents, targets: Sequence[int] | None) -> list[Flags
 
 
 def _write(contents: Contents, kept: list[Flags], folded: Flags) -> GraphExport:
-    writer = _Writer(contents)
+    writer = _GraphWriter(contents)
     for level in range(4):
         writer.add_level(level, np.flatnonzero(kept[level]))
     whole = np.flatnonzero(kept[4] & ~folded)
@@ -113,7 +112,7 @@ def _to_fold(contents: Contents, kept: Flags, limit: int) -> Flags:
     return folded
 
 
-class _Writer:
+class _GraphWriter:
     """Collects nodes and edges, and sums DOR and lost time of levels 5 and 6 by target."""
 
     def __init__(self, contents: Contents) -> None:

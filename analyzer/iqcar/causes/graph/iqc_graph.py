@@ -12,8 +12,14 @@ import pandas as pd
 
 from iqcar.causes.blame.attribute import Blame
 from iqcar.causes.graph import views
-from iqcar.causes.graph.contents import Contents, Names
-from iqcar.causes.graph.describe import edge_frame, objects, vertex_frame, vertex_ids
+from iqcar.causes.graph.contents import (
+    Contents,
+    Names,
+    edge_frame,
+    objects,
+    vertex_frame,
+    vertex_ids,
+)
 from iqcar.causes.graph.export import export_graph, to_networkx
 from iqcar.causes.graph.structure import (
     Flow,

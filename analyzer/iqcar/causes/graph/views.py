@@ -21,8 +21,7 @@ from iqcar.causes.blame.blame_tables import (
     UNATTRIBUTED,
 )
 from iqcar.causes.blame.demand_weights import RESOURCES
-from iqcar.causes.graph.contents import Contents, rows_or_none
-from iqcar.causes.graph.describe import vertex_frame, vertex_labels
+from iqcar.causes.graph.contents import Contents, rows_or_none, vertex_frame, vertex_labels
 from iqcar.causes.graph.structure import ByTarget, sum_pairs
 from iqcar.enums import REQUESTS, BlameKind, Resource
 from iqcar.tables import NONE
@@ -294,17 +293,9 @@ def _ordered(frame: pd.DataFrame, largest: list[str], then: list[str]) -> pd.Dat
 
 
 COLUMNS = (
-    "source_query_id",
-    "source_name",
-    "kind",
-    "share",
-    "dor",
-    "lost_ms",
-    "share_of_duration",
-    "by_resource",
-    "by_host",
-    "idle_ms",
-)
+    "source_query_id", "source_name", "kind", "share", "dor", "lost_ms", "share_of_duration",
+    "by_resource", "by_host", "idle_ms",
+)  # fmt: skip
 """Columns of :func:`blame_of`, named as in the result's JSON."""
 
 _CAUSE_NAMES = {OWN: "itself", KNOWN: "known causes", UNATTRIBUTED: "unattributed"}
@@ -382,17 +373,10 @@ def blame_rows(contents: Contents, target: int) -> list[dict[str, Any]]:
 
 def _nothing_lost() -> dict[str, Any]:
     return {
-        "source_query_id": None,
-        "source_name": _CAUSE_NAMES[UNATTRIBUTED],
-        "kind": BlameKind.UNATTRIBUTED.value,
-        "share": 1.0,
-        "dor": 1.0,
-        "lost_ms": 0.0,
-        "share_of_duration": 0.0,
-        "by_resource": {},
-        "by_host": {},
-        "idle_ms": 0.0,
-    }
+        "source_query_id": None, "source_name": _CAUSE_NAMES[UNATTRIBUTED],
+        "kind": BlameKind.UNATTRIBUTED.value, "share": 1.0, "dor": 1.0, "lost_ms": 0.0,
+        "share_of_duration": 0.0, "by_resource": {}, "by_host": {}, "idle_ms": 0.0,
+    }  # fmt: skip
 
 
 def _split(

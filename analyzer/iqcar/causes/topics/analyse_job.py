@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from iqcar.causes.topics.jobs import Job
+from iqcar.causes.topics.jobs import TopicJob
 from iqcar.causes.topics.kernels.ranks import Ranks
 from iqcar.causes.topics.learners import Learners
 from iqcar.causes.topics.mixture_by_straggler import Deviations, deviations_of_job
@@ -63,7 +63,7 @@ class JobAnalysis:
     kept: KeptTasks | None
 
 
-def analyse_job(job: Job, settings: TopicSettings, kept: float = 1.0) -> JobAnalysis:
+def analyse_job(job: TopicJob, settings: TopicSettings, kept: float = 1.0) -> JobAnalysis:
     """Learn from one job what topics need of it.
 
     kept: share of all jobs whose tasks are kept for mutual information; which, depends on the

@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 from iqcar.causes.stragglers.features import TaskFeatures
-from iqcar.causes.stragglers.labels import Labels
+from iqcar.causes.stragglers.straggler_result import Labels
 from iqcar.causes.topics.analyse_job import JobAnalysis, analyse_job
 from iqcar.causes.topics.ensemble import TopicEnsemble
 from iqcar.causes.topics.jobs import Jobs, Tally

@@ -40,7 +40,7 @@ class Tally:
 
 
 @dataclass(frozen=True)
-class Job:
+class TopicJob:
     """Tasks of one job, the fastest first.
 
     stage: row of the stage; no two jobs have the same.
@@ -142,17 +142,17 @@ class Jobs:
         """How many jobs there are."""
         return len(self.stage)
 
-    def __getitem__(self, job: int) -> Job:
+    def __getitem__(self, job: int) -> TopicJob:
         """One of the jobs."""
         part = slice(int(self.starts[job]), int(self.starts[job + 1]))
         latency, median = self.latency_ms[part], float(self.median_ms[job])
-        return Job(
+        return TopicJob(
             stage=int(self.stage[job]), app=int(self.app[job]), query=int(self.query[job]),
             metrics=self.metrics[part], latency_ms=latency, slow=latency > self.threshold * median,
             median_ms=median,
         )  # fmt: skip
 
-    def __iter__(self) -> Iterator[Job]:
+    def __iter__(self) -> Iterator[TopicJob]:
         """One job after the other, in the order of their stages."""
         return (self[job] for job in range(len(self)))
 

@@ -244,10 +244,10 @@ def _query_times(side: ComparedRows) -> _Times:
     first, last = (queries[name].to_numpy(np.float64).copy() for name in ("start_ms", "end_ms"))
     launch, finish = (tasks[name].to_numpy(np.float64) for name in ("launch_ms", "finish_ms"))
     query = tasks["query"].to_numpy(np.int64)
-    of = query >= 0
+    known = query >= 0
     asked = launch - known_or_zero(launch_wait(side.waits))
-    np.fmin.at(first, query[of], asked[of])
-    np.fmax.at(last, query[of], np.fmax(finish, launch)[of])
+    np.fmin.at(first, query[known], asked[known])
+    np.fmax.at(last, query[known], np.fmax(finish, launch)[known])
     return _Times(first, last)
 
 

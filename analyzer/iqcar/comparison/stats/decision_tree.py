@@ -135,14 +135,14 @@ def _column(values: pd.Series) -> Floats | pd.Series:
 def _node(
     columns: dict[str, Floats | pd.Series], after: Flags, rows: Ints, depth: int, show: Show
 ) -> TreeNode:
-    of = after[rows]
-    runs = len(of) - int(of.sum()), int(of.sum())
+    outcome = after[rows]
+    runs = len(outcome) - int(outcome.sum()), int(outcome.sum())
     if not depth or 0 in runs:
         return TreeNode(*runs)
     splits = [
         split
         for name, column in columns.items()
-        if (split := _best_split(name, column, rows, of)) is not None
+        if (split := _best_split(name, column, rows, outcome)) is not None
     ]
     if not splits:
         return TreeNode(*runs)
@@ -159,7 +159,7 @@ def _node(
         equally_good=tuple(split.parameter for split in others),
         yes=_node(columns, after, rows[yes], depth - 1, show),
         no=_node(columns, after, rows[~yes], depth - 1, show),
-        sentences=(_sentence(best, True, of, show), _sentence(best, False, of, show)),
+        sentences=(_sentence(best, True, outcome, show), _sentence(best, False, outcome, show)),
     )  # fmt: skip
 
 

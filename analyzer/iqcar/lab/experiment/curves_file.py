@@ -15,10 +15,9 @@ import numpy as np
 
 from iqcar.enums import Request
 from iqcar.errors import IqcarError
-from iqcar.lab.experiment.cells import at_level, streams
-from iqcar.lab.experiment.experiment_plan import ExperimentPlan
-from iqcar.lab.experiment.law import fit_law
-from iqcar.lab.experiment.run_experiment import Done, Run
+from iqcar.lab.experiment.cells import at_level, fit_law, streams
+from iqcar.lab.experiment.experiment_plan import LoadedPlan
+from iqcar.lab.experiment.run_experiment import Done, ExperimentRun
 from iqcar.model.waits.columns import wait_column
 from iqcar.model.waits.measure import measure_waits
 from iqcar.pipeline import read
@@ -180,7 +179,7 @@ Key = tuple[str, str, str, str]
 """What a curve is of (stage or query), the query, the label and the resource."""
 
 
-def results_of(plan: ExperimentPlan, done: Done) -> dict[str, Any]:
+def results_of(plan: LoadedPlan, done: Done) -> dict[str, Any]:
     """Return the content of the file of curves (``iqcar schema curves``)."""
     stages: list[StageTime] = []
     with suppress(IqcarError):  # a log that cannot be read costs the curves of stages only
@@ -201,7 +200,7 @@ def results_of(plan: ExperimentPlan, done: Done) -> dict[str, Any]:
 
 
 def curve_points(
-    plan: ExperimentPlan, done: Done, stages: Sequence[StageTime]
+    plan: LoadedPlan, done: Done, stages: Sequence[StageTime]
 ) -> dict[Key, list[Point]]:
     """Return the points of each curve: of queries as elapsed, of stages the time in the device."""
     points: dict[Key, list[Point]] = defaultdict(list)
@@ -242,9 +241,9 @@ def curve_points(
     return dict(points)
 
 
-def _pairs(runs: Sequence[Run]) -> Iterator[tuple[Run, Run]]:
+def _pairs(runs: Sequence[ExperimentRun]) -> Iterator[tuple[ExperimentRun, ExperimentRun]]:
     """Pairs of a run alone and one under hogs that both ended."""
-    by_pair: dict[int, list[Run]] = defaultdict(list)
+    by_pair: dict[int, list[ExperimentRun]] = defaultdict(list)
     for run in runs:
         if run.pair and run.duration_ms:
             by_pair[run.pair].append(run)

@@ -123,7 +123,7 @@ class HogSpec:
 
 
 @dataclass(frozen=True)
-class Settings(ABC):
+class AnomalySettings(ABC):
     """How strong an anomaly is.
 
     Raises UsageError if a value is out of range.

@@ -32,7 +32,7 @@ class HogTime(msgspec.Struct, frozen=True):
     end_ms: int | None
 
 
-class Record(msgspec.Struct, frozen=True):
+class InjectionRecord(msgspec.Struct, frozen=True):
     """One line of the log.
 
     event: ``start`` or ``end``.
@@ -82,7 +82,7 @@ def check_log(path: str) -> None:
         raise IqcarError(f"cannot be written: {error.strerror}", path) from error
 
 
-def append(path: str, record: Record) -> None:
+def append(path: str, record: InjectionRecord) -> None:
     """Append a record with one write, so that several runs can share a log; raises IqcarError."""
     try:
         descriptor = open_to_append(path)
@@ -94,14 +94,14 @@ def append(path: str, record: Record) -> None:
         raise IqcarError(f"cannot be written: {error.strerror}", path) from error
 
 
-def read_log(path: str) -> list[Record]:
+def read_log(path: str) -> list[InjectionRecord]:
     """Read what was injected: the `end` of each injection, or its `start` where there is no end.
 
     Raises IqcarError if the file cannot be read, or a line in it is none of this log.
     """
     file = Path(path)
-    decoder = msgspec.json.Decoder(Record)
-    found: dict[tuple[str, int], Record] = {}
+    decoder = msgspec.json.Decoder(InjectionRecord)
+    found: dict[tuple[str, int], InjectionRecord] = {}
     try:
         if file.stat().st_size > MOST_LOG_BYTES:
             raise IqcarError("is larger than 256 MB: no log of injections", path)
@@ -116,7 +116,9 @@ def read_log(path: str) -> list[Record]:
     return sorted(found.values(), key=lambda r: (r.planned_start_ms, r.run, r.injection))
 
 
-def _decoded(decoder: msgspec.json.Decoder[Record], line: bytes, where: str) -> Record:
+def _decoded(
+    decoder: msgspec.json.Decoder[InjectionRecord], line: bytes, where: str
+) -> InjectionRecord:
     try:
         record = decoder.decode(line)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
@@ -135,7 +137,7 @@ _MOVED = {
 }
 
 
-def one_line(record: Record) -> str:
+def one_line(record: InjectionRecord) -> str:
     """Say what an injection was."""
     name = f"{record.anomaly} on {record.host}"
     if record.start_ms is None or record.end_ms is None:

@@ -23,10 +23,10 @@ from iqcar.errors import IqcarError, UsageError
 from iqcar.lab.inject.anomalies import (
     STEP_S,
     Anomaly,
+    AnomalySettings,
     Deadline,
     HogSpec,
     Pace,
-    Settings,
     check_rate,
     usable_cores,
 )
@@ -40,7 +40,7 @@ EXPONENT = 1.000_1
 
 
 @dataclass(frozen=True)
-class CpuSettings(Settings):
+class CpuSettings(AnomalySettings):
     """Computing processes; by default one for each core (the paper: eight).
 
     share: share of the time in which a hog wants a core, in (0, 1].
@@ -81,7 +81,7 @@ PAGE_BYTES = mmap.PAGESIZE
 
 
 @dataclass(frozen=True)
-class MemorySettings(Settings):
+class MemorySettings(AnomalySettings):
     """Processes that hold memory and write to it again and again; by default one.
 
     Spark's own memory is fixed: what this takes from a host is the page cache, memory bandwidth,
@@ -142,7 +142,7 @@ O_DIRECT: int = getattr(os, "O_DIRECT", 0)
 
 
 @dataclass(frozen=True)
-class IoSettings(Settings):
+class IoSettings(AnomalySettings):
     """Writing (and reading) processes; by default eight, as in the paper.
 
     Each has one file without a name, so that nothing is left however it ends. The page cache is
@@ -256,7 +256,7 @@ CLIENT, SERVER = "client", "server"
 
 
 @dataclass(frozen=True)
-class NetworkSettings(Settings):
+class NetworkSettings(AnomalySettings):
     """Pairs of client and server; by default one pair.
 
     The paper has eight, and its server elsewhere in the LAN. Here both ends are on this host: the

@@ -17,7 +17,7 @@ import pandas as pd
 
 from iqcar.causes.stragglers.feature_list import FEATURE_LIST, IDENTITY, Feature
 from iqcar.causes.stragglers.features import TaskFeatures
-from iqcar.causes.stragglers.labels import Labels
+from iqcar.causes.stragglers.straggler_result import Labels
 from iqcar.enums import FeatureKind
 from iqcar.errors import IqcarError
 from iqcar.lab.traces.trace_columns import (
@@ -27,8 +27,9 @@ from iqcar.lab.traces.trace_columns import (
     TraceColumns,
     codes_of,
     number_of,
+    read_pieces,
+    settled_columns,
 )
-from iqcar.lab.traces.trace_files import read_pieces, settled_columns
 from iqcar.tables.arrays import Floats, Ints
 
 _OURS = {f.name: f for f in FEATURE_LIST}

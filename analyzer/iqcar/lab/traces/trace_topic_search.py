@@ -15,14 +15,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from iqcar.causes.stragglers.feature_list import Feature
-from iqcar.causes.stragglers.labels import Labels
+from iqcar.causes.stragglers.straggler_result import Labels
 from iqcar.causes.topics.analyse_job import JobAnalysis, analyse_job
 from iqcar.causes.topics.build_topics import in_order, processors, topics_from
 from iqcar.causes.topics.jobs import Jobs, Tally, metric_names
 from iqcar.causes.topics.keyword_evidence import share_kept
 from iqcar.causes.topics.topic_result import Topics, TopicSettings
-from iqcar.lab.traces.trace_columns import BY_NAME, LARGEST, TraceColumns
-from iqcar.lab.traces.trace_files import is_parquet, parquet_file, read_pieces, settled_columns
+from iqcar.lab.traces.trace_columns import (
+    BY_NAME,
+    LARGEST,
+    TraceColumns,
+    is_parquet,
+    parquet_file,
+    read_pieces,
+    settled_columns,
+)
 from iqcar.lab.traces.trace_survey import Survey, TraceBlock, TraceLayout, survey_of, tasks_of
 from iqcar.tables.arrays import Ints
 

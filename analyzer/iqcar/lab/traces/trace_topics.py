@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from iqcar.causes.stragglers.labels import Labels
+from iqcar.causes.stragglers.straggler_result import Labels
 from iqcar.causes.topics.build_topics import topics_from
 from iqcar.causes.topics.jobs import Tally, metric_names
 from iqcar.causes.topics.keyword_evidence import share_kept

@@ -90,15 +90,15 @@ def query_paths(tables: Tables, kept: Flags) -> QueryPaths:
     stage_ms = np.zeros(len(stages))
     driver_ms = np.where(kept, last - first, 0.0)
     now = last.copy()
-    for row, of, begin, end in zip(
+    for row, owner, begin, end in zip(
         rows.tolist(), query[rows].tolist(), began[rows].tolist(), ended[rows].tolist(), strict=True
     ):
-        begin = max(begin, first[of])
-        time = min(end, now[of]) - begin
-        if time > 0 and not end > now[of] + SLACK_MS:
+        begin = max(begin, first[owner])
+        time = min(end, now[owner]) - begin
+        if time > 0 and not end > now[owner] + SLACK_MS:
             stage_ms[row] = time
-            driver_ms[of] -= time
-            now[of] = begin
+            driver_ms[owner] -= time
+            now[owner] = begin
     return QueryPaths(stage_ms, np.maximum(driver_ms, 0.0))
 
 
@@ -131,33 +131,33 @@ def stage_parts(tables: Tables, waits: pd.DataFrame) -> Floats:
     )
     rows = np.flatnonzero((stage >= 0) & np.isfinite(launch) & np.isfinite(finish))
     rows = rows[known[stage[rows]]]
-    of = stage[rows]
-    start = np.clip(launch[rows], began[of], ended[of])
-    end = np.clip(finish[rows], start, ended[of])
-    count = np.bincount(of, minlength=n)
+    stage_of = stage[rows]
+    start = np.clip(launch[rows], began[stage_of], ended[stage_of])
+    end = np.clip(finish[rows], start, ended[stage_of])
+    count = np.bincount(stage_of, minlength=n)
 
     first, last, over = np.full(n, np.inf), np.full(n, -np.inf), np.full(n, -np.inf)
-    np.minimum.at(first, of, start)
-    np.maximum.at(last, of, start)
-    np.maximum.at(over, of, end)
+    np.minimum.at(first, stage_of, start)
+    np.maximum.at(last, stage_of, start)
+    np.maximum.at(over, stage_of, end)
     first, last, over = (np.where(count == 0, ended, time) for time in (first, last, over))
-    at_once = _could_run_at_once(tables, of, start, end, count)
-    task_time = sum_by(of, end - start, n)
-    while_launching = sum_by(of, np.minimum(end, last[of]) - start, n)
+    at_once = _could_run_at_once(tables, stage_of, start, end, count)
+    task_time = sum_by(stage_of, end - start, n)
+    while_launching = sum_by(stage_of, np.minimum(end, last[stage_of]) - start, n)
     lacking = np.maximum((last - first) - while_launching / at_once, 0.0)
     tail = np.maximum((over - last) - (task_time - while_launching) / at_once, 0.0)
 
     parts = dict.fromkeys(PART_NAMES, np.zeros(n))
     before = lacking + (first - began)
     slots, executors = (
-        sum_by(of, known_or_zero(waits[wait_column(request)].to_numpy()[rows]), n)
+        sum_by(stage_of, known_or_zero(waits[wait_column(request)].to_numpy()[rows]), n)
         for request in (Request.SLOT_WAIT, Request.EXECUTOR_WAIT)
     )
     parts["executors_ms"] = before * share_of(executors, slots + executors)
     parts["slots_ms"] = before - parts["executors_ms"]
     parts["tail_ms"] = tail
     sums = np.array(
-        [sum_by(of, positive_or_zero(waits[name].to_numpy()[rows]), n) for name in TASK_PARTS]
+        [sum_by(stage_of, positive_or_zero(waits[name].to_numpy()[rows]), n) for name in TASK_PARTS]
     )
     shares = share_of(sums, np.maximum(task_time, sums.sum(axis=0)))
     for name, share in zip(TASK_PARTS, shares, strict=True):
@@ -174,14 +174,16 @@ def python_cpu(tables: Tables) -> Floats:
     return sum_by(stage[stage >= 0], cpu[stage >= 0], len(tables.stages))
 
 
-def _could_run_at_once(tables: Tables, of: Ints, start: Floats, end: Floats, count: Ints) -> Floats:
+def _could_run_at_once(
+    tables: Tables, stage_of: Ints, start: Floats, end: Floats, count: Ints
+) -> Floats:
     """Return how many tasks of each stage could run at once: as many as it had, and slots were.
 
     Slots are the most that the application had at one time, by its executors, or by its tasks
     where a stage ran more than that.
     """
     app = tables.stages["app"].to_numpy(np.int64)
-    ran = most_at_once(of, start, end, np.ones(len(of)), len(app))
+    ran = most_at_once(stage_of, start, end, np.ones(len(stage_of)), len(app))
     slots = np.zeros(len(tables.applications))
     np.maximum.at(slots, app, ran)
     could = np.minimum(np.maximum(slots, most_slots(tables))[app], count)
@@ -241,8 +243,8 @@ def node_evidence(
     codes = part_evidence(tables, waits)[rows].astype(np.int64)
     times = np.empty((n, len(TASK_PARTS), levels))
     for part in range(len(TASK_PARTS)):
-        of = node[rows] * levels + codes[:, part]
-        times[:, part] = sum_by(of, time, n * levels).reshape(n, levels)
+        cell = node[rows] * levels + codes[:, part]
+        times[:, part] = sum_by(cell, time, n * levels).reshape(n, levels)
     others = np.flatnonzero(query_of_node != np.arange(n))
     np.add.at(times, query_of_node[others], times[others])
     return np.round(share_of(times, times.sum(axis=2, keepdims=True)), 2)

@@ -1,4 +1,4 @@
-"""The event loop of the replay: tasks get slots as Spark's TaskSchedulerImpl hands them out.
+"""Replays events: tasks get slots as Spark's TaskSchedulerImpl hands them out.
 
 A task then takes as long as it took, or, where devices are shared, as long as it needs in the disk,
 the network and the processors of its host beside the tasks that use them at that moment, after it
@@ -130,12 +130,8 @@ def run(
         # One round can pick a task set twice: up to its cap, and for slots that nobody wants.
         *(np.empty(2 * n_steps, np.int64) for _ in range(2)),
     )
-    order = (
-        shares,
-        np.full(n_steps, -1),
-        np.zeros(n_pools, np.int64),
-        np.zeros(n_steps, np.int64),
-    )
+    of_pools = np.zeros(n_pools, np.int64)
+    order = (shares, np.full(n_steps, -1), of_pools, np.zeros(n_steps, np.int64))
     # Task sets at their cap are set aside in a list per cap.
     caps = (
         np.zeros(len(shares.cap), np.int64),

@@ -1,4 +1,4 @@
-"""Lay out all applications of a recorded run together, for a replay in which they share hosts."""
+"""Lays out all applications of a recorded run together, for a replay in which they share hosts."""
 
 from __future__ import annotations
 

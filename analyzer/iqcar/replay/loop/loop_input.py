@@ -1,4 +1,4 @@
-"""Input of the replay's event loop: steps, tasks, slots, and shares.
+"""Declares the input of the replay's event loop: steps, tasks, slots, and shares.
 
 Columns are ndarrays with one row per step, task, change of slots, or pool; times are in ms.
 """

@@ -1,4 +1,4 @@
-"""Estimate how much execution memory each task wants, and how much each application has on a host.
+"""Estimates how much execution memory each task wants, and how much each application has on a host.
 
 A task wants what it held at most (measured by the plugin, else Spark's peak) and what it spilled.
 An executor has what Spark's settings leave: a fraction of the heap less a reserve (Spark's

@@ -1,4 +1,4 @@
-"""Fit capacities and tasks' demands so that a replay of the recorded launches gives recorded waits.
+"""Fits capacities and tasks' demands so that a replay of recorded launches gives recorded waits.
 
 The loop is open: every task starts when and where it did, only the devices are shared. Hosts are
 then independent of each other.

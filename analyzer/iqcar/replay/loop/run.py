@@ -1,4 +1,4 @@
-"""Replay a recorded run: how long each query would have taken under other shares."""
+"""Replays a recorded run: how long each query would have taken under other shares."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Estimate what every task needs in each device, and what the devices of each host can do.
+"""Estimates what every task needs in each device, and what the devices of each host can do.
 
 This is the abduction step of a what-if question: from what a recorded task took to what it would
 take alone. Of the time W in a device, the share c was lost to others (:mod:`iqcar.model.demand`),

@@ -1,11 +1,11 @@
-"""Describe the predicted effect of rules: numbers, and the sentence that says them."""
+"""Describes the predicted effect of rules: numbers, and the sentence that says them."""
 
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from iqcar.rules.outlook import SLOWER_SHARE, Outlook
+from iqcar.rules.rule import SLOWER_SHARE, Outlook
 from iqcar.rules.rule_sentences import in_a_sentence
 
 MAX_FINGERPRINTS = 100

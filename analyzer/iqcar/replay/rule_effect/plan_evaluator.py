@@ -21,11 +21,10 @@ from iqcar.replay.rule_effect.expected import (
     sentence_of,
 )
 from iqcar.rules.compile_pools import compile_rules
-from iqcar.rules.outlook import SLOWER_SHARE, outlook_of
 from iqcar.rules.pool_plan import PoolPlan
 from iqcar.rules.propose_rules import MIN_LOST_MS
 from iqcar.rules.recorded_setup import recorded_scheduler
-from iqcar.rules.rule import QueryType, Rule, RuleType
+from iqcar.rules.rule import SLOWER_SHARE, QueryType, Rule, RuleType, outlook_of
 from iqcar.tables import Tables, texts
 from iqcar.tables.arrays import Flags, Floats, Ints
 

@@ -1,4 +1,4 @@
-"""Keep the rules of an earlier round while new ones are proposed from a run that they acted in.
+"""Keeps the rules of an earlier round while new ones are proposed from a run that they acted in.
 
 A rule that works removes its own evidence: a run recorded under rules shows the cluster that they
 made. Proposed from it alone, rules would swing: the hog that is held back looks like a victim, and

@@ -1,4 +1,4 @@
-"""Set the own rates of stages from the curves that ``iqcar experiment`` measured."""
+"""Sets the own rates of stages from the curves that ``iqcar experiment`` measured."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Apply a question to a scenario: which edits it means, and what it rests on."""
+"""Applies a question to a scenario: which edits it means, and what it rests on."""
 
 from __future__ import annotations
 

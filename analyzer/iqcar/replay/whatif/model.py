@@ -1,4 +1,4 @@
-"""The causal model of a recorded run with its check, replayed once for all questions about it."""
+"""Builds the causal model of a recorded run and its check, once for all questions about the run."""
 
 from __future__ import annotations
 

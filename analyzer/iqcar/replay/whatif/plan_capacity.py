@@ -1,4 +1,4 @@
-"""A capacity plan: what a run would take and cost with other numbers of executors or slots."""
+"""Computes what a run would take and cost with other numbers of executors or slots."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Find queries that started because another one had ended, and let a replay start them so.
+"""Finds queries that started because another one had ended, and lets a replay start them so.
 
 A script, a notebook or one thread of a pool runs its queries one after another: each starts a
 moment after the one before it ended, whenever that is. Event logs do not name threads; what tells

@@ -1,4 +1,4 @@
-"""Blame by removal: the Shapley value of each query in another's duration, by replay.
+"""Computes blame by removal: the Shapley value of each query in another's duration, by replay.
 
 The value of a set of sources is the target's duration when only these are there. A source's Shapley
 value is what it adds on average over all orders in which sources may come; the values sum to what

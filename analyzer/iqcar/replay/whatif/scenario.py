@@ -1,4 +1,4 @@
-"""A recorded run as a causal model: what is given, inferred from the record.
+"""Infers from the record what a causal model of the run takes as given.
 
 Given are what tasks need, what devices can do, slots, shares, and when queries start. Waits, hosts,
 launches and durations follow (:mod:`iqcar.replay.whatif.outcome`). An intervention edits what is
@@ -157,33 +157,17 @@ def build_scenario(
     is_stage = joint.stage >= 0
     query[is_stage] = stages[joint.stage[is_stage]]
     fitted = Scenario(
-        tables=tables,
-        workloads=workloads,
-        orders=tuple(stage_order(tables, one) for one in workloads),
-        ran_in=tuple(ran_in_pools(tables, one.order.stage) for one in workloads),
-        origin=joint.origin,
-        query=joint.query,
-        query_start=joint.query_start,
-        query_end=joint.query_end,
-        follows=follows,
-        gap=gap,
-        query_of_step=query,
-        stage_of_step=joint.stage,
-        steps=joint.steps,
-        work=joint.work,
-        slots=joint.slots,
-        alone=demands.alone[joint.task],
-        use=demands.use[joint.task],
-        gc=demands.gc[joint.task],
-        capacity=demands.capacity,
-        evidence=demands.evidence,
-        hosts=tuple(tables.hosts["host"].astype(str)),
-        pools=PoolChoice(),
-        cap_of=np.full(n_steps, -1, np.int64),
-        cap=np.zeros(0, np.int64),
-        doubts=recording.doubts,
-        own_rates=own_rates,
-    )
+        tables=tables, workloads=workloads, origin=joint.origin, query=joint.query,
+        orders=tuple(stage_order(tables, each) for each in workloads),
+        ran_in=tuple(ran_in_pools(tables, each.order.stage) for each in workloads),
+        query_start=joint.query_start, query_end=joint.query_end, follows=follows, gap=gap,
+        query_of_step=query, stage_of_step=joint.stage, steps=joint.steps, work=joint.work,
+        slots=joint.slots, alone=demands.alone[joint.task], use=demands.use[joint.task],
+        gc=demands.gc[joint.task], capacity=demands.capacity, evidence=demands.evidence,
+        hosts=tuple(tables.hosts["host"].astype(str)), pools=PoolChoice(),
+        cap_of=np.full(n_steps, -1, np.int64), cap=np.zeros(0, np.int64),
+        doubts=recording.doubts, own_rates=own_rates,
+    )  # fmt: skip
     if memory is not None:
         fitted = replace(
             fitted,

@@ -1,4 +1,4 @@
-"""Choose the questions that a report answers beforehand, within a bound on replayed tasks."""
+"""Chooses the questions that a report answers beforehand, within a bound on replayed tasks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Read the data files of the rules: schema, template of the guide, and vocabularies.
+"""Reads the data files of the rules: schema, template of the guide, and vocabularies.
 
 A vocabulary gives each cause, topic or kind of advice a name and sentences. None of it ever
 becomes a scheduler pool.

@@ -23,7 +23,7 @@ from iqcar.comparison.comparison_sections import (
     variation_section,
 )
 from iqcar.comparison.comparison_sentences import differences_sentence, totals_sentence
-from iqcar.enums import ChangeKind, Verdict
+from iqcar.enums import ChangeKind, ChangeVerdict
 from iqcar.logs.text.redact import redact_text
 from iqcar.say.section import cell_text
 from iqcar.show.html import files
@@ -78,9 +78,11 @@ def render_comparison(comparison: Comparison, *, title: str = "", home: str = ""
             waterfall=plots.waterfall().svg,
             drawn=drawn,
             settings=settings_section(comparison).first(limits.MOST_SETTINGS),
-            same=unchanged_section(comparison, Verdict.SAME).first(limits.MOST_UNCHANGED),
+            same=unchanged_section(comparison, ChangeVerdict.SAME).first(limits.MOST_UNCHANGED),
             same_count=len(result["same"]),
-            unclear=unchanged_section(comparison, Verdict.CANNOT_TELL).first(limits.MOST_UNCHANGED),
+            unclear=unchanged_section(comparison, ChangeVerdict.CANNOT_TELL).first(
+                limits.MOST_UNCHANGED
+            ),
             unclear_count=len(result["cannot_tell"]),
             margin=percent(comparison.margin),
             browsed=variation.first(limits.MOST_BROWSED, "more: comparison.variation() has all"),

@@ -11,7 +11,7 @@ from iqcar.say.straggler_links import names_of
 from iqcar.show.json.plain import plain
 
 if TYPE_CHECKING:
-    from iqcar.causes.stragglers.labels import Labels
+    from iqcar.causes.stragglers.straggler_result import Labels
 
 
 def topics_to_dict(found: Topics, names: str = "") -> dict[str, Any]:

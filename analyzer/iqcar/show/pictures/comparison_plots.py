@@ -11,7 +11,7 @@ from iqcar.base.formatting import REQUEST_NAMES, duration
 from iqcar.base.limits import MOST_BLAMED, MOST_STAGES, fold
 from iqcar.comparison.comparison import Comparison
 from iqcar.comparison.explore import density_of, find_change
-from iqcar.comparison.match.category_runs import SideMeans, side_means
+from iqcar.comparison.match.compared_rows import SideMeans, side_means
 from iqcar.comparison.sides.stage_graph_key import AGAIN
 from iqcar.enums import BlameKind, Resource
 from iqcar.errors import UsageError

@@ -10,7 +10,7 @@ import pandas as pd
 from iqcar.base.formatting import printable
 from iqcar.base.limits import fold
 from iqcar.causes.blame.executor_blame import held_slots
-from iqcar.causes.blame.task_intervals import TaskColumns
+from iqcar.causes.blame.task_intervals import BlameColumns
 from iqcar.model.waits.shared_cluster import clusters_of
 from iqcar.show.pictures.bins import Bins
 from iqcar.show.pictures.palette import OTHERS, rgba, stable_colours
@@ -81,7 +81,7 @@ def cluster_slots(
     if not numbers:
         return []
     cluster = clusters_of(tables)
-    columns = TaskColumns.from_tables(tables, task_waits)
+    columns = BlameColumns.from_tables(tables, task_waits)
     held = held_slots(
         tables,
         np.flatnonzero(np.isin(cluster, numbers)),

@@ -18,7 +18,7 @@ from iqcar.comparison.comparison_sentences import (
     totals_sentence,
 )
 from iqcar.comparison.stats.shrunken_t import MOST_RUNS_NEEDED
-from iqcar.enums import Verdict
+from iqcar.enums import ChangeVerdict
 from iqcar.say.section import Section
 from iqcar.show.terminal.layout import print_doubts, show_section, terminal
 
@@ -58,11 +58,11 @@ def _shown(comparison: Comparison, top: int) -> Section:
 
 def _rest(comparison: Comparison) -> list[str]:
     lines = []
-    same = comparison.verdict_of(Verdict.SAME)
+    same = comparison.verdict_of(ChangeVerdict.SAME)
     if same:
         margin = percent(comparison.margin)
         lines.append(f"Unchanged within ±{margin}: {counted(len(same), 'query', 'queries')}.")
-    unclear = comparison.verdict_of(Verdict.CANNOT_TELL)
+    unclear = comparison.verdict_of(ChangeVerdict.CANNOT_TELL)
     if unclear:
         sizes = -comparison.effects["contribution_ms"].abs().to_numpy()[unclear]
         worst = [unclear[place] for place in np.argsort(sizes, kind="stable")[:MOST_NAMED]]
