@@ -12,7 +12,7 @@ import pandas as pd
 from iqcar.causes.topics.topic_result import Topics
 from iqcar.causes.wasted.wasted_work import WastedWork
 from iqcar.enums import ImpactModel, QueryBy, Resource, SourceUsage
-from iqcar.errors import IqcarError, UsageError
+from iqcar.errors import IqcarError, UsageError, did_you_mean
 from iqcar.replay.rule_effect.expected import Expected
 from iqcar.replay.rule_effect.previous_rules import PreviousRules
 from iqcar.replay.whatif.curves import Curve
@@ -275,9 +275,6 @@ def find_query(queries: pd.DataFrame, wanted: str, option: str = "--target") -> 
         rows = tuple(row for row, value in enumerate(column) if value == wanted)
         if rows:
             return rows
-    from difflib import get_close_matches
-
     known = dict.fromkeys([*texts(queries, "name"), *ids])
-    near = get_close_matches(wanted, known, n=3, cutoff=0.4)
-    advice = f"did you mean {' or '.join(near)}" if near else "see `iqcar queries`"
+    advice = did_you_mean(wanted, known, "see `iqcar queries`")
     raise UsageError(f"no query is called {wanted!r}", option, advice)

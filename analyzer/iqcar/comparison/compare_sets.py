@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from iqcar.base.formatting import short
+from iqcar.base.units import short
 from iqcar.comparison.causes.differences import find_differences
 from iqcar.comparison.causes.explain_sides import explain_sides
 from iqcar.comparison.comparison import Comparison

@@ -4,20 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from difflib import get_close_matches
 from functools import cached_property
 
 import numpy as np
 import pandas as pd
 
-from iqcar.base.formatting import duration, percent
+from iqcar.base.units import duration, percent
 from iqcar.comparison.causes.blame_change import BLAME_CHANGES, blame_change
 from iqcar.comparison.causes.differences import Differences
 from iqcar.comparison.causes.query_causes import keep_changes
 from iqcar.comparison.match.compared_rows import compared_rows
 from iqcar.comparison.sides.side import Side, SideFacts
 from iqcar.enums import ChangeKind, Verdict
-from iqcar.errors import UsageError
+from iqcar.errors import UsageError, did_you_mean
 from iqcar.tables import texts
 from iqcar.tables.arrays import Flags, Ints
 
@@ -164,8 +163,7 @@ class Comparison:
                 if values[row] == query:
                     return row
         names = [self.name(row) for row in rows]
-        near = get_close_matches(query, names, n=3, cutoff=0.4)
-        advice = f"did you mean {' or '.join(near)}" if near else "see `iqcar queries`"
+        advice = did_you_mean(query, names, "see `iqcar queries`")
         raise UsageError(f"no query is called {query!r}", "--query", advice)
 
     def __repr__(self) -> str:

@@ -7,10 +7,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from iqcar.base.units import parse_price
 from iqcar.errors import UsageError
 from iqcar.replay.whatif import edit_cluster
 from iqcar.replay.whatif.plan_capacity import find_knee, plan_capacity
-from iqcar.replay.whatif.question import parse_plan, parse_price
+from iqcar.replay.whatif.question import parse_plan
 from iqcar.show.pictures.capacity_plan import capacity_plan
 from tests.replay.whatif.test_predictions import model_of
 from tests.support.cluster_simulator import Simulation

@@ -9,7 +9,7 @@ from xml.etree import ElementTree
 import pytest
 
 import iqcar
-from iqcar.base.formatting import duration
+from iqcar.base.units import duration
 from iqcar.show.pictures.shown_what_if import ShownWhatIf
 from tests.support.contended_log import contended_log
 

@@ -190,6 +190,6 @@ def write_result(target: str, content: Content) -> None:
 
 def explain_line(text: str, *, err: bool = True) -> None:
     """Print a line that may quote a log, without control characters."""
-    from iqcar.base.formatting import printable
+    from iqcar.base.units import printable
 
     typer.echo(printable(text), err=err)

@@ -267,7 +267,7 @@ def _drawn(plan: list[Injection], about: dict[str, Any]) -> Result:
 
 
 def _bytes(text: str, option: str) -> int:
-    from iqcar.lab.inject.parsing import parse_size
+    from iqcar.base.units import parse_size
 
     return parse_size(text, option)
 

@@ -36,8 +36,9 @@ def sample(
         This host's name as Spark knows it. Default: its own.
     """
     from iqcar.base.files.derived import open_derived
+    from iqcar.base.units import parse_time
     from iqcar.errors import IqcarError
-    from iqcar.logs.attach.host_sampler import parse_time, sample_host
+    from iqcar.logs.attach.host_sampler import sample_host
 
     period_s = parse_time(period, "--period")
     for_s = parse_time(for_, "--for") if for_ else float("inf")

@@ -19,7 +19,7 @@ from iqcar.apps.mcp.tools import Tools
 from iqcar.apps.serve.guard import Guard
 from iqcar.apps.serve.server import answer_requests, log_to_stderr
 from iqcar.apps.serve.service import Service
-from iqcar.base.formatting import printable
+from iqcar.base.units import printable
 from iqcar.errors import IqcarError, explain_bug
 from iqcar.version import __version__
 

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
-from iqcar.base.formatting import HOUR_MS
+from iqcar.base.units import HOUR_MS
 from iqcar.comparison.sides.comparison_tables import QUERY_SETTINGS
 from iqcar.enums import InputStatus, RunBy
 from iqcar.model.demand.outside_load import outside_load

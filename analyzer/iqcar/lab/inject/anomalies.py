@@ -12,6 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import ClassVar
 
+from iqcar.base.processors import usable_cores
 from iqcar.enums import Kind
 from iqcar.errors import UsageError
 
@@ -168,13 +169,6 @@ class Settings(ABC):
     def hog_specs(self) -> list[HogSpec]:
         """One for each hog; raises IqcarError."""
         return [HogSpec(index) for index in range(self.processes)]
-
-
-def usable_cores() -> list[int]:
-    """Return the cores that this process may run on."""
-    if hasattr(os, "sched_getaffinity"):
-        return sorted(os.sched_getaffinity(0))
-    return list(range(os.cpu_count() or 1))
 
 
 def check_cores(cores: tuple[int, ...], option: str = "--cores") -> None:

@@ -13,7 +13,7 @@ import numpy as np
 from jinja2 import Environment
 
 from iqcar.base import limits
-from iqcar.base.formatting import duration, percent, printable, short, signed
+from iqcar.base.units import duration, percent, printable, short, signed
 from iqcar.comparison.comparison import Comparison, relative
 from iqcar.comparison.comparison_sentences import differences_sentence, totals_sentence
 from iqcar.comparison.explore import find_variation

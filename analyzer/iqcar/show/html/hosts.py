@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from iqcar.base import limits
-from iqcar.base.formatting import duration, percent, printable, resource_name
+from iqcar.base.units import duration, percent, printable, resource_name
 from iqcar.causes.stragglers.host_features import sampled_quantities
 from iqcar.diagnosis import Diagnosis
 from iqcar.enums import Resource

@@ -10,7 +10,7 @@ import numpy as np
 from jinja2 import Environment
 
 from iqcar.base import limits
-from iqcar.base.formatting import (
+from iqcar.base.units import (
     REQUEST_NAMES,
     breakdown,
     duration,

@@ -7,7 +7,7 @@ import unicodedata
 from typing import Any
 
 from iqcar.base import limits
-from iqcar.base.formatting import printable
+from iqcar.base.units import printable
 from iqcar.diagnosis import Diagnosis
 from iqcar.rules.compile_pools import compile_rules
 from iqcar.rules.rule import Rule, scheduler_rules

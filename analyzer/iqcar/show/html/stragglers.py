@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from iqcar.base import limits
-from iqcar.base.formatting import percent, printable, short
+from iqcar.base.units import percent, printable, short
 from iqcar.diagnosis import Diagnosis
 from iqcar.rules.vocabulary.topics import straggler_cause, what_helps
 from iqcar.say.blamed import blamed_name

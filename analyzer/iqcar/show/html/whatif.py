@@ -9,7 +9,7 @@ from typing import Any
 from jinja2 import Environment
 
 from iqcar.base import limits
-from iqcar.base.formatting import duration, percent, printable, short, signed
+from iqcar.base.units import duration, percent, printable, short, signed
 from iqcar.diagnosis import Diagnosis, WhatIfs
 from iqcar.errors import IqcarError, UsageError
 from iqcar.replay.whatif.edit_cluster import slots_at_most

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from iqcar.base.formatting import duration, percent
+from iqcar.base.units import duration, percent
 from iqcar.enums import BlameKind
 from iqcar.say import Blamed, Finding
 from iqcar.show.pictures.palette import cause_colour

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from iqcar.base.formatting import duration
+from iqcar.base.units import duration
 from iqcar.replay.whatif.plan_capacity import Plan
 from iqcar.show.pictures.drawing import ROW_PX, Drawing, drawing, escape, line, text
 from iqcar.show.pictures.palette import AFTER, BEFORE

@@ -5,8 +5,8 @@ from __future__ import annotations
 import html
 from collections.abc import Iterable
 
-from iqcar.base.formatting import duration, short, signed
 from iqcar.base.limits import MOST_DOUBTS, MOST_DRAWN_CHANGES
+from iqcar.base.units import duration, short, signed
 from iqcar.comparison.comparison import Comparison
 from iqcar.comparison.comparison_sentences import differences_sentence, totals_sentence
 from iqcar.show.pictures.comparison_plots import ComparisonPlots

@@ -10,8 +10,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from iqcar.base.formatting import REQUEST_NAMES, duration, short
 from iqcar.base.limits import MOST_BLAMED, MOST_STAGES, fold
+from iqcar.base.units import REQUEST_NAMES, duration, short
 from iqcar.comparison.comparison import Comparison
 from iqcar.comparison.explore import density_of, find_change
 from iqcar.comparison.match.category_runs import SideMeans, side_means

@@ -11,7 +11,7 @@ import textwrap
 import unicodedata
 from collections.abc import Iterable, Sequence
 
-from iqcar.base.formatting import LINES, percent, printable, run_numbers, short
+from iqcar.base.units import LINES, percent, printable, run_numbers, short
 
 LABEL_WIDTH = 36
 """Characters of a name beside a bar or a node; longer ones would take the room of the picture."""
@@ -69,5 +69,5 @@ def distinct(names: Sequence[str], ids: Sequence[str], width: int = LABEL_WIDTH)
 
 
 def percent_text(part: float) -> str:
-    """Write a share as :func:`~iqcar.base.formatting.percent`; its ``<1 %`` is no markup either."""
+    """Write a share as :func:`~iqcar.base.units.percent`; its ``<1 %`` is no markup either."""
     return safe(percent(part))

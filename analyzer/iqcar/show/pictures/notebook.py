@@ -5,8 +5,8 @@ from __future__ import annotations
 import html
 from collections.abc import Iterable, Sequence
 
-from iqcar.base.formatting import duration, percent, short
 from iqcar.base.limits import MOST_DOUBTS, MOST_WASTED
+from iqcar.base.units import duration, percent, short
 from iqcar.diagnosis import Diagnosis
 from iqcar.say import Finding, find_verdict, meanings
 from iqcar.say.sentences import amount, counts

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from iqcar.base.formatting import duration
+from iqcar.base.units import duration
 from iqcar.show.pictures.drawing import LABEL_PX, Drawing, bar, drawing, label, text, time_axis
 from iqcar.show.pictures.palette import AFTER, BEFORE
 

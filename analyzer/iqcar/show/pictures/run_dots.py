@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from iqcar.base.formatting import duration
 from iqcar.base.limits import MOST_RUN_DOTS
+from iqcar.base.units import duration
 from iqcar.show.pictures.drawing import ROW_PX, Drawing, drawing, escape, line, text, time_axis
 from iqcar.show.pictures.palette import AFTER, BEFORE
 

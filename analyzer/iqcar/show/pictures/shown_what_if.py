@@ -5,7 +5,7 @@ from __future__ import annotations
 import html
 from dataclasses import dataclass
 
-from iqcar.base.formatting import short
+from iqcar.base.units import short
 from iqcar.replay.whatif.what_if import WhatIf
 from iqcar.say.what_if_sentences import check_sentence, total_lines
 from iqcar.show.pictures import what_if_pictures

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
-from iqcar.base.formatting import RESOURCE_NAMES
+from iqcar.base.units import RESOURCE_NAMES
 from iqcar.enums import Request, Resource
 from iqcar.model.waits.columns import requests_of, wait_column
 from iqcar.show.pictures.bins import Bins

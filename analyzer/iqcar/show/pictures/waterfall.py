@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from iqcar.base.formatting import duration
 from iqcar.base.limits import MOST_STEPS, fold
+from iqcar.base.units import duration
 from iqcar.show.pictures.drawing import (
     LABEL_PX,
     ROW_PX,

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from iqcar.base.formatting import duration, percent
 from iqcar.base.limits import MOST_DRAWN_CHANGES
+from iqcar.base.units import duration, percent
 from iqcar.replay.whatif.what_if import RESOURCES, WhatIf
 from iqcar.say.what_if_sentences import change_words, most_changed
 from iqcar.show.pictures.drawing import (

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from iqcar.base.formatting import printable
+from iqcar.base.units import printable
 from iqcar.rules.rule import Rule
 from iqcar.rules.vocabulary.advice_kinds import advice_kinds
 from iqcar.show.terminal.layout import indented

@@ -7,8 +7,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from iqcar.base.formatting import duration, percent, printable, short, signed
 from iqcar.base.limits import MOST_CAUSES
+from iqcar.base.units import duration, percent, printable, short, signed
 from iqcar.comparison.comparison import Comparison, relative
 from iqcar.comparison.comparison_sentences import (
     MOST_NAMED,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timezone
 from math import isfinite
 from typing import TYPE_CHECKING
 
@@ -10,8 +9,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from iqcar.base.formatting import duration, percent, printable, resource_name, short
 from iqcar.base.limits import MOST_DOUBTS
+from iqcar.base.units import MINUTES, duration, moment, percent, printable, resource_name, short
 from iqcar.rules.vocabulary.topics import straggler_cause
 from iqcar.show.terminal.layout import plain_table, print_doubts, print_section, terminal
 from iqcar.version import __version__
@@ -66,7 +65,7 @@ def print_fleet(found: FleetFound, top: int, console: Console | None = None) -> 
 def cut_words(cut: Cut) -> str:
     """Say in one sentence what was cut."""
     times = " ".join(
-        f"{word} {datetime.fromtimestamp(ms / 1e3, timezone.utc):%Y-%m-%d %H:%M}"
+        f"{word} {moment(ms, MINUTES)}"
         for word, ms in (("from", cut.start_ms), ("to", cut.end_ms))
         if isfinite(ms)
     )

@@ -10,7 +10,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from iqcar.base.formatting import printable
+from iqcar.base.units import printable
 
 WIDTH_WITHOUT_TERMINAL = 118
 """Characters per line when the output goes to a file or a pipe."""

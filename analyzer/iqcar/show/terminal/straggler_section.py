@@ -7,7 +7,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from iqcar.base.formatting import duration, printable, short
+from iqcar.base.units import duration, printable, short
 from iqcar.causes.stragglers.straggler_result import UNEXPLAINED, Stragglers, by_cause
 from iqcar.rules.vocabulary.topics import straggler_cause
 from iqcar.show.terminal.layout import plain_table

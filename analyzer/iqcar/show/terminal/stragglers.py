@@ -10,8 +10,8 @@ from rich.console import Console, Group
 from rich.table import Table
 from rich.text import Text
 
-from iqcar.base.formatting import duration, percent, printable, short
 from iqcar.base.limits import MOST_BLAMED_FOR_CAUSE, MOST_CAUSES
+from iqcar.base.units import duration, percent, printable, short
 from iqcar.causes.stragglers.straggler_result import Stragglers, by_cause, by_group
 from iqcar.rules.vocabulary.topics import straggler_cause, what_helps
 from iqcar.say.blamed import blamed_name

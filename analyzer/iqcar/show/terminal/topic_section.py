@@ -8,7 +8,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from iqcar.base.formatting import percent, printable, short
+from iqcar.base.units import percent, printable, short
 from iqcar.causes.topics.topic_result import Topics
 from iqcar.rules.vocabulary.topics import TopicName
 from iqcar.show.json.topics import names_of

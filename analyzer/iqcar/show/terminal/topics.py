@@ -6,7 +6,7 @@ from rich.console import Console, Group
 from rich.table import Table
 from rich.text import Text
 
-from iqcar.base.formatting import duration, percent, printable, resource_name, short
+from iqcar.base.units import duration, percent, printable, resource_name, short
 from iqcar.causes.topics.topic_counts import coverage, query_mixtures
 from iqcar.causes.topics.topic_result import Topics
 from iqcar.rules.vocabulary.topics import TopicName

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from iqcar.base.formatting import duration, percent
+from iqcar.base.units import duration, percent
 
 if TYPE_CHECKING:
     from iqcar.causes.wasted.wasted_work import WastedWork

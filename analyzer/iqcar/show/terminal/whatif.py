@@ -6,7 +6,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from iqcar.base.formatting import duration, percent, printable, short, signed
+from iqcar.base.units import duration, percent, printable, short, signed
 from iqcar.replay.whatif.plan_capacity import Plan
 from iqcar.replay.whatif.removal_blame import RemovalBlame
 from iqcar.replay.whatif.what_if import WhatIf
