@@ -124,4 +124,4 @@ def test_what_is_missing_is_said_in_one_line(monkeypatch: pytest.MonkeyPatch) ->
 
     monkeypatch.setattr(command, "find_spec", lambda name: None if name == "duckdb" else object())
     with pytest.raises(IqcarError, match=r"needs duckdb.*pip install 'iqcar\[demo\]'"):
-        command.need("demo")
+        command.need(command.DEMO)

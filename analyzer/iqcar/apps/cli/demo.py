@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from iqcar.apps.cli.command import Result, command
+from iqcar.apps.cli.command import DEMO, Result, command
 
 if TYPE_CHECKING:
     from iqcar.diagnosis import Diagnosis
 
 
-@command("Try it all on an embedded Spark.", needs="demo")
+@command("Try it all on an embedded Spark.", needs=DEMO)
 def demo(
     *,
     out: Path = Path("iqcar-demo"),

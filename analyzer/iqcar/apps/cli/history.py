@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from iqcar.apps.cli import options
-from iqcar.apps.cli.command import Result, command
+from iqcar.apps.cli.command import HISTORY, Result, command
 from iqcar.errors import ExitCode, IqcarError
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ class Within:
 
 
 @history.command("add")
-@command(needs="history")
+@command(needs=HISTORY)
 def add_(
     store: str,
     paths: list[str],
@@ -113,7 +113,7 @@ def add_(
 
 
 @history.command("top")
-@command(needs="history")
+@command(needs=HISTORY)
 def top_(
     store: str,
     *,
@@ -140,7 +140,7 @@ def top_(
 
 
 @history.command("who")
-@command(needs="history")
+@command(needs=HISTORY)
 def who_(
     store: str,
     *,
@@ -168,7 +168,7 @@ def who_(
 
 
 @history.command("trend")
-@command(needs="history")
+@command(needs=HISTORY)
 def trend_(
     store: str,
     query: str,
@@ -198,7 +198,7 @@ def trend_(
 
 
 @history.command("changes")
-@command(needs="history")
+@command(needs=HISTORY)
 def changes_(
     store: str,
     *,

@@ -37,10 +37,7 @@ PATH = "/mcp"
 READ_ONLY = ToolAnnotations(
     read_only_hint=True, destructive_hint=False, idempotent_hint=True, open_world_hint=False
 )
-TOOLS = (
-    *("list_applications", "diagnose", "queries", "blame", "stragglers", "topics", "rules"),
-    *("compare", "what_if", "history"),
-)
+TOOLS = tuple(name for name in vars(Tools) if not name.startswith("_") and name != "report")
 """The methods of :class:`iqcar.apps.mcp.tools.Tools` that agents can call."""
 
 
