@@ -15,12 +15,7 @@ if TYPE_CHECKING:
 
 
 @command("Try it all on an embedded Spark.", needs=DEMO)
-def demo(
-    *,
-    out: Path = Path("iqcar-demo"),
-    scale: float = 0.3,
-    keep: bool = False,
-) -> Result:
+def demo(*, out: Path = Path("iqcar-demo"), scale: float = 0.3, keep: bool = False) -> Result:
     """Record TPC-DS queries beside a heavy hitter, diagnose them, run them again with the rules.
 
     Everything runs on an embedded Spark on this machine: the same queries at the same times, once

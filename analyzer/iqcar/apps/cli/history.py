@@ -114,13 +114,7 @@ def add_(
 
 @history.command("top")
 @command(needs=HISTORY)
-def top_(
-    store: str,
-    *,
-    within: Within,
-    period: str = "week",
-    most: int = 10,
-) -> Result:
+def top_(store: str, *, within: Within, period: str = "week", most: int = 10) -> Result:
     """Rank aggressive queries, slow nodes, hot resources and causes of stragglers by period.
 
     Example: iqcar history top store/ --period month --since 2026-10-01
@@ -141,13 +135,7 @@ def top_(
 
 @history.command("who")
 @command(needs=HISTORY)
-def who_(
-    store: str,
-    *,
-    within: Within,
-    by: str = "query",
-    most: int = 20,
-) -> Result:
+def who_(store: str, *, within: Within, by: str = "query", most: int = 20) -> Result:
     """Sum who lost how much elapsed time to whom, and for which resource.
 
     Example: iqcar history who store/ --by user --since 2026-11-01
@@ -169,13 +157,7 @@ def who_(
 
 @history.command("trend")
 @command(needs=HISTORY)
-def trend_(
-    store: str,
-    query: str,
-    *,
-    within: Within,
-    most: int = 20,
-) -> Result:
+def trend_(store: str, query: str, *, within: Within, most: int = 20) -> Result:
     """List the runs of one recurring query, with its waits and culprits, and when it changed.
 
     Example: iqcar history trend store/ nightly-etl

@@ -10,13 +10,7 @@ from iqcar.apps.cli.command import command
 
 
 @command("Sample this host once a second.", writes=("out",))
-def sample(
-    *,
-    out: str,
-    period: str = "1s",
-    for_: str = "",
-    host: str = "",
-) -> None:
+def sample(*, out: str, period: str = "1s", for_: str = "", host: str = "") -> None:
     """Sample this host: processors, memory, disks, network, and waits for them.
 
     Hosts that run Spark executors with the iqcar plugin are sampled by it. This command is for
