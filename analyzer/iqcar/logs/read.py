@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from iqcar.base.processors import usable_cores
+from iqcar.base.processes import usable_cores
 from iqcar.logs.find.locate import EventLog, Unreadable, locate
 from iqcar.logs.ingest import failed, ingest
 from iqcar.logs.log_workers import ingest_in_processes

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from iqcar.apps.demo.mix import Query
 from iqcar.base.files.derived import open_derived, write_derived
-from iqcar.base.processors import usable_cores
+from iqcar.base.processes import usable_cores
 from iqcar.errors import IqcarError
 from iqcar.logs.attach.plugin_jar import listener_jar
 from iqcar.logs.attach.spark_conf import SparkConf

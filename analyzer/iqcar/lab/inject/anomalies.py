@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import os
 import socket
-import threading
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from iqcar.base.processors import usable_cores
+from iqcar.base.processes import usable_cores
 from iqcar.enums import Kind
 from iqcar.errors import UsageError
 
@@ -55,18 +52,6 @@ def read_order_line(descriptor: int) -> bytes:
             break
         line += more
     return line
-
-
-def at_end_of(descriptor: int, act: Callable[[], object]) -> None:
-    """Act, in a thread, once an input ends: whoever held its other end let go or was killed."""
-
-    def wait() -> None:
-        with suppress(OSError):
-            while os.read(descriptor, 1):
-                pass
-        act()
-
-    threading.Thread(target=wait, daemon=True).start()
 
 
 class Pace:

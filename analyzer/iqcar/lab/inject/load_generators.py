@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
-from iqcar.base.processors import usable_cores
+from iqcar.base.processes import usable_cores
 from iqcar.errors import IqcarError, UsageError
 from iqcar.lab.inject.anomalies import (
     STEP_S,

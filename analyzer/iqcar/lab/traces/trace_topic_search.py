@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from iqcar.base.processors import usable_cores
+from iqcar.base.processes import usable_cores
 from iqcar.causes.stragglers.feature_list import Feature
 from iqcar.causes.stragglers.labels import Labels
 from iqcar.causes.topics.analyse_job import JobAnalysis, analyse_job
