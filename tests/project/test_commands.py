@@ -83,6 +83,14 @@ def test_a_command_is_a_module_of_its_own(command: str) -> None:
     assert (REPO / f"analyzer/iqcar/apps/cli/{command}.py").is_file()
 
 
+def test_every_option_says_what_it_is_for() -> None:
+    parts = [
+        part for one in COMMANDS.values() for part in getattr(one, "commands", {"": one}).values()
+    ]
+    silent = [f"{part.name} {one.name}" for part in parts for one in part.params if not one.help]
+    assert not silent
+
+
 def test_how_an_option_is_written_stands_after_its_name() -> None:
     def sampled(path: str, *, most: int = 3, for_: str = "", dry_run: bool = False) -> None:
         """Sample.

@@ -93,7 +93,6 @@ def command(
     *,
     writes: tuple[str, ...] = ("json",),
     needs: Extra | None = None,
-    more: Sequence[Parameter] = (),
 ) -> Callable[[Callable[..., Result | None]], Callable[..., None]]:
     """Make a command of a function.
 
@@ -107,13 +106,11 @@ def command(
         Options that name files to write; ``--json`` and ``--force`` need not be declared.
     needs : Extra, optional
         What has to be installed.
-    more : sequence of Parameter
-        Options in place of the function's ``**`` parameter.
     """
     added = {"force", *writes} if writes else set()
 
     def made(function: Callable[..., Result | None]) -> Callable[..., None]:
-        declared = options_of(function, more)
+        declared = options_of(function)
         own = [one for each in declared.values() for one in each.options]
         names = {one.name for one in own}
         shared = [make_option(one) for one in SHARED if one.name in added - names]
@@ -121,7 +118,7 @@ def command(
         def run(**given: Any) -> None:
             if needs is not None:
                 need(needs)
-            targets = {name: given[name] or None for name in writes}
+            targets = {name: given[name] for name in writes}
             for target in targets.values():
                 check_writable(target, given["force"])
             taken: dict[str, Any] = {}
