@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import iqcar
-from iqcar.base.formatting import duration, signed
+from iqcar.base.units import duration, signed
 from iqcar.comparison.comparison import Comparison, relative
 from iqcar.comparison.explore import find_variation
 from iqcar.show.html.compare import render_comparison

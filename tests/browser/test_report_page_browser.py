@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import iqcar
-from iqcar.base.formatting import duration, percent
+from iqcar.base.units import duration, percent
 from iqcar.diagnosis import Diagnosis
 from iqcar.say.blamed import cause_name
 from iqcar.show.json.analyze import to_dict

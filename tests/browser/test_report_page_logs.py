@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from iqcar.base.formatting import duration
+from iqcar.base.units import duration
 from iqcar.show.json.analyze import to_dict
 from tests.support.browsing import needs_chromium
 from tests.support.real_logs import LOGS, diagnosis_of_log

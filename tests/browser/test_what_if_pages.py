@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import iqcar
-from iqcar.base.formatting import duration
+from iqcar.base.units import duration
 from tests.support.browsing import Watched, needs_chromium
 from tests.support.contended_log import contended_log
 from tests.support.served import WAIT_S, served

@@ -10,7 +10,7 @@ import pytest
 
 import iqcar
 from iqcar import Comparison
-from iqcar.base.formatting import duration
+from iqcar.base.units import duration
 from iqcar.comparison.sides.side import dump_baseline
 from iqcar.errors import UsageError
 from iqcar.show.pictures.comparison_plots import StageNode, stage_graphs

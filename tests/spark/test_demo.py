@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from iqcar.apps.demo.mix import HEAVY_HITTER, SCHEDULE
-from iqcar.base.formatting import duration
+from iqcar.base.units import duration
 from iqcar.rules.rule_file import load_rules_file
 from tests.support.browsing import needs_chromium, open_browser
 from tests.support.shown_page import show
@@ -124,4 +124,4 @@ def test_what_is_missing_is_said_in_one_line(monkeypatch: pytest.MonkeyPatch) ->
 
     monkeypatch.setattr(command, "find_spec", lambda name: None if name == "duckdb" else object())
     with pytest.raises(IqcarError, match=r"needs duckdb.*pip install 'iqcar\[demo\]'"):
-        command.need("demo")
+        command.need(command.DEMO)

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from iqcar.base.formatting import short
+from iqcar.base.units import short
 from iqcar.comparison.causes.blame_change import NeededBlame
 from iqcar.comparison.causes.differences import Differences, find_differences, own_differences
 from iqcar.comparison.causes.query_causes import (

@@ -10,7 +10,7 @@ from functools import cached_property
 import numpy as np
 import pandas as pd
 
-from iqcar.base.formatting import duration, percent
+from iqcar.base.units import duration, percent
 from iqcar.comparison.causes.blame_change import BLAME_CHANGES, blame_change
 from iqcar.comparison.causes.differences import Differences
 from iqcar.comparison.causes.query_causes import keep_changes

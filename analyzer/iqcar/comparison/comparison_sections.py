@@ -6,8 +6,8 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from iqcar.base.formatting import duration, percent, signed
 from iqcar.base.limits import MOST_CAUSES
+from iqcar.base.units import duration, percent, signed
 from iqcar.comparison.comparison import Comparison, relative
 from iqcar.comparison.explore import find_variation
 from iqcar.enums import ChangeVerdict

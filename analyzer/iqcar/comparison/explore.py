@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
-from iqcar.base.formatting import duration, size
+from iqcar.base.units import duration, size
 from iqcar.comparison.comparison import Comparison
 from iqcar.comparison.sides.comparison_tables import MEASURES
 from iqcar.comparison.sides.side import Side, settings_of

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 
-from iqcar.base.formatting import duration, printable, resource_name, short
+from iqcar.base.units import duration, printable, resource_name, short
 from iqcar.enums import BlameKind, Resource
 from iqcar.history.store_views import StoreView
 

@@ -8,8 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pandas as pd
 
-from iqcar.base.formatting import printable, resource_name, short
-from iqcar.base.units import duration, percent, size
+from iqcar.base.units import duration, percent, printable, resource_name, short, size
 from iqcar.causes.savings.stage_savings import driver_time, stage_savings
 from iqcar.diagnosis import Diagnosis
 from iqcar.enums import BlameKind, Evidence, FindingKind, Resource

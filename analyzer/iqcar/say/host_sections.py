@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from iqcar.base.formatting import duration, percent, printable, resource_name
+from iqcar.base.units import duration, percent, printable, resource_name
 from iqcar.causes.stragglers.host_features import sampled_quantities
 from iqcar.diagnosis import Diagnosis
 from iqcar.say.section import Section, columns

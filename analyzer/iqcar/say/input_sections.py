@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from iqcar.base import limits
-from iqcar.base.formatting import (
+from iqcar.base.units import (
     REQUEST_NAMES,
     duration,
     percent,

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from iqcar.base.formatting import resource_name
+from iqcar.base.units import resource_name
 from iqcar.causes.blame.blame_tables import BLAME_KINDS, QUERY, UNATTRIBUTED
 from iqcar.causes.blame.demand_weights import RESOURCES
 from iqcar.diagnosis import Diagnosis

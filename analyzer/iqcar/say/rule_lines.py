@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from iqcar.base.formatting import percent, printable, resource_name, short
+from iqcar.base.units import percent, printable, resource_name, short
 from iqcar.diagnosis import Diagnosis
 from iqcar.enums import Resource
 from iqcar.replay.rule_effect.expected import Expected

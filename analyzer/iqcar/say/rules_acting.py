@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import inf
 
-from iqcar.base.formatting import duration, printable, short
+from iqcar.base.units import duration, printable, short
 from iqcar.tables import Tables
 
 ACCEPTED, PLACEMENT, POOL = "accepted", "placement", "pool"

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Any
 
-from iqcar.base.formatting import breakdown, duration, percent, printable, short, signed
+from iqcar.base.units import breakdown, duration, percent, printable, short, signed
 
 NOT_RECORDED = "not recorded"
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from iqcar.base import limits
-from iqcar.base.formatting import duration, percent, printable, resource_name, short
+from iqcar.base.units import duration, percent, printable, resource_name, short
 from iqcar.diagnosis import Diagnosis
 from iqcar.enums import Resource
 from iqcar.say.owner_losses import KIND_WORDS, losses_by_owner, owner_lines

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from iqcar.base.formatting import duration, percent, printable, resource_name
 from iqcar.base.limits import LEAST_MISSING
+from iqcar.base.units import duration, percent, printable, resource_name
 from iqcar.diagnosis import Diagnosis
 from iqcar.enums import BlameKind, Resource
 from iqcar.say.blamed import cause_name

@@ -6,8 +6,8 @@ from typing import Any
 
 import pandas as pd
 
-from iqcar.base.formatting import duration, resource_name, short
 from iqcar.base.limits import MOST_BLAMED_FOR_CAUSE, MOST_CAUSES
+from iqcar.base.units import duration, resource_name, short
 from iqcar.causes.stragglers.straggler_result import Stragglers
 from iqcar.causes.topics.topic_counts import NO_TOPIC, blamed_of_query, cause_topics
 from iqcar.causes.topics.topic_result import Topics

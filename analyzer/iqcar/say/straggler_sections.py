@@ -9,8 +9,8 @@ from typing import Any
 
 import pandas as pd
 
-from iqcar.base.formatting import duration, percent, printable, short
 from iqcar.base.limits import MOST_BLAMED_FOR_CAUSE, NAME_CHARACTERS
+from iqcar.base.units import duration, percent, printable, short
 from iqcar.causes.stragglers.straggler_result import UNEXPLAINED, Stragglers, by_cause, by_group
 from iqcar.rules.vocabulary.topics import straggler_cause, what_helps
 from iqcar.say.blamed import blamed_name

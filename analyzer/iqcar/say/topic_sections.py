@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import pandas as pd
 
-from iqcar.base.formatting import percent, resource_name
+from iqcar.base.units import percent, resource_name
 from iqcar.causes.topics.topic_counts import coverage, query_mixtures
 from iqcar.causes.topics.topic_result import Topics
 from iqcar.rules.vocabulary.topics import TopicName

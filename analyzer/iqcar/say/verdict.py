@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from iqcar.base.formatting import HOUR_MS, MINUTE_MS, SECOND_MS, duration, percent, printable
+from iqcar.base.units import HOUR_MS, MINUTE_MS, SECOND_MS, duration, percent, printable
 from iqcar.diagnosis import Diagnosis
 from iqcar.enums import BlameKind, Resource
 from iqcar.logs.text.redact import redact_text

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from iqcar.base.formatting import duration, percent, short
+from iqcar.base.units import duration, percent, short
 from iqcar.diagnosis import Diagnosis
 from iqcar.enums import WasteCause
 from iqcar.logs.text.redact import redact_text

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from iqcar.base.formatting import duration, percent, run_numbers, short, signed, size
+from iqcar.base.units import duration, percent, run_numbers, short, signed, size
 from iqcar.replay.whatif.plan_capacity import Plan
 from iqcar.replay.whatif.removal_blame import RemovalBlame
 from iqcar.replay.whatif.what_if import RESOURCES, SLOWER, WhatIf

@@ -45,7 +45,7 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
     "a command with an open quote": ({"hosts": {"a": "ssh 'a"}}, "'a': No closing quotation"),
     "a host with a blank": ({"hosts": {"a b": "ssh a"}}, "is no host name"),
     "no host": ({"hosts": []}, "hosts: 0 is not 1"),
-    "no time": ({"budget": "soon"}, "budget: 'soon' is no time"),
+    "no time": ({"budget": "soon"}, "budget: is no time of 10 ms or more: 'soon'"),
     "a long run": ({"longest_run": "2h"}, "longest_run: is longer than 1h"),
     "a typing error": ({"budgte": "1s"}, "unknown field `budgte`"),
     "a number as text": ({"repeats": "3"}, "Expected `int`, got `str`"),

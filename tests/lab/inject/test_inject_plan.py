@@ -14,12 +14,12 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from iqcar.apps.cli.main import app
+from iqcar.base.processes import usable_cores
 from iqcar.errors import IqcarError, UsageError
-from iqcar.lab.inject.anomalies import Anomaly, Pattern, usable_cores
+from iqcar.lab.inject.anomalies import Anomaly, Pattern
 from iqcar.lab.inject.host_limits import available_memory_bytes
 from iqcar.lab.inject.injection_log import InjectionRecord, read_log
 from iqcar.lab.inject.load_generators import IoSettings, MemorySettings
-from iqcar.lab.inject.parsing import parse_moment, parse_size
 from iqcar.lab.inject.plan import Injection, check_room, read_plan
 from iqcar.lab.inject.random_plans import InjectedHost, random_plan
 
@@ -183,19 +183,3 @@ def test_a_line_that_is_no_record_is_refused_with_its_number(line: str, tmp_path
     log.write_bytes(record.line() + line.encode() + b"\n")
     with pytest.raises(IqcarError, match=rf"^{log}:2: "):
         read_log(str(log))
-
-
-@given(st.integers(1, 2**40))
-def test_sizes_are_read_as_spark_reads_them(count: int) -> None:
-    assert parse_size(f"{count}", "") == parse_size(f"{count} B", "") == count
-    assert parse_size(f"{count}KB", "") == parse_size(f"{count}k", "") == count * 1024
-    for wrong in ("0", "-1", f"{count}XB", "nan", "inf", ""):
-        with pytest.raises(UsageError):
-            parse_size(wrong, "--size")
-
-
-def test_moments_are_read_with_their_zone() -> None:
-    assert parse_moment("2026-05-01T12:00:00Z", "") == parse_moment("2026-05-01T14:00+02:00", "")
-    assert parse_moment("1777636800000", "") == parse_moment("2026-05-01T12:00:00Z", "")
-    with pytest.raises(UsageError):
-        parse_moment("tomorrow", "--start-at")

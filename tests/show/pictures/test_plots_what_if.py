@@ -10,7 +10,7 @@ import pytest
 
 import iqcar
 from iqcar.apps.notebook import ShownWhatIf
-from iqcar.base.formatting import duration
+from iqcar.base.units import duration
 from tests.support.contended_log import contended_log
 
 HOSTILE = "<script>alert(1)</script>"

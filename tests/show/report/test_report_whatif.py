@@ -10,7 +10,7 @@ import pytest
 
 import iqcar
 from iqcar import Diagnosis
-from iqcar.base.formatting import duration
+from iqcar.base.units import duration
 from iqcar.replay.whatif import usual_questions
 from iqcar.show.html.whatif import answer_html, what_if_part
 from iqcar.show.json.whatif import whatif_to_json

@@ -10,10 +10,7 @@ from iqcar.apps.cli import options
 from iqcar.apps.cli.command import Result, command
 from iqcar.errors import UsageError
 
-_INSTEAD = {
-    "--topics": "use `iqcar topics --on-spark`",
-    "--samples": "leave out one of the two",
-}
+_INSTEAD = {"--topics": "use `iqcar topics --on-spark`", "--samples": "leave out one of the two"}
 """What to do in place of options that do not go with --on-spark."""
 
 

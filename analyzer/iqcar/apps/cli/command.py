@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from inspect import Parameter, Signature
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 import typer
 
@@ -25,14 +25,21 @@ if TYPE_CHECKING:
     from iqcar.tables import Tables
 
 Content = str | bytes | Iterable[str | bytes]
-EXTRAS = {
-    "demo": ("pyspark", "duckdb", "duckdb_extension_tpcds"),
-    "history": ("duckdb", "fsspec", "pyarrow"),
-    "mcp": ("mcp", "starlette", "uvicorn", "prometheus_client"),
-    "serve": ("starlette", "uvicorn", "prometheus_client"),
-    "spark": ("pyspark",),
-}
-"""What ``pip install 'iqcar[EXTRA]'`` adds that a command needs."""
+
+
+class Extra(NamedTuple):
+    """What ``pip install 'iqcar[NAME]'`` adds that commands need: packages as they are imported."""
+
+    name: str
+    packages: tuple[str, ...]
+
+
+DEMO = Extra("demo", ("pyspark", "duckdb", "duckdb_extension_tpcds"))
+HISTORY = Extra("history", ("duckdb", "fsspec", "pyarrow"))
+SERVE = Extra("serve", ("starlette", "uvicorn", "prometheus_client"))
+MCP = Extra("mcp", ("mcp", *SERVE.packages))
+SPARK = Extra("spark", ("pyspark",))
+
 SHARED = (
     Parameter("json", Parameter.KEYWORD_ONLY, default=None, annotation=str | None),
     Parameter("force", Parameter.KEYWORD_ONLY, default=False, annotation=bool),
@@ -85,8 +92,7 @@ def command(
     short_help: str = "",
     *,
     writes: tuple[str, ...] = ("json",),
-    needs: str = "",
-    more: Sequence[Parameter] = (),
+    needs: Extra | None = None,
 ) -> Callable[[Callable[..., Result | None]], Callable[..., None]]:
     """Make a command of a function.
 
@@ -98,22 +104,21 @@ def command(
         What the list of commands says.
     writes : tuple of str
         Options that name files to write; ``--json`` and ``--force`` need not be declared.
-    needs : str
-        The extra that has to be installed.
-    more : sequence of Parameter
-        Options in place of the function's ``**`` parameter.
+    needs : Extra, optional
+        What has to be installed.
     """
     added = {"force", *writes} if writes else set()
 
     def made(function: Callable[..., Result | None]) -> Callable[..., None]:
-        declared = options_of(function, more)
+        declared = options_of(function)
         own = [one for each in declared.values() for one in each.options]
         names = {one.name for one in own}
         shared = [make_option(one) for one in SHARED if one.name in added - names]
 
         def run(**given: Any) -> None:
-            need(needs)
-            targets = {name: given[name] or None for name in writes}
+            if needs is not None:
+                need(needs)
+            targets = {name: given[name] for name in writes}
             for target in targets.values():
                 check_writable(target, given["force"])
             taken: dict[str, Any] = {}
@@ -132,7 +137,7 @@ def command(
     return made
 
 
-def need(extra: str) -> None:
+def need(extra: Extra) -> None:
     """Check that the packages of an extra are installed.
 
     Raises
@@ -140,10 +145,10 @@ def need(extra: str) -> None:
     IqcarError
         If one of them is missing; the advice is how to install it.
     """
-    missing = [name for name in EXTRAS.get(extra, ()) if find_spec(name) is None]
+    missing = [name for name in extra.packages if find_spec(name) is None]
     if missing:
         names = " and ".join(name.replace("_", "-") for name in missing)
-        raise IqcarError(f"needs {names}", "", f"pip install 'iqcar[{extra}]'")
+        raise IqcarError(f"needs {names}", "", f"pip install 'iqcar[{extra.name}]'")
 
 
 def check_writable(target: str | None, force: bool) -> None:
@@ -190,6 +195,6 @@ def write_result(target: str, content: Content) -> None:
 
 def explain_line(text: str, *, err: bool = True) -> None:
     """Print a line that may quote a log, without control characters."""
-    from iqcar.base.formatting import printable
+    from iqcar.base.units import printable
 
     typer.echo(printable(text), err=err)

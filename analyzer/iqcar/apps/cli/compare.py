@@ -180,6 +180,7 @@ def _sides(
 ) -> tuple[Side, ...]:
     """Read and measure what was given: two sides, or one whose baseline is wanted."""
     from iqcar.apps.cli.reading import read_for, working
+    from iqcar.base.units import parse_moment
     from iqcar.comparison.compare_sets import split_sides
     from iqcar.comparison.sides.measured_side import measure_side
     from iqcar.comparison.sides.side import is_baseline, load_baseline
@@ -189,7 +190,7 @@ def _sides(
     if split is not None:
         if after:
             raise UsageError("cuts one set of logs", "--split", "leave AFTER out")
-        moment = _moment(split)
+        moment = float(parse_moment(split, "--split"))
         tables = read_for(before, query_by)
         with working("measuring"):
             return split_sides(tables, moment, run_by)
@@ -213,15 +214,3 @@ def _pair(text: str) -> tuple[str, str]:
     if not (old and equals and new):
         raise UsageError(f"is no pair: {text!r}", "--pair", "give OLD=NEW")
     return old, new
-
-
-def _moment(text: str) -> float:
-    """Read a time as milliseconds since the epoch."""
-    from datetime import datetime
-
-    try:
-        return datetime.fromisoformat(text.replace("Z", "+00:00")).timestamp() * 1000
-    except (ValueError, OverflowError, OSError):
-        raise UsageError(
-            f"is no time: {text!r}", "--split", "give one like 2026-10-01T04:00"
-        ) from None

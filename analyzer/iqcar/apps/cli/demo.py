@@ -8,19 +8,14 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from iqcar.apps.cli.command import Result, command
+from iqcar.apps.cli.command import DEMO, Result, command
 
 if TYPE_CHECKING:
     from iqcar.diagnosis import Diagnosis
 
 
-@command("Try it all on an embedded Spark.", needs="demo")
-def demo(
-    *,
-    out: Path = Path("iqcar-demo"),
-    scale: float = 0.3,
-    keep: bool = False,
-) -> Result:
+@command("Try it all on an embedded Spark.", needs=DEMO)
+def demo(*, out: Path = Path("iqcar-demo"), scale: float = 0.3, keep: bool = False) -> Result:
     """Record TPC-DS queries beside a heavy hitter, diagnose them, run them again with the rules.
 
     Everything runs on an embedded Spark on this machine: the same queries at the same times, once

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from iqcar.apps.cli.command import (
+    SPARK,
     Result,
     check_writable,
     command,
@@ -69,7 +70,7 @@ def experiment(
         print_dry_run(planned, f"iqcar experiment {shlex.quote(plan)} --yes")
         return None
     if planned.needs_spark:
-        need("spark")
+        need(SPARK)
     make_folder(out, parents=True)
     curves = str(out / "curves.json")
     check_writable(curves, force)

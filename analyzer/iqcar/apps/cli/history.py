@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from iqcar.apps.cli import options
-from iqcar.apps.cli.command import Result, command
+from iqcar.apps.cli.command import HISTORY, Result, command
 from iqcar.errors import ExitCode, IqcarError
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ class Within:
 
 
 @history.command("add")
-@command(needs="history")
+@command(needs=HISTORY)
 def add_(
     store: str,
     paths: list[str],
@@ -113,14 +113,8 @@ def add_(
 
 
 @history.command("top")
-@command(needs="history")
-def top_(
-    store: str,
-    *,
-    within: Within,
-    period: str = "week",
-    most: int = 10,
-) -> Result:
+@command(needs=HISTORY)
+def top_(store: str, *, within: Within, period: str = "week", most: int = 10) -> Result:
     """Rank aggressive queries, slow nodes, hot resources and causes of stragglers by period.
 
     Example: iqcar history top store/ --period month --since 2026-10-01
@@ -140,14 +134,8 @@ def top_(
 
 
 @history.command("who")
-@command(needs="history")
-def who_(
-    store: str,
-    *,
-    within: Within,
-    by: str = "query",
-    most: int = 20,
-) -> Result:
+@command(needs=HISTORY)
+def who_(store: str, *, within: Within, by: str = "query", most: int = 20) -> Result:
     """Sum who lost how much elapsed time to whom, and for which resource.
 
     Example: iqcar history who store/ --by user --since 2026-11-01
@@ -168,14 +156,8 @@ def who_(
 
 
 @history.command("trend")
-@command(needs="history")
-def trend_(
-    store: str,
-    query: str,
-    *,
-    within: Within,
-    most: int = 20,
-) -> Result:
+@command(needs=HISTORY)
+def trend_(store: str, query: str, *, within: Within, most: int = 20) -> Result:
     """List the runs of one recurring query, with its waits and culprits, and when it changed.
 
     Example: iqcar history trend store/ nightly-etl
@@ -198,7 +180,7 @@ def trend_(
 
 
 @history.command("changes")
-@command(needs="history")
+@command(needs=HISTORY)
 def changes_(
     store: str,
     *,

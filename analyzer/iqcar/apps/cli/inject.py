@@ -26,11 +26,7 @@ inject = typer.Typer(
 
 @inject.command()
 @command()
-def cpu(
-    *,
-    one: One,
-    share: float = 1.0,
-) -> Result:
+def cpu(*, one: One, share: float = 1.0) -> Result:
     """Compute, in one process for each core.
 
     Example: iqcar inject cpu --for 20s --cores 0 --host 127.0.0.2 --log truth.jsonl
@@ -46,12 +42,7 @@ def cpu(
 @inject.command()
 @command()
 def io(
-    *,
-    one: One,
-    dir_: str = "",
-    size: str = "256MB",
-    read_share: float = 0.0,
-    rate: str = "",
+    *, one: One, dir_: str = "", size: str = "256MB", read_share: float = 0.0, rate: str = ""
 ) -> Result:
     """Write to a disk past the page cache, in eight processes.
 
@@ -108,11 +99,7 @@ def network(
 
 @inject.command()
 @command()
-def memory(
-    *,
-    one: One,
-    size: str = "512MB",
-) -> Result:
+def memory(*, one: One, size: str = "512MB") -> Result:
     """Hold memory and keep walking through it.
 
     Takes at most 80 % of what is available, and stops growing when the host gets tight.
@@ -267,7 +254,7 @@ def _drawn(plan: list[Injection], about: dict[str, Any]) -> Result:
 
 
 def _bytes(text: str, option: str) -> int:
-    from iqcar.lab.inject.parsing import parse_size
+    from iqcar.base.units import parse_size
 
     return parse_size(text, option)
 

@@ -77,10 +77,10 @@ class Acting:
         IqcarError
             If the file is no rules file, the kill switch is on, or options contradict each other.
         """
+        from iqcar.base.units import parse_time
         from iqcar.live.apply_rules import RuleApplier
         from iqcar.live.rule_loop import Limits
         from iqcar.live.rule_writer import RuleWriter
-        from iqcar.logs.attach.host_sampler import parse_time
 
         if not self.apply:
             if self.dry_run or self.journal or self.keep_rules or self.take_over:
@@ -138,9 +138,9 @@ def live(
         Print a line of JSON each time (`iqcar schema live`).
     """
     from iqcar.apps.cli.reading import counting
+    from iqcar.base.units import parse_time
     from iqcar.diagnosis import Settings
     from iqcar.live.watch import Watch
-    from iqcar.logs.attach.host_sampler import parse_time
 
     span_s, every_s = parse_time(window, "--window"), parse_time(every, "--every")
     watch = Watch(path, Settings(**asdict(how)), span_s * 1e3)

@@ -5,11 +5,11 @@ from __future__ import annotations
 import typer
 
 from iqcar.apps.cli import options
-from iqcar.apps.cli.command import command
+from iqcar.apps.cli.command import MCP, command
 from iqcar.apps.cli.serve import Serving
 
 
-@command("Answers for agents (Model Context Protocol).", writes=(), needs="mcp")
+@command("Answers for agents (Model Context Protocol).", writes=(), needs=MCP)
 def mcp(
     paths: list[str],
     *,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import MISSING, dataclass, fields, is_dataclass
 from inspect import Parameter, cleandoc, signature
 from typing import Annotated, Any, get_type_hints
@@ -111,28 +111,26 @@ class Declared:
         return {name: self.group(**values)} if self.group else values
 
 
-def options_of(function: Any, more: Iterable[Parameter] = ()) -> dict[str, Declared]:
+def options_of(function: Any) -> dict[str, Declared]:
     """Return the arguments and options that each parameter of a function stands for.
 
     A parameter that can be given by position is an argument, others are options; a dataclass
-    stands for the options that are its fields, ``**`` for ``more``. How an option is written stands
-    in the docstring after its name, as far as it does not follow from it: ``--flag``, ``METAVAR``,
-    ``$VARIABLE`` of the environment, bounds such as ``1..1000``.
+    stands for the options that are its fields. How an option is written stands in the docstring
+    after its name, as far as it does not follow from it: ``--flag``, ``METAVAR``, ``$VARIABLE`` of
+    the environment, bounds such as ``1..1000``.
     """
     described = _SHARED | split_doc(function.__doc__)[1]
     found = {}
     for name, one in signature(function, eval_str=True).parameters.items():
         if is_dataclass(one.annotation):
             found[name] = Declared(tuple(_fields(one.annotation)), one.annotation)
-        elif one.kind is Parameter.VAR_KEYWORD:
-            found[name] = Declared(tuple(more))
         else:
             found[name] = Declared((make_option(one, described),))
     return found
 
 
 def _fields(group: Any) -> Iterator[Parameter]:
-    kinds = get_type_hints(group)
+    kinds = get_type_hints(group, include_extras=True)
     described = dict(_SHARED)
     for base in reversed(group.__mro__):
         described |= split_doc(base.__doc__)[1]
@@ -147,7 +145,7 @@ def make_option(one: Parameter, described: Described = _SHARED) -> Parameter:
     """Make the argument or option of one parameter."""
     if hasattr(one.annotation, "__metadata__"):  # it says itself what it is
         return one.replace(kind=Parameter.KEYWORD_ONLY)
-    how, text = described[one.name]
+    how, text = described.get(one.name, ("", ""))  # python -OO has no docstrings
     words, kind = how.split(), one.annotation
     metavar = next((word for word in words if word[0] not in "-$" and not _RANGE.match(word)), None)
     if isinstance(kind, type) and issubclass(kind, Kind):

@@ -9,11 +9,7 @@ from iqcar.enums import QueryBy
 
 
 @command("Which queries ran, and what they lost.")
-def queries(
-    paths: list[str],
-    *,
-    query_by: QueryBy = QueryBy.SQL,
-) -> Result:
+def queries(paths: list[str], *, query_by: QueryBy = QueryBy.SQL) -> Result:
     """List the queries in the logs: when they ran, what they waited for, how much they lost.
 
     Example: iqcar queries spark-events/

@@ -67,11 +67,7 @@ def compile_(
     _check_folder(folder, force)
     known = file.recorded
     plan = compile_rules(
-        file.rules,
-        slots or known.slots,
-        running or known.running,
-        known.pools,
-        all_rules=all_rules,
+        file.rules, slots or known.slots, running or known.running, known.pools, all_rules=all_rules
     )
     page = how_to(
         plan,

@@ -75,7 +75,7 @@ class Carrying:
 
     def start_ms(self) -> int | None:
         """Return the start in epoch ms, None for as soon as possible; raises UsageError."""
-        from iqcar.lab.inject.parsing import parse_moment
+        from iqcar.base.units import parse_moment
 
         now_ms = round(time.time() * 1000)
         if self.delay and self.start_at:
@@ -143,7 +143,7 @@ class One(Carrying):
 
 def length_ms(text: str, option: str) -> int:
     """Read a time as whole ms."""
-    from iqcar.logs.attach.host_sampler import parse_time
+    from iqcar.base.units import parse_time
 
     return round(min(parse_time(text, option), 1e9) * 1000)
 

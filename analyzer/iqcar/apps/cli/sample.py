@@ -10,13 +10,7 @@ from iqcar.apps.cli.command import command
 
 
 @command("Sample this host once a second.", writes=("out",))
-def sample(
-    *,
-    out: str,
-    period: str = "1s",
-    for_: str = "",
-    host: str = "",
-) -> None:
+def sample(*, out: str, period: str = "1s", for_: str = "", host: str = "") -> None:
     """Sample this host: processors, memory, disks, network, and waits for them.
 
     Hosts that run Spark executors with the iqcar plugin are sampled by it. This command is for
@@ -36,8 +30,9 @@ def sample(
         This host's name as Spark knows it. Default: its own.
     """
     from iqcar.base.files.derived import open_derived
+    from iqcar.base.units import parse_time
     from iqcar.errors import IqcarError
-    from iqcar.logs.attach.host_sampler import parse_time, sample_host
+    from iqcar.logs.attach.host_sampler import sample_host
 
     period_s = parse_time(period, "--period")
     for_s = parse_time(for_, "--for") if for_ else float("inf")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from iqcar.apps.cli import options
-from iqcar.apps.cli.command import command, need
+from iqcar.apps.cli.command import HISTORY, SERVE, command, need
 
 if TYPE_CHECKING:
     from iqcar.apps.serve.service import Service
@@ -63,14 +63,14 @@ class Serving:
             store=self.store,
         )
         if self.store:
-            need("history")
+            need(HISTORY)
             from iqcar.history.stored_files import open_store
 
             open_store(self.store).must_exist()
         return service
 
 
-@command("Applications and reports in a browser.", writes=(), needs="serve")
+@command("Applications and reports in a browser.", writes=(), needs=SERVE)
 def serve(
     paths: list[str],
     *,

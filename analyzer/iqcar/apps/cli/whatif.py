@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import inspect
+from dataclasses import asdict, make_dataclass, replace
 from functools import partial
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -13,27 +13,28 @@ from iqcar.enums import QueryBy
 from iqcar.replay.whatif.question import PARTS, SEVERAL, Part, PartKind, option_of, parse_request
 
 
-def _option(name: str, part: Part) -> inspect.Parameter:
+def _field(name: str, part: Part) -> tuple[str, Any, Any]:
     several, flag = part.kind in SEVERAL, part.kind is PartKind.FLAG
     kind: Any = bool if flag else list[str] | None if several else str | None
     text = part.help + " Several times." * several
     option = typer.Option(option_of(name), metavar=part.metavar or None, help=text)
-    return inspect.Parameter(
-        name,
-        inspect.Parameter.KEYWORD_ONLY,
-        annotation=Annotated[kind, option],
-        default=False if flag else None,
-    )
+    return name, Annotated[kind, option], False if flag else None
 
 
-@command("What if something had been different.", more=[_option(*row) for row in PARTS.items()])
+if TYPE_CHECKING:
+    Asked = Any
+else:
+    Asked = make_dataclass("Asked", [_field(*row) for row in PARTS.items()])
+
+
+@command("What if something had been different.")
 def whatif(
     paths: list[str],
     *,
+    asked: Asked,
     curves: str = "",
     top: int = 10,
     query_by: QueryBy = QueryBy.SQL,
-    **asked: Any,
 ) -> Result:
     """Predict how long each query would have taken if something had been different.
 
@@ -50,8 +51,6 @@ def whatif(
     top : 1..1000
         How many queries to show.
     """
-    from dataclasses import replace
-
     from iqcar.apps.cli.reading import counting, read_for, working
     from iqcar.diagnosis import WhatIfs
     from iqcar.pipeline import diagnose
@@ -60,7 +59,7 @@ def whatif(
     from iqcar.show.terminal.whatif import print_plan, print_removal_blame, print_what_if
 
     measured = tuple(read_curves(curves)) if curves else ()
-    wanted = parse_request(**asked)
+    wanted = parse_request(**asdict(asked))
     tables = read_for(paths, query_by)
     found, planned, blamed = None, None, None
     with working("fitting what tasks need"):

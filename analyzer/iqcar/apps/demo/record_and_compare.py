@@ -15,7 +15,7 @@ from rich.text import Text
 from iqcar.apps.demo.mix import SCHEDULE, data_folder, make_data, queries_of
 from iqcar.apps.demo.run_mix import Run, run_mix, slots_here
 from iqcar.base.files.derived import write_derived
-from iqcar.base.formatting import duration, printable
+from iqcar.base.units import duration, printable
 from iqcar.comparison.check_rules import Check, check_rules
 from iqcar.comparison.rule_verdict import RuleVerdict
 from iqcar.diagnosis import Diagnosis, WhatIfs

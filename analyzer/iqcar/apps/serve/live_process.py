@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-import threading
 import time
 
 import msgspec
@@ -12,6 +11,7 @@ import msgspec
 from iqcar.apps.serve.followers import FollowRequest
 from iqcar.apps.serve.process_limits import bound_memory
 from iqcar.base.files.json_text import json_bytes
+from iqcar.base.processes import at_end_of
 from iqcar.diagnosis import Settings
 from iqcar.enums import QueryBy
 from iqcar.errors import IqcarError, explain_bug
@@ -22,7 +22,7 @@ from iqcar.show.json.live import window_to_json
 def main() -> None:
     """Follow until the application ends or standard input is closed; errors are a line, too."""
     line = sys.stdin.buffer.readline()
-    threading.Thread(target=_end_with_input, daemon=True).start()
+    at_end_of(0, lambda: os._exit(0))  # the server closed it, or has died
     try:
         _follow(msgspec.json.decode(line, type=FollowRequest))
     except IqcarError as error:
@@ -55,12 +55,6 @@ def _say(what: dict[str, str]) -> None:
 def _write(line: bytes) -> None:
     sys.stdout.buffer.write(line)
     sys.stdout.buffer.flush()
-
-
-def _end_with_input() -> None:
-    """End this process when the server closes its input, or has died."""
-    sys.stdin.buffer.read()
-    os._exit(0)
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 import msgspec
 import numpy as np
 
-from iqcar.base.formatting import short
+from iqcar.base.units import short
 from iqcar.diagnosis import Diagnosis
 from iqcar.enums import BlameKind, Resource
 from iqcar.logs.text.name_family import family

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 import pandas as pd
 
-from iqcar.base.formatting import short
+from iqcar.base.units import short
 from iqcar.causes.blame.ratp import BYTES_REQUESTS, data_processed
 from iqcar.causes.blame.task_intervals import BlameColumns
 from iqcar.enums import REQUESTS, Request

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -11,6 +10,7 @@ from typing import TypeVar
 import numpy as np
 import pandas as pd
 
+from iqcar.base.processes import usable_cores
 from iqcar.causes.stragglers.features import TaskFeatures
 from iqcar.causes.stragglers.straggler_result import Labels
 from iqcar.causes.topics.analyse_job import JobAnalysis, analyse_job
@@ -36,13 +36,6 @@ Found = TypeVar("Found")
 
 AHEAD = 2
 """Blocks that wait for a worker: enough that none is idle, few enough for the memory."""
-
-
-def processors() -> int:
-    """Processors that this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
 
 
 def in_order(
@@ -108,7 +101,7 @@ def topics_from(
             words=settings.words,
         ).fit(_profiles(ordered, kind, len(names)))
 
-    models = dict(zip(kinds, in_order(fitted, kinds, processors()), strict=True))
+    models = dict(zip(kinds, in_order(fitted, kinds, len(usable_cores())), strict=True))
     ensemble = TopicEnsemble(settings.trim, settings.balance).fit(list(models.values()))
     seen = [analysis.deviations for analysis in ordered if analysis.deviations is not None]
     if len(seen) == len(ordered):
@@ -276,7 +269,7 @@ def find_topics(
     for found in in_order(
         lambda block: [analyse_job(jobs[int(job)], settings, kept) for job in block],
         blocks,
-        processors(),
+        len(usable_cores()),
     ):
         analyses += found
         if progress is not None:

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
-from iqcar.base.formatting import duration, signed, size
+from iqcar.base.units import duration, signed, size
 from iqcar.comparison.causes.differences import Symptom
 from iqcar.comparison.causes.shared_cause import SharedCause
 from iqcar.comparison.match.compared_rows import LEAST_DATA_RATIO, SideMeans

@@ -11,7 +11,7 @@ import msgspec
 import numpy as np
 import pandas as pd
 
-from iqcar.base.formatting import HOUR_MS
+from iqcar.base.units import HOUR_MS
 from iqcar.comparison.sides.comparison_tables import NODE_RUNS, NODES, QUERY_GRAPHS, QUERY_SETTINGS
 from iqcar.enums import EVIDENCES, InputStatus, RunBy
 from iqcar.errors import IqcarError

@@ -10,13 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
-from difflib import get_close_matches
 from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
 
-from iqcar.errors import UsageError
+from iqcar.errors import UsageError, did_you_mean
 from iqcar.tables.arrays import Flags, Floats, Ints
 
 Show = Callable[[str, float | str], str]
@@ -116,8 +115,7 @@ def explain_change(
     names = sorted(str(name) for name in parameters.columns)
     for name in leave_out:
         if name not in names:
-            near = get_close_matches(name, names, n=3, cutoff=0.4)
-            advice = f"did you mean {' or '.join(near)}" if near else "see --explain without it"
+            advice = did_you_mean(name, names, "see --explain without it")
             raise UsageError(f"there is no parameter {name!r}", "--without", advice)
     columns = {name: _column(parameters[name]) for name in names if name not in set(leave_out)}
     after = np.asarray(side) == 1

@@ -11,10 +11,10 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from iqcar.base.units import parse_time
 from iqcar.errors import UsageError
 from iqcar.lab.inject.anomalies import LONGEST_S, Anomaly, AnomalySettings
 from iqcar.lab.inject.plan import check_host, settings_of
-from iqcar.logs.attach.host_sampler import parse_time
 from iqcar.logs.text.redact import redact_setting
 
 ANOMALY = {

@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from iqcar.base.formatting import duration, printable, short, size
+from iqcar.base.units import duration, printable, short, size
 from iqcar.lab.experiment.cells import at_level, cells_of
 from iqcar.lab.experiment.experiment_plan import LoadedPlan
 from iqcar.lab.experiment.hogs import there

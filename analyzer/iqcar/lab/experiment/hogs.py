@@ -20,7 +20,7 @@ from typing import IO
 
 import msgspec
 
-from iqcar.base.formatting import short
+from iqcar.base.units import short
 from iqcar.errors import IqcarError
 from iqcar.lab.experiment.experiment_plan import HogHost
 from iqcar.lab.inject.anomalies import AnomalySettings

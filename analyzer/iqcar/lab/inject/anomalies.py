@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import os
 import socket
-import threading
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import ClassVar
 
+from iqcar.base.processes import usable_cores
 from iqcar.enums import Kind
 from iqcar.errors import UsageError
 
@@ -52,18 +50,6 @@ def read_order_line(descriptor: int) -> bytes:
             break
         line += more
     return line
-
-
-def at_end_of(descriptor: int, act: Callable[[], object]) -> None:
-    """Act, in a thread, once an input ends: whoever held its other end let go or was killed."""
-
-    def wait() -> None:
-        with suppress(OSError):
-            while os.read(descriptor, 1):
-                pass
-        act()
-
-    threading.Thread(target=wait, daemon=True).start()
 
 
 class Pace:
@@ -160,13 +146,6 @@ class AnomalySettings(ABC):
     def hog_specs(self) -> list[HogSpec]:
         """One for each hog; raises IqcarError."""
         return [HogSpec(index) for index in range(self.processes)]
-
-
-def usable_cores() -> list[int]:
-    """Return the cores that this process may run on."""
-    if hasattr(os, "sched_getaffinity"):
-        return sorted(os.sched_getaffinity(0))
-    return list(range(os.cpu_count() or 1))
 
 
 def check_cores(cores: tuple[int, ...], option: str = "--cores") -> None:

@@ -15,8 +15,8 @@ from typing import Any
 import msgspec
 
 from iqcar.base.files.derived import open_to_append
+from iqcar.base.units import KIB, size
 from iqcar.errors import IqcarError
-from iqcar.lab.inject.host_limits import megabytes
 
 VERSION = 1
 START, END = "start", "end"
@@ -149,10 +149,10 @@ def one_line(record: InjectionRecord) -> str:
         parts.append(f"{done['cores']:.2f} cores")
     for key, word in _MOVED.items():
         if done.get(key):
-            rate = megabytes(int(done.get(f"{key}_per_s", 0)))
-            parts.append(f"{word} {megabytes(int(done[key]))} ({rate}/s)")
+            rate = size(done.get(f"{key}_per_s", 0), KIB)
+            parts.append(f"{word} {size(done[key], KIB)} ({rate}/s)")
     if "held_bytes" in done:
-        parts.append(f"held {megabytes(int(done['held_bytes']))}")
+        parts.append(f"held {size(done['held_bytes'], KIB)}")
     if record.stopped:
         parts.append(f"stopped by {record.stopped}")
     if record.error:

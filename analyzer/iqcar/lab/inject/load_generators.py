@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
+from iqcar.base.processes import usable_cores
 from iqcar.errors import IqcarError, UsageError
 from iqcar.lab.inject.anomalies import (
     STEP_S,
@@ -28,7 +29,6 @@ from iqcar.lab.inject.anomalies import (
     HogSpec,
     Pace,
     check_rate,
-    usable_cores,
 )
 from iqcar.lab.inject.host_limits import check_disk, check_memory, memory_is_tight
 

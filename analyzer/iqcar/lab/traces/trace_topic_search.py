@@ -14,10 +14,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from iqcar.base.processes import usable_cores
 from iqcar.causes.stragglers.feature_list import Feature
 from iqcar.causes.stragglers.straggler_result import Labels
 from iqcar.causes.topics.analyse_job import JobAnalysis, analyse_job
-from iqcar.causes.topics.build_topics import in_order, processors, topics_from
+from iqcar.causes.topics.build_topics import in_order, topics_from
 from iqcar.causes.topics.jobs import Jobs, Tally, metric_names
 from iqcar.causes.topics.keyword_evidence import share_kept
 from iqcar.causes.topics.topic_result import Topics, TopicSettings
@@ -72,7 +73,7 @@ def find_topics_in_trace(
 
     tally = Tally(0, 0, 0)
     looks: list[JobAnalysis] = []
-    for more, found in in_order(look, trace.blocks(), workers or processors()):
+    for more, found in in_order(look, trace.blocks(), workers or len(usable_cores())):
         tally += more
         looks += found
         if progress is not None:

@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from iqcar.base.units import MOST_COUNT
 from iqcar.errors import UsageError
 from iqcar.replay.whatif.edit_cluster import executor_size, slots_at_most
 from iqcar.replay.whatif.model import Model
-from iqcar.replay.whatif.question import MOST_COUNT, Question
+from iqcar.replay.whatif.question import Question
 from iqcar.replay.whatif.what_if import WhatIf, answer, self_check
 from iqcar.tables.arrays import Floats
 

@@ -12,7 +12,7 @@ from typing import Any
 from jinja2 import Environment
 
 from iqcar.base import limits
-from iqcar.base.formatting import duration, percent, printable, short
+from iqcar.base.units import duration, percent, printable, short
 from iqcar.comparison.comparison import Comparison, relative
 from iqcar.comparison.comparison_sections import (
     changes_section,

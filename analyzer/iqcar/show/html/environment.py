@@ -8,7 +8,7 @@ from typing import Any
 import jinja2
 from markupsafe import Markup
 
-from iqcar.base.formatting import LINES, printable
+from iqcar.base.units import LINES, printable
 
 
 def escaping_environment(package: str, **filters: Callable[..., Any]) -> jinja2.Environment:

@@ -8,7 +8,7 @@ from typing import Any
 from jinja2 import Environment
 
 from iqcar.base import limits
-from iqcar.base.formatting import duration, percent, printable, short
+from iqcar.base.units import duration, percent, printable, short
 from iqcar.causes.blame.blame_tables import QUERY
 from iqcar.diagnosis import Diagnosis
 from iqcar.logs.text.redact import redact_text

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from iqcar.base import limits
-from iqcar.base.formatting import REQUEST_NAMES, RESOURCE_NAMES, duration, percent, short
 from iqcar.base.limits import MOST_BLAMED, MOST_NODES, MOST_WITH_TEXT
+from iqcar.base.units import REQUEST_NAMES, RESOURCE_NAMES, duration, percent, short
 from iqcar.causes.blame.blame_tables import BLAME_KINDS, QUERY, REST
 from iqcar.diagnosis import Diagnosis
 from iqcar.enums import REQUESTS, BlameKind, Resource

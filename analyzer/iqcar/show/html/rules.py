@@ -6,7 +6,7 @@ import json
 import unicodedata
 from typing import Any
 
-from iqcar.base.formatting import printable
+from iqcar.base.units import printable
 from iqcar.diagnosis import Diagnosis
 from iqcar.rules.compile_pools import compile_rules
 from iqcar.rules.rule import scheduler_rules

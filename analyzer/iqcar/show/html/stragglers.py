@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from iqcar.base import limits
-from iqcar.base.formatting import printable
+from iqcar.base.units import printable
 from iqcar.causes.stragglers.straggler_result import UNEXPLAINED, by_cause
 from iqcar.diagnosis import Diagnosis
 from iqcar.rules.vocabulary.topics import straggler_cause, what_helps

@@ -9,7 +9,7 @@ from typing import Any
 from jinja2 import Environment
 
 from iqcar.base import limits
-from iqcar.base.formatting import printable, short
+from iqcar.base.units import printable, short
 from iqcar.diagnosis import Diagnosis, WhatIfs
 from iqcar.errors import IqcarError, UsageError
 from iqcar.replay.whatif.edit_cluster import slots_at_most

@@ -7,8 +7,8 @@ from functools import cached_property
 
 import numpy as np
 
-from iqcar.base.formatting import REQUEST_NAMES, duration
 from iqcar.base.limits import MOST_BLAMED, MOST_STAGES, fold
+from iqcar.base.units import REQUEST_NAMES, duration
 from iqcar.comparison.comparison import Comparison
 from iqcar.comparison.explore import density_of, find_change
 from iqcar.comparison.match.compared_rows import SideMeans, side_means

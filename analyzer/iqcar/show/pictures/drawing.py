@@ -11,7 +11,7 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from iqcar.base.formatting import duration, printable, short
+from iqcar.base.units import duration, printable, short
 
 FONT_PX = 13
 ROW_PX = 24

@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from iqcar.base.formatting import printable
 from iqcar.base.limits import fold
+from iqcar.base.units import printable
 from iqcar.causes.blame.executor_blame import held_slots
 from iqcar.causes.blame.task_intervals import BlameColumns
 from iqcar.model.waits.shared_cluster import clusters_of

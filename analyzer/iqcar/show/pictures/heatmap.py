@@ -9,8 +9,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from iqcar.base.formatting import REQUEST_NAMES, RESOURCE_NAMES, duration, short
 from iqcar.base.limits import MOST_HOSTS, MOST_WITH_TEXT, fold
+from iqcar.base.units import REQUEST_NAMES, RESOURCE_NAMES, duration, short
 from iqcar.causes.blame.attribute import Blame
 from iqcar.causes.graph.iqc_graph import IQCGraph
 from iqcar.enums import REQUESTS, Request, Resource

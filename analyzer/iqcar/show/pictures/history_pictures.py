@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime, timezone
 
 import numpy as np
 import pandas as pd
 
-from iqcar.base.formatting import duration, percent, resource_name
+from iqcar.base.units import DAYS, duration, moment, percent, resource_name
 from iqcar.history.ask_store import told_duration
 from iqcar.history.query_changes import QueryChange
 from iqcar.show.pictures.drawing import (
@@ -62,12 +61,12 @@ def runs_over_time(runs: pd.DataFrame, changes: Sequence[QueryChange]) -> Drawin
         found += [text(LEFT - 8, up(value) + 4, duration(value), anchor="end")]
     for at in (low, high) if high > low else (low,):
         found.append(
-            text(across(at), HEIGHT + 18, _day(at), anchor="start" if at == low else "end")
+            text(across(at), HEIGHT + 18, moment(at, DAYS), anchor="start" if at == low else "end")
         )
     for run in shown.itertuples():
         lost = min(max(float(run.lost_to_others_ms), 0.0), float(run.duration_ms))
         own = float(run.duration_ms) - lost
-        said = f"{_day(run.start_ms)}: {told_duration(run)}"
+        said = f"{moment(run.start_ms, DAYS)}: {told_duration(run)}"
         if lost > 0:
             said += f", {duration(lost)} of it lost to others, most to {run.source}"
         x = across(float(run.start_ms)) - 2
@@ -80,13 +79,15 @@ def runs_over_time(runs: pd.DataFrame, changes: Sequence[QueryChange]) -> Drawin
         if low <= change.at_ms <= high:
             x = across(change.at_ms) - 5
             said = (
-                f"{_day(change.at_ms)}: {duration(change.before_ms)} → {duration(change.after_ms)}"
+                f"{moment(change.at_ms, DAYS)}: {duration(change.before_ms)} → "
+                f"{duration(change.after_ms)}"
             )
             found.append(
                 f"<g><title>{escape(said)}</title>{line(x, 0, x, HEIGHT, faint=False)}</g>"
             )
             found.append(text(x + 6, 12, said))
-    counts = f"{len(shown)} runs from {_day(low)} to {_day(high)}, {len(changes)} lasting changes"
+    days = f"from {moment(low, DAYS)} to {moment(high, DAYS)}"
+    counts = f"{len(shown)} runs {days}, {len(changes)} lasting changes"
     return drawing(f"Durations of {counts}", WIDTH, HEIGHT + 26, found)
 
 
@@ -120,7 +121,3 @@ def losses_to_others(losses: pd.DataFrame) -> Drawing:
         )
         found.append(text(LABEL_PX + plane + 14, y + 16, said))
     return drawing("Largest losses to others", WIDTH, height + 22, found)
-
-
-def _day(ms: float) -> str:
-    return datetime.fromtimestamp(ms / 1000.0, timezone.utc).strftime("%Y-%m-%d")

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from iqcar.base.formatting import RESOURCE_NAMES
+from iqcar.base.units import RESOURCE_NAMES
 from iqcar.enums import Request, Resource
 from iqcar.model.waits.columns import (
     IN_TASK_REQUESTS,

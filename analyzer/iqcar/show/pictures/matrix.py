@@ -7,8 +7,8 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
-from iqcar.base.formatting import RESOURCE_NAMES, duration, short
 from iqcar.base.limits import MOST_IN_MATRIX, MOST_WITH_TEXT, fold
+from iqcar.base.units import RESOURCE_NAMES, duration, short
 from iqcar.causes.graph.iqc_graph import IQCGraph
 from iqcar.enums import BlameKind, Resource
 from iqcar.errors import UsageError

@@ -12,8 +12,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from iqcar.base.formatting import duration, percent, short
 from iqcar.base.limits import MOST_DOUBTS, MOST_DRAWN_CHANGES, MOST_WASTED
+from iqcar.base.units import duration, percent, short
 from iqcar.comparison.comparison import Comparison
 from iqcar.comparison.comparison_sections import changes_section
 from iqcar.comparison.comparison_sentences import differences_sentence, totals_sentence

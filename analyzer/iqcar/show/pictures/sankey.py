@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from iqcar.base.formatting import REQUEST_NAMES, RESOURCE_NAMES, duration
 from iqcar.base.limits import MOST_NODES, fold
+from iqcar.base.units import REQUEST_NAMES, RESOURCE_NAMES, duration
 from iqcar.causes.blame.demand_weights import RESOURCES
 from iqcar.causes.graph.contents import pseudo_name
 from iqcar.causes.graph.iqc_graph import IQCGraph

@@ -8,8 +8,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from iqcar.base.formatting import duration, short
 from iqcar.base.limits import MOST_RUN_DOTS, MOST_STAGES, MOST_STEPS, fold
+from iqcar.base.units import duration, short
 from iqcar.show.pictures.drawing import (
     LABEL_PX,
     ROW_PX,

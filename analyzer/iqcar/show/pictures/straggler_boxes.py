@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from iqcar.base.formatting import short
+from iqcar.base.units import short
 from iqcar.causes.stragglers.features import TaskFeatures
 from iqcar.causes.stragglers.straggler_result import Stragglers
 from iqcar.enums import BlameKind, FeatureKind

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from iqcar.base.formatting import LINES, percent, printable, run_numbers, short
+from iqcar.base.units import LINES, percent, printable, run_numbers, short
 from iqcar.show.pictures.palette import MISSING
 
 Figure = Any
@@ -250,5 +250,5 @@ def distinct(names: Sequence[str], ids: Sequence[str], width: int = LABEL_WIDTH)
 
 
 def percent_text(part: float) -> str:
-    """Write a share as :func:`~iqcar.base.formatting.percent`; its ``<1 %`` is no markup either."""
+    """Write a share as :func:`~iqcar.base.units.percent`; its ``<1 %`` is no markup either."""
     return safe(percent(part))

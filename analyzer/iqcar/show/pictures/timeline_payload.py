@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from iqcar.base.formatting import RESOURCE_NAMES, short
+from iqcar.base.units import RESOURCE_NAMES, short
 from iqcar.causes.graph.iqc_graph import IQCGraph
 from iqcar.model.waits.phases import PHASE_NAMES, phases_of
 from iqcar.show.pictures.bins import Bins, Clock, packed, packed_shares

@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from iqcar.base.formatting import RESOURCE_NAMES, duration, short
 from iqcar.base.limits import LEAST_MISSING, MOST_STAGES, fold
+from iqcar.base.units import RESOURCE_NAMES, duration, short
 from iqcar.enums import Resource
 from iqcar.model.waits.by_query import TELLING
 from iqcar.model.waits.columns import MISSING, evidence_column, requests_of, wait_column

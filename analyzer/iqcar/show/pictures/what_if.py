@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from iqcar.base.formatting import duration, percent
 from iqcar.base.limits import MOST_DRAWN_CHANGES
+from iqcar.base.units import duration, percent
 from iqcar.replay.whatif.plan_capacity import Plan
 from iqcar.replay.whatif.what_if import RESOURCES, WhatIf
 from iqcar.say.section import change_words

@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from iqcar.base.formatting import breakdown, duration, percent, printable, resource_name, short
+from iqcar.base.units import breakdown, duration, percent, printable, resource_name, short
 from iqcar.diagnosis import Diagnosis
 from iqcar.enums import BlameKind, Resource
 from iqcar.say import Blamed, Finding, Target, Verdict, all_doubts, find_verdict

@@ -10,7 +10,7 @@ import pandas as pd
 from rich.console import Console
 from rich.text import Text
 
-from iqcar.base.formatting import REQUEST_NAMES, duration, percent, printable, resource_name, short
+from iqcar.base.units import REQUEST_NAMES, duration, percent, printable, resource_name, short
 from iqcar.diagnosis import Diagnosis
 from iqcar.enums import Request
 from iqcar.say import Target, find_verdict

@@ -8,7 +8,7 @@ import numpy as np
 from rich.console import Console
 from rich.text import Text
 
-from iqcar.base.formatting import percent, printable, short
+from iqcar.base.units import percent, printable, short
 from iqcar.comparison.comparison import Comparison, relative
 from iqcar.comparison.comparison_sections import changes_section
 from iqcar.comparison.comparison_sentences import (

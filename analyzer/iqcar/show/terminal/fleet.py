@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 from rich.text import Text
 
-from iqcar.base.formatting import duration, resource_name, short
 from iqcar.base.limits import MOST_DOUBTS
+from iqcar.base.units import duration, resource_name, short
 from iqcar.rules.vocabulary.topics import straggler_cause
 from iqcar.say.section import Section, columns
 from iqcar.show.terminal.layout import print_doubts, show_section, terminal

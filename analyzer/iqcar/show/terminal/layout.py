@@ -10,7 +10,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from iqcar.base.formatting import printable
+from iqcar.base.units import printable
 from iqcar.say.section import Section, cell_text
 
 WIDTH_WITHOUT_TERMINAL = 118

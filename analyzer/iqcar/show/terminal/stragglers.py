@@ -8,7 +8,7 @@ import pandas as pd
 from rich.console import Console
 from rich.text import Text
 
-from iqcar.base.formatting import printable, short
+from iqcar.base.units import printable, short
 from iqcar.causes.stragglers.straggler_result import Stragglers
 from iqcar.say.section import Section
 from iqcar.say.straggler_sections import (

@@ -7,7 +7,7 @@ from dataclasses import replace
 from rich.console import Console
 from rich.text import Text
 
-from iqcar.base.formatting import printable, short
+from iqcar.base.units import printable, short
 from iqcar.causes.topics.topic_result import Topics
 from iqcar.say.section import Section
 from iqcar.say.straggler_links import names_of

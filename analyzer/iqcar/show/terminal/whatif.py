@@ -8,7 +8,7 @@ from dataclasses import replace
 from rich.console import Console
 from rich.text import Text
 
-from iqcar.base.formatting import printable
+from iqcar.base.units import printable
 from iqcar.replay.whatif.plan_capacity import Plan
 from iqcar.replay.whatif.removal_blame import RemovalBlame
 from iqcar.replay.whatif.what_if import WhatIf
