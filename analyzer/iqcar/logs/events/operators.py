@@ -272,14 +272,8 @@ def _without_date(read: str) -> str:
 def _name(name: str) -> tuple[str, bool, str]:
     """Return what the name of a node tells.
 
-    Returns
-    -------
-    str
-        The name of its operator, empty for one that wraps.
-    bool
-        Whether it is a scan that does not name its source.
-    str
-        Which of :data:`_AROUND` it is; empty if it is none.
+    Returns the name of its operator, empty for one that wraps; whether it is a scan that does not
+    name its source; and which of :data:`_AROUND` it is; empty if it is none.
     """
     around = next((one for one in _AROUND if name.startswith(one)), "")
     if name.startswith(_NO_OPERATORS):
