@@ -16,7 +16,8 @@ of the processor. With --shapes the figures are per byte, per task and per event
 those of the usual log.
 
 It is measured twice: without the plugin, and of a log whose tasks each have a record of the plugin
-with a profile (0.7 KB more: tasks of 0.1 to 7 s, in intervals of 250 ms).
+with a profile (0.7 KB more: tasks of 0.1 to 7 s, in intervals of 250 ms). Of the second it is also
+said how many times as long reading takes where no compiled code reads the records.
 """
 
 from __future__ import annotations
@@ -153,17 +154,20 @@ def _add_task(log, draw, task: int, stage: int, index: int, now: int, first: int
     )  # fmt: skip
 
 
-def measure_reader(path: Path, processes: int = 1) -> dict[str, float]:
+def measure_reader(path: Path, processes: int = 1, *options: str) -> dict[str, float]:
     """Seconds and peak memory of a fresh process; imports and compilation not counted."""
     command = [sys.executable, __file__, "--read", str(path), "--processes", str(processes)]
+    command += options
     return json.loads(subprocess.run(command, check=True, capture_output=True).stdout)
 
 
-def read_once(path: Path, processes: int) -> None:
+def read_once(path: Path, processes: int, interpreted: bool) -> None:
     from iqcar.logs import ingest, read_logs
 
     # Compiled code is compiled once per installation and loaded once per process.
-    large, ingest.COMPILED_FROM_BYTES = ingest.COMPILED_FROM_BYTES, 0
+    never = 1 << 60
+    large = never if interpreted else ingest.COMPILED_FROM_BYTES
+    ingest.COMPILED_FROM_BYTES = never if interpreted else 0
     warm = path.with_name("app-warm")
     if warm.exists():
         read_logs([warm], processes=1)
@@ -209,9 +213,10 @@ def main() -> None:
     parser.add_argument("--shapes", action="store_true", help="logs of unusual shapes")
     parser.add_argument("--read", type=Path, help=argparse.SUPPRESS)
     parser.add_argument("--processes", type=int, default=1, help=argparse.SUPPRESS)
+    parser.add_argument("--interpreted", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.read:
-        read_once(options.read, options.processes)
+        read_once(options.read, options.processes, options.interpreted)
         return
     if options.shapes:
         with tempfile.TemporaryDirectory() as folder:
@@ -252,6 +257,9 @@ def measure(folder: Path, size: int, plain: bool, recorded: bool) -> None:
     ):
         rounds_of = ", ".join(f"{ratio:.2f}" for ratio in all_ratios)
         print(f"{name:10} {seconds / orjson_seconds:.2f}  goal {goal}; in each round {rounds_of}")
+    if recorded:
+        plain = min(measure_reader(path, 1, "--interpreted")["seconds"] for _ in range(ROUNDS))
+        print(f"compiled   {plain / reader['seconds']:.2f} × as long without compiled code")
     print(f"peak       {max(r['peak_mb'] for _, *both in rounds for r in both):.0f} MB; goal 700")
 
 

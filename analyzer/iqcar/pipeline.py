@@ -26,7 +26,7 @@ from iqcar.diagnosis import Diagnosis, Settings, find_query
 from iqcar.enums import QueryBy, Request
 from iqcar.logs import ReadProgress, join_samples, read_logs
 from iqcar.logs.find.log_parts import EventLog
-from iqcar.logs.leave_out import without_faulty
+from iqcar.logs.merge import without_faulty
 from iqcar.model.demand.device import Device
 from iqcar.model.doubts import find_doubts
 from iqcar.model.queries.critical_path import add_critical_path

@@ -16,8 +16,7 @@ import iqcar
 from iqcar.comparison.comparison import Comparison
 from iqcar.comparison.sides.comparison_tables import COMPARISON_TABLES
 from iqcar.errors import IqcarError
-from iqcar.logs.leave_out import leave_out
-from iqcar.logs.merge import merge
+from iqcar.logs.merge import leave_out, merge
 from iqcar.model.queries.critical_path import add_critical_path
 from iqcar.model.queries.identify import identify
 from iqcar.model.waits.stage_parts import PART_NAMES

@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-import bz2
-import gzip
-import io
 import json
 import random
-from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -53,71 +48,6 @@ def test_stages_that_a_job_lists_but_nobody_ran_are_not_counted(tmp_path: Path) 
     tables = read(log, tmp_path)
     assert only_input(tables)["stages"] == 1
     assert tables.stages["stage_id"].tolist() == [2]
-
-
-def count_independently(path: Path) -> Counter[str]:
-    """Count with the standard library alone, and without a word of iqcar's."""
-    files = [path] if path.is_file() else sorted(path.glob("events_*"), key=_number)
-    counts: Counter[str] = Counter()
-    stages, executions, jobs = set(), set(), set()
-    hosts: dict[int, str] = {}
-    for line in b"".join(map(_decompressed, files)).split(b"\n"):
-        if not line.strip():
-            continue
-        try:
-            event = json.loads(line)
-        except ValueError:
-            counts["malformed_lines"] += 1
-            continue
-        counts["events"] += 1
-        name = event["Event"]
-        if name in ("SparkListenerTaskStart", "SparkListenerTaskEnd"):
-            counts["tasks"] += name.endswith("End")
-            stages.add((event["Stage ID"], event["Stage Attempt ID"]))
-            # A task's end knows best where it ran; a start counts only for a task without end.
-            hosts[event["Task Info"]["Task ID"]] = event["Task Info"]["Host"]
-        if name in ("SparkListenerStageSubmitted", "SparkListenerStageCompleted"):
-            stages.add((event["Stage Info"]["Stage ID"], event["Stage Info"]["Stage Attempt ID"]))
-        if name == "SparkListenerJobStart":
-            jobs.add(event["Job ID"])
-        if "executionId" in event:
-            executions.add(event["executionId"])
-    counts.update(
-        stages=len(stages),
-        hosts=len(set(hosts.values())),
-        sql_executions=len(executions),
-        jobs=len(jobs),
-    )
-    return counts
-
-
-def _number(path: Path) -> int:
-    return int(path.name.split("_")[1])
-
-
-def _decompressed(path: Path) -> bytes:
-    data = path.read_bytes()
-    if data.startswith(b"\x28\xb5\x2f\xfd"):
-        return zstandard.ZstdDecompressor().stream_reader(io.BytesIO(data)).read()
-    if data.startswith(b"\x1f\x8b"):
-        return gzip.decompress(data)
-    return bz2.decompress(data) if data.startswith(b"BZh") else data
-
-
-@pytest.mark.slow
-def test_counts_of_real_logs_equal_an_independent_count(shared_logs: Path) -> None:
-    paths = [path for path in sorted(shared_logs.iterdir()) if path.suffix != ".md"]
-    tables = read_logs(paths, processes=1)
-    assert len(tables.inputs) == len(paths)
-    assert set(tables.inputs["status"]) <= {"complete", "in_progress", "truncated"}
-    rows = {Path(row["path"]).name: row for row in tables.inputs.to_dict("records")}
-    for path in paths:
-        row = rows[path.name]
-        expected = count_independently(path)
-        found = {key: row[key] for key in expected}
-        assert found == dict(expected), path.name
-        assert row["skipped_events"] == 0, path.name
-    assert np.isfinite(tables.tasks[["launch_ms", "finish_ms"]].to_numpy()).all()
 
 
 # -- spelling ------------------------------------------------------------------------------------

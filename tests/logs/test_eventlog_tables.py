@@ -11,6 +11,7 @@ import pytest
 
 from iqcar.logs import read_logs
 from iqcar.tables import SPECS, Tables, texts
+from tests.support.small_log import read
 from tests.support.synthetic_log import (
     SQL,
     SyntheticLog,
@@ -20,10 +21,6 @@ from tests.support.synthetic_log import (
     stage_info,
     task_metrics,
 )
-
-
-def read(log: SyntheticLog, folder: Path, name: str = "app-1") -> Tables:
-    return read_logs([log.write(folder / name)], processes=1)
 
 
 def first_task(tables: Tables) -> dict[str, Any]:

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 
 from iqcar.logs import read_logs
 from iqcar.logs.events import fingerprint
-from iqcar.logs.events.connect_requests import connect_operation
-from iqcar.logs.events.descriptions import clean_description, is_user_named
+from iqcar.logs.events.descriptions import clean_description, connect_operation, is_user_named
 from iqcar.logs.events.fingerprint import (
     HASH_DIGITS,
     hash_plan,

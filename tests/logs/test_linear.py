@@ -12,7 +12,6 @@ import pytest
 from iqcar.fleet import session
 from iqcar.logs import log_summary
 from iqcar.logs.events import (
-    connect_requests,
     descriptions,
     fingerprint,
     lenient,
@@ -98,9 +97,9 @@ MATCHERS: dict[str, Callable[[str], object]] = {
     "codegen": lambda text: fingerprint.without_number(text + ")"),
     "clean": descriptions.clean_description,
     "user named": descriptions.is_user_named,
-    "connect": lambda text: connect_requests.connect_operation(text, None),
-    "connect tags": connect_requests.connect_tags,
-    "connect SQL": lambda text: connect_requests.connect_request('sql {\n query: "' + text + '"'),
+    "connect": lambda text: descriptions.connect_operation(text, None),
+    "connect tags": descriptions.connect_tags,
+    "connect SQL": lambda text: descriptions.connect_request('sql {\n query: "' + text + '"'),
     "metric": lambda text: sql_collect.wait_name.__wrapped__("scan time " + text),
     "uuid": finds(identify._UUID),
     "token": finds(lenient._TOKEN),

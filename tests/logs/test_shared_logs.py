@@ -51,6 +51,8 @@ def test_counts_and_accounts_of_a_real_log(name: str, validator) -> None:
     (read,) = result["inputs"]
     counted = count(shared_logs_folder() / name)
     assert {key: read[key] for key in counted} == counted
+    assert read["skipped_events"] == 0
+    assert np.isfinite(diagnosis.tables.tasks[["launch_ms", "finish_ms"]].to_numpy()).all()
     assert read["status"] in ("complete", "in_progress", "truncated")
     assert read["application_id"]
     for query in result["queries"]:

@@ -10,17 +10,14 @@ import pytest
 from iqcar.logs import read_logs
 from iqcar.logs.tasks.task_columns import MOST_REASONS
 from iqcar.logs.tasks.task_lines import MOST_REASON_CHARACTERS
-from iqcar.tables import Tables, texts
+from iqcar.tables import texts
+from tests.support.small_log import read
 from tests.support.synthetic_log import SyntheticLog, rdd, stage_info
 
 TRACEBACK = """Traceback (most recent call last):
   File "/opt/worker.py", line 1, in main
 ValueError: bad row
 """
-
-
-def read(log: SyntheticLog, folder: Path) -> Tables:
-    return read_logs([log.write(folder / "app-1")], processes=1)
 
 
 def ended(reason: str, **fields: Any) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from iqcar.logs.tasks.task_lines import TaskDecoder
 from iqcar.model.waits.columns import ESTIMATED, MISSING, REPORTED, evidence_column, wait_column
 from iqcar.model.waits.measure import measure_waits
 from iqcar.tables import Tables
+from tests.support.small_log import read
 from tests.support.synthetic_log import SyntheticLog, node, sql_update, stage_info, task_metrics
 
 Metrics = list[tuple[str, str, str]]
@@ -45,10 +46,6 @@ def log_of(scan: str, metrics: Metrics, tasks: int = 1, **task: Any) -> Syntheti
     for number in range(tasks):
         log.task(number, accumulables=updates, metrics=quiet, **task)
     return log.end()
-
-
-def read(log: SyntheticLog, folder: Path) -> Tables:
-    return read_logs([log.write(folder / "app-1")], processes=1)
 
 
 def waited(tables: Tables, request: Request, task: int = 0) -> tuple[float, int]:

@@ -14,8 +14,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from iqcar.logs.events.connect_requests import connect_operation, connect_tags
-from iqcar.logs.events.descriptions import clean_description, is_user_named
+from iqcar.logs.events.descriptions import (
+    clean_description,
+    connect_operation,
+    connect_tags,
+    is_user_named,
+)
 from iqcar.logs.events.fingerprint import hash_plan_text, normalise
 from iqcar.logs.text.linear import compiled, encoded
 from iqcar.logs.text.name_family import family, tells_apart

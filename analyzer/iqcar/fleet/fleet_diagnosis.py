@@ -33,7 +33,7 @@ from iqcar.fleet.steps import Group, groups
 from iqcar.fleet.transport import FaultsError, faults_of, objects, rows_of, run_step
 from iqcar.logs.find.locate import locate
 from iqcar.logs.find.log_parts import EventLog, Unreadable
-from iqcar.logs.leave_out import leave_out, without_faulty
+from iqcar.logs.merge import leave_out, without_faulty
 from iqcar.model.queries.critical_path import add_critical_path
 from iqcar.pipeline import diagnose
 from iqcar.tables import SPECS, Tables, texts
@@ -143,7 +143,7 @@ def diagnose_on_spark(
 
     Raises UsageError if there is no such function. Raises IqcarError if a URL needs a package that
     is not installed, or Spark fails. A bug that is met in some applications leaves out these, as
-    :func:`iqcar.logs.leave_out.without_faulty` does.
+    :func:`iqcar.logs.merge.without_faulty` does.
     """
     asked = DiagnosisCall(function, arguments, options)
     asked.find()

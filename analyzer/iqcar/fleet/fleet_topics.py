@@ -30,7 +30,7 @@ from iqcar.fleet.steps import LOADS, SOURCES, JobTopics
 from iqcar.fleet.transport import FaultsError, objects, run_step
 from iqcar.logs.find.locate import locate
 from iqcar.logs.find.log_parts import EventLog
-from iqcar.logs.leave_out import without_faulty
+from iqcar.logs.merge import without_faulty
 from iqcar.model.queries.identify import identify
 from iqcar.rules.vocabulary.topics import topic_name
 from iqcar.tables import Tables, texts
@@ -67,7 +67,7 @@ def topics_on_spark(
         None if no log could be read.
 
     Raises IqcarError if a URL needs a package that is not installed, or Spark fails. A bug that is
-    met in some applications leaves out these, as :func:`iqcar.logs.leave_out.without_faulty` does.
+    met in some applications leaves out these, as :func:`iqcar.logs.merge.without_faulty` does.
     """
     found = locate([paths] if isinstance(paths, (str, Path)) else list(paths))
     if not any(isinstance(place, EventLog) for place in found):

@@ -159,17 +159,13 @@ def rows_per_batch(spark: Any, rows: int) -> Iterator[None]:
 def failure(error: Exception) -> IqcarError:
     """Say in one line why a step failed on the executors."""
     text = str(error)[:_READ]
-    if own := _OWN_ERROR.search(text):
-        return IqcarError(
-            f"the executors' Python lacks something: {own[1][:_SHOWN]}", "--on-spark",
-            "install iqcar's dependencies where PYSPARK_PYTHON points on every host",
-        )  # fmt: skip
     raised = _PYTHON_ERROR.findall(text)
-    kinds = {kind for kind, _ in raised}
-    if raised and kinds & {"ModuleNotFoundError", "ImportError"}:
-        why = next(said for kind, said in raised if kind in ("ModuleNotFoundError", "ImportError"))
+    missing = [said for kind, said in raised if kind in ("ModuleNotFoundError", "ImportError")]
+    if own := _OWN_ERROR.search(text):
+        missing.insert(0, own[1])
+    if missing:
         return IqcarError(
-            f"the executors' Python lacks something: {why[:_SHOWN]}", "--on-spark",
+            f"the executors' Python lacks something: {missing[0][:_SHOWN]}", "--on-spark",
             "install iqcar's dependencies where PYSPARK_PYTHON points on every host",
         )  # fmt: skip
     if raised:

@@ -96,12 +96,8 @@ def meeting_groups(
     ran : where and when each application ran, by the number of its log
     most_tasks : tasks of a group at most; a larger application is a group by itself
 
-    Returns
-    -------
-    dict of int to int
-        The group of each log, numbered from 0 in the order of the first log of each.
-    tuple of Cut
-        Groups that were cut, the largest first.
+    Returns the group of each log, numbered from 0 in the order of the first log of each; and groups
+    that were cut, the largest first.
     """
     spells = _spells(ran)
     members: dict[int, list[int]] = {}

@@ -25,8 +25,7 @@ from iqcar.fleet.shared_hosts import HostLoads, SharedDevices
 from iqcar.fleet.transport import FAULTS, faults_of, pack_row, rows_of, unpack, unpack_row
 from iqcar.logs.find.log_parts import EventLog
 from iqcar.logs.ingest import ingest
-from iqcar.logs.leave_out import leave_out
-from iqcar.logs.merge import Columns, columns_of, merge_columns, row_count
+from iqcar.logs.merge import Columns, columns_of, leave_out, merge_columns, row_count
 from iqcar.model.queries.identify import identify
 from iqcar.model.waits.measure import measure_waits
 from iqcar.tables import Tables, texts

@@ -10,7 +10,7 @@ import pandas as pd
 from cramjam import lz4
 
 from iqcar.errors import IqcarError, explain_bug
-from iqcar.logs.leave_out import leave_out
+from iqcar.logs.merge import leave_out
 from iqcar.tables import Tables
 
 PIECE_BYTES = 8 << 20

@@ -12,15 +12,15 @@ import msgspec
 from iqcar.logs.events import event_names as names
 from iqcar.logs.events import lenient
 from iqcar.logs.events import structs as ev
-from iqcar.logs.events.connect_requests import (
+from iqcar.logs.events.descriptions import (
     CONNECT,
+    clean_description,
     connect_operation,
     connect_owner,
     connect_request,
     connect_tags,
     is_connects_own,
 )
-from iqcar.logs.events.descriptions import clean_description
 from iqcar.logs.events.job_state import Executor, Job, JobsOfStages, Stage
 from iqcar.logs.events.known_plans import LEAST_BYTES, CutLine, cut_line
 from iqcar.logs.events.nesting import decode_deep, is_too_dense

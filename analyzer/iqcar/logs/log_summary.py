@@ -115,32 +115,28 @@ def peek(log: EventLog) -> Peek:
     """
     lines = _Lines()
     damage = _read_head(log.parts[0], lines)
+    found = lines.found
     if not lines.events:
-        found = Peek(status=InputStatus.FAILED)
+        found.status = InputStatus.FAILED
         found.message = damage or "its first lines are no Spark events"
         return found
     end_known = lines.ended or _read_tail(log.parts[-1], lines)
-    if lines.ended or not (end_known or log.in_progress_hint):
-        status = InputStatus.COMPLETE
-    else:
-        status = InputStatus.IN_PROGRESS
+    if not lines.ended and (end_known or log.in_progress_hint):
+        found.status = InputStatus.IN_PROGRESS
     if log.problem:
-        status = InputStatus.TRUNCATED
-    return Peek(
-        name=lines.name, application_id=lines.id, attempt_id=lines.attempt or log.attempt_id,
-        user=lines.user, spark_version=lines.version, start_ms=lines.start,
-        end_ms=lines.end if lines.end >= lines.start else nan,
-        last_ms=lines.last if end_known else nan, status=status, message=log.problem,
-        hosts=frozenset(lines.hosts),
-    )  # fmt: skip
+        found.status, found.message = InputStatus.TRUNCATED, log.problem
+    found.attempt_id = found.attempt_id or log.attempt_id
+    found.end_ms = found.end_ms if found.end_ms >= found.start_ms else nan
+    found.last_ms = found.last_ms if end_known else nan
+    found.hosts = frozenset(lines.hosts)
+    return found
 
 
 class _Lines:
     """Gathers what single lines say."""
 
     def __init__(self) -> None:
-        self.name = self.id = self.attempt = self.user = self.version = ""
-        self.start = self.end = self.last = nan
+        self.found = Peek()
         self.started = self.ended = False
         self.hosts: set[str] = set()
         self.events = 0
@@ -154,8 +150,8 @@ class _Lines:
         if is_event:
             for time in _TIMES.findall(line):
                 seen_ms = sensible(float(time))
-                if isnan(self.last) or seen_ms > self.last:
-                    self.last = seen_ms
+                if isnan(self.found.last_ms) or seen_ms > self.found.last_ms:
+                    self.found.last_ms = seen_ms
         if _WANTED.search(line, 0, MAX_NAME) is None:
             return
         try:
@@ -168,20 +164,21 @@ class _Lines:
         self._take(plain_name(seen.event), seen)
 
     def _take(self, event: str, seen: _Line) -> None:
+        found = self.found
         if event == "SparkListenerApplicationStart":
             self.started = True
-            self.name = redact_text(seen.name, MAX_NAME)
-            self.id = redact_text(seen.id, MAX_NAME)
-            self.attempt = redact_text(seen.attempt, MAX_NAME)
-            self.user = redact_text(seen.user, MAX_NAME)
-            self.start = sensible(seen.time)
+            found.name = redact_text(seen.name, MAX_NAME)
+            found.application_id = redact_text(seen.id, MAX_NAME)
+            found.attempt_id = redact_text(seen.attempt, MAX_NAME)
+            found.user = redact_text(seen.user, MAX_NAME)
+            found.start_ms = sensible(seen.time)
         elif event == "SparkListenerApplicationEnd":
-            self.ended, self.end = True, sensible(seen.time)
+            self.ended, found.end_ms = True, sensible(seen.time)
         elif host := seen.executor.host or seen.task.host:
             if len(self.hosts) < MAX_HOSTS:
                 self.hosts.add(redact_text(host, MAX_NAME))
         elif seen.version:
-            self.version = redact_text(seen.version, MAX_NAME)
+            found.spark_version = redact_text(seen.version, MAX_NAME)
 
 
 def sensible(time_ms: float) -> float:

@@ -55,7 +55,7 @@ def stragglers(
     found = []
     with working("analysing"):
         if tables is not None:
-            from iqcar.logs.leave_out import without_faulty
+            from iqcar.logs.merge import without_faulty
             from iqcar.pipeline import stragglers_of
 
             tables, one = without_faulty(tables, lambda some: (some, stragglers_of(some, chosen)))

@@ -103,7 +103,7 @@ def _here(
     """Read the logs and find topics in this process."""
     from iqcar.apps.cli.reading import FIRST, counting, read_for
     from iqcar.lab.traces.trace_topic_search import TraceStream, find_topics_in_trace
-    from iqcar.logs.leave_out import without_faulty
+    from iqcar.logs.merge import without_faulty
     from iqcar.pipeline import topics_of
 
     tables = read_for(paths, query_by, samples) if paths else None

@@ -46,6 +46,8 @@ class Records:
 
     Attributes
     ----------
+    records, intervals : rows of :data:`iqcar.tables.TASK_RECORDS` and of
+        :data:`iqcar.tables.INTERVALS`.
     damaged : records that could not be read, or belong to no task: missing, not zero.
     """
 

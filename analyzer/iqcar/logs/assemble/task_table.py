@@ -66,14 +66,8 @@ def build_tasks(log: Collector, rows: Rows) -> tuple[pd.DataFrame, pd.DataFrame,
     log : a log read to its end; its task columns are used up.
     rows : row numbers of stages, hosts and executors; new ones are added.
 
-    Returns
-    -------
-    DataFrame
-        The ``tasks`` table; times are always finite, and no task ends before it starts.
-    DataFrame
-        The ``task_failures`` table.
-    TaskFacts
-        First and last times per stage and overall, and what was wrong.
+    Returns the ``tasks`` table, in which times are finite and no task ends before it starts; the
+    ``task_failures`` table; and times per stage and overall, with what was wrong.
     """
     ended = log.tasks.rows
     _add_running(log)

@@ -1,10 +1,100 @@
-"""What the description of a job or SQL execution says: did a user name it, or did Spark?"""
+"""Tells what descriptions, groups and tags of jobs say: who named a query, and what it asks for.
+
+Spark Connect describes everything that it runs by the beginning of the request: ids of the session,
+the user and the plan. They recur in other queries and differ in the next run of the same query.
+"""
 
 from __future__ import annotations
 
-from iqcar.logs.events.connect_requests import is_connects_own
-from iqcar.logs.text.linear import BLANK, END, compiled, encoded
+from iqcar.logs.text.linear import BLANK, END, Match, Replacement, compiled, encoded
 from iqcar.logs.text.redact import redact_text
+
+CONNECT = "Spark Connect"
+"""What a stage is called that Spark Connect named after its request."""
+
+_OWN = f"{CONNECT} - "
+
+_UUID = r"[0-9A-Fa-f\-]{36}"
+_OPERATION = compiled(
+    rf"SparkConnect_OperationTag_[^\n]*?_Operation_({_UUID})"
+    rf"|User_[^\n]*?_Session_{_UUID}_Request_({_UUID})"
+)
+"""How Spark Connect ≥ 3.5 tags jobs, and the job group of 3.4."""
+
+_OWNER = compiled(rf"(?:SparkConnect_OperationTag_|\A)User_([^\n]*?)_Session_({_UUID})_")
+"""The user and the session in both."""
+
+_TAG = compiled(rf"SparkConnect_SessionTag_[^\n,]*?_Session_{_UUID}_Tag_([^\n,]+)")
+"""How Spark Connect ≥ 3.5 passes on a tag that the client set with `SparkSession.addTag`."""
+
+_SQL = compiled(r'(?:^|\n)[ ]*sql(?:_command)? \{\n[ ]*(?:query|sql): "((?:[^"\\\n]|\\[^\n])*)"')
+"""A SQL statement within a request, in the text format of Protocol Buffers."""
+
+_FIT = compiled(r'\bfit \{\n[ ]*estimator \{\n[ ]*name: "(?:[^"\n]*\.)?([^".\n]+)"')
+"""The class of a model to be fitted, in a request."""
+
+_ESCAPED = {b"n": b"\n", b"r": b"\r", b"t": b"\t"}
+
+
+def _letter(match: Match) -> bytes:
+    """Return what an escape stands for: a byte by its octal number, or a letter."""
+    letter: bytes = match[1][1:]
+    return bytes([int(letter, 8) & 0xFF]) if match[2] else _ESCAPED.get(letter, letter)
+
+
+_ESCAPE = Replacement(b"\\", compiled(r"(?s)(\\(?:([0-7]{1,3})|.))"), _letter)
+
+
+def is_connects_own(text: str) -> bool:
+    """Tell whether Spark Connect made this description or name of a stage."""
+    return text.startswith(_OWN)
+
+
+def connect_operation(group: str | None, tags: str | None) -> str:
+    """Return the Spark Connect operation that a job's group or tags name; empty if none."""
+    for text in (tags, group):
+        match = _OPERATION.search(encoded(text)) if text else None
+        if match:
+            operation: bytes = match[1] or match[2]
+            return operation.decode("ascii")
+    return ""
+
+
+def connect_owner(group: str | None, tags: str | None) -> tuple[str, str]:
+    """Return the user and the session of the Spark Connect client that started a job.
+
+    >>> session = "6d9a4f10-0000-4000-8000-000000000000"
+    >>> connect_owner(f"User_ann_Session_{session}_Request_{session}", None)
+    ('ann', '6d9a4f10-0000-4000-8000-000000000000')
+    """
+    for text in (tags, group):
+        match = _OWNER.search(encoded(text)) if text else None
+        if match:
+            return redact_text(match[1].decode("utf-8")), match[2].decode("ascii")
+    return "", ""
+
+
+def connect_tags(tags: str | None) -> str:
+    """Return the tags that a Spark Connect client gave a job, with commas; empty if none."""
+    found = _TAG.findall(encoded(tags)) if tags else []
+    return ", ".join(sorted({redact_text(tag.decode("utf-8")) for tag in found}))
+
+
+def connect_request(request: str) -> str:
+    r"""Return the first SQL statement of a request, else the model that it fits; empty if neither.
+
+    >>> connect_request('common {\n  plan_id: 3\n}\nsql {\n  query: "SELECT \\"a\\""\n}\n')
+    'SELECT "a"'
+    >>> connect_request('ml_command {\n  fit {\n    estimator {\n      name: "a.b.KMeans"\n')
+    'fit KMeans'
+    """
+    stored = encoded(request)
+    sql = _SQL.search(stored)
+    if sql:
+        return redact_text(_ESCAPE.apply(sql[1]).decode("utf-8", "replace"))
+    fit = _FIT.search(stored)
+    return redact_text(f"fit {fit[1].decode('utf-8', 'replace')}") if fit else ""
+
 
 _CALL_SITE = compiled(rf"^[^{BLANK}]+ at [^{BLANK}][^\n]*:-?\p{{Nd}}+{END}")
 """Spark's own description: `count at App.scala:12`, `$anonfun$run$2 at Future.java:1768`."""

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from iqcar.logs.events.fingerprint import MAX_LINE, has_such_numbers
-from iqcar.logs.events.plan_name import location_in
+from iqcar.logs.events.operators import location_in
 from iqcar.logs.events.structs import NOT_FITTING, PlanNode, SqlStart
 
 MOST_DIGITS = 15

@@ -15,8 +15,7 @@ from iqcar.logs.events.descriptions import clean_description, is_user_named
 from iqcar.logs.events.fingerprint import hash_plan, hash_plan_text, nodes_of
 from iqcar.logs.events.known_plans import CutLine, KnownPlan, KnownPlans, pattern_of
 from iqcar.logs.events.metric_columns import MetricColumns
-from iqcar.logs.events.operators import Operators, operators_of, sources_of
-from iqcar.logs.events.plan_name import plan_name
+from iqcar.logs.events.operators import Operators, operators_of, plan_name, sources_of
 from iqcar.logs.events.settings import settings_of
 from iqcar.logs.events.structs import (
     NOT_FITTING,

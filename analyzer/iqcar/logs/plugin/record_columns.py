@@ -1,4 +1,4 @@
-"""The plugin's records as they are collected from a log: columns of numbers, runs of profiles.
+"""Reads the plugin's records, whatever their spelling, and collects them as columns and runs.
 
 Records become numbers as soon as they are met: memory is bounded by the tables, not by the log.
 """

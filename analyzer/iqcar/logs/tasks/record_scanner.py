@@ -1,8 +1,10 @@
 """Reads the plugin's records of a large log by compiled code, in place.
 
 Only records in the plugin's own spelling are read here; any other is left to
-:mod:`iqcar.logs.plugin.record_columns`. What both read is the same; the tests hold them against
-each other.
+:mod:`iqcar.logs.plugin.record_columns`, which reads them all where compiled code cannot be loaded
+or is not worth it. What both read is the same; the tests hold them against each other. Without
+this one a log of 100 MB, each of whose tasks has a record, takes 2.2 times as long to read
+(``scripts/bench ingest --recorded``).
 """
 
 from __future__ import annotations

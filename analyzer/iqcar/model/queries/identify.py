@@ -19,7 +19,7 @@ import numpy as np
 import pandas as pd
 
 from iqcar.enums import QueryBy
-from iqcar.logs.events.connect_requests import CONNECT
+from iqcar.logs.events.descriptions import CONNECT
 from iqcar.logs.text.name_family import family, tells_apart
 from iqcar.tables import NONE, QUERIES, Tables, texts
 from iqcar.tables.arrays import Flags, Floats, Ints
