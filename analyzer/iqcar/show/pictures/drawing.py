@@ -40,14 +40,9 @@ class Drawing:
 def drawing(label: str, width: int, height: int, elements: Iterable[str]) -> Drawing:
     """Put elements together.
 
-    Parameters
-    ----------
-    label : str
-        What is seen, for who cannot see it; plain text.
-    width, height : int
-        In pixels.
-    elements : iterable of str
-        SVG elements, such as from :func:`text` and :func:`mark`.
+    label: what is seen, for who cannot see it; plain text.
+    width, height: in pixels.
+    elements: SVG elements, such as from :func:`text` and :func:`mark`.
     """
     return Drawing(
         f'<svg class="drawing" xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" '

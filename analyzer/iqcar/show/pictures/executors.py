@@ -39,16 +39,11 @@ IDLE_OPACITY = 0.3
 class ClusterSlots(NamedTuple):
     """Slots of one cluster over time.
 
-    Attributes
-    ----------
-    bins : Bins
-    names, plain_names, colours : list of str
-        Of the applications shown, those that held most first; the last may sum the others. Names
-        are safe in a picture, plain names are not.
-    busy, idle : ndarray of shape (n_applications, n_bins), slots
-        Mean number of slots that ran tasks, and that did not.
-    missing : ndarray of shape (n_bins,), slots
-        Slots that applications lacked because others held them.
+    names, plain_names, colours: of the applications shown, those that held most first; the last may
+    sum the others. Names are safe in a picture, plain names are not.
+    busy, idle: (n_applications, n_bins) slots, mean number of slots that ran tasks, and that did
+    not.
+    missing: (n_bins,) slots, slots that applications lacked because others held them.
     """
 
     bins: Bins
@@ -72,10 +67,7 @@ def cluster_slots(
 ) -> list[ClusterSlots]:
     """Sum the slots of every cluster that applications share, over bins of time.
 
-    Returns
-    -------
-    list of ClusterSlots
-        The cluster with most slots held first.
+    Returns the cluster with most slots held first.
     """
     numbers = shared_clusters(tables)
     if not numbers:

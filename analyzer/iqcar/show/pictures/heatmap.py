@@ -39,14 +39,12 @@ MEASURES = ("lost_ms", "ratp")
 class Cells(NamedTuple):
     """What the heatmap shows, before it is drawn.
 
-    Attributes
-    ----------
-    requests : rows
-    hosts : row numbers of the hosts; −1 for a wait without one
-    value : (requests, hosts) sums; 0 where nothing was waited for
-    ran : (requests, hosts) bool: whether tasks of the target ran there
-    missing : (requests, hosts) bool: tasks ran there, and nobody recorded this wait for any
-    folded : hosts that one more column, the last, stands for; 0 if there is none
+    requests: rows
+    hosts: row numbers of the hosts; −1 for a wait without one
+    value: (requests, hosts) sums; 0 where nothing was waited for
+    ran: (requests, hosts) bool: whether tasks of the target ran there
+    missing: (requests, hosts) bool: tasks ran there, and nobody recorded this wait for any
+    folded: hosts that one more column, the last, stands for; 0 if there is none
     """
 
     requests: list[Request]
@@ -70,21 +68,11 @@ def heatmap_cells(
 ) -> Cells:
     """Sum deep explanations (level 3) by request and host.
 
-    Parameters
-    ----------
-    measure : str
-        ``lost_ms`` (elapsed, ms) or ``ratp`` (cumulative RATP, eq. 8: ms per slot or byte).
-    stage : int, optional
-        Only this target stage (row).
-    resource : Resource, optional
-        Only its requests.
-
-    Raises
-    ------
-    UsageError
-        If there is no such measure.
-    ValueError
-        If the graph was not built for that target.
+    measure: ``lost_ms`` (elapsed, ms) or ``ratp`` (cumulative RATP, eq. 8: ms per slot or byte).
+    stage: only this target stage (row).
+    resource: only its requests.
+    Raises UsageError if there is no such measure.
+    Raises ValueError if the graph was not built for that target.
     """
     if measure not in MEASURES:
         raise UsageError(f"no measure is called {measure!r}", "heatmap", "take lost_ms or ratp")

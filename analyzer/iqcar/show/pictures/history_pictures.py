@@ -35,12 +35,8 @@ BAR_PX = 14
 def runs_over_time(runs: pd.DataFrame, changes: Sequence[QueryChange]) -> Drawing:
     """Draw each run as a line up to its duration, its part lost to others apart, and changes.
 
-    Parameters
-    ----------
-    runs : DataFrame
-        From :func:`iqcar.history.trend`; of more than :data:`MOST_RUNS` the last ones.
-    changes : sequence of QueryChange
-        Drawn as lines with the medians before and after.
+    runs: from :func:`iqcar.history.trend`; of more than :data:`MOST_RUNS` the last ones.
+    changes: drawn as lines with the medians before and after.
     """
     shown = runs[np.isfinite(runs["start_ms"]) & np.isfinite(runs["duration_ms"])].tail(MOST_RUNS)
     if shown.empty:
@@ -91,10 +87,7 @@ def runs_over_time(runs: pd.DataFrame, changes: Sequence[QueryChange]) -> Drawin
 def losses_to_others(losses: pd.DataFrame) -> Drawing:
     """Draw the largest losses of a victim to a source as bars.
 
-    Parameters
-    ----------
-    losses : DataFrame
-        From :func:`iqcar.history.who`.
+    losses: from :func:`iqcar.history.who`.
     """
     shown = losses.head(MOST_ROWS)
     most = float(shown["lost_ms"].max()) if len(shown) else 1.0

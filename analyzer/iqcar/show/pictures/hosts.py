@@ -45,12 +45,10 @@ SHARES, RATES = list(QUANTITIES)[:2], list(QUANTITIES)[2:]
 class HostSeries(NamedTuple):
     """Means over bins of time, by host; NaN where nobody sampled.
 
-    Attributes
-    ----------
-    sampled : (hosts,) bool: whether the host was ever sampled
-    quantities : by name of :data:`QUANTITIES`, (hosts, bins)
-    running : (hosts, bins) slots in use
-    offered : (hosts, bins) slots of the executors that were there; NaN if a host's are unknown
+    sampled: (hosts,) bool: whether the host was ever sampled
+    quantities: by name of :data:`QUANTITIES`, (hosts, bins)
+    running: (hosts, bins) slots in use
+    offered: (hosts, bins) slots of the executors that were there; NaN if a host's are unknown
     """
 
     sampled: Flags

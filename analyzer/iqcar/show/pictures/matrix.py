@@ -40,14 +40,12 @@ _CAUSES = {BlameKind.KNOWN: -3, BlameKind.UNATTRIBUTED: -4}
 class Cells(NamedTuple):
     """The matrix before it is drawn.
 
-    Attributes
-    ----------
-    sources : rows of queries, most harmful first; then −2 for all others, −3 for known causes and
-        −4 for what is unattributed, where there is any
-    targets : rows of queries, worst hit first; then −2 for all others, if any
-    value : (sources, targets)
-    folded_sources, folded_targets : how many queries −2 stands for, beside those that the graph
-        itself has folded
+    sources: rows of queries, most harmful first; then −2 for all others, −3 for known causes and −4
+    for what is unattributed, where there is any
+    targets: rows of queries, worst hit first; then −2 for all others, if any
+    value: (sources, targets)
+    folded_sources, folded_targets: how many queries −2 stands for, beside those that the graph
+    itself has folded
     """
 
     sources: list[int]
@@ -65,10 +63,7 @@ def matrix_cells(
 ) -> Cells:
     """Sum who hurts whom; sums of folded queries are sums of ms or DOR, and means of shares.
 
-    Raises
-    ------
-    UsageError
-        If there is no such measure.
+    Raises UsageError if there is no such measure.
     """
     if measure not in MEASURES:
         raise UsageError(
@@ -113,14 +108,9 @@ def matrix(
 ) -> Figure:
     """Draw who hurts whom: a row is in the way, a column lost the time.
 
-    Parameters
-    ----------
-    measure : str
-        ``lost_ms``, ``share_of_duration`` or ``dor``.
-    resource : Resource, optional
-        Only what was lost to this resource.
-    most : int
-        Sources and targets at most; the others are summed in one row and one column.
+    measure: ``lost_ms``, ``share_of_duration`` or ``dor``.
+    resource: only what was lost to this resource.
+    most: sources and targets at most; the others are summed in one row and one column.
     """
     cells = matrix_cells(graph, measure, resource, most)
     of = f" to {RESOURCE_NAMES[resource]}" if resource is not None else ""

@@ -34,12 +34,10 @@ BY = ("query", "stage")
 class Mixtures(NamedTuple):
     """Mixtures before they are drawn.
 
-    Attributes
-    ----------
-    rows : rows of queries or stages, most stragglers first
-    causes : names of topics, those of one name as one cause
-    share : (rows, causes); each row sums to 1
-    stragglers : (rows,) how many
+    rows: rows of queries or stages, most stragglers first
+    causes: names of topics, those of one name as one cause
+    share: (rows, causes); each row sums to 1
+    stragglers: (rows,) how many
     """
 
     rows: list[int]
@@ -51,10 +49,7 @@ class Mixtures(NamedTuple):
 def topic_mixtures(topics: Topics, by: str = "query", names: str = "") -> Mixtures:
     """Sum mixtures by cause, for queries or for stages.
 
-    Raises
-    ------
-    UsageError
-        If ``by`` is neither query nor stage.
+    Raises UsageError if ``by`` is neither query nor stage.
     """
     if by not in BY:
         raise UsageError(f"mixtures are not known by {by!r}", "mixtures", "take query or stage")
@@ -87,14 +82,9 @@ def mixtures(
 ) -> Figure:
     """Draw which part of the stragglers of each query, or stage, each topic explains.
 
-    Parameters
-    ----------
-    topics : Topics or None
-        None where nobody asked for them.
-    by : str
-        ``query`` or ``stage``.
-    names : str
-        File with names of topics; ours by default.
+    topics: None where nobody asked for them.
+    by: ``query`` or ``stage``.
+    names: file with names of topics; ours by default.
     """
     if topics is None:
         return nothing("Nobody asked for topics: iqcar.diagnose(tables, topics=True).", dark=dark)

@@ -208,17 +208,10 @@ def _text(text: str) -> str:
 class Segment(NamedTuple):
     """A part of a bar.
 
-    Attributes
-    ----------
-    start, width : float
-        As shares of the bar, 0 to 1.
-    colour : str
-    name : str
-        Who is blamed.
-    label : str
-        The same with its time and share of the loss, and what a cause means.
-    share : float
-        Of what was lost.
+    start, width: as shares of the bar, 0 to 1.
+    name: who is blamed.
+    label: the same with its time and share of the loss, and what a cause means.
+    share: of what was lost.
     """
 
     start: float
@@ -232,17 +225,9 @@ class Segment(NamedTuple):
 def blame_bar(finding: Finding, colours: Sequence[str]) -> list[Segment]:
     """Lay out the bar of a finding; its whole width is the query's run.
 
-    Parameters
-    ----------
-    finding : Finding
-    colours : sequence of str
-        Colour of each query by row.
-
-    Returns
-    -------
-    list of Segment
-        Queries first, the largest first, then causes; empty where nothing was lost. Where the run
-        is not known, the loss is the whole width.
+    colours: colour of each query by row.
+    Returns queries first, the largest first, then causes; empty where nothing was lost. Where the
+    run is not known, the loss is the whole width.
     """
     lost = sum(one.lost_ms for one in finding.blamed)
     whole = max(finding.ran_ms, lost) if np.isfinite(finding.ran_ms) else lost

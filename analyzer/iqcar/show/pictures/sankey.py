@@ -77,22 +77,10 @@ def sankey(graph: IQCGraph, target: int, *, most: int = MOST_NODES, dark: bool =
     is the sum of IF · DOR over their edges. In each column the largest nodes are kept, and the
     rest is one node that says how many it stands for.
 
-    Parameters
-    ----------
-    target : int
-        Row of the target query.
-    most : int
-        Nodes of a column at most; known and unattributed causes are never folded.
-
-    Returns
-    -------
-    plotly.graph_objects.Figure
-        The values of the links between two columns sum to 1.
-
-    Raises
-    ------
-    ValueError
-        If the graph was not built for that target.
+    target: row of the target query.
+    most: nodes of a column at most; known and unattributed causes are never folded.
+    The values of the links between two columns sum to 1.
+    Raises ValueError if the graph was not built for that target.
     """
     position = graph.position_of(target)
     name = label(graph.names.query_names[target])
@@ -189,14 +177,9 @@ def _fold(
 ) -> _Column:
     """Keep the largest nodes of a column and sum the others in one.
 
-    Parameters
-    ----------
-    plural : str
-        What several nodes are called.
-    keys : tuple of ndarray of shape (n_paths,)
-        Paths with equal keys pass one node.
-    node_of : callable
-        The node of one value of each key.
+    plural: what several nodes are called.
+    keys: (n_paths,), paths with equal keys pass one node.
+    node_of: the node of one value of each key.
     """
     unique, of = np.unique(np.stack(keys), axis=1, return_inverse=True)
     of = of.reshape(-1)

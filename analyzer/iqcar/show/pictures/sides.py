@@ -49,15 +49,10 @@ COLOURS = {"added": ADDED, "gone": GONE, "changed": SLOWER, "": OTHERS}
 def waterfall(before_ms: float, steps: Sequence[tuple[str, float]], rest_ms: float) -> Drawing:
     """Draw a waterfall of contributions.
 
-    Parameters
-    ----------
-    before_ms : float
-        Time before.
-    steps : sequence of (str, float)
-        What changed, and by how many ms, in order; beyond
-        :data:`~iqcar.base.limits.MOST_STEPS` the smallest are one step.
-    rest_ms : float
-        What all that is not said to have changed adds.
+    before_ms: time before.
+    steps: what changed, and by how many ms, in order; beyond :data:`~iqcar.base.limits.MOST_STEPS`
+    the smallest are one step.
+    rest_ms: what all that is not said to have changed adds.
     """
     kept, left = fold([abs(ms) for _, ms in steps], MOST_STEPS)
     shown = [(*steps[place], "") for place in sorted(kept.tolist())]
@@ -101,10 +96,7 @@ def waterfall(before_ms: float, steps: Sequence[tuple[str, float]], rest_ms: flo
 def run_dots(before_ms: Sequence[float], after_ms: Sequence[float]) -> Drawing:
     """Draw a row of dots for each side, and a line at its mean.
 
-    Parameters
-    ----------
-    before_ms, after_ms : sequence of float
-        Time in each run, ms.
+    before_ms, after_ms: time in each run, ms.
     """
     sides = [np.asarray(values, np.float64) for values in (before_ms, after_ms)]
     every = np.concatenate(sides)
@@ -149,12 +141,8 @@ def _some(values: np.ndarray) -> list[float]:
 def paired_bars(rows: Sequence[tuple[str, float, float]], label_of_all: str) -> Drawing:
     """Draw a pair of bars for each name.
 
-    Parameters
-    ----------
-    rows : sequence of (str, float, float)
-        Name, ms before and ms after.
-    label_of_all : str
-        What is seen, for who cannot see it.
+    rows: name, ms before and ms after.
+    label_of_all: what is seen, for who cannot see it.
     """
     high = max((max(row[1:]) for row in rows), default=0.0) or 1.0
     height = PAIR_PX * max(len(rows), 1)
@@ -176,17 +164,10 @@ def paired_bars(rows: Sequence[tuple[str, float, float]], label_of_all: str) -> 
 class StageNode(NamedTuple):
     """A stage in a graph, readers before what they read.
 
-    Attributes
-    ----------
-    depth : int
-        Stages between it and the query's end.
-    label : str
-    status : str
-        ``added``, ``gone``, ``changed`` or empty.
-    facts : str
-        Partitions and time, in words.
-    again : bool
-        Whether it was drawn before, for another reader.
+    depth: stages between it and the query's end.
+    status: ``added``, ``gone``, ``changed`` or empty.
+    facts: partitions and time, in words.
+    again: whether it was drawn before, for another reader.
     """
 
     depth: int
@@ -256,10 +237,8 @@ POINTS = 64
 def densities(curves: Sequence[Curve]) -> Drawing:
     """Draw one curve for each side.
 
-    Parameters
-    ----------
-    curves : sequence of (ndarray of shape (n,), ndarray of shape (n,))
-        Durations in ms, and the density of their log2; before, then after; empty if unknown.
+    curves: (n,) ndarray, durations in ms, and the density of their log2; before, then after; empty
+    if unknown.
     """
     known = [ms for ms, _ in curves if len(ms)]
     if not known:

@@ -45,12 +45,10 @@ SCALES: dict[str, tuple[tuple[float, str], ...]] = {
 class Compared(NamedTuple):
     """One feature of a stage's stragglers and of its other tasks.
 
-    Attributes
-    ----------
-    phrase, unit : what to call it, and its unit
-    slow, normal : values of stragglers and of the others, in that unit
-    p : two-sided p of the Wilcoxon rank-sum test
-    difference : MQD in interquartile ranges of the stage; the standard deviation where that is 0
+    phrase, unit: what to call it, and its unit
+    slow, normal: values of stragglers and of the others, in that unit
+    p: two-sided p of the Wilcoxon rank-sum test
+    difference: MQD in interquartile ranges of the stage; the standard deviation where that is 0
     """
 
     phrase: str
@@ -64,17 +62,9 @@ class Compared(NamedTuple):
 def compare_stragglers(features: TaskFeatures, slow_tasks: Ints, stage: int) -> list[Compared]:
     """Compare a stage's stragglers with its other tasks in every feature that varies.
 
-    Parameters
-    ----------
-    features : TaskFeatures
-    slow_tasks : rows of stragglers
-    stage : int
-        Row of the stage.
-
-    Returns
-    -------
-    list of Compared
-        The least likely to be chance first.
+    slow_tasks: rows of stragglers
+    stage: row of the stage.
+    Returns the least likely to be chance first.
     """
     from iqcar.causes.topics.kernels.ranks import Ranks  # these load numba
     from iqcar.causes.topics.validate import differences
@@ -123,12 +113,8 @@ def straggler_boxes(
 ) -> Figure:
     """Draw a stage's stragglers beside its other tasks, with p and MQD.
 
-    Parameters
-    ----------
-    stage : int, optional
-        Row of the stage; by default the one whose stragglers were delayed most.
-    most : int
-        Features at most, the least likely to differ by chance first.
+    stage: row of the stage; by default the one whose stragglers were delayed most.
+    most: features at most, the least likely to differ by chance first.
     """
     chosen = worst_stage(stragglers) if stage is None else stage
     if chosen is None:
@@ -150,15 +136,10 @@ def draw_boxes(
 ) -> Figure:
     """Draw what :func:`compare_stragglers` found, at least one feature.
 
-    Parameters
-    ----------
-    found : sequence of Compared
-    stage : str
-        What the stage is called.
-    n : int
-        Number of its stragglers.
-    most, dark
-        As of :func:`straggler_boxes`; without its template the figure is the same in both looks.
+    stage: what the stage is called.
+    n: number of its stragglers.
+    most, dark: as of :func:`straggler_boxes`; without its template the figure is the same in both
+    looks.
     """
     found = found[:most]
     columns = min(PER_ROW, len(found))

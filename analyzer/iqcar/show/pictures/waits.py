@@ -39,12 +39,10 @@ BARS = 0.72
 class StageWaits(NamedTuple):
     """Waits of one query's stages.
 
-    Attributes
-    ----------
-    stages : (stages,) rows, in the order of submission
-    wait_ms : (stages, resources) task time waited; NaN where it is known for no task
-    missing : (stages, resources) share of the stage's task time whose wait is not known, 0 to 1
-    critical : (stages,) bool
+    stages: (stages,) rows, in the order of submission
+    wait_ms: (stages, resources) task time waited; NaN where it is known for no task
+    missing: (stages, resources) share of the stage's task time whose wait is not known, 0 to 1
+    critical: (stages,) bool
     """
 
     stages: Ints
@@ -56,17 +54,10 @@ class StageWaits(NamedTuple):
 def stage_waits(tables: Tables, task_waits: pd.DataFrame, target: int) -> StageWaits:
     """Sum the waits of a query's tasks by stage and resource.
 
-    Parameters
-    ----------
-    task_waits : DataFrame of :data:`iqcar.model.waits.columns.WAITS`
-    target : int
-        Row of the query.
-
-    Returns
-    -------
-    StageWaits
-        Sums over stages are those of :func:`iqcar.model.waits.by_query.sum_query_waits`, but for
-        tasks of no known stage.
+    task_waits: DataFrame of :data:`iqcar.model.waits.columns.WAITS`
+    target: row of the query.
+    Sums over stages are those of :func:`iqcar.model.waits.by_query.sum_query_waits`, but
+    for tasks of no known stage.
     """
     of_stage = tables.tasks["stage"].to_numpy(np.int64)
     mine = (tables.tasks["query"] == target).to_numpy(bool) & (of_stage >= 0)

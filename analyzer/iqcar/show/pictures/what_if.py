@@ -35,11 +35,7 @@ KEY_PX = 24
 def predicted_durations(answer: WhatIf, most: int = MOST_DRAWN_CHANGES) -> Drawing:
     """Draw each query's recorded duration, the predicted one, and its range (80 %).
 
-    Parameters
-    ----------
-    answer : WhatIf
-    most : int
-        Queries at most, those that change most.
+    most: queries at most, those that change most.
     """
     rows = most_changed(answer, most).to_dict("records")
     high = max((max(row["recorded_ms"], row["high_ms"]) for row in rows), default=0.0) or 1.0
@@ -131,10 +127,7 @@ LINES = 4
 def capacity_plan(plan: Plan) -> Drawing:
     """Draw the time of all queries with its range by value, the knee, and the cost if known.
 
-    Parameters
-    ----------
-    plan : Plan
-        From :meth:`iqcar.diagnosis.WhatIfs.plan`.
+    plan: from :meth:`iqcar.diagnosis.WhatIfs.plan`.
     """
     values = plan.values
     known = values[values["total_ms"].notna()]
