@@ -12,18 +12,9 @@ from iqcar.base.limits import fold
 from iqcar.causes.blame.executor_blame import held_slots
 from iqcar.causes.blame.task_intervals import TaskColumns
 from iqcar.model.waits.shared_cluster import clusters_of
+from iqcar.show.pictures import theme as look
 from iqcar.show.pictures.bins import Bins
 from iqcar.show.pictures.palette import OTHERS, rgba, stable_colours
-from iqcar.show.pictures.theme import (
-    FRAME_PX,
-    Figure,
-    axes_of,
-    distinct,
-    domains,
-    figure,
-    legend_above,
-    nothing,
-)
 from iqcar.tables import Tables, texts
 from iqcar.tables.arrays import Floats, sum_by
 
@@ -118,7 +109,7 @@ def cluster_slots(
         found.append(
             ClusterSlots(
                 bins,
-                distinct(plain, [ids[app] for app in shown]) + others,
+                look.distinct(plain, [ids[app] for app in shown]) + others,
                 [printable(name) for name in plain] + others,
                 [colours[app] for app in shown] + [OTHERS] * bool(len(rest)),
                 busy,
@@ -129,32 +120,32 @@ def cluster_slots(
     return sorted(found, key=lambda one: -float((one.busy + one.idle).sum() * one.bins.width_ms))
 
 
-def executors(tables: Tables, task_waits: pd.DataFrame, *, dark: bool = False) -> Figure:
+def executors(tables: Tables, task_waits: pd.DataFrame, *, dark: bool = False) -> look.Figure:
     """Draw who held the slots of each cluster that applications shared, and what was lacking."""
     clusters = cluster_slots(tables, task_waits)
     if not clusters:
-        return nothing("No two applications of this input shared a cluster.", dark=dark)
+        return look.nothing("No two applications of this input shared a cluster.", dark=dark)
     shown = clusters[:MOST_CLUSTERS]
     left = len(clusters) - len(shown)
-    rows = reversed(domains(len(shown), 0.4 / len(shown)))
+    rows = reversed(look.domains(len(shown), 0.4 / len(shown)))
     traces: list[dict[str, Any]] = []
     axes: dict[str, Any] = {}
     for number, (cluster, domain) in enumerate(zip(shown, rows, strict=True), 1):
-        of = axes_of(number)
+        of = look.axes_of(number)
         traces += _traces(cluster, of)
         axes[f"xaxis{of}"] = {"type": "date", "anchor": f"y{of}"}
         axes[f"yaxis{of}"] = {
             "anchor": f"x{of}", "domain": domain, "rangemode": "tozero", "nticks": 5,
             "title": {"text": "slots"},
         }  # fmt: skip
-    return figure(
+    return look.figure(
         traces,
         "Who held the cluster's slots" + (f" ({left} smaller clusters left out)" if left else ""),
         dark=dark,
-        height=FRAME_PX + CLUSTER_PX * len(shown),
+        height=look.FRAME_PX + CLUSTER_PX * len(shown),
         hovermode="x",
         **axes,
-        **legend_above([trace["name"] for trace in traces if trace["showlegend"]]),
+        **look.legend_above([trace["name"] for trace in traces if trace["showlegend"]]),
     )
 
 

@@ -78,8 +78,8 @@ def timeline_payload(
     targets: rows of the queries under analysis: they are marked, and never left out.
     by_host: one lane per host even where there are few executors.
     Returns what JSON can hold. ``empty`` is a sentence where there is nothing to show. Times are in
-    ticks of ``tick_ms`` after ``origin_ms`` (ms since the epoch); ``queries`` and ``stages`` are columns;
-    ``tasks`` has a column per field, or ``bins`` a list of widths, the finest first.
+    ticks of ``tick_ms`` after ``origin_ms`` (ms since the epoch); ``queries`` and ``stages`` are
+    columns; ``tasks`` has a column per field, or ``bins`` a list of widths, the finest first.
     """
     span = span_of(tables)
     if span is None or not len(tables.queries):
