@@ -28,7 +28,7 @@ from iqcar.causes.blame.ratp import measure_loss
 from iqcar.causes.blame.source_usage import used_share
 from iqcar.causes.blame.sweep import SOURCE_ENDS, SOURCE_STARTS, TARGET_ENDS, TARGET_STARTS
 from iqcar.causes.blame.task_intervals import Pieces, TaskColumns
-from iqcar.enums import REQUESTS, Domain, Request, SourceUsage
+from iqcar.enums import REQUESTS, Domain, Request
 from iqcar.model.demand.estimate import estimate_demand, fit_devices
 from iqcar.tables import (
     APPLICATIONS,
@@ -166,10 +166,10 @@ def naive(tables: Tables, waits: pd.DataFrame) -> None:
     n_stages = len(tables.stages)
     group = columns.stage * (HOST_COUNT + 1) + columns.host
     for request in REQUESTS:
-        loss = measure_loss(columns, request, demand.contention, SourceUsage.ACTIVE)
+        loss = measure_loss(columns, request, demand.contention)
         if not loss.lost.any():
             continue
-        rate = used_share(columns, request, demand, SourceUsage.ACTIVE)
+        rate = used_share(columns, request, demand)
         slots = request.domain is Domain.APPLICATION
         begin = columns.slots.asked if slots else columns.launch
         end, p, q = (

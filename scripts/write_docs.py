@@ -26,7 +26,8 @@ def result_page() -> str:
     lines = ["# Result", PRINTED, schema["description"], "`iqcar schema` prints its JSON Schema."]
     parts = {"The whole": schema, **schema["$defs"]}
     for name, part in parts.items():
-        lines += ["", f"## {name}", "", *fields(part["properties"])]
+        said = "" if part is schema else part["description"]
+        lines += ["", f"## {name}", "", *([said, ""] if said else []), *fields(part["properties"])]
     return "\n".join(lines) + "\n"
 
 

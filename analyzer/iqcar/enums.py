@@ -164,25 +164,6 @@ EVIDENCES: tuple[Evidence, ...] = tuple(Evidence)
 """All evidence levels, worst first; the code in numpy columns is the position here."""
 
 
-class SourceUsage(Kind):
-    """How much of a resource a source used while it overlapped a target (eq. 6's source term)."""
-
-    ACTIVE = (
-        "active",
-        "The part of the resource that the source used over its duration; of a disk or network "
-        "whose capacity is unknown, the share of its duration for which it used it.",
-    )
-    RATE = "rate", "Data the source processed per unit of its duration."
-    PAPER = "paper", "Data the source processed per unit of its wait, as eq. 6 is printed."
-
-
-class ImpactModel(Kind):
-    """What a vertex of iQC-Graph contributes."""
-
-    TIME_LOST = "time-lost", "Time lost to contention, comparable across resources."
-    PAPER = "paper", "The paper's cumulative RATP, with cumulative CPU time for stages."
-
-
 class QueryBy(Kind):
     """What counts as one query."""
 

@@ -23,7 +23,7 @@ from iqcar.causes.stragglers.straggler_settings import StragglerSettings
 from iqcar.causes.topics.topic_result import Topics, TopicSettings
 from iqcar.causes.wasted.wasted_work import find_wasted_work
 from iqcar.diagnosis import Diagnosis, Settings, find_query
-from iqcar.enums import ImpactModel, QueryBy, Request, SourceUsage
+from iqcar.enums import QueryBy, Request
 from iqcar.logs import ReadProgress, join_samples, read_logs
 from iqcar.logs.find.log_parts import EventLog
 from iqcar.logs.leave_out import without_faulty
@@ -124,7 +124,10 @@ def topics_of(
     """
     waits = measure_waits(tables)
     features = build_features(tables, waits, StragglerSettings().edge_ms)
-    return _topics(features, tables, attribute(tables, waits), settings, names, progress)
+    return _topics(
+        features, tables, attribute(tables, waits), settings=settings, names=names,
+        progress=progress,
+    )  # fmt: skip
 
 
 def _topics(
@@ -152,8 +155,6 @@ def diagnose(
     *,
     targets: Sequence[str] = (),
     query_by: QueryBy | str | None = None,
-    impact: ImpactModel | str = ImpactModel.TIME_LOST,
-    source_usage: SourceUsage | str = SourceUsage.ACTIVE,
     critical_path: bool = False,
     top: int = 5,
     rules: bool = True,
@@ -176,7 +177,7 @@ def diagnose(
         Queries to analyse, by id, name or fingerprint; the most slowed-down ones by default.
     query_by : QueryBy or str, optional
         Group jobs into queries anew; by default as they were read.
-    impact, source_usage, critical_path, top
+    critical_path, top
         See :class:`iqcar.diagnosis.Settings`.
     rules : bool
         Whether to propose rules and advice; without, nothing is replayed either.
@@ -219,8 +220,6 @@ def diagnose(
     asked = _Asked(
         settings=Settings(
             wanted or QueryBy.SQL,
-            ImpactModel(impact),
-            SourceUsage(source_usage),
             critical_path,
             top,
             checked_grouping(by) if by else "",
@@ -261,13 +260,11 @@ def _diagnose(asked: _Asked, tables: Tables) -> Diagnosis:
     blame = attribute(
         tables,
         waits,
-        settings.source_usage,
         asked.devices,
         most_sources=asked.most_sources,
-        impact=settings.impact,
         critical_path=settings.critical_path,
     )
-    graph = build_graph(tables, blame, impact=settings.impact, critical_path=settings.critical_path)
+    graph = build_graph(tables, blame, critical_path=settings.critical_path)
     targets = _targets(asked, tables, graph)
     features = build_features(tables, waits, StragglerSettings().edge_ms)
     stragglers = find_stragglers(features, tables, blame)
@@ -275,8 +272,9 @@ def _diagnose(asked: _Asked, tables: Tables) -> Diagnosis:
     found = Proposals()
     if asked.rules is not None:
         found = propose_and_predict(
-            asked.rules, tables, waits, blame, graph, stragglers, topics, top=settings.top
-        )
+            asked.rules, tables, waits, blame=blame, graph=graph, stragglers=stragglers,
+            topics=topics, top=settings.top,
+        )  # fmt: skip
     return Diagnosis(
         tables=tables,
         waits=waits,

@@ -17,8 +17,7 @@ from pathlib import Path
 from loadable_hosts import Host, Size, hosts
 
 from iqcar.apps.demo.run_mix import ENVIRONMENT_OF_ANOTHER_SPARK
-from iqcar.logs.attach.plugin_jar import listener_jar
-from iqcar.logs.attach.spark_conf import SparkConf
+from iqcar.logs.attach.spark_conf import SparkConf, listener_jar
 
 MASTER = "127.0.0.1"
 START_S = 180.0

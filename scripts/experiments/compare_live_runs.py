@@ -32,8 +32,7 @@ from compare_live_arms import (
 
 from iqcar.apps.demo.mix import make_data
 from iqcar.apps.demo.run_mix import ENVIRONMENT_OF_ANOTHER_SPARK
-from iqcar.logs.attach.plugin_jar import listener_jar
-from iqcar.logs.attach.spark_conf import SparkConf
+from iqcar.logs.attach.spark_conf import SparkConf, listener_jar
 from tests.support import quick_spark
 
 SCALE = 0.2

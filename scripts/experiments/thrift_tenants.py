@@ -26,8 +26,7 @@ from live_tables import thrift_tenants
 from thrift_server import Session, thrift_server
 
 import iqcar
-from iqcar.logs.attach.plugin_jar import listener_jar
-from iqcar.logs.attach.spark_conf import SparkConf
+from iqcar.logs.attach.spark_conf import SparkConf, listener_jar
 from iqcar.model.demand.outside_load import outside_load
 from iqcar.rules.pool_plan import Assignment, Pool, PoolPlan
 from iqcar.rules.recorded_setup import Recorded

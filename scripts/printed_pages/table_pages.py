@@ -26,7 +26,6 @@ from iqcar.enums import (
     Domain,
     Evidence,
     FeatureKind,
-    ImpactModel,
     InputStatus,
     LearnerSet,
     Level,
@@ -35,7 +34,6 @@ from iqcar.enums import (
     Request,
     Resource,
     RunBy,
-    SourceUsage,
     Verdict,
     WasteCause,
 )
@@ -104,7 +102,7 @@ def kinds_page() -> str:
     """Every named kind with its sentence."""
     lines = ["# Kinds", PRINTED, "The words that results, options and tables use."]
     for kind in (
-        Resource, Request, Domain, Evidence, SourceUsage, ImpactModel, QueryBy, BlameKind,
+        Resource, Request, Domain, Evidence, QueryBy, BlameKind,
         WasteCause, InputStatus, Level, FeatureKind, CauseEvidence, BaseModel, LearnerSet, Anomaly,
         Pattern, Verdict, ChangeKind, RunBy, MatchBy,
         CompareMethod,

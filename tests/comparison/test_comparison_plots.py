@@ -97,7 +97,7 @@ def test_a_baseline_has_the_same_graphs_as_its_logs(folder: Path, compared: Comp
 def test_a_notebook_shows_totals_changes_and_the_waterfall(compared: Comparison) -> None:
     shown = compared._repr_html_()
     assert "4 runs before, 4 after" in shown
-    assert "<td>\u2068etl_load\u2069</td>" in shown
+    assert "<td>\u20681. etl_load\u2069</td>" in shown
     assert compared.plot.waterfall().svg in shown
     assert "<script" not in shown
 

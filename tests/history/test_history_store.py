@@ -13,6 +13,7 @@ import pandas as pd
 import pytest
 
 import iqcar as package
+from iqcar.base import workers
 from iqcar.causes.stragglers.straggler_result import by_cause
 from iqcar.errors import IqcarError, UsageError
 from iqcar.history import add, top, trend, who
@@ -154,6 +155,18 @@ def test_several_processes_write_what_one_writes(tmp_path: Path, logs: Path, sto
     several = str(tmp_path / "store")
     add(several, [logs], processes=2)
     assert content(several) == content(store)
+
+
+def test_a_process_that_dies_costs_only_its_logs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(workers, "RUN", "import os; os._exit(7)")
+    logs = nightly_logs(tmp_path / "logs", 2)
+    added = add(str(tmp_path / "store"), [logs], processes=2)
+    assert added.added == 0
+    assert [why for _, why in added.failed] == [
+        "the process that analysed it died; it may need more memory"
+    ] * 2
 
 
 def test_a_file_of_an_older_iqcar_may_lack_a_column(tmp_path: Path, logs: Path) -> None:

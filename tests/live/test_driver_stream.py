@@ -13,8 +13,7 @@ import pytest
 
 from iqcar.diagnosis import Settings
 from iqcar.errors import IqcarError, UsageError
-from iqcar.live.driver_stream import TOKEN, DriverTail, is_here
-from iqcar.live.watch import Watch
+from iqcar.live.watch import TOKEN, DriverTail, Watch, is_here
 from tests.support.contended_log import contended_log
 
 LOG = contended_log().bytes()
@@ -122,7 +121,7 @@ SQL = (
 def test_a_driver_that_never_pauses_gets_windows_and_bounded_memory(
     line: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("iqcar.live.driver_stream.MAX_POLL_BYTES", 3 << 20)
+    monkeypatch.setattr("iqcar.live.watch.MAX_POLL_BYTES", 3 << 20)
     monkeypatch.setattr("iqcar.live.growing_log.MOST_OPEN", 500)
     with flood(line) as (address, sent):
         watch = Watch(address, Settings(), 60_000.0)

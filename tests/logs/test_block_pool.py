@@ -10,6 +10,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
+from iqcar.base import workers
 from iqcar.logs import ingest, read_logs
 from iqcar.logs.tasks import block_pool
 from iqcar.logs.tasks.block_pool import BlockPool
@@ -86,7 +87,7 @@ def test_blocks_come_back_decoded_in_their_order(helpers: int, given: list[bool]
 )
 @pytest.mark.usefixtures("given")
 def test_a_helper_that_dies_costs_nothing(program: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(block_pool, "_START", f"import os; os.write(1, bytes(8)); {program}")
+    monkeypatch.setattr(workers, "RUN", f"import os; os.write(1, bytes(8)); {program}")
     found = blocks()
     assert pooled(found, 2) == alone(found)
 
@@ -95,7 +96,7 @@ def test_a_helper_that_dies_costs_nothing(program: str, monkeypatch: pytest.Monk
 def test_nothing_waits_for_a_helper_that_has_not_started(
     program: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(block_pool, "_START", program)
+    monkeypatch.setattr(workers, "RUN", program)
     found = blocks()
     assert pooled(found, 2) == alone(found)
 

@@ -9,8 +9,8 @@ import msgspec
 import pytest
 
 from iqcar.logs.events import lenient, nesting
-from iqcar.logs.events.deep_plans import decode_deep
 from iqcar.logs.events.fingerprint import hash_plan, nodes_of
+from iqcar.logs.events.nesting import decode_deep
 from iqcar.logs.events.structs import SqlAdaptive, SqlStart
 
 HARMLESS = ("Project [a#1]", 'quo"te', "{[", "]}", "\\", '\\"]}', "é☃", "a\nb", '"children":[', "")

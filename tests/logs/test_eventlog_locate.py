@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 import zstandard
 
-from iqcar.logs.find import folders, search
+from iqcar.logs.find import locate as finder
 from iqcar.logs.find.locate import EventLog, Unreadable, locate
 from tests.support.log_places import APP, LOG, logs, names, text, unreadable, write
 
@@ -168,7 +168,7 @@ def test_a_folder_without_logs_says_so_once(tmp_path: Path) -> None:
 
 
 def test_folders_are_searched_to_a_depth(tmp_path: Path) -> None:
-    deep = "/".join("d" * folders.MAX_DEPTH)
+    deep = "/".join("d" * finder.MAX_DEPTH)
     write(tmp_path, f"{deep}/log", f"{deep}/d/below")
     assert names([tmp_path]) == ["log"]
 
@@ -186,7 +186,7 @@ def test_links_are_followed_but_not_in_circles(tmp_path: Path) -> None:
 def test_a_folder_of_too_many_files_is_read_in_part(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(search, "MAX_FILES", 3)
+    monkeypatch.setattr(finder, "MAX_FILES", 3)
     write(tmp_path, *(f"log-{number}" for number in range(5)))
     found = locate([tmp_path])
     assert [type(one) for one in found] == [Unreadable, EventLog, EventLog, EventLog]

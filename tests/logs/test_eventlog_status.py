@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from iqcar.base import workers
 from iqcar.enums import InputStatus
-from iqcar.logs import ReadProgress, log_workers, read_logs
+from iqcar.logs import ReadProgress, read_logs
 from iqcar.logs.find.locate import locate
 from iqcar.logs.log_summary import peek
 from iqcar.tables import texts
@@ -112,7 +113,7 @@ def test_several_processes_read_the_same_as_one(tmp_path: Path) -> None:
 def test_a_process_that_dies_costs_only_its_log(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(log_workers, "_START", "import os; os._exit(7)")
+    monkeypatch.setattr(workers, "RUN", "import os; os._exit(7)")
     for number in range(3):
         SyntheticLog(f"app-{number}").app().end().write(tmp_path / f"app-{number}")
     tables = read_logs([tmp_path / f"app-{number}" for number in range(3)], processes=2)

@@ -12,7 +12,7 @@ import pytest
 import zstandard
 
 from iqcar.logs.events.lines import LineTally, read_blocks
-from iqcar.logs.find import archive
+from iqcar.logs.find import storage
 from iqcar.logs.find.locate import EventLog
 from tests.support.block_lines import lines_of
 from tests.support.log_places import APP, LOG, logs, text, unreadable, zipped
@@ -70,9 +70,9 @@ def test_a_zip_with_too_many_members_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = zipped(tmp_path / "a.zip", {f"log-{number}": LOG for number in range(4)})
-    monkeypatch.setattr(archive, "MAX_MEMBERS", 3)
+    monkeypatch.setattr(storage, "MAX_MEMBERS", 3)
     assert "4 members" in unreadable([path])
-    monkeypatch.setattr(archive, "MAX_DIRECTORY_BYTES", 100)
+    monkeypatch.setattr(storage, "MAX_DIRECTORY_BYTES", 100)
     assert "directory is larger" in unreadable([path])
 
 
@@ -130,8 +130,8 @@ def test_a_zip_from_a_server_that_cannot_seek_is_copied(tmp_path: Path) -> None:
         def seek(self, *_: int) -> int:
             raise OSError("cannot seek")
 
-    assert archive.members(Streamed(stored))[0][0] == "log"
-    with archive.open_member(Streamed(stored), "log") as stream:
+    assert storage.members(Streamed(stored))[0][0] == "log"
+    with storage.open_member(Streamed(stored), "log") as stream:
         assert stream.read(1000) == LOG
 
 
@@ -161,8 +161,8 @@ def test_the_directory_of_a_zip_is_read_once_whatever_the_number_of_its_members(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     read = []
-    reading = archive._read_directory
-    monkeypatch.setattr(archive, "_read_directory", lambda file: read.append(file) or reading(file))
+    reading = storage._read_directory
+    monkeypatch.setattr(storage, "_read_directory", lambda file: read.append(file) or reading(file))
     path = zipped(tmp_path / "a.zip", {f"log of {number}": LOG for number in range(50)})
     found = logs([path])
     assert [text(log) for log in found] == [LOG] * 50

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from iqcar.logs import collect
 from iqcar.logs.collect import Collector
-from iqcar.logs.events import known_plans, plan_bytes, sql_collect
+from iqcar.logs.events import known_plans, sql_collect
 from iqcar.logs.events.event_names import SQL
 from iqcar.logs.tasks.task_lines import TaskDecoder
 from tests.support.synthetic_log import node
@@ -336,7 +336,7 @@ def patterns(monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
     """The plans of which a pattern was made."""
     made = []
 
-    class Noted(plan_bytes.PlanPattern):
+    class Noted(known_plans.PlanPattern):
         def __init__(self, plan: bytes) -> None:
             made.append(plan)
             super().__init__(plan)

@@ -35,7 +35,7 @@ BACKTRACKING = {
     "logs/events/fingerprint.py": "one class of letters, behind a start that is not in it",
     "logs/events/wait_metrics.py": "anchored, or fixed words",
     "logs/events/lenient.py": "every start of a token is one",
-    "logs/find/folders.py": "names of files, which are short",
+    "logs/find/locate.py": "names of files, which are short",
     "logs/events/nesting.py": "two letters",
     "logs/find/layouts.py": "names of files, which are short",
     "logs/find/remote.py": "paths that the user gave",

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from iqcar.logs.events.plan_bytes import PlanPattern, cut_line
+from iqcar.logs.events.known_plans import PlanPattern, cut_line
 
 MAY_DIFFER = re.compile(
     rb'(?<=Id":)(?:0|[1-9][0-9]{0,14})(?=[,}])|(?<=Id": )(?:0|[1-9][0-9]{0,14})(?=[,}])'

@@ -12,15 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from iqcar.enums import Request, WaitClass
-from iqcar.logs.assemble.plugin_records import (
-    Records,
-    decode_pools,
-    decode_targets,
-    read_tables,
-)
+from iqcar.logs.assemble.plugin_records import Records, read_tables
 from iqcar.logs.merge import merge
-from iqcar.logs.plugin.record_columns import RecordColumns
-from iqcar.logs.plugin.record_reader import read_profile, read_record
+from iqcar.logs.plugin.driver_events import driver_tables
+from iqcar.logs.plugin.record_columns import RecordColumns, read_profile, read_record
 from iqcar.tables import EXECUTOR_TARGETS, POOLS, TASK_RECORDS, Tables
 from tests.support.listener_spark import unpack
 from tests.support.plugin_record import packed as packed_series
@@ -229,7 +224,7 @@ def test_run_lengths_are_unpacked_as_the_plugin_packs_them(series: list[list[int
 @given(st.binary(max_size=200))
 def test_no_bytes_break_the_decoder(text: bytes) -> None:
     assert read_record(text) is None
-    assert len(decode_pools([text])) == 0
+    assert len(driver_tables([text])["pools"]) == 0
 
 
 @given(st.integers(0, 2**32))
@@ -267,7 +262,7 @@ POOLS_EVENT = {
 
 def test_pools_of_the_scheduler_event_are_read() -> None:
     lines = [POOLS_EVENT, {**POOLS_EVENT, "Event": "org.iqcar.spark.IqcarEventSamples"}]
-    pools = decode_pools(json.dumps(line).encode() for line in lines)
+    pools = driver_tables(json.dumps(line).encode() for line in lines)["pools"]
     assert pools["cap"].isna().all()
     assert pools.drop(columns="cap").to_dict("records") == [
         {
@@ -292,7 +287,8 @@ def test_executors_that_were_asked_for_are_read_by_time() -> None:
         {"Event": name, "version": 1, "executors": 3},
         {**POOLS_EVENT, "executors": 5},
     ]
-    targets = decode_targets([*(json.dumps(line).encode() for line in lines), b"{"])
+    events = [*(json.dumps(line).encode() for line in lines), b"{"]
+    targets = driver_tables(events)["executor_targets"]
     assert targets[["time_ms", "executors"]].to_numpy().tolist() == [[1000, 0], [2000, 8]]
     assert list(targets.columns) == EXECUTOR_TARGETS.column_names()
 
@@ -312,5 +308,5 @@ def frames(row: int) -> dict[str, pd.DataFrame]:
     return {
         "task_records": found.records.assign(task=np.int32(row)),
         "intervals": found.intervals.assign(task=np.int32(row)),
-        "pools": decode_pools([json.dumps(POOLS_EVENT).encode()]),
+        "pools": driver_tables([json.dumps(POOLS_EVENT).encode()])["pools"],
     }

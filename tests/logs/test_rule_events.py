@@ -6,14 +6,19 @@ import json
 from math import inf
 from typing import Any
 
-from iqcar.logs.plugin.rule_events import RULES_EVENT, decode_rule_changes
+from iqcar.logs.plugin.driver_events import driver_tables
 from iqcar.say.rules_acting import acting_rules, not_accepted, since_start
 from iqcar.tables import RULE_CHANGES, Tables
 from tests.support.tiny_tables import tiny_tables
 
 
 def event(time: int, outcome: str = "accepted", *changes: dict[str, Any], **more: Any) -> bytes:
-    fields = {"Event": RULES_EVENT, "timeMs": time, "outcome": outcome, "changes": list(changes)}
+    fields = {
+        "Event": "org.iqcar.spark.IqcarEventRules",
+        "timeMs": time,
+        "outcome": outcome,
+        "changes": list(changes),
+    }
     return json.dumps({**fields, **more}).encode()
 
 
@@ -39,12 +44,12 @@ LINES = [
 
 def tables() -> Tables:
     return tiny_tables(applications=[{"start_ms": 500.0}]).with_(
-        rule_changes=decode_rule_changes(LINES)
+        rule_changes=driver_tables(LINES)["rule_changes"]
     )
 
 
 def test_one_row_per_change_and_per_look_that_changed_nothing_by_time() -> None:
-    found = decode_rule_changes(LINES)
+    found = driver_tables(LINES)["rule_changes"]
     assert list(found.columns) == RULE_CHANGES.column_names()
     assert found[["time_ms", "outcome", "kind", "name", "after"]].to_numpy().tolist() == [
         [1000, "accepted", "pool", "gold", "FIFO weight 1"],

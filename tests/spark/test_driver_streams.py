@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from iqcar.live.driver_stream import TOKEN, DriverTail
+from iqcar.live.watch import TOKEN, DriverTail
 from tests.support import SUPPORT
 from tests.support.free_port import free_port
 from tests.support.listener_spark import (

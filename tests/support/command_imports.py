@@ -15,8 +15,8 @@ import pyarrow.pandas_compat
 import rich.live
 import typer.main
 
+import iqcar.apps.cli.command
 import iqcar.apps.cli.reading
-import iqcar.apps.cli.writing
 import iqcar.apps.serve.server
 import iqcar.causes.topics.build_topics
 import iqcar.comparison.compare_sets
@@ -28,8 +28,7 @@ import iqcar.live
 import iqcar.live.overview
 import iqcar.live.rule_loop
 import iqcar.logs.attach.spark_conf
-import iqcar.logs.decode.framing
-import iqcar.logs.decode.zstd
+import iqcar.logs.decode.codecs
 import iqcar.replay
 import iqcar.show.html
 import iqcar.show.html.compare

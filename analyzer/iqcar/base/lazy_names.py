@@ -12,10 +12,8 @@ def lazy_names(package: str, homes: Mapping[str, Sequence[str]]) -> Callable[[st
 
     Parameters
     ----------
-    package : str
-        Its ``__name__``.
-    homes : mapping
-        The names it offers, by the module below it that defines them.
+    package : its ``__name__``.
+    homes : the names it offers, by the module below it that defines them.
     """
     modules = {name: f"{package}.{module}" for module, names in homes.items() for name in names}
 

@@ -101,16 +101,12 @@ def fold(
 
     Parameters
     ----------
-    amounts : ndarray of shape (n,)
-        Size of each entry.
-    most : int
-        Rows at most, the one that sums the others included; at least 2.
+    amounts : ndarray of shape (n,); size of each entry.
+    most : rows at most, the one that sums the others included; at least 2.
 
-    Returns
-    -------
-    kept, rest : ndarray of shape (k,) and (n − k,)
-        Positions, the largest amount first, equal amounts in order. Up to ``most`` entries are all
-        kept; of more, ``most`` − 1 are, because the last row is for the rest.
+    Returns (shape (k,) and (n − k,)) positions, the largest amount first, equal amounts in order.
+    Up to ``most`` entries are all kept; of more, ``most`` − 1 are, because the last row is for the
+    rest.
     """
     order = np.argsort(-np.asarray(amounts, np.float64), kind="stable").astype(np.int64)
     room = max(most, 2)

@@ -156,7 +156,9 @@ def check_rules(file: RulesFile, before: Tables, after: Tables) -> Check:
         queries=tuple(longest),
         total=both.total(list(both.changes)) if both.changes else None,
         controls=controls,
-        rules=tuple(_check_rule(rule, rules, plan, after, both, judged) for rule in rules),
+        rules=tuple(
+            _check_rule(rule, rules, plan, after=after, both=both, judged=judged) for rule in rules
+        ),
         only_before=both.only_on(0),
         only_after=both.only_on(1),
         doubts=tuple(doubts),
@@ -208,7 +210,10 @@ class _BothRuns:
                 for mean in (self.replayed, self.predicted)
             )
             predicted = _percent(*replayed)
-        return Total(len(rows), before, after, actual, predicted, _less(predicted, actual))
+        return Total(
+            queries=len(rows), before_ms=before, after_ms=after, change_percent=actual,
+            predicted_percent=predicted, off_percent=_less(predicted, actual),
+        )  # fmt: skip
 
     def told(self, categories: Sequence[int]) -> Verdict:
         """Return what the runs tell of some queries: changed if one did, and none the other way."""

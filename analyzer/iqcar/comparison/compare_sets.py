@@ -50,28 +50,16 @@ def compare(
 ) -> Comparison:
     """Find what changed between two sets of runs.
 
-    Parameters
-    ----------
-    before, after : Tables, or path, or sequence of paths
-        From :func:`iqcar.read`, or what it takes; before may be a file of
-        ``iqcar compare --save-baseline``.
-    margin : float
-        Relative change of time that is none; > 0.
-    alpha : float
-        Level of the tests; between 0 and 0.5.
-    pairs : sequence of (str, str)
-        Queries before and after that are one, by name or fingerprint.
-    match_by : MatchBy or str
-        How other queries are matched.
-    run_by : RunBy or str
-        What one run is.
+    Raises IqcarError if a side has no query that ended well, or no query is on both sides. Raises
+    UsageError if margin or alpha are out of range, or a pair names no query.
 
-    Raises
-    ------
-    IqcarError
-        If a side has no query that ended well, or no query is on both sides.
-    UsageError
-        If margin or alpha are out of range, or a pair names no query.
+    before, after: From :func:`iqcar.read`, or what it takes; before may be a file of ``iqcar
+        compare --save-baseline``.
+    margin: Relative change of time that is none; > 0.
+    alpha: Level of the tests; between 0 and 0.5.
+    pairs: Queries before and after that are one, by name or fingerprint.
+    match_by: How other queries are matched.
+    run_by: What one run is.
     """
     check_levels(margin, alpha)
     sides = (_side(before, RunBy(run_by)), _side(after, RunBy(run_by)))
@@ -142,24 +130,14 @@ def compare_sides(
     graphs = changed_graphs(sides, matched)
     listed = rank_changes(categories, effect, dict.fromkeys(graphs["query_category"]))
     changes, causes, by_chance, blame = explain_sides(
-        sides, matched, means, listed, unlike, different
+        sides, matched, means, changes=listed, unlike=unlike, different=different
     )
     return Comparison(
-        sides=sides,
-        categories=categories,
-        category_runs=runs,
-        effects=no_verdict(effect, by_chance),
-        changes=changes,
-        causes=causes,
-        blame=blame,
-        category_of=matched.category_of,
-        unlike=unlike,
-        structures=graphs,
-        different=different,
-        doubts=find_comparison_doubts(sides, runs, categories, unlike),
-        margin=margin,
-        alpha=alpha,
-    )
+        sides=sides, categories=categories, category_runs=runs,
+        effects=no_verdict(effect, by_chance), changes=changes, causes=causes, blame=blame,
+        category_of=matched.category_of, unlike=unlike, structures=graphs, different=different,
+        doubts=find_comparison_doubts(sides, runs, categories, unlike), margin=margin, alpha=alpha,
+    )  # fmt: skip
 
 
 def _nothing_in_common(sides: tuple[Side, Side]) -> IqcarError:

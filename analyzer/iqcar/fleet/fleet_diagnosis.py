@@ -141,13 +141,9 @@ def diagnose_on_spark(
         in all.
     **options : further arguments of :func:`iqcar.pipeline.diagnose`, such as ``rules=False``.
 
-    Raises
-    ------
-    UsageError
-        If there is no such function.
-    IqcarError
-        If a URL needs a package that is not installed, or Spark fails. A bug that is met in some
-        applications leaves out these, as :func:`iqcar.logs.leave_out.without_faulty` does.
+    Raises UsageError if there is no such function. Raises IqcarError if a URL needs a package that
+    is not installed, or Spark fails. A bug that is met in some applications leaves out these, as
+    :func:`iqcar.logs.leave_out.without_faulty` does.
     """
     asked = DiagnosisCall(function, arguments, options)
     asked.find()

@@ -38,10 +38,7 @@ def read_on_spark(
     heavy : names of tables that outlines hold no rows of
     unused : names of tables that no later step needs
 
-    Returns
-    -------
-    DataFrame of Spark
-        The rows of :func:`iqcar.fleet.steps.read_step`.
+    Returns the rows of :func:`iqcar.fleet.steps.read_step`.
     """
     logs = [(number, log) for number, log in enumerate(found) if isinstance(log, EventLog)]
     cores = spark.sparkContext.defaultParallelism
@@ -90,11 +87,8 @@ def at_one_place(
     outlines : outline of each log, by its number
     groups : group of each log with an application; logs that share a host are one by default
 
-    Returns
-    -------
-    DataFrame of Spark
-        The rows of tables, with the ``group`` and ``first_stage`` (row of the log's first stage
-        among those of all logs).
+    Returns the rows of tables, with the ``group`` and ``first_stage`` (row of the log's first stage
+    among those of all logs).
     """
     hosts: dict[int, list[str]] = {}
     first_stage: dict[int, int] = {}

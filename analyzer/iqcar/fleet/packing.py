@@ -23,10 +23,7 @@ def pack_by_size(sizes: Sequence[int], cores: int) -> list[list[int]]:
     sizes : stored bytes of each log
     cores : so many tasks can run at once; they are given work if there are as many logs
 
-    Returns
-    -------
-    list of list of int
-        Rows of the logs of each task; every log once.
+    Returns rows of the logs of each task; every log once.
     """
     order = sorted(range(len(sizes)), key=lambda row: (-sizes[row], row))
     large = [row for row in order if sizes[row] >= ENOUGH_BYTES]
@@ -71,10 +68,7 @@ def bundles_of_groups(
     most : tasks of a bundle of several groups at most
     least : bundles at least, if there are as many groups
 
-    Returns
-    -------
-    dict of int to int
-        The bundle of each log, numbered from 0 in the order of the first log of each.
+    Returns the bundle of each log, numbered from 0 in the order of the first log of each.
     """
     of_group: dict[int, int] = {}
     for log, group in groups.items():
@@ -100,10 +94,7 @@ def together(hosts: Mapping[int, Sequence[str]]) -> dict[int, int]:
     ----------
     hosts : names of the hosts of each log, by its number
 
-    Returns
-    -------
-    dict of int to int
-        The group of each log, numbered from 0 in the order of the first log of each.
+    Returns the group of each log, numbered from 0 in the order of the first log of each.
     """
     leader = {log: log for log in hosts}
 

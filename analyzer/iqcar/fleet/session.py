@@ -194,10 +194,7 @@ def watched(
 ) -> Iterator[Callable[[str], None]]:
     """Report the tasks of the stages that run until the end of the block.
 
-    Yields
-    ------
-    callable
-        To be called with what is being done now.
+    Yields what is to be called with what is being done now.
     """
     doing = [""]
     ended = threading.Event()

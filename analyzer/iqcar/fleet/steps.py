@@ -74,10 +74,9 @@ class Group:
     Attributes
     ----------
     tables : with queries identified.
-    stages : ndarray of shape (n_stages,)
-        Row of each stage of the tables among the stages of all logs.
-    logs : ndarray of shape (n_applications,)
-        Number of each application's log.
+    stages : ndarray of shape (n_stages,); row of each stage of the tables among the stages of all
+        logs.
+    logs : ndarray of shape (n_applications,); number of each application's log.
     """
 
     number: int
@@ -163,7 +162,10 @@ def compile_looks(settings: TopicSettings) -> None:
     latency = np.sort(values[:, 0]) + np.where(np.arange(tasks) < tasks - metrics, 1.0, 9.0)
     names, row = tuple(map(str, range(metrics))), np.zeros(1, np.int64)
     starts, tally = np.array([0, tasks]), Tally(1, 0, 0)
-    jobs = Jobs(names, values, latency, latency[:1], starts, row, row, row, tally, 2.0)
+    jobs = Jobs(
+        names=names, metrics=values, latency_ms=latency, median_ms=latency[:1], starts=starts,
+        stage=row, app=row, query=row, tally=tally, threshold=2.0,
+    )  # fmt: skip
     list(look_step(settings, 1.0, iter([pack_row(0, JOBS, jobs)])))
 
 
@@ -176,7 +178,7 @@ class JobTopics:
     stage : row of the job's stage among the stages of all logs, once per topic of it
     topic : the topic
     share : its share of the job's mixture
-    words : DataFrame of :data:`iqcar.causes.topics.topic_result.TOPIC_WORDS`
+    words : rows of :data:`iqcar.causes.topics.topic_result.TOPIC_WORDS`
     lacks : resource of each topic that is a lack of one
     """
 

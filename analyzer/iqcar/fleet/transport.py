@@ -67,10 +67,7 @@ def objects(frame: Any, kind: str) -> list[tuple[int, Any]]:
 
     Raises FaultsError if the step that made the rows met bugs.
 
-    Returns
-    -------
-    list of (int, object)
-        Number of each object, and the object, in the order of numbers.
+    Returns the number of each object, and the object, in the order of numbers.
     """
     return unpacked(frame.where(f"kind IN ('{kind}', '{FAULTS}')").collect())
 

@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from iqcar.base.workers import Died, in_processes
 from iqcar.enums import InputStatus
 from iqcar.errors import IqcarError, explain_bug
 from iqcar.history.file_names import bounded_cluster, cluster_of, new_batch
@@ -234,44 +235,27 @@ def _diagnosed(
         for group in groups:
             yield group, _attempt(group, None if len(groups) == 1 else 1)
         return
-    from concurrent.futures import as_completed
-
-    from loky import get_reusable_executor
-    from loky.process_executor import BrokenProcessPool
-
     largest = sorted(groups, key=lambda group: -sum(log.size_bytes for log in group))
-    left: list[list[EventLog]] = []
-    pool = get_reusable_executor(min(processes, len(groups)), timeout=60)
-    try:
-        futures = {pool.submit(_attempt, group): group for group in largest}
-        for future in as_completed(futures):
-            try:
-                rows = future.result()
-            except BrokenProcessPool:
-                left.append(futures[future])
-                continue
-            yield futures[future], rows
-    finally:
-        pool.shutdown(wait=True, kill_workers=True)
-    # A process died, and all that had not ended with it: each alone, so that the cause is known.
-    for group in left:
-        for log in group if len(left) == 1 else [group]:
-            logs = [log] if isinstance(log, EventLog) else log
-            yield logs, _in_one_process(logs)
+    yield from _diagnosed_apart(largest, processes)
 
 
-def _in_one_process(logs: list[EventLog]) -> Rows:
-    from loky import get_reusable_executor
-    from loky.process_executor import BrokenProcessPool
+def _diagnosed_apart(
+    groups: list[list[EventLog]], processes: int
+) -> Iterator[tuple[list[EventLog], Rows]]:
+    """Diagnose groups in processes; where one died, each log of its group alone, for the cause."""
+    for number, rows in in_processes(_attempt_apart, groups, processes):
+        group = groups[number]
+        if not isinstance(rows, Died):
+            yield group, rows
+        elif len(group) == 1:
+            why = "the process that analysed it died; it may need more memory"
+            yield group, _failed(group, why)
+        else:
+            yield from _diagnosed_apart([[log] for log in group], 1)
 
-    pool = get_reusable_executor(1, timeout=60, reuse=False, kill_workers=True)
-    try:
-        rows: Rows = pool.submit(_attempt, logs).result()
-    except BrokenProcessPool:
-        return _failed(logs, "the process that analysed it died; it may need more memory")
-    finally:
-        pool.shutdown(wait=True, kill_workers=True)
-    return rows
+
+def _attempt_apart(logs: list[EventLog], _tell: object) -> Rows:
+    return _attempt(logs)
 
 
 class _Writer:

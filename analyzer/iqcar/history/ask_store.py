@@ -27,12 +27,9 @@ def trend(store: Store | str | StoreView, query: str) -> pd.DataFrame:
     ----------
     query : its fingerprint, or a name that one recurring query has.
 
-    Returns
-    -------
-    DataFrame
-        cluster, application_id, query_id, path (of the log), name, fingerprint, start_ms,
-        duration_ms, ended, failed, task_ms, cpu_ms, read_bytes, lost_ms, lost_to_others_ms, a wait
-        per resource, and source and source_lost_ms: who cost it most.
+    Returns cluster, application_id, query_id, path (of the log), name, fingerprint, start_ms,
+    duration_ms, ended, failed, task_ms, cpu_ms, read_bytes, lost_ms, lost_to_others_ms, a wait per
+    resource, and source and source_lost_ms: who cost it most.
     """
     about = view_of(store)
     fingerprint = find_fingerprint(about, query)
@@ -207,13 +204,10 @@ def who(store: Store | str | StoreView, by: str = "query") -> pd.DataFrame:
     ----------
     by : one of :data:`OWNERS`, or the name of a Spark property, such as spark.yarn.queue.
 
-    Returns
-    -------
-    DataFrame
-        victim, source, resource, lost_ms (elapsed time), runs (queries of the victim that lost),
-        share (of all that victims lost to other queries); the largest first. What was summed
-        because it was small has the source ``(others)``; an owner that is not known is
-        ``(no BY)``; of a query that lies outside what is asked about, its application is told.
+    Returns victim, source, resource, lost_ms (elapsed time), runs (queries of the victim that
+    lost), share (of all that victims lost to other queries); the largest first. What was summed
+    because it was small has the source ``(others)``; an owner that is not known is ``(no BY)``; of
+    a query that lies outside what is asked about, its application is told.
     """
     about = view_of(store)
     _add_owners(about, by)

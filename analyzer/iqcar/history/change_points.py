@@ -46,15 +46,12 @@ def change_points(
 
     Parameters
     ----------
-    values : ndarray of shape (n,)
-        Finite numbers in order of time; of more than :data:`MOST` the last ones count.
+    values : ndarray of shape (n,); finite numbers in order of time; of more than :data:`MOST` the
+        last ones count.
     alpha : a division is kept where its p is at most this.
     permutations : the same ones for the same series.
 
-    Returns
-    -------
-    list of ChangePoint
-        In order of time.
+    The result is in order of time.
     """
     before = max(len(values) - MOST, 0)
     series = np.asarray(values, np.float64)[before:]
@@ -65,7 +62,9 @@ def change_points(
         best, at = _best(series, segments)
         if at < 0:
             break
-        p = _share_as_good(series, segments, best, random, alpha, permutations)
+        p = _share_as_good(
+            series, segments, best, random=random, alpha=alpha, permutations=permutations
+        )
         if p > alpha:
             break
         found.append(ChangePoint(before + at, p))
@@ -132,10 +131,8 @@ def best_division(segment: Floats) -> tuple[float, int]:
     ----------
     segment : ndarray of shape (n,), n ≥ 2 · LEAST
 
-    Returns
-    -------
-    (float, int)
-        The statistic, and the length of the first part; (0, -1) if it is nowhere above 0.
+    Returns the statistic, and the length of the first part; (0, -1) if it is nowhere
+    above 0.
     """
     n = len(segment)
     number = np.arange(n + 1).astype(np.float64)

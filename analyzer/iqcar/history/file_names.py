@@ -67,7 +67,9 @@ def named_file(path: str, table: str, size: int) -> StoredFile | str:
         return "it is not named as iqcar names its files"
     if name[3] > f"{time.time_ns() // 1_000_000 + CLOCKS_APART_MS:014d}":
         return "its name is of a later day than today"
-    return StoredFile(path, table, unquote(name[1]), name[2], name[3], size)
+    return StoredFile(
+        path=path, table=table, cluster=unquote(name[1]), day=name[2], batch=name[3], size=size
+    )
 
 
 def in_range(day: str, since: str, until: str) -> bool:
@@ -114,10 +116,7 @@ def cluster_of(master: str) -> str:
     master : ``local[4]``, ``yarn``, ``spark://host:7077``, ``k8s://https://host:443``; may be
         empty.
 
-    Returns
-    -------
-    str
-        ``local``, ``yarn``, or the address without user and password.
+    Returns ``local``, ``yarn``, or the address without user and password.
     """
     if master.startswith("local"):
         return "local"

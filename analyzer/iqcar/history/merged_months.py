@@ -84,10 +84,7 @@ def merge_months(store: Store) -> int:
 
     Raises IqcarError if the store cannot be read or written.
 
-    Returns
-    -------
-    int
-        How many files were merged.
+    Returns how many files were merged.
     """
     files = [one for table in STORED for one in store.list(table)]
     replaced = replaced_parts(store)

@@ -145,7 +145,9 @@ def _steps(durations: Floats, margin: float, alpha: float) -> list[_Step]:
             float(np.median(durations[a:b])) for a, b in ((first, point.at), (point.at, end))
         )
         if abs(now / was - 1.0) >= margin:
-            found.append(_Step(first, point.at, end, was, now, point.p))
+            found.append(
+                _Step(first=first, at=point.at, end=end, before_ms=was, after_ms=now, p=point.p)
+            )
     return found
 
 

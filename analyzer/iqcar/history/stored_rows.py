@@ -44,11 +44,8 @@ def rows_of(diagnosis: Diagnosis, log_bytes: Mapping[str, int], batch: str) -> R
     log_bytes : stored size of each log, by its path.
     batch : name of the addition.
 
-    Returns
-    -------
-    dict of str to DataFrame
-        The tables of :data:`iqcar.history.stored_tables.STORED`, by name; rows of applications
-        that could be read.
+    Returns the tables of :data:`iqcar.history.stored_tables.STORED`, by name; rows of applications
+    that could be read.
     """
     apps = _Applications(diagnosis, batch)
     return {

@@ -307,10 +307,7 @@ def predicted_rules(
     rules : proposed from it.
     acting : rules that act beside them.
 
-    Returns
-    -------
-    tuple of Rule
-        Without those that are predicted to harm.
+    The result is without those that are predicted to harm.
     """
     proposed = scheduler_rules(rules)
     if not proposed:

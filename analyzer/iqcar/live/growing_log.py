@@ -82,11 +82,8 @@ class GrowingLog:
 
         Raises NotAnEventLogError if none of the first lines is an event.
 
-        Returns
-        -------
-        str
-            Why what came before does not count any more, in a sentence; empty if it does: another
-            application may begin in the middle of a log.
+        Returns why what came before does not count any more, in a sentence; empty if it does:
+        another application may begin in the middle of a log.
         """
         reason = ""
         for part in _applications(text):

@@ -81,10 +81,7 @@ class EndedRuns:
         others : other rules that act: their queries and victims are no controls.
         from_ms, since_ms : when the contention began, and when the rule was written.
 
-        Returns
-        -------
-        MeasuredEffect or None
-            None with fewer than :data:`LEAST_RUNS` of its victims before or since.
+        Returns None with fewer than :data:`LEAST_RUNS` of its victims before or since.
         """
         victims = victims_of(rule)
         touched = {rule.fingerprint, *victims}

@@ -1,19 +1,169 @@
-"""Follows one application: reads what has come, and makes a window whenever one is asked for."""
+"""Follows one application: reads what has come, and makes a window whenever one is asked for.
+
+``spark-live://host:port``: for where the event log lags. The first line is a JSON object about the
+stream; each further line is an event as the event log has it, from the start of the application.
+"""
 
 from __future__ import annotations
 
+import os
+import socket
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from ipaddress import ip_address
+from pathlib import Path
+from typing import NamedTuple
+from urllib.parse import urlsplit
 
+import msgspec
+
+from iqcar.base.files.opening import open_file
 from iqcar.diagnosis import Settings
-from iqcar.errors import IqcarError
-from iqcar.live.driver_stream import SCHEME, DriverTail
-from iqcar.live.follow import LogTail, find_log
+from iqcar.errors import IqcarError, UsageError
+from iqcar.live.follow import LogTail, News, find_log
 from iqcar.live.growing_log import GrowingLog
 from iqcar.live.window import Window, window_of
 from iqcar.logs.collect import NotAnEventLogError
-from iqcar.logs.events.lines import LineTally
-from iqcar.logs.input_status import nothing_read
+from iqcar.logs.decode.streams import CHUNK_BYTES, why
+from iqcar.logs.events.lines import LineSplitter, LineTally
+from iqcar.logs.find.log_parts import EventLog, LogPart
+from iqcar.logs.ingest import nothing_read
+
+SCHEME = "spark-live://"
+TOKEN = "IQCAR_LIVE_TOKEN"  # noqa: S105
+"""Environment variable with the token that the driver asks for, which is sent as the first line.
+Where it is not set, that of a driver of the same user on this machine is found in a file."""
+TOKEN_FILE = "~/.iqcar/live-{port}.token"  # noqa: S105
+MAX_TOKEN_BYTES = 4096
+CONNECT_S = 10.0
+"""Seconds in which the driver must answer (10)."""
+MAX_HEADER_BYTES = 64 << 10
+"""Bytes of the first line (64 KiB)."""
+MAX_POLL_BYTES = 64 << 20
+"""Bytes taken in at a time (64 MiB), however fast they come: then a window is shown. A driver keeps
+36 MB, and lets a follower that is too slow miss events and tells it how many."""
+
+
+class DriverTail:
+    """Reads what a driver streams, as :class:`~iqcar.live.follow.LogTail` reads a log.
+
+    Raises IqcarError if nobody answers there, or the answer is no such stream; UsageError if it is
+    no address.
+
+    Parameters
+    ----------
+    address : ``spark-live://host:port``.
+    """
+
+    def __init__(self, address: str) -> None:
+        self.tally = LineTally()
+        self.gone = False
+        self.problem = ""
+        self.log = EventLog(address, (LogPart(address, address, 0),), in_progress_hint=True)
+        self._splitter = LineSplitter(self.tally)
+        self._socket, shown = _connect(address)
+        try:
+            self._first = self._header(address)
+        except IqcarError:
+            # A driver that has just begun to listen writes its token a moment later.
+            if shown is None or _kept_token(shown.port) == shown.token:
+                raise
+            self._socket, _ = _connect(address)
+            self._first = self._header(address)
+
+    @property
+    def held_bytes(self) -> int:
+        """Bytes of a last line whose end has not come yet."""
+        return self._splitter.held_bytes
+
+    @property
+    def progress(self) -> tuple[int, int]:
+        """Bytes read, twice: how many there are nobody knows."""
+        return self.tally.bytes_stored, self.tally.bytes_stored
+
+    def poll(self) -> Iterator[News]:
+        """Yield what has come since the last time."""
+        data, self._first = self._first, b""
+        until = self.tally.bytes_stored + MAX_POLL_BYTES
+        while not self.gone and self.tally.bytes_stored < until:
+            self.tally.bytes_stored += len(data)
+            self.tally.bytes_decoded += len(data)
+            if data and (block := self._splitter.add(data)):
+                yield News(block)
+            try:
+                data = self._socket.recv(CHUNK_BYTES)
+            except (BlockingIOError, InterruptedError):
+                break
+            except OSError:
+                data = b""
+            self.gone = not data
+        if block := self._splitter.take_ended():
+            yield News(block)
+
+    def _header(self, address: str) -> bytes:
+        """Read the first line; return what came behind it."""
+        came = b""
+        until = time.monotonic() + CONNECT_S
+        try:
+            while b"\n" not in came and len(came) < MAX_HEADER_BYTES:
+                self._socket.settimeout(max(until - time.monotonic(), 0.001))
+                data = self._socket.recv(MAX_HEADER_BYTES)
+                if not data:
+                    break
+                came += data
+            msgspec.json.decode(came.partition(b"\n")[0], type=dict)
+        except (OSError, msgspec.MsgspecError) as error:
+            self._socket.close()
+            said = why(error) if isinstance(error, OSError) else "its first line is no header"
+            advice = f"is it the address of spark.iqcar.live, and {TOKEN} its token"
+            raise IqcarError(f"no stream of a driver: {said}", address, advice) from error
+        self._socket.setblocking(False)
+        return came.partition(b"\n")[2]
+
+
+def _kept_token(port: int) -> str:
+    """Return the token that a driver of this user wrote for a port; empty where there is none."""
+    path = Path(TOKEN_FILE.format(port=port)).expanduser()
+    try:
+        with open_file(str(path)) as file:
+            return file.read(MAX_TOKEN_BYTES).decode("ascii").strip()
+    except (OSError, UnicodeDecodeError):
+        return ""
+
+
+def is_here(there: str, here: str) -> bool:
+    """Tell whether the other end of a connection is on this machine, from both addresses."""
+    return there == here or ip_address(there.partition("%")[0]).is_loopback
+
+
+class _Kept(NamedTuple):
+    """The token that was kept on this machine for a port; empty where there was none."""
+
+    port: int
+    token: str
+
+
+def _connect(address: str) -> tuple[socket.socket, _Kept | None]:
+    """Connect and show the token; return what was kept here, None if another one was shown."""
+    try:
+        parts = urlsplit(address)
+        host, port = parts.hostname or "", parts.port
+    except ValueError:
+        host, port = "", None
+    if not host or port is None:
+        raise UsageError("is no address of a driver", address, f"write {SCHEME}host:port")
+    try:
+        connected = socket.create_connection((host, port), CONNECT_S)
+        token, kept = os.environ.get(TOKEN), None
+        if not token and is_here(connected.getpeername()[0], connected.getsockname()[0]):
+            token = _kept_token(port)  # it is for nobody on another machine
+            kept = _Kept(port, token)
+        if token:
+            connected.sendall(token.encode() + b"\n")
+    except OSError as error:
+        raise IqcarError(f"the driver does not answer: {why(error)}", address) from error
+    return connected, kept
+
 
 MOST_NOTES = 20
 """Notes kept, the last ones."""
@@ -80,10 +230,7 @@ class Watch:
         ----------
         progress : called with the stored bytes read and those there are, now and then.
 
-        Returns
-        -------
-        bool
-            Whether anything has come.
+        Returns whether anything has come.
         """
         came = False
         for news in self.tail.poll():

@@ -3,18 +3,24 @@
 A window holds what happened between two times: tables of the same kind as those of whole logs, made
 by the same steps, and the ordinary diagnosis of them. Tasks that run are part of it, and so are
 those that wait to be launched; both count until the end of the window.
+
+A task that began before keeps the share of its times, bytes and counts that fell after: by its
+recorded profile, else in proportion of time.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from math import isfinite
+from typing import Any
 
 import numpy as np
+import pandas as pd
 
+from iqcar import tables as tb
 from iqcar.diagnosis import Diagnosis, Settings
 from iqcar.live.growing_log import GrowingLog
-from iqcar.live.window_tables import MOST_WAITING, cut_before, until_now, waiting_by_stage
 from iqcar.logs.events.lines import LineTally
 from iqcar.logs.find.log_parts import EventLog
 from iqcar.logs.forget import Forgotten
@@ -22,8 +28,8 @@ from iqcar.logs.ingest import tables_of
 from iqcar.model.queries.critical_path import add_critical_path
 from iqcar.model.queries.identify import identify
 from iqcar.pipeline import diagnose
-from iqcar.tables import Tables
-from iqcar.tables.arrays import Ints
+from iqcar.tables import NONE, Tables
+from iqcar.tables.arrays import Flags, Floats, Ints, share_of, sum_by
 
 
 @dataclass(frozen=True)
@@ -80,10 +86,7 @@ def window_of(
     expected : whether to predict what proposed rules would do.
     notes : sentences to pass on.
 
-    Returns
-    -------
-    Window
-        None as long as the log has no event with a time.
+    Returns None as long as the log has no event with a time.
     """
     collected = growing.log
     if not isfinite(growing.newest_ms) or collected.events == 0:
@@ -107,8 +110,6 @@ def window_of(
         )
     diagnosis = diagnose(
         tables,
-        impact=settings.impact,
-        source_usage=settings.source_usage,
         critical_path=settings.critical_path,
         top=settings.top,
         expected=expected,
@@ -125,3 +126,202 @@ def window_of(
         forgotten=Forgotten(**vars(growing.forgotten)),
         notes=notes,
     )
+
+
+_TIMES = {
+    "applications": ("start_ms", "end_ms"),
+    "executors": ("added_ms", "removed_ms"),
+    "sql_executions": ("start_ms", "end_ms"),
+    "jobs": ("submission_ms", "completion_ms"),
+    "queries": ("start_ms", "end_ms"),
+    "stages": ("submission_ms", "first_launch_ms", "completion_ms"),
+    "tasks": ("launch_ms", "finish_ms"),
+    "pools": ("time_ms",),
+    "executor_targets": ("time_ms",),
+}
+"""Columns of times since the epoch."""
+_LEVELS = ("peak_memory_bytes", "peak_held_bytes", "mean_held_bytes", "held_bytes")
+"""Columns that are no sums over time."""
+_NO_SUMS = (*_LEVELS, "launch_ms", "finish_ms", "start_ms", "end_ms")
+
+
+def cut_before(tables: Tables, time_ms: float) -> Tables:
+    """Return what happened after a time.
+
+    Parameters
+    ----------
+    tables : queries must be identified. What ended before the time may be left out already, as far
+        as nothing that is left belongs to it.
+    time_ms : since the epoch.
+
+    Rows stay the same. Times before ``time_ms`` become it. Where nothing began before it,
+    the tables are those given.
+    """
+    started = tables.stages["submission_ms"].to_numpy(np.float64) < time_ms
+    tasks = tables.tasks
+    launch, finish = (tasks[name].to_numpy(np.float64) for name in ("launch_ms", "finish_ms"))
+    span = finish - launch
+    kept = np.where(launch < time_ms, share_of(np.maximum(finish - time_ms, 0.0), span), 1.0)
+    frames: dict[str, Any] = {}
+    for name, columns in _TIMES.items():
+        frame = getattr(tables, name)
+        later = {one: np.fmax(frame[one].to_numpy(np.float64), time_ms) for one in columns}
+        known = {one: frame[one].notna().to_numpy() for one in columns}
+        frames[name] = frame.assign(
+            **{one: np.where(known[one], later[one], np.nan) for one in columns}
+        )
+    queries = frames["queries"]
+    frames["queries"] = queries.assign(duration_ms=queries["end_ms"] - queries["start_ms"])
+    # Tasks of these stages ended before: how many it has says nothing about lost events.
+    declared = frames["stages"]["declared_tasks"].to_numpy()
+    frames["stages"] = frames["stages"].assign(
+        declared_tasks=np.where(started, NONE, declared).astype(declared.dtype)
+    )
+    if (kept < 1.0).any():
+        frames["tasks"] = _scaled(frames["tasks"], kept)
+        frames["intervals"], shares = _cut_intervals(tables, time_ms, kept)
+        records = tables.task_records
+        of_task = kept[records["task"].to_numpy(np.int64)]
+        frames["task_records"] = _scaled(records, of_task, shares)
+        begin = np.where(of_task < 1.0, np.fmax(records["start_ms"], time_ms), records["start_ms"])
+        frames["task_records"] = frames["task_records"].assign(start_ms=begin)
+    frames["samples"] = tables.samples[tables.samples["time_ms"] >= time_ms].reset_index(drop=True)
+    return tables.with_(**frames)
+
+
+def _scaled(
+    frame: pd.DataFrame, kept: Floats, shares: dict[str, Floats] | None = None
+) -> pd.DataFrame:
+    """Multiply columns of amounts by the share of each row that is kept."""
+    amounts = [
+        name
+        for name in frame
+        if name.endswith(("_ms", "_bytes", "_records", "_blocks")) and name not in _NO_SUMS
+    ]
+    return frame.assign(
+        **{name: frame[name].to_numpy(np.float64) * (shares or {}).get(name, kept)
+           for name in amounts}
+    )  # fmt: skip
+
+
+def _cut_intervals(
+    tables: Tables, time_ms: float, kept: Floats
+) -> tuple[pd.DataFrame, dict[str, Floats]]:
+    """Return intervals after a time, and the share that each record keeps of the same columns."""
+    intervals, records = tables.intervals, tables.task_records
+    task = intervals["task"].to_numpy(np.int64)
+    start, end = (intervals[name].to_numpy(np.float64) for name in ("start_ms", "end_ms"))
+    cut = kept[task] < 1.0
+    share = np.where(
+        cut & (start < time_ms), share_of(np.maximum(end - time_ms, 0.0), end - start), 1.0
+    )
+    scaled = _scaled(intervals, share).assign(
+        start_ms=np.where(cut, np.fmax(start, time_ms), start)
+    )
+    n = len(tables.tasks)
+    of_record = records["task"].to_numpy(np.int64)
+    shares: dict[str, Floats] = {}
+    for name in scaled:
+        if name in records and name.endswith("_ms") and name not in _NO_SUMS:
+            before, after = (
+                sum_by(task, np.nan_to_num(one[name].to_numpy(np.float64)), n)
+                for one in (intervals, scaled)
+            )
+            by_profile = np.where(before > 0, share_of(after, before), kept)
+            shares[str(name)] = by_profile[of_record]
+    left = scaled[(scaled["end_ms"] > scaled["start_ms"]).to_numpy() & (share > 0)]
+    return left.reset_index(drop=True), shares
+
+
+MOST_WAITING = 20_000
+"""Waiting tasks that get a row; of more, each stage gets its share."""
+
+
+def waiting_by_stage(tables: tb.Tables, succeeded: Mapping[tuple[int, int], int]) -> Ints:
+    """Count the tasks of each stage that wait to be launched: no event names them yet.
+
+    A log tells of a task when it is launched. Without those that a submitted stage still has in the
+    scheduler's queue, the longest waits would be missing until they are over.
+
+    Parameters
+    ----------
+    tables : of one running application.
+    succeeded : tasks that succeeded, of stages that have not completed.
+
+    Returns ndarray of shape (n_stages,).
+    """
+    stages, tasks = tables.stages, tables.tasks
+    declared = stages["declared_tasks"].to_numpy(np.int64)
+    keys = zip(stages["stage_id"].tolist(), stages["attempt"].tolist(), strict=True)
+    done = np.array([succeeded.get(key, 0) for key in keys], np.int64)
+    stage = tasks["stage"].to_numpy(np.int64)
+    runs = (tasks["status"] == "running").to_numpy(bool) & (stage >= 0)
+    runs &= ~tasks["speculative"].to_numpy(bool)
+    running = np.bincount(stage[runs], minlength=len(stages))
+    waiting: Ints = np.where(_open(tables), np.maximum(declared - done - running, 0), 0)
+    return waiting
+
+
+def _open(tables: tb.Tables) -> Flags:
+    """Return which stages were submitted and have not completed."""
+    stages, jobs = tables.stages, tables.jobs
+    open_: Flags = ~stages["completed"].to_numpy(bool) & stages["submission_ms"].notna().to_numpy()
+    if len(jobs):
+        job = stages["job"].to_numpy(np.int64)
+        ended = jobs["completion_ms"].notna().to_numpy(bool)
+        open_ &= ~((job >= 0) & ended[np.maximum(job, 0)])
+    return open_
+
+
+def until_now(tables: tb.Tables, waiting: Ints, now_ms: float) -> tb.Tables:
+    """Let open stages last until now, and their waiting tasks be tasks.
+
+    Parameters
+    ----------
+    waiting : ndarray of shape (n_stages,); from :func:`waiting_by_stage`.
+
+    The result is with a row of ``tasks`` of the status ``waiting`` for each waiting task. Its
+    launch and finish are now: its wait so far is counted, and no run.
+    """
+    ends = np.where(_open(tables), now_ms, tables.stages["completion_ms"].to_numpy(np.float64))
+    tables = tables.with_(stages=tables.stages.assign(completion_ms=ends))
+    total = int(waiting.sum())
+    if total == 0:
+        return tables
+    if total > MOST_WAITING:
+        waiting = np.ceil(waiting * (MOST_WAITING / total)).astype(np.int64)
+    stage = np.repeat(np.arange(len(waiting)), waiting)
+    n = len(stage)
+    fixed = {
+        "app": np.zeros(n),
+        "stage": stage,
+        "status": _one_category("waiting", n),
+        "locality": _one_category("", n),
+        "attempt": np.zeros(n),
+        "speculative": np.zeros(n, bool),
+        "launch_ms": np.full(n, now_ms),
+        "finish_ms": np.full(n, now_ms),
+    }
+    rows = tb.TASKS.frame(
+        {
+            column.name: fixed.get(
+                column.name, np.full(n, np.nan if column.dtype == "float64" else tb.NONE)
+            )
+            for column in tb.TASKS.columns
+        }
+    )
+    joined = {
+        column.name: _joined(tables.tasks[column.name], rows[column.name])
+        for column in tb.TASKS.columns
+    }
+    return tables.with_(tasks=tb.TASKS.frame(joined))
+
+
+def _one_category(name: str, n: int) -> pd.Categorical:
+    return pd.Categorical.from_codes(np.zeros(n, np.int8), pd.Index([name], dtype=object))
+
+
+def _joined(first: pd.Series, second: pd.Series) -> object:
+    if isinstance(first.dtype, pd.CategoricalDtype):
+        return pd.api.types.union_categoricals([first, second])
+    return np.concatenate([first.to_numpy(), second.to_numpy()])

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from iqcar.base.lazy_names import lazy_names
 
 if TYPE_CHECKING:
-    from iqcar.logs.plugin.sample_files import join_samples as join_samples
+    from iqcar.logs.plugin.plugin_samples import join_samples as join_samples
     from iqcar.logs.read import ReadProgress as ReadProgress
     from iqcar.logs.read import read_logs as read_logs
 
@@ -18,5 +18,5 @@ __all__ = ["ReadProgress", "join_samples", "read_logs"]
 
 __getattr__ = lazy_names(
     __name__,
-    {"plugin.sample_files": ("join_samples",), "read": ("ReadProgress", "read_logs")},
+    {"plugin.plugin_samples": ("join_samples",), "read": ("ReadProgress", "read_logs")},
 )

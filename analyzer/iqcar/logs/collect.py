@@ -20,18 +20,15 @@ from iqcar.logs.events.connect_requests import (
     connect_tags,
     is_connects_own,
 )
-from iqcar.logs.events.deep_plans import decode_deep
 from iqcar.logs.events.descriptions import clean_description
-from iqcar.logs.events.job_properties import execution_number, job_properties
 from iqcar.logs.events.job_state import Executor, Job, JobsOfStages, Stage
-from iqcar.logs.events.known_plans import LEAST_BYTES
-from iqcar.logs.events.nesting import is_too_dense
+from iqcar.logs.events.known_plans import LEAST_BYTES, CutLine, cut_line
+from iqcar.logs.events.nesting import decode_deep, is_too_dense
 from iqcar.logs.events.operators import runs_python, scope_name
-from iqcar.logs.events.plan_bytes import CutLine, cut_line
-from iqcar.logs.events.settings import settings_of
+from iqcar.logs.events.settings import execution_number, job_properties, settings_of
 from iqcar.logs.events.sql_collect import MAX_ERROR, SqlCollector
 from iqcar.logs.events.task_structs import TaskEnd, TaskStart
-from iqcar.logs.tasks.task_intake import TaskIntake
+from iqcar.logs.tasks.task_columns import TaskIntake
 from iqcar.logs.tasks.task_lines import TaskBlock
 from iqcar.logs.text.redact import redact_text
 
@@ -135,17 +132,11 @@ class Collector:
 
         Parameters
         ----------
-        text : bytes
-            The lines, in the order of the log.
-        tasks : TaskBlock
-            The tasks decoded from it.
-        compiled : bool
-            Whether compiled code, which takes a while to load, is worth it.
+        text : the lines, in the order of the log.
+        tasks : the tasks decoded from it.
+        compiled : whether compiled code, which takes a while to load, is worth it.
 
-        Raises
-        ------
-        NotAnEventLogError
-            If none of the first lines is an event.
+        Raises NotAnEventLogError if none of the first lines is an event.
         """
         no_tasks = not (tasks.rows or tasks.starts)
         for start, end in tasks.others:

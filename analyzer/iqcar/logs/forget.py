@@ -41,8 +41,7 @@ class Forgotten:
 
     Attributes
     ----------
-    sql_executions, jobs, stages, tasks : int
-        How many.
+    sql_executions, jobs, stages, tasks : how many.
     """
 
     sql_executions: int = 0
@@ -56,11 +55,8 @@ def forget(log: Collector, time_ms: float, total: Forgotten) -> None:
 
     Parameters
     ----------
-    log : Collector
-    time_ms : float
-        Since the epoch.
-    total : Forgotten
-        Added to.
+    time_ms : since the epoch.
+    total : added to.
     """
     tasks_before = log.tasks.rows
     log.use_tasks(log.task_intake.since(time_ms))
@@ -182,11 +178,8 @@ def copy_since(log: Collector, time_ms: float, now_ms: float) -> Collector:
 
     Parameters
     ----------
-    log : Collector
-    time_ms : float
-        Tasks that ended before it are left out.
-    now_ms : float
-        The end of the copy: until then what has not ended runs.
+    time_ms : tasks that ended before it are left out.
+    now_ms : the end of the copy: until then what has not ended runs.
     """
     kept: dict[str, Any] = {
         name: value.copy() if isinstance(value, (dict, list)) else value

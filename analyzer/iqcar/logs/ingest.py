@@ -9,6 +9,8 @@ from __future__ import annotations
 import gc
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
@@ -20,11 +22,13 @@ from iqcar.logs.assemble.log_tables import application_id, assemble
 from iqcar.logs.collect import MAX_NAME, Collector, NotAnEventLogError
 from iqcar.logs.events.lines import LineTally, read_blocks
 from iqcar.logs.find.locate import EventLog
-from iqcar.logs.input_status import Verdict, judge, nothing_read
 from iqcar.logs.merge import POINTS_TO
 from iqcar.logs.tasks.block_pool import BlockPool
 from iqcar.logs.text.redact import redact_text
 from iqcar.tables import LAST_PLAUSIBLE_MS, NONE, SPECS, Tables
+
+if TYPE_CHECKING:
+    from iqcar.logs.collect import Collector
 
 PROFILES = ("task_records", "intervals")
 """Tables whose times are sums of plausible ones."""
@@ -37,11 +41,8 @@ class UnsoundError(Exception):
 def check_tables(tables: Tables) -> None:
     """Check the tables of one log.
 
-    Raises
-    ------
-    UnsoundError
-        If a column names a row that is not there, a number is infinite, a time is none, or a task
-        ends before it starts.
+    Raises UnsoundError if a column names a row that is not there, a number is infinite, a time is
+    none, or a task ends before it starts.
     """
     frames = dict(tables)
     for name, columns in POINTS_TO.items():
@@ -87,18 +88,12 @@ def ingest(
 
     Parameters
     ----------
-    log : EventLog
-        Where its parts are.
-    on_progress : callable, optional
-        Called with the number of stored bytes read so far.
-    helpers : int
-        Processes that may be started to decode a large log.
+    log : where its parts are.
+    on_progress : called with the number of stored bytes read so far.
+    helpers : processes that may be started to decode a large log.
 
-    Returns
-    -------
-    Tables
-        With one row of ``inputs``, which says what became of the log; if it failed, all other
-        tables are empty. ``queries`` is empty.
+    The result is with one row of ``inputs``, which says what became of the log; if it failed, all
+    other tables are empty. ``queries`` is empty.
     """
     try:
         return _read(log, on_progress, helpers)
@@ -134,19 +129,12 @@ def tables_of(log: EventLog, tally: LineTally, collector: Collector, last_line: 
 
     Parameters
     ----------
-    log : EventLog
-        Where it is stored.
-    tally : LineTally
-        What was met while its lines were read.
-    collector : Collector
-        What they say; at least one event.
-    last_line : bytes
-        The last line read.
+    log : where it is stored.
+    tally : what was met while its lines were read.
+    collector : what they say; at least one event.
+    last_line : the last line read.
 
-    Returns
-    -------
-    Tables
-        As of :func:`ingest`.
+    The result is as of :func:`ingest`.
     """
     assembled = assemble(collector, log.path, log.attempt_id)
     frames = assembled.frames
@@ -223,3 +211,75 @@ def _no_garbage_collection() -> Iterator[None]:
     finally:
         if was_enabled:
             gc.enable()
+
+
+_COMPACT = ".compact"
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """Status and message of an input."""
+
+    status: InputStatus
+    message: str
+
+
+def judge(
+    log: EventLog, tally: LineTally, read: Collector, *, last_line: bytes, bad_times: int
+) -> Verdict:
+    """Tell what became of a log that was read.
+
+    The first of these that holds is the status: *failed* if there was no event; *truncated* if
+    something that Spark wrote is missing (a damaged file, a lost rolling part, a line in the middle
+    that is no event, a last line cut off in a log that is not marked as in progress); *complete* if
+    the application's end is there; else *in progress*. A last line cut off in a log that is marked
+    as in progress is no loss: Spark was writing it.
+    """
+    if read.events == 0:
+        return Verdict(InputStatus.FAILED, nothing_read(tally, read))
+    last_is_cut = bool(read.malformed) and not read.is_event(last_line)
+    in_middle = read.malformed - last_is_cut
+    lost = [log.problem, tally.damage]
+    if tally.too_long:
+        lost.append(f"{_count(tally.too_long, 'line')} too long to be an event left out")
+    if in_middle:
+        lost.append(f"{_count(in_middle, 'line')} that {_are(in_middle)} no event left out")
+    if last_is_cut and (read.ended or not log.in_progress_hint):
+        lost.append("the last line is cut off, so the end of the log may be lost")
+    said = [one.rstrip(".") for one in lost if one]
+    if said:
+        status = InputStatus.TRUNCATED
+    elif read.ended:
+        status = InputStatus.COMPLETE
+    else:
+        status = InputStatus.IN_PROGRESS
+    if not read.ended:
+        said.append("no end of the application: it was still running, or was killed")
+    if any(part.path.endswith(_COMPACT) for part in log.parts):
+        said.append("compacted: Spark dropped the events of jobs that had finished")
+    bad = read.bad.count + read.tasks.bad_numbers
+    if bad:
+        said.append(f"{_count(bad, 'number')} that made no sense and counted as unknown")
+    if bad_times:
+        said.append(f"{_count(bad_times, 'task')} with an impossible start or end")
+    return Verdict(status, "; ".join(said))
+
+
+def nothing_read(tally: LineTally, read: Collector) -> str:
+    """Say why a file without any event is none of Spark's logs."""
+    where = "give the file or folder that spark.eventLog.dir names"
+    if tally.damage:
+        return f"nothing could be read: {tally.damage.rstrip('.')}"
+    if tally.too_long and not read.malformed:
+        return f"not a Spark event log: its lines are too long to be events; {where}"
+    if not read.malformed:
+        return "empty: no event was written yet, or the log is not a Spark event log"
+    return f"not a Spark event log: its first lines are no events; {where}"
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def _are(number: int) -> str:
+    return "is" if number == 1 else "are"

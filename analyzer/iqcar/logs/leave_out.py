@@ -26,14 +26,9 @@ def leave_out(tables: tb.Tables, reasons: Mapping[int, str]) -> tb.Tables:
 
     Parameters
     ----------
-    tables : Tables
-    reasons : mapping of int to str
-        Rows of the applications to leave out, and why: their inputs become failed ones.
+    reasons : rows of the applications to leave out, and why: their inputs become failed ones.
 
-    Returns
-    -------
-    Tables
-        All hosts stay, and so do samples taken outside Spark.
+    All hosts stay, and so do samples taken outside Spark.
     """
     frames = dict(tables)
     kept: dict[str, NDArray[np.bool_]] = {"hosts": np.ones(len(tables.hosts), bool)}
@@ -84,21 +79,13 @@ def without_faulty(
 
     Parameters
     ----------
-    tables : Tables
-    work : callable
-        Called with the tables.
-    alone : callable, optional
-        What to do with single applications instead.
+    work : called with the tables.
+    alone : what to do with single applications instead.
 
-    Returns
-    -------
-    any
-        What the work returned. Whoever needs the tables that were left lets it return them, too.
+    Returns what the work returned. Whoever needs the tables that were left lets it return them,
+    too.
 
-    Raises
-    ------
-    Exception
-        The bug, where it is met in no application alone, or in all of them.
+    Raises the bug where it is met in no application alone, or in all of them.
     """
     try:
         return work(tables)

@@ -85,16 +85,13 @@ class Peek:
 
     Attributes
     ----------
-    name, application_id, attempt_id, user, spark_version : str
-        As Spark wrote them, without secrets; empty where not recorded.
-    start_ms, end_ms, last_ms : float
-        Since the epoch: its start, its end, and the last event that was seen; NaN where not seen.
-    status : InputStatus
-        As far as it is known without reading the log.
-    message : str
-        Why it cannot be read, or what is doubtful; empty if nothing.
-    hosts : frozenset of str
-        Hosts of the first and last executors and tasks: some of its hosts, not all.
+    name, application_id, attempt_id, user, spark_version : as Spark wrote them, without secrets;
+        empty where not recorded.
+    start_ms, end_ms, last_ms : since the epoch: its start, its end, and the last event that was
+        seen; NaN where not seen.
+    status : as far as it is known without reading the log.
+    message : why it cannot be read, or what is doubtful; empty if nothing.
+    hosts : hosts of the first and last executors and tasks: some of its hosts, not all.
     """
 
     name: str = ""
@@ -113,10 +110,8 @@ class Peek:
 def peek(log: EventLog) -> Peek:
     """Read the head and the tail of a log; never more, whatever is in it.
 
-    Raises
-    ------
-    IqcarError
-        If a URL needs a package that is not installed. All else that fails is told in the result.
+    Raises IqcarError if a URL needs a package that is not installed. All else that fails is told in
+    the result.
     """
     lines = _Lines()
     damage = _read_head(log.parts[0], lines)
@@ -132,18 +127,12 @@ def peek(log: EventLog) -> Peek:
     if log.problem:
         status = InputStatus.TRUNCATED
     return Peek(
-        lines.name,
-        lines.id,
-        lines.attempt or log.attempt_id,
-        lines.user,
-        lines.version,
-        lines.start,
-        lines.end if lines.end >= lines.start else nan,
-        lines.last if end_known else nan,
-        status,
-        log.problem,
-        frozenset(lines.hosts),
-    )
+        name=lines.name, application_id=lines.id, attempt_id=lines.attempt or log.attempt_id,
+        user=lines.user, spark_version=lines.version, start_ms=lines.start,
+        end_ms=lines.end if lines.end >= lines.start else nan,
+        last_ms=lines.last if end_known else nan, status=status, message=log.problem,
+        hosts=frozenset(lines.hosts),
+    )  # fmt: skip
 
 
 class _Lines:

@@ -43,9 +43,7 @@ class Coded(NamedTuple):
 
     Attributes
     ----------
-    codes : ndarray of shape (n_rows,)
-        Row of each text among the names, −1 without a text.
-    names : list of str
+    codes : ndarray of shape (n_rows,); row of each text among the names, −1 without a text.
     """
 
     codes: NDArray[Any]
@@ -91,13 +89,9 @@ def merge(several: Sequence[tb.Tables]) -> tb.Tables:
 
     Parameters
     ----------
-    several : sequence of Tables
-        One per input, in the order of the result; ``queries`` must be empty.
+    several : one per input, in the order of the result; ``queries`` must be empty.
 
-    Returns
-    -------
-    Tables
-        The same application read twice stays two applications.
+    The same application read twice stays two applications.
     """
     if len(several) == 1:
         return several[0]

@@ -7,9 +7,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from iqcar.base.workers import Died, in_processes
 from iqcar.logs.find.locate import EventLog, Unreadable, locate
 from iqcar.logs.ingest import failed, ingest
-from iqcar.logs.log_workers import ingest_in_processes
 from iqcar.logs.merge import merge
 from iqcar.tables import Tables
 
@@ -40,24 +40,16 @@ def read_logs(
 
     Parameters
     ----------
-    paths : sequence of path or EventLog
-        Files, directories, globs, rolling directories, zips, or URLs; logs that ``locate`` found
-        before come first and are read where it found them.
-    processes : int, optional
-        Processes to read with; by default as many as there are cores, files and bytes for.
-    progress : callable, optional
-        Called with a :class:`ReadProgress` from time to time, always from the calling thread.
+    paths : files, directories, globs, rolling directories, zips, or URLs; logs that ``locate``
+        found before come first and are read where it found them.
+    processes : processes to read with; by default as many as there are cores, files and bytes for.
+    progress : called with a :class:`ReadProgress` from time to time, always from the calling
+        thread.
 
-    Returns
-    -------
-    Tables
-        One ``inputs`` row per log found, readable or not. ``queries`` is empty, and so are the
-        columns that later steps fill.
+    Returns one ``inputs`` row per log found, readable or not. ``queries`` is empty, and so are the
+    columns that later steps fill.
 
-    Raises
-    ------
-    IqcarError
-        If a URL needs a package that is not installed.
+    Raises IqcarError if a URL needs a package that is not installed.
     """
     found: list[EventLog | Unreadable] = [one for one in paths if isinstance(one, EventLog)]
     found += locate([one for one in paths if not isinstance(one, EventLog)])
@@ -66,7 +58,7 @@ def read_logs(
     report = _Reporter(sum(sizes), progress)
     count = _processes(processes, sizes)
     if count > 1:
-        read = ingest_in_processes(logs, sizes, count, report)
+        read = _read_in_processes(logs, sizes, count, report)
     else:
         read = []
         helpers = (_cores() if processes is None else processes) - 1
@@ -81,6 +73,25 @@ def read_logs(
             for one in found
         ]
     )
+
+
+def _read_in_processes(
+    logs: list[EventLog], sizes: list[int], processes: int, report: _Reporter
+) -> list[Tables]:
+    """Read logs in several processes, the largest first; a log whose process died is failed."""
+    order = sorted(range(len(logs)), key=lambda number: -sizes[number])
+    largest = [logs[number] for number in order]
+    read: dict[int, Tables] = {}
+    for place, tables in in_processes(
+        ingest, largest, processes, lambda place, done: report(largest[place].path, done)
+    ):
+        path = largest[place].path
+        died = isinstance(tables, Died)
+        read[order[place]] = (
+            failed(path, f"the process reading it {tables.why}") if died else tables
+        )
+        report.finish(path, sizes[order[place]])
+    return [read[number] for number in range(len(logs))]
 
 
 def _processes(wanted: int | None, sizes: list[int]) -> int:

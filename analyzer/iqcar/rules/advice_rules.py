@@ -50,23 +50,13 @@ def advise(
 ) -> tuple[Rule, ...]:
     """Make ADVICE rules from stragglers and their causes.
 
-    Parameters
-    ----------
-    tables : Tables
-    found : Stragglers
-        Of these tables.
-    top : int
-        At most this many.
-    topics : DataFrame, optional
-        task, key: names of the stragglers' topics; reasons count those that say the same.
-    kinds : str
-        File with kinds of advice in the format of ``rules/advice_kinds.json``; ours by default.
+    Returns: What explains most time over the median first; none where nothing reaches
+    :data:`LEAST_DELAY_MS` and :data:`LEAST_SHARE`.
 
-    Returns
-    -------
-    tuple of Rule
-        What explains most time over the median first; none where nothing reaches
-        :data:`LEAST_DELAY_MS` and :data:`LEAST_SHARE`.
+    found: Of these tables.
+    top: At most this many.
+    topics: task, key: names of the stragglers' topics; reasons count those that say the same.
+    kinds: File with kinds of advice in the format of ``rules/advice_kinds.json``; ours by default.
     """
     vocabulary = advice_kinds(kinds)
     hosts = {slow.host: slow for slow in slow_hosts(tables, found)}
@@ -196,10 +186,10 @@ class _Writer:
         by_query = by_query[[bool(self.fingerprints[int(row)]) for row in by_query.index]]
         worst = int(by_query.idxmax()) if len(by_query) else -1
         return _Piece(
-            key, delay, worst,
-            frozenset(int(row) for row in mine["app"].unique()),
-            frozenset(int(row) for row in mine["query"].unique()),
-            host, reason, self.fingerprints[worst] if worst >= 0 else "",
+            key=key, delay_ms=delay, query=worst,
+            apps=frozenset(int(row) for row in mine["app"].unique()),
+            queries=frozenset(int(row) for row in mine["query"].unique()), host=host, reason=reason,
+            fingerprint=self.fingerprints[worst] if worst >= 0 else "",
         )  # fmt: skip
 
     def _reason(
@@ -272,22 +262,14 @@ class _Writer:
         )
         resources = {str(RESOURCES[cause]) for cause in kind.causes if cause in RESOURCES}
         return Rule(
-            id=f"{RuleType.ADVICE}-{order}",
-            rule_type=RuleType.ADVICE,
-            query_id=self.ids[piece.query],
-            query_type=QueryType.TARGET,
-            rule_value=round(piece.delay_ms, 3),
-            rule_order=order,
-            fingerprint=piece.fingerprint,
+            id=f"{RuleType.ADVICE}-{order}", rule_type=RuleType.ADVICE,
+            query_id=self.ids[piece.query], query_type=QueryType.TARGET,
+            rule_value=round(piece.delay_ms, 3), rule_order=order, fingerprint=piece.fingerprint,
             query_name=self.names[piece.query],
-            resource=resources.pop() if len(resources) == 1 else "",
-            reason=piece.reason,
-            helps_pools=False,
-            advice=filled(self._do(kind, piece), piece.host),
-            kind=piece.key,
-            host=piece.host,
-            settings=settings,
-        )
+            resource=resources.pop() if len(resources) == 1 else "", reason=piece.reason,
+            helps_pools=False, advice=filled(self._do(kind, piece), piece.host), kind=piece.key,
+            host=piece.host, settings=settings,
+        )  # fmt: skip
 
     def _do(self, kind: AdviceKind, piece: _Piece) -> str:
         """What to do; nobody is told to record what the plugin recorded."""

@@ -24,17 +24,14 @@ if TYPE_CHECKING:
 class Evidence:
     """Time that recurring queries lost to each other.
 
-    Attributes
-    ----------
-    fingerprints : (g,) fingerprint of each recurring query; empty for a run that has none.
-    group : (queries,) recurring query of each run.
-    pairs : DataFrame
-        source, target (runs, as query rows), source_group, target_group, resource, lost_ms, dor;
+    fingerprints: (g,) fingerprint of each recurring query; empty for a run that has none.
+    group: (queries,) recurring query of each run.
+    pairs: source, target (runs, as query rows), source_group, target_group, resource, lost_ms, dor;
         one row per pair of runs of different recurring queries, and resource.
-    suffered_ms, inflicted_ms : (g,) elapsed time lost to others, and by others to it; whole, also
+    suffered_ms, inflicted_ms: (g,) elapsed time lost to others, and by others to it; whole, also
         where `pairs` name only the largest sources of each target.
-    duration_ms : (g,) total duration of the runs.
-    unnamed_ms : by "target" and "source", (g,) the part of `suffered_ms` and of `inflicted_ms` that
+    duration_ms: (g,) total duration of the runs.
+    unnamed_ms: by "target" and "source", (g,) the part of `suffered_ms` and of `inflicted_ms` that
         is in no pair.
     """
 
@@ -71,14 +68,11 @@ def gather(tables: Tables, graph: IQCGraph) -> Evidence:
     unnamed = {"source": unnamed_source - among, "target": unnamed_target - among}
     unnamed = {side: np.maximum(sum_by(group, ms, size), 0.0) for side, ms in unnamed.items()}
     return Evidence(
-        list(named.values()),
-        group,
-        pairs,
-        sum_by(pairs["target_group"], lost, size) + unnamed["target"],
-        sum_by(pairs["source_group"], lost, size) + unnamed["source"],
-        sum_by(group, duration, size),
-        unnamed,
-    )
+        fingerprints=list(named.values()), group=group, pairs=pairs,
+        suffered_ms=sum_by(pairs["target_group"], lost, size) + unnamed["target"],
+        inflicted_ms=sum_by(pairs["source_group"], lost, size) + unnamed["source"],
+        duration_ms=sum_by(group, duration, size), unnamed_ms=unnamed,
+    )  # fmt: skip
 
 
 def _unnamed(graph: IQCGraph, queries: int) -> tuple[Floats, Floats]:

@@ -33,22 +33,13 @@ class Outlook(Kind):
 def outlook_of(gain: float, cost: float, error: float | None, slowest: float = 0.0) -> Outlook:
     """Judge the predicted changes of a run under a rule.
 
-    Parameters
-    ----------
-    gain : float
-        Change of the victims' duration, as a share of it; below 0 they get faster.
-    cost : float
-        The same of all queries together.
-    error : float or None
-        The replay's own error, as a share of a query's duration; None if unknown.
-    slowest : float
-        Change of the query that gets slower by most, of those whose delay a person notices.
+    Returns: The error excuses no harm of 5 % of all queries, and no query that takes twice as long:
+    a rule of which that is not known well is not applied either.
 
-    Returns
-    -------
-    Outlook
-        The error excuses no harm of 5 % of all queries, and no query that takes twice as long: a
-        rule of which that is not known well is not applied either.
+    gain: Change of the victims' duration, as a share of it; below 0 they get faster.
+    cost: The same of all queries together.
+    error: The replay's own error, as a share of a query's duration; None if unknown.
+    slowest: Change of the query that gets slower by most, of those whose delay a person notices.
     """
     if cost >= SLOWER_SHARE or slowest >= TWICE_SHARE:
         return Outlook.HARMS

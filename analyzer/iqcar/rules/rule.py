@@ -61,26 +61,24 @@ class QueryType(Kind):
 class Rule(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename=JSON_NAMES):
     """One rule for recurring runs of a query; constraints are checked in files.
 
-    Attributes
-    ----------
-    id : unique in its file, e.g. ``AGG-1``.
-    rule_type, query_id, query_type, rule_value, rule_order : the paper's tuple. ``query_id`` is
-        the run with most evidence. ``rule_value`` is for AGG the share of the slots (0 to 1), for
-        CAP the share that it gets at most; for DYNP a priority, 1 being that of every query
-        without a rule, in proportion as the weights of FAIR pools are; for ADVICE the ms that the
-        cause explains. ``rule_order`` counts from 1 within a rule type.
-    fingerprint : matches every run of the recurring query.
-    query_name : what a person calls it.
-    resource : what was lost most to: slots, executors, cpu, memory, network or io; empty for advice
+    id: unique in its file, e.g. ``AGG-1``.
+    rule_type, query_id, query_type, rule_value, rule_order: the paper's tuple. ``query_id`` is the
+        run with most evidence. ``rule_value`` is for AGG the share of the slots (0 to 1), for CAP
+        the share that it gets at most; for DYNP a priority, 1 being that of every query without a
+        rule, in proportion as the weights of FAIR pools are; for ADVICE the ms that the cause
+        explains. ``rule_order`` counts from 1 within a rule type.
+    fingerprint: matches every run of the recurring query.
+    query_name: what a person calls it.
+    resource: what was lost most to: slots, executors, cpu, memory, network or io; empty for advice
         against something that is no lack of a resource.
-    reason : the evidence, one sentence.
-    expected : the predicted effect; None where none was computed, and always for advice.
-    helps_pools : whether scheduler pools act on this resource; never for advice.
-    advice : what would help where pools do not, or besides them; else empty.
-    kind : of advice, a key of ``rules/advice_kinds.json``; empty for other rules.
-    host : the machine that advice is about; empty if it is about none.
-    settings : of advice, each with name, value and why.
-    strict : of a cap, whether slots that nobody else wants stand idle rather than go beyond it.
+    reason: the evidence, one sentence.
+    expected: the predicted effect; None where none was computed, and always for advice.
+    helps_pools: whether scheduler pools act on this resource; never for advice.
+    advice: what would help where pools do not, or besides them; else empty.
+    kind: of advice, a key of ``rules/advice_kinds.json``; empty for other rules.
+    host: the machine that advice is about; empty if it is about none.
+    settings: of advice, each with name, value and why.
+    strict: of a cap, whether slots that nobody else wants stand idle rather than go beyond it.
     """
 
     id: Text
@@ -131,10 +129,8 @@ class Rule(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename=JSON_
 class RejectedRule(msgspec.Struct, frozen=True):
     """A rule that is not recommended, because it is predicted to harm.
 
-    Attributes
-    ----------
-    rule : with its expected effect.
-    why : the prediction that it is rejected for, without a full stop.
+    rule: with its expected effect.
+    why: the prediction that it is rejected for, without a full stop.
     """
 
     rule: Rule

@@ -41,11 +41,9 @@ OTHERS_SHARE = 0.5
 class SlowHost:
     """A host that is slow across stages.
 
-    Attributes
-    ----------
-    host : its row
-    ratio : median over the stages of the median duration there over that elsewhere
-    stages, slower, jobs : stages compared, those in which it is slower, jobs they are of
+    host: its row
+    ratio: median over the stages of the median duration there over that elsewhere
+    stages, slower, jobs: stages compared, those in which it is slower, jobs they are of
     """
 
     host: int
@@ -58,11 +56,7 @@ class SlowHost:
 def slow_hosts(tables: Tables, found: Stragglers) -> list[SlowHost]:
     """Find hosts that are slow across stages and jobs, the slowest first.
 
-    Parameters
-    ----------
-    tables : Tables
-    found : Stragglers
-        Of these tables; hosts whose stragglers iQCAR blames on queries are left out.
+    found: Of these tables; hosts whose stragglers iQCAR blames on queries are left out.
     """
     tasks = tables.tasks
     launch = tasks["launch_ms"].to_numpy(np.float64)
@@ -93,17 +87,11 @@ def slow_hosts(tables: Tables, found: Stragglers) -> list[SlowHost]:
 def host_ratios(frame: pd.DataFrame) -> pd.DataFrame:
     """Divide the duration of a stage's tasks on each host by that elsewhere, by medians.
 
-    Parameters
-    ----------
-    frame : DataFrame
-        stage, host, lasted (ms) of tasks.
+    Returns: stage, host, ratio, in this order; of hosts with :data:`LEAST_TASKS` tasks there and
+    elsewhere. Tasks are sorted once, however many hosts there are: the k-th shortest elsewhere is
+    found by how many of the host's own tasks are shorter.
 
-    Returns
-    -------
-    DataFrame
-        stage, host, ratio, in this order; of hosts with :data:`LEAST_TASKS` tasks there and
-        elsewhere. Tasks are sorted once, however many hosts there are: the k-th shortest elsewhere
-        is found by how many of the host's own tasks are shorter.
+    frame: stage, host, lasted (ms) of tasks.
     """
     stage, host = (frame[name].to_numpy(np.int64) for name in ("stage", "host"))
     lasted = frame["lasted"].to_numpy(np.float64)

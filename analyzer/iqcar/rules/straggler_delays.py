@@ -35,20 +35,11 @@ writes more, and the first tasks of an executor compute longer while classes are
 def cause_parts(found: Stragglers) -> pd.DataFrame:
     """Divide each straggler's delay among its causes.
 
-    Parameters
-    ----------
-    found : Stragglers
-
-    Returns
-    -------
-    DataFrame
-        straggler, cause, delay_ms; one row per cause. The parts of a straggler sum to its delay at
-        most.
-
-    Notes
-    -----
     A straggler without a cause has no part, also where it has a topic: that a keyword stands out
     does not tell how much of the delay it is.
+
+    Returns: straggler, cause, delay_ms; one row per cause. The parts of a straggler sum to its
+    delay at most.
     """
     causes = found.causes
     straggler = causes["straggler"].to_numpy(np.int64)
@@ -78,18 +69,12 @@ def kind_parts(
 ) -> pd.DataFrame:
     """Sum the parts by straggler and kind of advice.
 
-    Parameters
-    ----------
-    parts : from :func:`cause_parts`
-    kinds : the vocabulary
-    found : Stragglers
-    slow : hosts that are slow across stages: what they caused is theirs
+    Returns: straggler, kind, delay_ms and the straggler's app, stage, query, host; only parts of
+    :data:`LEAST_PART_MS` and more, of stragglers that belong to a query.
 
-    Returns
-    -------
-    DataFrame
-        straggler, kind, delay_ms and the straggler's app, stage, query, host; only parts of
-        :data:`LEAST_PART_MS` and more, of stragglers that belong to a query.
+    parts: from :func:`cause_parts`
+    kinds: the vocabulary
+    slow: hosts that are slow across stages: what they caused is theirs
     """
     straggler = parts["straggler"].to_numpy(np.int64)
     cause, names = pd.factorize(parts["cause"].to_numpy(object))
@@ -129,16 +114,11 @@ def _follows(causes: pd.DataFrame) -> Flags:
 def held_up_ms(parts: pd.DataFrame, at_once: Floats) -> float:
     """Estimate by how much stages ended later for their stragglers' parts.
 
-    Parameters
-    ----------
-    parts : stage and delay_ms of each
-    at_once : (stages,) tasks of each stage that ran at once, on average
+    Returns: In ms, summed over stages: the largest part in each, or all parts divided by the tasks
+    that ran at once where that is more: stragglers of several waves delay one after the other.
 
-    Returns
-    -------
-    float
-        In ms, summed over stages: the largest part in each, or all parts divided by the tasks that
-        ran at once where that is more: stragglers of several waves delay one after the other.
+    parts: stage and delay_ms of each
+    at_once: (stages,) tasks of each stage that ran at once, on average
     """
     delay = parts["delay_ms"].to_numpy(np.float64)
     stages, member = np.unique(parts["stage"].to_numpy(np.int64), return_inverse=True)

@@ -1,7 +1,6 @@
 """Table declarations (each column once: dtype, unit, sentence), and array operations by group."""
 
 from iqcar.tables.declarations import NONE, Column, TableSpec, texts
-from iqcar.tables.recorded_applications import recorded_applications
 from iqcar.tables.recorded_tables import (
     EXECUTOR_TARGETS,
     INTERVALS,
@@ -28,6 +27,7 @@ from iqcar.tables.specs import (
     TASK_FAILURES,
     TASKS,
     Tables,
+    recorded_applications,
     recurring_queries,
 )
 

@@ -47,10 +47,8 @@ def count_steps(module: str, steps: int) -> None:
 
     Parameters
     ----------
-    module : str
-        ``__name__`` of the file with the kernels, which compiled ones replace.
-    steps : int
-        About how often the innermost statement of a kernel runs.
+    module : ``__name__`` of the file with the kernels, which compiled ones replace.
+    steps : about how often the innermost statement of a kernel runs.
     """
     if module not in _options:
         return

@@ -38,13 +38,9 @@ class TableSpec(NamedTuple):
 
         Parameters
         ----------
-        columns : mapping of str to array-like
-            Exactly the declared columns, all of one length.
+        columns : exactly the declared columns, all of one length.
 
-        Raises
-        ------
-        ValueError
-            If a column is missing, unknown, or of another length.
+        Raises ValueError if a column is missing, unknown, or of another length.
         """
         if set(columns) != set(self.column_names()):
             wrong = sorted(set(columns) ^ set(self.column_names()))

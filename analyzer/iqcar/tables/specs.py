@@ -27,7 +27,7 @@ from iqcar.tables.recorded_tables import (
 )
 
 if TYPE_CHECKING:
-    from iqcar.tables.arrays import Ints
+    from iqcar.tables.arrays import Flags, Ints
 
 LAST_PLAUSIBLE_MS = 1e14
 """A time beyond it (the year 5138) is damage, not a time; so is a longer duration."""
@@ -362,11 +362,18 @@ def recurring_queries(tables: Tables) -> Ints:
 
     A query without a fingerprint is a recurring query of its own.
 
-    Returns
-    -------
-    ndarray of shape (n_queries,), int64
+    Returns ndarray of shape (n_queries,), int64.
     """
     numbers: dict[tuple[str, str], int] = {}
     runs = zip(texts(tables.queries, "fingerprint"), texts(tables.queries, "query_id"), strict=True)
     keys = [(fingerprint, "") if fingerprint else ("", query) for fingerprint, query in runs]
     return np.array([numbers.setdefault(key, len(numbers)) for key in keys], np.int64)
+
+
+def recorded_applications(tables: Tables) -> Flags:
+    """Return whether the plugin recorded any task of each application."""
+    recorded = np.zeros(len(tables.applications), bool)
+    task = tables.task_records["task"].to_numpy(np.int64)
+    app = tables.tasks["app"].to_numpy(np.int64)[task]
+    recorded[app[(app >= 0) & (app < len(recorded))]] = True
+    return recorded

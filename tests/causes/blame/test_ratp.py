@@ -7,10 +7,11 @@ import pytest
 
 from iqcar.causes.blame.attribute import attribute
 from iqcar.causes.blame.blame_tables import KNOWN, QUERY, UNATTRIBUTED
-from iqcar.causes.blame.ratp import Loss, best_seen, data_processed, measure_loss
+from iqcar.causes.blame.ratp import Loss, data_processed, measure_loss
 from iqcar.causes.blame.task_intervals import TaskColumns
-from iqcar.enums import Request, SourceUsage
+from iqcar.enums import Request
 from iqcar.model.demand.contention import Contention
+from iqcar.papers.blame_as_printed import best_seen, loss_as_printed
 from tests.support.hand_cluster import cluster, parts
 from tests.support.random_tables import EPOCH_MS
 
@@ -32,7 +33,7 @@ def read_of_two(to_tasks: list[float], to_host: list[float]) -> Loss:
     )
     found = {Request.IO_READ: Contention(np.array(to_tasks), np.zeros(2), np.array(to_host))}
     columns = TaskColumns.from_tables(tables, waits)
-    return measure_loss(columns, Request.IO_READ, found, SourceUsage.ACTIVE)
+    return measure_loss(columns, Request.IO_READ, found)
 
 
 def test_a_read_that_lost_three_quarters_of_its_time_is_slowed_down_by_three() -> None:
@@ -63,7 +64,7 @@ def test_nothing_is_lost_in_a_device_of_which_nothing_is_known() -> None:
         {Request.IO_READ: [10.0, 40.0]}, launch=[0, 0], finish=[50, 50], input_bytes=[1e6, 1e6]
     )
     columns = TaskColumns.from_tables(tables, waits)
-    loss = measure_loss(columns, Request.IO_READ, {}, SourceUsage.ACTIVE)
+    loss = measure_loss(columns, Request.IO_READ, {})
     np.testing.assert_array_equal(loss.lost, [0, 0])
     np.testing.assert_array_equal(loss.wait, [10, 40])
 
@@ -73,7 +74,7 @@ def test_as_the_paper_prints_it_a_read_at_a_quarter_of_the_best_speed_lost_the_r
         {Request.IO_READ: [10.0, 40.0]}, launch=[0, 0], finish=[50, 50], input_bytes=[1e6, 1e6]
     )
     columns = TaskColumns.from_tables(tables, waits)
-    loss = measure_loss(columns, Request.IO_READ, {}, SourceUsage.PAPER)
+    loss = loss_as_printed(columns, Request.IO_READ)
     np.testing.assert_allclose(loss.slowdown, [0, 3])
     np.testing.assert_allclose(loss.lost, [0, 30])
 
@@ -83,7 +84,7 @@ def test_a_task_that_waited_as_long_as_it_computed_has_lost_its_waiting_time() -
         {Request.RUN_QUEUE: [40.0]}, launch=[0], finish=[100], compute_ms=[50.0], gc_ms=[10.0]
     )
     columns = TaskColumns.from_tables(tables, waits)
-    loss = measure_loss(columns, Request.RUN_QUEUE, {}, SourceUsage.ACTIVE)
+    loss = measure_loss(columns, Request.RUN_QUEUE, {})
     assert loss.slowdown[0] == pytest.approx(1.0)
     assert loss.known[0] == pytest.approx(0.2)
     assert loss.lost[0] == pytest.approx(50)

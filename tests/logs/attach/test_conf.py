@@ -11,8 +11,7 @@ from pathlib import Path
 import pytest
 
 from iqcar.errors import IqcarError, UsageError
-from iqcar.logs.attach.plugin_jar import JAR, listener_jar
-from iqcar.logs.attach.spark_conf import LISTENER, PLUGIN, SparkConf, spark_url
+from iqcar.logs.attach.spark_conf import JAR, LISTENER, PLUGIN, SparkConf, listener_jar, spark_url
 from tests.conftest import REPO
 from tests.support.command import iqcar
 

@@ -8,7 +8,7 @@ import pytest
 
 from iqcar.errors import UsageError
 from iqcar.logs import read_logs
-from iqcar.logs.events.job_properties import MAX_PROPERTY
+from iqcar.logs.events.settings import MAX_PROPERTY
 from iqcar.logs.leave_out import leave_out
 from iqcar.model.queries.identify import identify
 from iqcar.model.queries.owners import owners

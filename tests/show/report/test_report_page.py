@@ -21,9 +21,9 @@ from iqcar.causes.topics.jobs import enough_for_topics
 from iqcar.diagnosis import Diagnosis
 from iqcar.enums import Resource
 from iqcar.say import find_verdict
+from iqcar.say.input_sections import coverage_section
 from iqcar.show.html import files, render_page
 from iqcar.show.html.blame_rows import FOLDED, KEYS, bounded, lay_out_blame
-from iqcar.show.html.page import coverage
 from iqcar.show.html.payload import page_payload
 from iqcar.show.html.payload_explore import rows_of_each
 from iqcar.show.json.analyze import result_schema, to_dict, to_json
@@ -238,8 +238,9 @@ def test_an_application_without_tasks_gives_a_page_that_says_so(tmp_path: Path) 
 
 
 def test_coverage_of_every_wait_sums_to_all_task_time(crowded: Diagnosis) -> None:
-    for row in coverage(crowded):
-        shares = [row[key] for key in ("missing", "estimated", "reported", "measured")]
+    rows = coverage_section(crowded).rows
+    assert rows
+    for _, _, *shares in rows:
         assert sum(shares) == pytest.approx(1)
 
 

@@ -90,7 +90,16 @@ def check_what_if(predicted: WhatIf, log: Path) -> WhatIfCheck:
         said = [row[f"{which}_ms"] / 1e3 for which in ("predicted", "low", "high")]
         predicted_s, low, high = (float(value) if np.isfinite(value) else None for value in said)
         took, name = float(measured[row["name"]]), str(row["name"])
-        rows.append(PredictedQuery(name, row["recorded_ms"] / 1e3, predicted_s, low, high, took))
+        rows.append(
+            PredictedQuery(
+                name=name,
+                recorded_s=row["recorded_ms"] / 1e3,
+                predicted_s=predicted_s,
+                low_s=low,
+                high_s=high,
+                measured_s=took,
+            )
+        )
     return WhatIfCheck(predicted.question.sentence(), predicted.self_check, tuple(rows))
 
 
@@ -222,4 +231,6 @@ def tell(
     )
     check = check_rules(load_rules_file(str(rules)), diagnosis.tables, read([after.log]))
     what_if = check_what_if(predicted, after.log)
-    return Story(before, after, diagnosis, rules, check, what_if)
+    return Story(
+        before=before, after=after, diagnosis=diagnosis, rules=rules, check=check, what_if=what_if
+    )

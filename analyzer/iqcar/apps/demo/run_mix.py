@@ -14,8 +14,7 @@ from pathlib import Path
 from iqcar.apps.demo.mix import Query
 from iqcar.base.files.derived import open_derived, write_derived
 from iqcar.errors import IqcarError
-from iqcar.logs.attach.plugin_jar import listener_jar
-from iqcar.logs.attach.spark_conf import SparkConf
+from iqcar.logs.attach.spark_conf import SparkConf, listener_jar
 
 DRIVER_MEMORY = "2g"
 LEAST_SLOTS = 2

@@ -24,11 +24,11 @@ from importlib import import_module
 from pathlib import Path
 from typing import NoReturn, Protocol
 
+from iqcar.base.workers import command
+
 FORKS = sys.platform == "linux"
 """Whether processes are forked. Libraries of macOS do not bear it; Windows cannot."""
 
-_RUN = "import sys; sys.path[:] = sys.argv[1:]; from {} import main; main()"
-"""What a new process runs, given this process's ``sys.path`` as arguments."""
 _MESSAGE_BYTES = 4096
 """More than a request, or than what is read of the answers at once."""
 _ENDED_UNSEEN = -signal.SIGKILL
@@ -197,7 +197,7 @@ async def launch() -> tuple[socket.socket, Callable[[], Awaitable[object]]]:
     ours, theirs = socket.socketpair()
     with theirs:
         process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-c", _RUN.format(__name__), *sys.path),
+            *command(__name__),
             stdin=theirs.fileno(),
             stdout=asyncio.subprocess.DEVNULL,
             start_new_session=True,
@@ -213,7 +213,7 @@ async def launch() -> tuple[socket.socket, Callable[[], Awaitable[object]]]:
 
 async def _execute(module: str, limit: int, errors: bool) -> Process:
     return await asyncio.create_subprocess_exec(
-        *(sys.executable, "-c", _RUN.format(module), *sys.path),
+        *command(module),
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE if errors else asyncio.subprocess.DEVNULL,

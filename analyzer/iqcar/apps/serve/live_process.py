@@ -13,7 +13,7 @@ from iqcar.apps.serve.followers import FollowRequest
 from iqcar.apps.serve.process_limits import bound_memory
 from iqcar.base.files.json_text import json_bytes
 from iqcar.diagnosis import Settings
-from iqcar.enums import ImpactModel, QueryBy, SourceUsage
+from iqcar.enums import QueryBy
 from iqcar.errors import IqcarError, explain_bug
 from iqcar.live.watch import Watch
 from iqcar.show.json.live import window_to_json
@@ -35,8 +35,6 @@ def _follow(wanted: FollowRequest) -> None:
     bound_memory()
     settings = Settings(
         QueryBy(str(wanted.settings["query_by"])),
-        ImpactModel(str(wanted.settings["impact"])),
-        SourceUsage(str(wanted.settings["source_usage"])),
         bool(wanted.settings["critical_path"]),
         int(wanted.settings["top"]),
     )

@@ -220,17 +220,13 @@ def comparison_progress(compared: ComparisonWork, service: Service) -> Compariso
     """Lay out how far a comparison is."""
     analysis = compared.analysis
     return ComparisonProgress(
-        before=[one.key for one in compared.before],
-        after=[one.key for one in compared.after],
-        state=compared.state,
-        waiting_before=service.analyses.place(compared.digest),
-        phase=analysis.phase if analysis else "",
-        share=analysis.share if analysis else 0.0,
+        before=[one.key for one in compared.before], after=[one.key for one in compared.after],
+        state=compared.state, waiting_before=service.analyses.place(compared.digest),
+        phase=analysis.phase if analysis else "", share=analysis.share if analysis else 0.0,
         running_ms=analysis.running_ms if analysis else 0.0,
-        message=analysis.message if analysis else "",
-        grown=compared.grown,
+        message=analysis.message if analysis else "", grown=compared.grown,
         address=compared.address,
-    )
+    )  # fmt: skip
 
 
 def row_of(one: Application) -> ApplicationRow:
@@ -251,13 +247,13 @@ def row_of(one: Application) -> ApplicationRow:
         end_ms=one.end_ms,
         duration_ms=one.duration_ms,
         found=Found(
-            not one.summary_is_current,
-            summary.queries,
-            summary.lost_ms,
-            summary.lost_to_others_ms,
-            summary.worst_query_id,
-            summary.worst_name,
-            summary.worst_lost_ms,
+            grown=not one.summary_is_current,
+            queries=summary.queries,
+            lost_ms=summary.lost_ms,
+            lost_to_others_ms=summary.lost_to_others_ms,
+            worst_query_id=summary.worst_query_id,
+            worst_name=summary.worst_name,
+            worst_lost_ms=summary.worst_lost_ms,
         )
         if summary
         else None,
@@ -269,32 +265,23 @@ def list_of(page: Page, service: Service) -> ApplicationList:
     """Lay a page of the list out."""
     listing = service.listing
     return ApplicationList(
-        [row_of(one) for one in page.applications],
-        page.number,
-        page.pages,
-        page.chosen,
-        page.total,
-        listing.unread,
-        listing.left_out,
-        listing.problem,
-    )
+        applications=[row_of(one) for one in page.applications], page=page.number, pages=page.pages,
+        chosen=page.chosen, total=page.total, unread=listing.unread, left_out=listing.left_out,
+        problem=listing.problem,
+    )  # fmt: skip
 
 
 def progress_of(standing: AnalysisWork, service: Service) -> Progress:
     """Lay out how far an analysis is."""
     analysis = standing.analysis
     return Progress(
-        id=standing.digest,
-        applications=list(standing.keys),
-        state=standing.state,
+        id=standing.digest, applications=list(standing.keys), state=standing.state,
         waiting_before=service.analyses.place(standing.digest),
-        phase=analysis.phase if analysis else "",
-        share=analysis.share if analysis else 0.0,
+        phase=analysis.phase if analysis else "", share=analysis.share if analysis else 0.0,
         running_ms=analysis.running_ms if analysis else 0.0,
-        message=analysis.message if analysis else "",
-        grown=standing.grown,
+        message=analysis.message if analysis else "", grown=standing.grown,
         address=standing.address,
-    )
+    )  # fmt: skip
 
 
 def about(one: Application, service: Service, others: Iterable[Application]) -> ApplicationAbout:

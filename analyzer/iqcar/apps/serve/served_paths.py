@@ -8,7 +8,7 @@ from pathlib import Path
 
 from iqcar.base.files.opening import is_within
 from iqcar.errors import IqcarError
-from iqcar.logs.find.folders import absence, local_path
+from iqcar.logs.find.locate import absence, local_path
 from iqcar.logs.find.log_parts import EventLog
 from iqcar.logs.find.remote import is_url
 

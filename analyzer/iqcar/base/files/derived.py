@@ -36,19 +36,13 @@ def write_derived(
 
     Parameters
     ----------
-    target : path
-        An existing file or link is replaced; a stream is written into.
-    content : str, bytes, or iterable of them
-        Text is encoded as UTF-8, lone surrogates as question marks. Chunks are written as the
+    target : an existing file or link is replaced; a stream is written into.
+    content : text is encoded as UTF-8, lone surrogates as question marks. Chunks are written as the
         iterable yields them; if it raises, the target stays as it was.
-    durable : bool
-        Whether the content is on the disk before the file takes the target's name, so that not
-        even a crash of the machine leaves half a file.
+    durable : whether the content is on the disk before the file takes the target's name, so that
+        not even a crash of the machine leaves half a file.
 
-    Raises
-    ------
-    OSError
-        If it cannot be written.
+    Raises OSError if it cannot be written.
     """
     with _whole(Path(target)) as file:
         for chunk in (content,) if isinstance(content, (str, bytes)) else content:
@@ -79,10 +73,7 @@ def open_derived(target: str | Path) -> BinaryIO:
 def open_to_append(target: str | Path) -> int:
     """Open a file for appending, created if missing; raises OSError, also for a link.
 
-    Returns
-    -------
-    int
-        A descriptor; each write through it goes to the end.
+    Returns a descriptor; each write through it goes to the end.
     """
     path = Path(target)
     if (stream := _stream(path)) is not None:
@@ -167,10 +158,7 @@ def _beside(path: Path) -> tuple[Path, BinaryIO]:
 def _replaced(path: Path) -> os.stat_result | None:
     """Return the status of the user's own file at a path; None for none, a link or another user's.
 
-    Raises
-    ------
-    OSError
-        If it must not be replaced by a file: a folder, a device or a pipe.
+    Raises OSError if it must not be replaced by a file: a folder, a device or a pipe.
     """
     try:
         status = path.lstat()

@@ -41,17 +41,11 @@ def open_file(path: str, within: Sequence[str] = ()) -> BinaryIO:
 
     Parameters
     ----------
-    path : str
-    within : sequence of str
-        Folders and files, without links in their paths. One of them must contain the file after
-        links are resolved; if empty, the file may be anywhere.
+    within : folders and files, without links in their paths. One of them must contain the file
+        after links are resolved; if empty, the file may be anywhere.
 
-    Raises
-    ------
-    OutsideError
-        If it lies outside of `within`.
-    OSError
-        If it is no regular file or cannot be read.
+    Raises OutsideError if it lies outside of `within`. Raises OSError if it is no regular file or
+    cannot be read.
     """
     return _regular(_descend(path, within, _READ) if within else os.open(path, _READ), path)
 
@@ -78,15 +72,9 @@ def is_within(path: str, within: Sequence[str]) -> bool:
 def own_folder(path: Path) -> int:
     """Open a folder that only this user can write to; a link to one is refused.
 
-    Returns
-    -------
-    int
-        Its descriptor, which the caller closes.
+    Returns its descriptor, which the caller closes.
 
-    Raises
-    ------
-    OSError
-        If it is anything else.
+    Raises OSError if it is anything else.
     """
     folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY | NOFOLLOW)
     try:

@@ -75,7 +75,7 @@ def held_slots(
             parts.append((row, found))
     if not parts:
         none, no = np.zeros(0, np.int64), np.zeros(0)
-        return HeldSlots(none, none, none.astype(bool), no, no, no)
+        return HeldSlots(app=none, stage=none, idle=none.astype(bool), since=no, until=no, slots=no)
     columns = [np.concatenate(column) for column in zip(*(part for _, part in parts), strict=True)]
     columns[0] = np.repeat([row for row, _ in parts], [len(part.stage) for _, part in parts])
     return HeldSlots(*columns)
@@ -92,7 +92,9 @@ def _of_application(
     length = np.diff(edges)
     busy, owner, most = np.zeros(cells), np.full(cells, NONE), np.zeros(cells)
     of_stage, in_cell, slots = [], [], []
-    for number, cell, mean in _by_stage(edges, length, stage, launch, finish, held):
+    for number, cell, mean in _by_stage(
+        edges, length, stage, launch=launch, finish=finish, held=held
+    ):
         of_stage.append(np.full(len(cell), number))
         in_cell.append(cell)
         slots.append(mean)
@@ -108,13 +110,10 @@ def _of_application(
     cell = np.concatenate(in_cell)
     running = len(cell) - len(empty)
     return HeldSlots(
-        app=np.zeros(len(cell), np.int64),
-        stage=np.concatenate(of_stage),
-        idle=np.arange(len(cell)) >= running,
-        since=edges[cell],
-        until=edges[cell + 1],
+        app=np.zeros(len(cell), np.int64), stage=np.concatenate(of_stage),
+        idle=np.arange(len(cell)) >= running, since=edges[cell], until=edges[cell + 1],
         slots=np.concatenate(slots),
-    )
+    )  # fmt: skip
 
 
 def _by_stage(

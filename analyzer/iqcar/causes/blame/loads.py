@@ -85,8 +85,9 @@ def _load(
     levels = _levels(speed[speed > 0], band)
     events = schedules.of(Request.IO_READ)
     others, siblings, taken = mean_of_others(
-        events, speed, busy, pieces.span, life, levels, pieces.of_task(columns.owner())
-    )
+        events, speed, busy, span=pieces.span, life=life, levels=levels,
+        owner=pieces.of_task(columns.owner()),
+    )  # fmt: skip
     total_wait = pieces.total(wait_ms)
     of_life = np.minimum(share_of(total_wait, np.maximum(columns.span, SHORTEST_MS)), 1.0)
     if not pieces.undivided:

@@ -8,17 +8,9 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 
 from iqcar.causes.blame.task_intervals import SHORTEST_MS, Pieces, TaskColumns
-from iqcar.enums import Request, SourceUsage
+from iqcar.enums import Request
 from iqcar.model.demand.contention import Contention
 from iqcar.tables.arrays import Floats, Ints, known_or_zero, share_of, sum_known
-
-
-def best_seen(data: Floats, wait_ms: Floats, domain: Ints, n_domains: int) -> Floats:
-    """Return the highest DP / WT in each domain, as eq. 3 is printed; NaN where there is none."""
-    moved = np.flatnonzero((data > 0) & (wait_ms > 0) & (domain >= 0))
-    best = np.full(n_domains, -np.inf)
-    np.maximum.at(best, domain[moved], data[moved] / wait_ms[moved])
-    return np.where(np.isfinite(best), best, np.nan)
 
 
 def of_domain(per_domain: Floats, domain: Ints) -> Floats:
@@ -107,38 +99,21 @@ def data_processed(columns: Users, request: Request) -> Floats:
 
 
 def measure_loss(
-    columns: TaskColumns,
-    request: Request,
-    contention: dict[Request, Contention],
-    source_usage: SourceUsage,
+    columns: TaskColumns, request: Request, contention: dict[Request, Contention]
 ) -> Loss:
     """Compute every task's loss to one request.
 
-    Zero for a task whose wait is unknown. Where the loss is computed from data, a wait without data
-    (DP 0 or unknown) has no ideal to compare with: it counts as a wait without loss.
+    Zero for a task whose wait is unknown. The speed in a device is compared with that of the
+    stage's tasks without contention; for processor, slots, memory and locks, the waiting time with
+    the time in which the task held the resource. In a device, a wait without data (DP 0 or unknown)
+    has no ideal to compare with: it counts as a wait without loss.
 
     contention: what tasks lost in devices; see :class:`iqcar.model.demand.estimate.Demand`.
-    source_usage: ``PAPER`` compares data per waiting time with the best in the domain, for every
-        request. The others compare the speed in a device with that of the stage's tasks without
-        contention, and for processor, slots, memory and locks the waiting time with the time in
-        which the task held the resource.
     """
-    wait = columns.wait(request)
-    wait = np.where(wait > 0, wait, 0.0)
-    data = data_processed(columns, request)
-    ratp = np.where(data > 0, wait / np.where(data > 0, data, 1.0), 0.0)
+    wait, ratp = wait_and_ratp(columns, request)
     if request is Request.EXECUTOR_WAIT:
         slowdown = wait / np.maximum(columns.span, SHORTEST_MS)
         return Loss.of_all(request, wait, ratp, slowdown, columns.span)
-    if source_usage is SourceUsage.PAPER:
-        # Eq. 3: S = C_h / c_tt − 1, with c_tt = 1 / RATP_tt at most C_h.
-        domain = columns.domain(request)
-        best = of_domain(best_seen(data, wait, domain, domain.max(initial=-1) + 1), domain)
-        slowdown = known_or_zero(best * ratp) - 1.0
-        slowdown = np.where(slowdown > ROUNDING, slowdown, 0.0)
-        span = wait if request is Request.SLOT_WAIT else columns.span
-        loss = Loss.of_all(request, wait, ratp, slowdown, span)
-        return replace(loss, lost=wait * slowdown / (1.0 + slowdown))
     if request in BYTES_REQUESTS:
         return _device_loss(columns, wait, ratp, request, contention.get(request))
     if request is Request.SLOT_WAIT:
@@ -147,6 +122,14 @@ def measure_loss(
         return _processor_loss(columns, wait, ratp)
     slowdown = wait / np.maximum(columns.span - wait, SHORTEST_MS)
     return Loss.of_all(request, wait, ratp, slowdown, columns.span)
+
+
+def wait_and_ratp(columns: TaskColumns, request: Request) -> tuple[Floats, Floats]:
+    """Return the waiting time of every task, 0 where unknown, and WT / DP (eq. 2)."""
+    wait = columns.wait(request)
+    wait = np.where(wait > 0, wait, 0.0)
+    data = data_processed(columns, request)
+    return wait, np.where(data > 0, wait / np.where(data > 0, data, 1.0), 0.0)
 
 
 def _device_loss(

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from iqcar.causes.blame.ratp import ONE_DEVICE, Loss, Users, best_seen, data_processed, of_domain
+from iqcar.causes.blame.ratp import ONE_DEVICE, Loss, Users, data_processed, of_domain
 from iqcar.causes.blame.task_intervals import SHORTEST_MS, Pieces, TaskColumns
-from iqcar.enums import Request, SourceUsage
+from iqcar.enums import Request
 from iqcar.model.demand.contention import NEGLIGIBLE, Contention, StageRates
 from iqcar.model.demand.estimate import Demand
 from iqcar.model.demand.outside_load import outside_share
@@ -14,26 +14,23 @@ from iqcar.model.waits.columns import ESTIMATED, evidence_column
 from iqcar.tables.arrays import Floats, Ints, most_at_once, positive_or_zero, share_of
 
 
-def share_of_executors(pieces: Pieces, request: Request, source_usage: SourceUsage) -> Floats:
+def share_of_executors(pieces: Pieces, request: Request) -> Floats:
     """Return the part of each task's slowdown that is not the doing of programs outside executors.
 
     Threads that wait for a processor wait for whoever uses one, in proportion to the use: what
     programs outside the executors used of it, by the samples of the host at that moment, stays
     unattributed (eq. 4). Each piece of a task counts by the wait in it. Shape (n_tasks,). From 0 to
-    1; 1 for every other request, where no host was sampled, and for ``PAPER``.
+    1; 1 for every other request, and where no host was sampled.
     """
     tables = pieces.columns.tables
-    paper = source_usage is SourceUsage.PAPER
-    if request is not Request.RUN_QUEUE or paper or len(tables.samples) == 0:
+    if request is not Request.RUN_QUEUE or len(tables.samples) == 0:
         return np.ones(len(pieces.columns.span))
     outside = outside_share(tables, pieces.host, pieces.launch, pieces.finish, pieces.compute())
     weight = pieces.span * pieces.emphasis(request)
     return 1.0 - share_of(pieces.total(weight * outside), pieces.total(weight))
 
 
-def used_share(
-    columns: Users, request: Request, demand: Demand, source_usage: SourceUsage
-) -> Floats:
+def used_share(columns: Users, request: Request, demand: Demand) -> Floats:
     """Return ``u_st = c_st / C_h`` ≥ 0 of each source, a task or a piece of one.
 
     Shape (n_tasks,) or (n_pieces,). Cores for the processor, slots for slots, else a share of the
@@ -41,14 +38,11 @@ def used_share(
 
     request: what the target waits for.
     demand: devices, and own rates of stages in them.
-    source_usage: how the use is measured.
     """
-    if source_usage is SourceUsage.PAPER:
-        return _share_while_waiting(columns, request)
     if request is Request.SLOT_WAIT:
         return columns.slots.held
     if request in ONE_DEVICE:
-        return _device_share(columns, request, demand, source_usage)
+        return _device_share(columns, request, demand)
     life = np.maximum(columns.span, SHORTEST_MS)
     if request in (Request.EXECUTION_MEMORY, Request.STORAGE_MEMORY):
         return _memory_share(columns)
@@ -79,9 +73,7 @@ def most_explicable(columns: TaskColumns, loss: Loss, found: Contention | None) 
     return np.where(estimated, loss.slowdown * explained, unbounded)
 
 
-def _device_share(
-    columns: Users, request: Request, demand: Demand, source_usage: SourceUsage
-) -> Floats:
+def _device_share(columns: Users, request: Request, demand: Demand) -> Floats:
     """Return the used part of the capacity of a device; reads and writes share a disk.
 
     Where nobody is likely to have waited for another, the capacity is unknown: a source then counts
@@ -97,12 +89,11 @@ def _device_share(
             speeds = devices[part if part in known else known[0]].per_host
         ideal = positive_or_zero(data_processed(columns, part)) / of_domain(speeds, columns.host)
         used = np.minimum(positive_or_zero(ideal) / life, 1.0)
-        if source_usage is SourceUsage.ACTIVE:
-            if part in demand.rates and devices[part].contended >= NEGLIGIBLE:
-                used *= _shared(demand.rates[part], columns.stage)
-            else:
-                time = columns.wait(part)
-                used = np.where(time > 0, positive_or_zero(time) / life, used)
+        if part in demand.rates and devices[part].contended >= NEGLIGIBLE:
+            used *= _shared(demand.rates[part], columns.stage)
+        else:
+            time = columns.wait(part)
+            used = np.where(time > 0, positive_or_zero(time) / life, used)
         share += used
     return np.minimum(share, 1.0)
 
@@ -130,14 +121,3 @@ def _memory_share(columns: Users) -> Floats:
     share = np.zeros(len(held))
     share[rows] = held[rows] / most[executor]
     return share
-
-
-def _share_while_waiting(columns: Users, request: Request) -> Floats:
-    """Return eq. 6 as printed: DP / WT of the source; the full capacity where it never waited."""
-    wait = columns.wait(request)
-    data = data_processed(columns, request)
-    domain = columns.domain(request)
-    best = of_domain(best_seen(data, wait, domain, domain.max(initial=-1) + 1), domain)
-    speed = data / np.where(wait > 0, wait, np.nan)
-    share = np.where(wait > 0, speed / best, 1.0)
-    return np.where((data > 0) & np.isfinite(wait), np.minimum(positive_or_zero(share), 1.0), 0.0)

@@ -9,7 +9,6 @@ import numpy as np
 import pandas as pd
 
 from iqcar.causes.graph.structure import ByTarget, Flow, Structure, column
-from iqcar.enums import ImpactModel
 from iqcar.tables import NONE, texts
 from iqcar.tables.arrays import Floats, Ints
 
@@ -69,8 +68,8 @@ class Names:
 class Contents:
     """Vertices, impact factors, DOR and lost time of an iQC-Graph.
 
-    dor: DOR in the chosen impact model.
-    lost: elapsed lost time in ms, by time lost in every impact model.
+    dor: DOR.
+    lost: elapsed lost time in ms.
     by_stage, by_query: DOR and lost time per target and source stage, or source query.
     folded: frame of `FOLDED`.
     idle_share: (n_sources,) part of the lost time of each row of ``Blame.sources`` in which
@@ -82,7 +81,6 @@ class Contents:
     lost: Flow
     by_stage: ByTarget
     by_query: ByTarget
-    impact: ImpactModel
     names: Names
     folded: pd.DataFrame
     idle_share: Floats

@@ -67,7 +67,7 @@ def to_networkx(contents: Contents, targets: Sequence[int] | None = None) -> nx.
 
     kept = _of_targets(contents, targets)
     exported = _write(contents, kept, np.zeros(len(kept[4]), bool))
-    graph = nx.DiGraph(impact=contents.impact.value)
+    graph = nx.DiGraph(impact="time-lost")
     graph.add_nodes_from((node["id"], node) for node in exported.nodes)
     graph.add_edges_from(
         (edge["from"], edge["to"], {"impact_factor": edge["impact_factor"]})

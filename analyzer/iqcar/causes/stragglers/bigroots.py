@@ -74,7 +74,16 @@ def find_marks(
         candidates = suspects
         if feature.instead in decided:
             candidates = suspects[~decided[feature.instead]]
-        parts.append(feature_marks(features, compared, settings, feature, position, candidates))
+        parts.append(
+            feature_marks(
+                features,
+                compared,
+                settings,
+                feature=feature,
+                position=position,
+                suspects=candidates,
+            )
+        )
     marks = Marks.join(parts)
     if settings.worth:
         marks = marks.kept(~_follows_from_data(features, compared, marks, settings))
@@ -105,7 +114,9 @@ def feature_marks(
         greatest = float(np.nanmax(values))
         large &= can_matter(feature, value, took, greatest, settings.floor)
     if feature.kind is FeatureKind.RESOURCE and settings.edge > 0:
-        large &= ~_its_own(features, compared, settings, feature, suspects, value)
+        large &= ~_its_own(
+            features, compared, settings, feature=feature, suspects=suspects, value=value
+        )
     suspects, value = suspects[large], value[large]
     means = compared.peer_means(values, suspects)
     over = [value > settings.ratio * mean for mean in means]

@@ -59,7 +59,7 @@ class Spans:
         order = np.argsort(axis, kind="stable")
         axis = axis[order]
         step = np.diff(axis, prepend=axis[:1])
-        return cls(order, axis, step, origin, length, group)
+        return cls(order=order, axis=axis, step=step, origin=origin, length=length, groups=group)
 
     def moments(self, group: Ints, when: Floats) -> _Moments:
         """Find moments on the axis; those outside of all spans lie at the nearest edge."""

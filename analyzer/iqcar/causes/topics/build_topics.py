@@ -17,7 +17,6 @@ from iqcar.causes.topics.analyse_job import JobAnalysis, analyse_job
 from iqcar.causes.topics.ensemble import TopicEnsemble
 from iqcar.causes.topics.jobs import Jobs, Tally
 from iqcar.causes.topics.keyword_evidence import check_words, information_of, share_kept
-from iqcar.causes.topics.learners import base_learners
 from iqcar.causes.topics.mixture_by_straggler import refined_mixtures
 from iqcar.causes.topics.topic_model import TopicModel
 from iqcar.causes.topics.topic_result import (
@@ -98,7 +97,7 @@ def topics_from(
     doubts: what was doubtful before.
     """
     ordered = sorted(analyses, key=lambda analysis: analysis.stage)
-    kinds = list(base_learners(settings.learners, settings.seed))
+    kinds = list(settings.learners().of_model)
 
     def fitted(kind: BaseModel) -> TopicModel:
         return TopicModel(
@@ -282,4 +281,7 @@ def find_topics(
         analyses += found
         if progress is not None:
             progress(len(analyses), len(jobs))
-    return topics_from(analyses, jobs.names, settings, jobs.tally, features.labels, features.doubts)
+    return topics_from(
+        analyses, jobs.names, settings, tally=jobs.tally, labels=features.labels,
+        doubts=features.doubts,
+    )  # fmt: skip

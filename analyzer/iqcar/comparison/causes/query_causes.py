@@ -281,7 +281,16 @@ class _Causes:
             text = f"{cause.sentence}: waits for {', which waits for '.join(names)}"
             if (shared := root.shared) is None:
                 named = f"query:{names[-1]}"
-                found.append(_Cause(cause.kind, named, share * part, text, None, root.query))
+                found.append(
+                    _Cause(
+                        kind=cause.kind,
+                        cause=named,
+                        share=share * part,
+                        sentence=text,
+                        symptom=None,
+                        root=root.query,
+                    )
+                )
             else:
                 text += f" ({shared.sentence})"
                 found.append(_Cause(shared.kind, shared.cause, share * part, text, shared.symptom))

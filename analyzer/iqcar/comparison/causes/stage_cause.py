@@ -126,7 +126,10 @@ def seen(
     )
     for measure in (before, after):
         measure["cpu_ms"] += measure.pop("python_cpu_ms")
-    return Seen(category, before, after, operators, relabelled, evidence)
+    return Seen(
+        category=category, before=before, after=after, operators=operators, relabelled=relabelled,
+        evidence=evidence,
+    )  # fmt: skip
 
 
 def stage_causes(

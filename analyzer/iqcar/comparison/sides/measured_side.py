@@ -72,7 +72,9 @@ def measure_side(tables: Tables, run_by: RunBy, kept: Flags | None = None) -> Si
     graph = stage_graph(tables, stages)
     execution = execution_rows(tables)
     query_node, first = _query_nodes(recurring, turn)
-    nodes, stage_node = _nodes(tables, query_node, first, stages, graph, execution)
+    nodes, stage_node = _nodes(
+        tables, query_node, first, stages=stages, graph=graph, execution=execution
+    )
     waits = measure_waits(tables)
     rows = np.flatnonzero(usable)
     graphs = graph_keys(stages, graph)
@@ -81,7 +83,12 @@ def measure_side(tables: Tables, run_by: RunBy, kept: Flags | None = None) -> Si
         facts=side_facts(tables, here, int(run.max(initial=-1)) + 1),
         nodes=nodes,
         node_runs=_node_runs(
-            tables, _stage_sums(tables, waits, stages, usable), stages, run, query_node, stage_node
+            tables,
+            _stage_sums(tables, waits, stages, usable),
+            stages,
+            run=run,
+            query_node=query_node,
+            stage_node=stage_node,
         ),
         graphs=QUERY_GRAPHS.frame(
             {

@@ -155,15 +155,12 @@ def _node(
     )
     yes = np.where(best.known, best.yes, 2 * int(best.yes.sum()) > int(best.known.sum()))
     return TreeNode(
-        *runs,
-        parameter=best.parameter,
-        value=best.value,
-        gain_ratio=best.ratio,
+        *runs, parameter=best.parameter, value=best.value, gain_ratio=best.ratio,
         equally_good=tuple(split.parameter for split in others),
         yes=_node(columns, after, rows[yes], depth - 1, show),
         no=_node(columns, after, rows[~yes], depth - 1, show),
         sentences=(_sentence(best, True, of, show), _sentence(best, False, of, show)),
-    )
+    )  # fmt: skip
 
 
 def _best_split(name: str, column: Floats | pd.Series, rows: Ints, after: Flags) -> _Split | None:
@@ -201,14 +198,9 @@ def _best_split(name: str, column: Floats | pd.Series, rows: Ints, after: Flags)
             range(len(gain)), key=lambda at: (round(float(gain[at]), 9), with_it[at, 1], -at)
         )
         split = _Split(
-            name,
-            str(distinct_texts[best]),
-            gain[best],
-            ratio[best],
-            1.0,
-            codes == best,
-            known=known,
-        )
+            parameter=name, value=str(distinct_texts[best]), gain=gain[best], ratio=ratio[best],
+            gap=1.0, yes=codes == best, known=known,
+        )  # fmt: skip
     return split if split.gain > EQUAL else None
 
 

@@ -97,15 +97,10 @@ def next_cell(
     Every cell comes once before any comes again; a cell that failed does not come again. The
     uncertainty is divided by the root of the runs of the cell, as the mean of them would be.
 
-    Parameters
-    ----------
-    pairs : what was run.
-    at_once : tasks that each query runs at once.
+    Returns: None where all were repeated as often as the plan says.
 
-    Returns
-    -------
-    Cell or None
-        None where all were repeated as often as the plan says.
+    pairs: what was run.
+    at_once: tasks that each query runs at once.
     """
     runs = Counter(pair.cell for pair in pairs)
     failed = {pair.cell for pair in pairs if pair.failed}

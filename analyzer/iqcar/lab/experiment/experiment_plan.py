@@ -60,10 +60,8 @@ class _File(msgspec.Struct, forbid_unknown_fields=True):
 class Place(NamedTuple):
     """A machine on which hogs run.
 
-    Attributes
-    ----------
-    host : as the plan names it; of several names of this machine the first.
-    command : words before ``iqcar inject`` that run it there, such as ``ssh HOST``; empty: this
+    host: as the plan names it; of several names of this machine the first.
+    command: words before ``iqcar inject`` that run it there, such as ``ssh HOST``; empty: this
         machine.
     """
 
@@ -75,14 +73,12 @@ class Place(NamedTuple):
 class ExperimentPlan:
     """What is to be run; as in the file (``iqcar schema experiment``), checked.
 
-    Attributes
-    ----------
-    queries : each with SQL or a command; files are read.
-    strengths : settings of the hogs at level 1 by resource.
-    levels : shares of these settings, above 0 and at most 1, rising. Level 0 is in every pair.
-    as_given : the file's content without secrets.
-    hosts : names of all hosts under hogs.
-    places : the machines that these names stand for.
+    queries: each with SQL or a command; files are read.
+    strengths: settings of the hogs at level 1 by resource.
+    levels: shares of these settings, above 0 and at most 1, rising. Level 0 is in every pair.
+    as_given: the file's content without secrets.
+    hosts: names of all hosts under hogs.
+    places: the machines that these names stand for.
     """
 
     queries: tuple[PlannedQuery, ...]

@@ -74,11 +74,9 @@ def inject_there(
     process ends, and with the connection. Raises IqcarError if the command cannot be run, or ended
     without saying how the injection ended.
 
-    Parameters
-    ----------
-    command : words before ``iqcar inject``.
-    tell : takes each record.
-    progress : called about ten times a second with the seconds since it was ordered.
+    command: words before ``iqcar inject``.
+    tell: takes each record.
+    progress: called about ten times a second with the seconds since it was ordered.
     """
     since, heard, ended, let_go = time.monotonic(), b"", False, False
     with tempfile.TemporaryFile() as errors:
@@ -173,10 +171,8 @@ class StoppedError(Exception):
 class Load:
     """How hogs ended.
 
-    Attributes
-    ----------
-    error : why those of some machine ended early; empty: none did.
-    cores : processor time of all by time; None where not told.
+    error: why those of some machine ended early; empty: none did.
+    cores: processor time of all by time; None where not told.
     """
 
     error: str = ""
@@ -229,10 +225,7 @@ def hogs(
     Raises IqcarError if the hogs of some place cannot be started; StoppedError if it shall stop
     before they began.
 
-    Yields
-    ------
-    Load
-        Filled after the block.
+    Yields: Filled after the block.
     """
     load = Load()
     if settings is None:

@@ -26,13 +26,10 @@ GRID = 400
 class Fit:
     """A fitted law.
 
-    Attributes
-    ----------
-    share : r/C, in [0, 1]. More than 1 cannot be told from 1: alone it is as slow as the device.
-    low, high : 80 % interval; low is 0 where no slowdown is within it.
-    residual : root mean square of log(measured / fitted).
-    candidates, weights : ndarray of shape (n,)
-        Values of r/C that were tried, and their likelihood, which sums to 1.
+    share: r/C, in [0, 1]. More than 1 cannot be told from 1: alone it is as slow as the device.
+    low, high: 80 % interval; low is 0 where no slowdown is within it.
+    residual: root mean square of log(measured / fitted).
+    candidates, weights: (n,); values of r/C that were tried, and their likelihood, which sums to 1.
     """
 
     share: float
@@ -68,12 +65,8 @@ def slowdown(share: Floats, k: Floats | float) -> Floats:
 def fit_law(k: Floats, measured: Floats) -> Fit:
     """Fit r/C to slowdowns by least squares of their logarithms, with a profile interval.
 
-    Parameters
-    ----------
-    k : ndarray of shape (n,)
-        Hogs for each task; n ≥ 1, at least one k > 0.
-    measured : ndarray of shape (n,)
-        Time with hogs / time of the run beside it without.
+    k: (n,); hogs for each task; n ≥ 1, at least one k > 0.
+    measured: (n,); time with hogs / time of the run beside it without.
     """
     # Below the first value even the strongest load shows nothing: it stands for all of them.
     tried = np.geomspace(1.0 / (1.0 + k.max()), 1.0, GRID)

@@ -19,8 +19,7 @@ from iqcar.errors import IqcarError
 from iqcar.lab.experiment.experiment_plan import ExperimentPlan, PlannedQuery
 from iqcar.lab.experiment.hogs import StoppedError, end
 from iqcar.lab.inject.run_plan import Stop
-from iqcar.logs.attach.plugin_jar import listener_jar
-from iqcar.logs.attach.spark_conf import LISTENER, PLUGIN, SparkConf
+from iqcar.logs.attach.spark_conf import LISTENER, PLUGIN, SparkConf, listener_jar
 
 START_S = 180.0
 """Spark has this long to start: a cluster may have to find executors."""
@@ -36,11 +35,9 @@ ENVIRONMENT_OF_SUBMIT = ("PYSPARK_SUBMIT_ARGS", "SPARK_REMOTE")
 class Took:
     """One run of a query.
 
-    Attributes
-    ----------
-    start_ms : epoch ms.
-    duration_ms : NaN if it failed.
-    failed : why; empty if it did not.
+    start_ms: epoch ms.
+    duration_ms: NaN if it failed.
+    failed: why; empty if it did not.
     """
 
     start_ms: float
@@ -53,10 +50,8 @@ class SparkSession:
 
     Raises IqcarError if Spark does not start; StoppedError if it shall stop meanwhile.
 
-    Parameters
-    ----------
-    folder : for its event log (``eventlogs/``) and messages (``spark.log``).
-    stop : looked at all the time.
+    folder: for its event log (``eventlogs/``) and messages (``spark.log``).
+    stop: looked at all the time.
     """
 
     def __init__(self, plan: ExperimentPlan, folder: Path, stop: Stop) -> None:
@@ -113,11 +108,7 @@ class SparkSession:
     def run(self, query: PlannedQuery, number: int, longest_s: float) -> Took:
         """Run SQL with the noop sink.
 
-        Raises
-        ------
-        IqcarError
-            If Spark has gone or does not end a query in time.
-        StoppedError
+        Raises IqcarError if Spark has gone or does not end a query in time. Raises StoppedError.
         """
         order = {"run": number, "name": query.name, "sql": query.sql}
         began = time.time() * 1000

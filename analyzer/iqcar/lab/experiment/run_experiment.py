@@ -25,13 +25,11 @@ BUDGET = "budget"
 class Run(msgspec.Struct, frozen=True):
     """One run of a query.
 
-    Parameters
-    ----------
-    number : from 1; in the event log it stands in the query's description.
-    pair : from 1, alike for a run with hogs and the one beside it without; 0: warm-up.
-    k : hogs for each task; 0: none.
-    duration_ms : None if it failed.
-    cores : processor time of the hogs by time, where told.
+    number: from 1; in the event log it stands in the query's description.
+    pair: from 1, alike for a run with hogs and the one beside it without; 0: warm-up.
+    k: hogs for each task; 0: none.
+    duration_ms: None if it failed.
+    cores: processor time of the hogs by time, where told.
     """
 
     number: int
@@ -75,10 +73,8 @@ def run_experiment(
     runs then is finished. Raises IqcarError if Spark does not start, and nothing was measured
     before.
 
-    Parameters
-    ----------
-    folder : for Spark's event log and messages.
-    say : called with a line about each run.
+    folder: for Spark's event log and messages.
+    say: called with a line about each run.
     """
     experiment = _Experiment(plan, folder, stop, say)
     try:
@@ -179,10 +175,10 @@ class _Experiment:
         either = cell or beside
         self.done.runs.append(
             Run(
-                number, pair, query.name, either.resource if either else "",
-                cell.level if cell else 0.0, k, took.start_ms,
-                None if took.failed else took.duration_ms, redact_text(took.failed),
-                cores,
+                number=number, pair=pair, query=query.name,
+                resource=either.resource if either else "", level=cell.level if cell else 0.0, k=k,
+                start_ms=took.start_ms, duration_ms=None if took.failed else took.duration_ms,
+                failed=redact_text(took.failed), cores=cores,
             )
         )  # fmt: skip
         self._say(self._line(query.name, cell, pair, took))

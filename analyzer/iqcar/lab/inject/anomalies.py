@@ -25,9 +25,7 @@ BURST_S = 0.2
 class Deadline:
     """The time of one hog, which ends by the clock or when it is told to stop.
 
-    Parameters
-    ----------
-    for_s : seconds from now.
+    for_s: seconds from now.
     """
 
     def __init__(self, for_s: float) -> None:
@@ -71,9 +69,7 @@ def at_end_of(descriptor: int, act: Callable[[], object]) -> None:
 class Pace:
     """Keeps a hog at its rate: it sleeps after what it moved too fast.
 
-    Parameters
-    ----------
-    rate_bytes_per_s : None: as fast as it goes.
+    rate_bytes_per_s: None: as fast as it goes.
     """
 
     def __init__(self, rate_bytes_per_s: float | None) -> None:
@@ -116,11 +112,9 @@ class Pattern(Kind):
 class HogSpec:
     """What one hog of an injection needs beside the settings.
 
-    Parameters
-    ----------
-    index : its number among the injection's hogs, from 0.
-    role : what it does where hogs of one injection differ.
-    connection : an open socket that it inherits; the starter closes its own copy.
+    index: its number among the injection's hogs, from 0.
+    role: what it does where hogs of one injection differ.
+    connection: an open socket that it inherits; the starter closes its own copy.
     """
 
     index: int
@@ -134,10 +128,8 @@ class Settings(ABC):
 
     Raises UsageError if a value is out of range.
 
-    Parameters
-    ----------
-    processes : how many hogs; 0 takes the anomaly's default.
-    cores : cores that the hogs may run on; empty: any.
+    processes: how many hogs; 0 takes the anomaly's default.
+    cores: cores that the hogs may run on; empty: any.
     """
 
     anomaly: ClassVar[Anomaly]

@@ -35,21 +35,19 @@ class HogTime(msgspec.Struct, frozen=True):
 class Record(msgspec.Struct, frozen=True):
     """One line of the log.
 
-    Parameters
-    ----------
-    event : ``start`` or ``end``.
-    run, injection : which run of the command, and which injection of its plan, from 0.
-    anomaly, host, machine : what was injected, on which host (a label), and the name of the machine
+    event: ``start`` or ``end``.
+    run, injection: which run of the command, and which injection of its plan, from 0.
+    anomaly, host, machine: what was injected, on which host (a label), and the name of the machine
         that did it.
-    planned_start_ms, planned_end_ms : epoch ms.
-    start_ms, end_ms : epoch ms of the first hog's start and the last one's end; None where it never
+    planned_start_ms, planned_end_ms: epoch ms.
+    start_ms, end_ms: epoch ms of the first hog's start and the last one's end; None where it never
         came to that.
-    settings : how strong, as asked for.
-    hogs : the processes.
-    achieved : sums over the hogs: ``cpu_ms``, ``cores`` (CPU time per wall time) and the anomaly's
+    settings: how strong, as asked for.
+    hogs: the processes.
+    achieved: sums over the hogs: ``cpu_ms``, ``cores`` (CPU time per wall time) and the anomaly's
         own counts; ``…_per_s`` are rates over the time from start to end.
-    stopped : the signal that ended it early; empty: none.
-    error : why it failed; empty: it did not.
+    stopped: the signal that ended it early; empty: none.
+    error: why it failed; empty: it did not.
     """
 
     version: int

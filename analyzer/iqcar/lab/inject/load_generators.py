@@ -43,9 +43,7 @@ EXPONENT = 1.000_1
 class CpuSettings(Settings):
     """Computing processes; by default one for each core (the paper: eight).
 
-    Parameters
-    ----------
-    share : share of the time in which a hog wants a core, in (0, 1].
+    share: share of the time in which a hog wants a core, in (0, 1].
     """
 
     anomaly: ClassVar[Anomaly] = Anomaly.CPU
@@ -89,9 +87,7 @@ class MemorySettings(Settings):
     Spark's own memory is fixed: what this takes from a host is the page cache, memory bandwidth,
     and room for everything outside the heap.
 
-    Parameters
-    ----------
-    size_bytes : bytes held at most, over all hogs.
+    size_bytes: bytes held at most, over all hogs.
     """
 
     anomaly: ClassVar[Anomaly] = Anomaly.MEMORY
@@ -152,12 +148,10 @@ class IoSettings(Settings):
     Each has one file without a name, so that nothing is left however it ends. The page cache is
     bypassed (``O_DIRECT``), or every block is flushed and dropped from it: the device is loaded.
 
-    Parameters
-    ----------
-    folder : where the files lie; empty: the system's folder for temporary files.
-    size_bytes : bytes on disk at most, over all hogs.
-    read_share : share of blocks that are read instead of written, in [0, 1); the paper only writes.
-    rate_bytes_per_s : bytes moved per second over all hogs at most; None: no limit.
+    folder: where the files lie; empty: the system's folder for temporary files.
+    size_bytes: bytes on disk at most, over all hogs.
+    read_share: share of blocks that are read instead of written, in [0, 1); the paper only writes.
+    rate_bytes_per_s: bytes moved per second over all hogs at most; None: no limit.
     """
 
     anomaly: ClassVar[Anomaly] = Anomaly.IO
@@ -268,11 +262,9 @@ class NetworkSettings(Settings):
     The paper has eight, and its server elsewhere in the LAN. Here both ends are on this host: the
     bytes cost the loopback device and processor time; a pair at full speed takes two cores already.
 
-    Parameters
-    ----------
-    listen, source : loopback addresses of the servers and of the clients.
-    message_bytes : bytes of a message and of its reply (the paper: 512).
-    rate_bytes_per_s : bytes per second that all clients send at most (as many come back); None: no
+    listen, source: loopback addresses of the servers and of the clients.
+    message_bytes: bytes of a message and of its reply (the paper: 512).
+    rate_bytes_per_s: bytes per second that all clients send at most (as many come back); None: no
         limit.
     """
 

@@ -41,11 +41,9 @@ class Injection:
 
     Raises UsageError if a value is out of range.
 
-    Parameters
-    ----------
-    host : the host's name as Spark knows it: a label for the log; the hogs run here.
-    after_ms, for_ms : from the plan's start to the injection's, and how long it lasts.
-    settings : which anomaly, and how strong.
+    host: the host's name as Spark knows it: a label for the log; the hogs run here.
+    after_ms, for_ms: from the plan's start to the injection's, and how long it lasts.
+    settings: which anomaly, and how strong.
     """
 
     host: str

@@ -35,11 +35,9 @@ are enough tasks with and without it. BigRoots' table IV has 3.7 (130 s of 5 × 
 class Place:
     """A host of the plan and what of this machine stands for it.
 
-    Parameters
-    ----------
-    host : the host's name as Spark knows it.
-    cores : the cores that its Spark worker is pinned to; empty: any.
-    folder : where its disk is loaded; empty: the system's folder for temporary files.
+    host: the host's name as Spark knows it.
+    cores: the cores that its Spark worker is pinned to; empty: any.
+    folder: where its disk is loaded; empty: the system's folder for temporary files.
     """
 
     host: str
@@ -90,19 +88,14 @@ def random_plan(
 
     Raises UsageError if a value is out of range.
 
-    Parameters
-    ----------
-    seed : the same seed and arguments give the same plan, on every machine.
-    places, anomalies : what to draw from.
-    for_ms : nothing lasts longer than to this time after the plan's start.
-    mean_length_ms, mean_gap_ms : mean length of injections, and of the quiet before each.
-    pattern : where and how injections may meet.
-    strength : settings beside cores, folder and addresses, which come from the place.
+    Returns: In order of time; possibly none, where the time is short.
 
-    Returns
-    -------
-    list of Injection
-        In order of time; possibly none, where the time is short.
+    seed: the same seed and arguments give the same plan, on every machine.
+    places, anomalies: what to draw from.
+    for_ms: nothing lasts longer than to this time after the plan's start.
+    mean_length_ms, mean_gap_ms: mean length of injections, and of the quiet before each.
+    pattern: where and how injections may meet.
+    strength: settings beside cores, folder and addresses, which come from the place.
     """
     if not SHORTEST_MS <= for_ms <= LONGEST_PLAN_S * 1000:
         raise UsageError(f"{for_ms / 1000:g} s are not {SHORTEST_MS} ms to 24 h", "--for")

@@ -286,19 +286,14 @@ def run(
 ) -> list[Record]:
     """Carry out a plan; returns when its last hog has ended.
 
-    Parameters
-    ----------
-    plan : in any order.
-    start_ms : epoch ms that the plan counts from; by default as soon as the first hogs are ready.
-    tell : takes each record as it is made: an injection's start, then its end.
-    progress : takes the seconds since the plan's start, about ten times a second.
-    stop : looked at all the time; what has not begun when it is set is never told.
+    Returns: The end of each injection that was begun, in the order they ended. One that failed has
+    an ``error``.
 
-    Returns
-    -------
-    list of Record
-        The end of each injection that was begun, in the order they ended. One that failed has an
-        ``error``.
+    plan: in any order.
+    start_ms: epoch ms that the plan counts from; by default as soon as the first hogs are ready.
+    tell: takes each record as it is made: an injection's start, then its end.
+    progress: takes the seconds since the plan's start, about ten times a second.
+    stop: looked at all the time; what has not begun when it is set is never told.
     """
     if start_ms is None:
         start_ms = round((time.time() + LEAD_S) * 1000)
@@ -339,14 +334,9 @@ def carry_out_order(order_from: int = 0, tell_to: int = 1) -> int:
 
     Raises UsageError if the order is none.
 
-    Parameters
-    ----------
-    order_from, tell_to : file descriptors. An input that ends without an order is none.
+    Returns: The signal that stopped it; SIGHUP where the input ended; 0: its time.
 
-    Returns
-    -------
-    int
-        The signal that stopped it; SIGHUP where the input ended; 0: its time.
+    order_from, tell_to: file descriptors. An input that ends without an order is none.
     """
     line = read_order_line(order_from)
     if not line.strip():

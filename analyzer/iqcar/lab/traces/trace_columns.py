@@ -52,14 +52,12 @@ _KEYS = (*_NAMES, "metrics", "times", "unit")
 class TraceColumns:
     """What the columns of a trace are.
 
-    Attributes
-    ----------
-    job : columns that together name what tasks are compared within.
-    task, latency, host, start, end : columns; empty if there is none. Without a latency it is the
+    job: columns that together name what tasks are compared within.
+    task, latency, host, start, end: columns; empty if there is none. Without a latency it is the
         end less the start.
-    metrics, times : amounts, and times spent that are part of the latency; empty means every other
+    metrics, times: amounts, and times spent that are part of the latency; empty means every other
         number.
-    unit : unit of latency, start, end and times.
+    unit: unit of latency, start, end and times.
     """
 
     job: tuple[str, ...] = ()
@@ -127,7 +125,10 @@ class TraceColumns:
                 f"has {len(metrics)} metric columns, more than {MAX_METRICS}", where,
                 "name some by --columns metrics=A+B",
             )  # fmt: skip
-        return TraceColumns(job, task, latency, host, start, end, metrics, self.times, self.unit)
+        return TraceColumns(
+            job=job, task=task, latency=latency, host=host, start=start, end=end, metrics=metrics,
+            times=self.times, unit=self.unit,
+        )  # fmt: skip
 
     def wanted(self) -> list[str]:
         """All columns to read."""
@@ -169,12 +170,8 @@ def number_of(table: pd.DataFrame, name: str) -> Floats:
 def codes_of(table: pd.DataFrame, names: tuple[str, ...]) -> tuple[Ints, list[str]]:
     """Number the texts of a column, or of several together; −1 for what is missing in any.
 
-    Returns
-    -------
-    ndarray of shape (n_rows,)
-        Position of each row's text in the list.
-    list of str
-        The texts in alphabetical order.
+    Returns ndarray of shape (n_rows,): position of each row's text in the list. Returns: The texts
+    in alphabetical order.
     """
     if not names:
         return np.full(len(table), -1, np.int64), []

@@ -71,11 +71,9 @@ def read_pieces(
 
     Raises IqcarError if the file cannot be read as a table, or is too large.
 
-    Parameters
-    ----------
-    path : ``.parquet``, or CSV with a line of names, plain or ``.gz``.
-    names : the columns.
-    texts : those of them that are names rather than numbers: of CSV they are taken as they stand.
+    path: ``.parquet``, or CSV with a line of names, plain or ``.gz``.
+    names: the columns.
+    texts: those of them that are names rather than numbers: of CSV they are taken as they stand.
     """
     where = str(path)
     seen = 0

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from iqcar import tables as tb
-from iqcar.logs.assemble.plugin_records import add_records, decode_targets
+from iqcar.logs.assemble.plugin_records import add_records
 from iqcar.logs.assemble.stage_graph import link_stages
 from iqcar.logs.assemble.task_table import Rows, build_tasks
 from iqcar.logs.collect import MAX_NAME, Collector
@@ -19,8 +19,8 @@ from iqcar.logs.events.descriptions import is_broadcast
 from iqcar.logs.events.job_state import Executor, Stage
 from iqcar.logs.events.operators import SEPARATOR, stage_label
 from iqcar.logs.events.sql_collect import user_named
+from iqcar.logs.plugin.driver_events import driver_tables
 from iqcar.logs.plugin.plugin_samples import decode_samples, samples_frame
-from iqcar.logs.plugin.rule_events import decode_rule_changes
 from iqcar.logs.text.redact import redact_text
 
 MOST_CORES = 2**31
@@ -45,18 +45,12 @@ def assemble(log: Collector, path: str, attempt_id: str) -> Assembled:
 
     Parameters
     ----------
-    log : Collector
-        A log read to its end.
-    path : str
-        Names the application if the log does not.
-    attempt_id : str
-        Attempt of the application as its file name tells; the log itself knows better.
+    log : a log read to its end.
+    path : names the application if the log does not.
+    attempt_id : attempt of the application as its file name tells; the log itself knows better.
 
-    Returns
-    -------
-    Assembled
-        All tables of :data:`iqcar.tables.SPECS` but ``inputs`` and ``queries``; row numbers count
-        from 0 in each.
+    Returns all tables of :data:`iqcar.tables.SPECS` but ``inputs`` and ``queries``; row numbers
+    count from 0 in each.
     """
     hosts: dict[str, int] = {}
     executors: dict[str, int] = {}
@@ -95,8 +89,7 @@ def assemble(log: Collector, path: str, attempt_id: str) -> Assembled:
         "samples": samples,
     }
     add_records(log, frames)
-    frames["rule_changes"] = decode_rule_changes(log.plugin_events)
-    frames["executor_targets"] = decode_targets(log.plugin_events)
+    frames |= driver_tables(log.plugin_events)
     return Assembled(frames, facts.hosts, facts.bad_times)
 
 

@@ -1,21 +1,16 @@
-"""What the plugin recorded: one record per task, with its profile, and the scheduler's pools."""
+"""Makes tables of what the plugin recorded: one record per task, with its profile."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
-from math import nan
-from typing import Annotated, Any
+from typing import Any
 
-import msgspec
 import numpy as np
 import pandas as pd
-from msgspec import Meta, Struct, field
 from numpy.typing import NDArray
 
 from iqcar import tables as tb
 from iqcar.logs.collect import Collector
-from iqcar.logs.events.structs import Time
 from iqcar.logs.plugin.record_columns import Chunk, RecordColumns, pick, spread
 from iqcar.logs.plugin.record_fields import (
     BYTES_PER_KIB,
@@ -36,10 +31,6 @@ from iqcar.tables.declarations import as_dtype
 
 MAX_NAME = 500
 """Characters kept of a pool's name."""
-MOST_SLOTS = 2**31
-"""Bound of weights and shares of pools: Spark counts them in 32-bit integers."""
-SCHEDULER_EVENT = "org.iqcar.spark.IqcarEventScheduler"
-TARGET_EVENT = "org.iqcar.spark.IqcarEventExecutors"
 
 _LARGEST = 2.0**53
 """Sizes and counts from here on are damage: 9 PB, the first that a float does not tell apart."""
@@ -49,41 +40,13 @@ _INTERVALS_AT_ONCE = 1 << 14
 """Intervals unpacked together: their numbers stay in the processor's cache."""
 
 
-class _Pool(Struct):
-    name: str = ""
-    mode: str = ""
-    weight: float = nan
-    min_share: float = field(default=nan, name="minShare")
-    cap: float = 0.0
-    strict: bool = False
-
-
-class _Target(Struct):
-    event: str = field(name="Event")
-    time: Time = field(default=nan, name="timeMs")
-    executors: Annotated[float, Meta(ge=0, lt=MOST_SLOTS)] = nan
-
-
-class _Scheduler(Struct):
-    event: str = field(name="Event")
-    time: Time = field(default=nan, name="timeMs")
-    pools: list[_Pool] = field(default_factory=list)
-
-
-_decode_scheduler = msgspec.json.Decoder(_Scheduler).decode
-_decode_target = msgspec.json.Decoder(_Target).decode
-
-
 @dataclass
 class Records:
     """The records of one log's tasks.
 
     Attributes
     ----------
-    records : DataFrame of :data:`iqcar.tables.TASK_RECORDS`
-    intervals : DataFrame of :data:`iqcar.tables.INTERVALS`
-    damaged : int
-        Records that could not be read, or belong to no task: missing, not zero.
+    damaged : records that could not be read, or belong to no task: missing, not zero.
     """
 
     records: pd.DataFrame
@@ -96,16 +59,11 @@ def read_tables(columns: RecordColumns, task_id: pd.Series[int]) -> Records:
 
     Parameters
     ----------
-    columns : RecordColumns
-        As collected from the log, and used up; of several for one task the first that can be read
-        counts.
-    task_id : Series of int64
-        Column of the ``tasks`` table; unique where ≥ 0.
+    columns : as collected from the log, and used up; of several for one task the first that can be
+        read counts.
+    task_id : Series of int64; column of the ``tasks`` table; unique where ≥ 0.
 
-    Returns
-    -------
-    Records
-        In the order of tasks.
+    The result is in the order of tasks.
     """
     texts = list(columns.texts)
     task_ids, found = columns.columns()
@@ -205,80 +163,16 @@ def _interval_counts(
     return counts
 
 
-def decode_pools(lines: Iterable[bytes]) -> pd.DataFrame:
-    """Read the scheduler's pools from the plugin's raw events; others are passed over.
-
-    Returns
-    -------
-    DataFrame of :data:`iqcar.tables.POOLS`, for application row 0; pools without a name or with a
-    weight that is no number above 0, or with numbers that Spark cannot hold, are left out.
-    """
-    found: list[tuple[float, _Pool]] = []
-    for line in lines:
-        try:
-            event = _decode_scheduler(line)
-        except (msgspec.MsgspecError, UnicodeError, RecursionError):
-            continue
-        if event.event == SCHEDULER_EVENT:
-            found += [
-                (event.time, pool)
-                for pool in event.pools
-                if pool.name and 0 < pool.weight < MOST_SLOTS and not pool.min_share >= MOST_SLOTS
-            ]
-    return tb.POOLS.frame(
-        {
-            "app": np.zeros(len(found)),
-            "time_ms": [time for time, _ in found],
-            "name": [redact_text(pool.name, MAX_NAME) for _, pool in found],
-            "mode": [redact_text(pool.mode, MAX_NAME).upper() for _, pool in found],
-            "weight": [pool.weight for _, pool in found],
-            "min_share": [pool.min_share for _, pool in found],
-            "cap": [pool.cap if 0 < pool.cap < MOST_SLOTS else nan for _, pool in found],
-            "strict": [pool.strict for _, pool in found],
-        }
-    )
-
-
-def decode_targets(lines: Iterable[bytes]) -> pd.DataFrame:
-    """Read the executors that dynamic allocation wanted from the plugin's raw events.
-
-    Returns
-    -------
-    DataFrame of :data:`iqcar.tables.EXECUTOR_TARGETS`, for application row 0, by time; events
-    without a time or with a number that Spark cannot hold are left out.
-    """
-    found: list[tuple[float, float]] = []
-    for line in lines:
-        try:
-            event = _decode_target(line)
-        except (msgspec.MsgspecError, UnicodeError, RecursionError):
-            continue
-        if event.event == TARGET_EVENT and event.time == event.time and event.executors >= 0:
-            found.append((event.time, event.executors))
-    found.sort(key=lambda one: one[0])
-    return tb.EXECUTOR_TARGETS.frame(
-        {
-            "app": np.zeros(len(found)),
-            "time_ms": [time for time, _ in found],
-            "executors": [executors for _, executors in found],
-        }
-    )
-
-
 def add_records(log: Collector, frames: dict[str, pd.DataFrame]) -> int:
-    """Add ``task_records``, ``intervals`` and ``pools`` to the frames of one log.
+    """Add ``task_records`` and ``intervals`` to the frames of one log.
 
     A pool that a task's record names fills the pool of its stage and job where the log has none.
 
-    Returns
-    -------
-    int
-        Records that were damaged.
+    Returns records that were damaged.
     """
     tasks, stages, jobs = frames["tasks"], frames["stages"], frames["jobs"]
     read = read_tables(log.task_records, tasks["task_id"])
     frames["task_records"], frames["intervals"] = read.records, read.intervals
-    frames["pools"] = decode_pools(log.plugin_events)
     pools = tb.texts(read.records, "pool")
     if any(pools):
         of_stage, of_job = tb.texts(stages, "pool"), tb.texts(jobs, "pool")

@@ -29,18 +29,11 @@ def link_stages(
 
     Parameters
     ----------
-    keys : sequence of (stage id, attempt), in the order of the rows
-    submission : (stages,) array
-        Submission in ms; NaN if unknown.
-    parents : sequence of tuples of stage ids
-        Each stage's parents as Spark names them.
-    last_rdd : mapping of stage id to RDD id
-        The last RDD of each stage, also of skipped ones.
+    submission : (stages,) array; submission in ms; NaN if unknown.
+    parents : each stage's parents as Spark names them.
+    last_rdd : the last RDD of each stage, also of skipped ones.
 
-    Returns
-    -------
-    two lists of rows
-        The stages that read, and beside them the stages they read from.
+    Returns the stages that read, and beside them the stages they read from.
     """
     submitted = [float(when) for when in submission]
     of_id: dict[int, list[int]] = defaultdict(list)

@@ -27,10 +27,7 @@ _UNITS = {"ms": 0.001, "s": 1.0, None: 1.0, "min": 60.0, "m": 60.0, "h": 3600.0}
 def script_path() -> Path:
     """Return the path of the sampler: in the installed package, else in the repository.
 
-    Raises
-    ------
-    IqcarError
-        If the installation is incomplete.
+    Raises IqcarError if the installation is incomplete.
     """
     package = Path(__file__).resolve().parents[2]
     resources = package.parents[1] / "listener" / "src" / "main" / "resources"
@@ -50,10 +47,7 @@ class _SourceAlone(SourceFileLoader):
 def load() -> ModuleType:
     """Import the sampler.
 
-    Raises
-    ------
-    IqcarError
-        If psutil is not installed, or the system cannot be sampled.
+    Raises IqcarError if psutil is not installed, or the system cannot be sampled.
     """
     loader = _SourceAlone("iqcar_sampler", str(script_path()))
     spec = importlib.util.spec_from_loader(loader.name, loader)
@@ -77,12 +71,9 @@ def sample_host(
 
     Parameters
     ----------
-    write : callable
-        Takes one line of JSON with its newline; may raise BrokenPipeError, which ends sampling.
-    period_s, for_s : float
-        Seconds between samples, and total seconds.
-    host : str
-        The host's name as Spark reports it; by default its own host name.
+    write : takes one line of JSON with its newline; may raise BrokenPipeError, which ends sampling.
+    period_s, for_s : seconds between samples, and total seconds.
+    host : the host's name as Spark reports it; by default its own host name.
     """
     module: Any = load()
     sampler = module.Sampler(name=host or socket.gethostname())
@@ -92,15 +83,9 @@ def sample_host(
 def parse_time(text: str, option: str) -> float:
     """Parse a time such as 500ms, 1s, 2min; a bare number is seconds.
 
-    Returns
-    -------
-    float
-        Seconds.
+    Returns seconds.
 
-    Raises
-    ------
-    UsageError
-        If it is not a time, or shorter than the kernel's clock resolution.
+    Raises UsageError if it is not a time, or shorter than the kernel's clock resolution.
     """
     match = _TIME.fullmatch(text.strip())
     seconds = float(match.group(1)) * _UNITS[match.group(2)] if match else 0.0

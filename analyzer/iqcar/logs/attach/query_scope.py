@@ -34,22 +34,13 @@ def query(name: str, pool: str | None = None, *, spark: Any = None) -> QueryScop
 
     Parameters
     ----------
-    name : str
-        Name of the query; use the same one in each run, because rules match on it.
-    pool : str, optional
-        The FAIR pool; by default that of the enclosing scope, if any.
-    spark : SparkSession, optional
-        By default the running session.
+    name : name of the query; use the same one in each run, because rules match on it.
+    pool : the FAIR pool; by default that of the enclosing scope, if any.
+    spark : by default the running session.
 
-    Returns
-    -------
-    QueryScope
-        A context manager that also decorates functions.
+    Returns a context manager that also decorates functions.
 
-    Raises
-    ------
-    UsageError
-        If the name or the pool is not a string, or blank.
+    Raises UsageError if the name or the pool is not a string, or blank.
 
     Notes
     -----
@@ -94,10 +85,7 @@ class QueryScope:
     def __enter__(self) -> QueryScope:
         """Set name and pool for this thread.
 
-        Raises
-        ------
-        IqcarError
-            If no Spark is running, or it cannot keep properties for this thread.
+        Raises IqcarError if no Spark is running, or it cannot keep properties for this thread.
         """
         properties = _properties_of(self._spark)
         wanted = {DESCRIPTION: self.name}

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote
 
-from iqcar.errors import UsageError
+from iqcar.errors import IqcarError, UsageError
 
 PLUGIN = "org.iqcar.spark.IqcarPlugin"
 """Measures every task on every executor; the driver's half registers the listener."""
@@ -51,10 +51,7 @@ class SparkConf:
     def settings(self) -> dict[str, str]:
         """Return setting → value, the jar included.
 
-        Raises
-        ------
-        UsageError
-            If Spark would misread a value.
+        Raises UsageError if Spark would misread a value.
         """
         listeners = [*self.listeners, *([LISTENER] if self.listener else [])]
         found = {
@@ -84,10 +81,7 @@ class SparkConf:
     def flags(self) -> str:
         """Return one line for ``$(iqcar conf)``, which the shell splits at blanks; no quoting.
 
-        Raises
-        ------
-        UsageError
-            If a value has characters that the shell would expand.
+        Raises UsageError if a value has characters that the shell would expand.
         """
         words = self.submit_flags()
         for word in words:
@@ -147,3 +141,29 @@ def _jar_url(jar: str) -> str:
             "copy it elsewhere and name the copy with --jar",
         )
     return spark_url(jar)
+
+
+JAR = "iqcar-listener.jar"
+"""File name of the jar, in the wheel and in the build."""
+
+
+def listener_jar(package: Path | None = None) -> Path:
+    """Return the path of the jar in this installation, else of the one built in the repository.
+
+    Parameters
+    ----------
+    package : the folder of the iqcar package; by default the running one.
+
+    Raises IqcarError if there is no jar: the package was built without Maven, and the jar was not
+    built since.
+    """
+    package = package or Path(__file__).resolve().parents[2]
+    repository = package.parents[1]
+    for jar in (package / "data" / JAR, repository / "listener" / "target" / JAR):
+        if jar.is_file():
+            return jar
+    if (repository / "listener" / "pom.xml").is_file():
+        advice = f"run {repository / 'scripts' / 'build_listener'} (it needs Maven and a JDK 17)"
+    else:
+        advice = "install iqcar where mvn and a JDK 17 are on PATH, or name a jar with --jar"
+    raise IqcarError(f"this installation has no {JAR}", "", advice)

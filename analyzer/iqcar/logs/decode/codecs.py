@@ -2,13 +2,21 @@
 
 Suffixes are not asked: logs get renamed, and Spark's own ``.lz4`` and ``.snappy`` are not the
 formats that other tools give these suffixes.
+
+Declared lengths of blocks are checked before anything of that length is allocated. Checksums are
+not verified: damage shows as a block that does not decode, or as lines that are not events.
 """
 
 from __future__ import annotations
 
 import bz2
+import struct
 import zlib
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any, BinaryIO, cast
+
+import cramjam
+import zstandard
 
 from iqcar.enums import Kind
 from iqcar.logs.decode.streams import (
@@ -18,11 +26,12 @@ from iqcar.logs.decode.streams import (
     Readable,
     StoredStream,
     damaged,
+    exactly,
     unfinished,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Buffer, Callable, Iterator  # type: ignore[attr-defined]
+    from collections.abc import Buffer  # type: ignore[attr-defined]
 
 BOMB_FLOOR_BYTES = 1 << 30
 """Decoded size from which the ratio of decoded to stored bytes is limited (1 GiB)."""
@@ -65,10 +74,7 @@ def detect(head: bytes) -> Codec:
 
     Anything unknown counts as plain text.
     """
-    from iqcar.logs.decode import framing
-    from iqcar.logs.decode.zstd import ZSTD_MAGIC, is_skippable
-
-    if head.startswith(framing.LZF_MAGIC) and head[2:3] in (b"\x00", b"\x01"):
+    if head.startswith(LZF_MAGIC) and head[2:3] in (b"\x00", b"\x01"):
         return Codec.LZF
     if head.startswith(b"BZh") and head[4:10] in (b"1AY&SY", b"\x17rE8P\x90"):
         return Codec.BZIP2
@@ -77,8 +83,8 @@ def detect(head: bytes) -> Codec:
     magics = {
         ZSTD_MAGIC: Codec.ZSTD,
         b"\x1f\x8b": Codec.GZIP,
-        framing.LZ4_BLOCK_MAGIC: Codec.LZ4_BLOCK,
-        framing.SNAPPY_XERIAL_MAGIC: Codec.SNAPPY_XERIAL,
+        LZ4_BLOCK_MAGIC: Codec.LZ4_BLOCK,
+        SNAPPY_XERIAL_MAGIC: Codec.SNAPPY_XERIAL,
     }
     return next((codec for magic, codec in magics.items() if head.startswith(magic)), Codec.PLAIN)
 
@@ -88,19 +94,13 @@ def decoded_pieces(stream: StoredStream) -> Iterator[bytes]:
 
     Parameters
     ----------
-    stream : StoredStream
-        At its beginning.
+    stream : at its beginning.
 
-    Yields
-    ------
-    bytes
-        Of any size, usually 32 KiB to 1 MiB, at most the largest block of the codec (32 MiB).
+    The result is of any size, usually 32 KiB to 1 MiB, at most the largest block of the codec (32
+    MiB).
 
-    Raises
-    ------
-    DamageError
-        Where the data ends early, is damaged, or asks for too much memory; all that could be
-        decoded before has been given then.
+    Raises DamageError where the data ends early, is damaged, or asks for too much memory; all that
+    could be decoded before has been given then.
     """
     head = stream.head(HEAD_BYTES)
     codec = detect(head)
@@ -126,20 +126,16 @@ def _pieces(codec: Codec, raw: Readable) -> Iterator[Buffer]:
     if codec is Codec.BZIP2:
         return _library_pieces(raw, "bzip2", bz2.BZ2Decompressor)
     if codec is Codec.ZSTD:
-        from iqcar.logs.decode.zstd import zstd_pieces
-
         return zstd_pieces(raw, PIECE_BYTES)
     return block_pieces(codec, raw)
 
 
 def block_pieces(codec: Codec, raw: Readable) -> Iterator[Buffer]:
     """Decode a stream of one of Spark's own block codecs, a block at a time."""
-    from iqcar.logs.decode import framing
-
     blocks = {
-        Codec.LZ4_BLOCK: framing.lz4_blocks,
-        Codec.SNAPPY_XERIAL: framing.snappy_xerial,
-        Codec.LZF: framing.lzf_blocks,
+        Codec.LZ4_BLOCK: lz4_blocks,
+        Codec.SNAPPY_XERIAL: snappy_xerial,
+        Codec.LZF: lzf_blocks,
     }
     return blocks[codec](raw)
 
@@ -147,10 +143,8 @@ def block_pieces(codec: Codec, raw: Readable) -> Iterator[Buffer]:
 def check_ratio(decoded: int, stored: int) -> None:
     """Stop a decompression bomb.
 
-    Raises
-    ------
-    DamageError
-        If `decoded` bytes came out of `stored` bytes, and no real log compresses like that.
+    Raises DamageError if `decoded` bytes came out of `stored` bytes, and no real log compresses
+    like that.
     """
     if decoded > BOMB_FLOOR_BYTES and decoded > MAX_RATIO * stored:
         raise BombError(
@@ -189,3 +183,178 @@ def _library_pieces(raw: Readable, name: str, engine_of: Callable[[], Any]) -> I
         if name == "gzip":
             yield engine.flush()
         raise unfinished(name)
+
+
+MAX_BLOCK_BYTES = 32 << 20
+"""Largest decoded block accepted (32 MiB, the most LZ4Block can declare; Spark's default for LZ4
+and Snappy is 32 KiB)."""
+
+LZ4_BLOCK_MAGIC = b"LZ4Block"
+SNAPPY_XERIAL_MAGIC = b"\x82SNAPPY\x00"
+LZF_MAGIC = b"ZV"
+
+_LZ4_BLOCK_HEADER = struct.Struct("<Biii")
+_LZ4_RAW, _LZ4_COMPRESSED = 0x10, 0x20
+_LZ4_LEVEL_BASE = 10
+
+
+def most_stored(decoded: int) -> int:
+    """Return the most bytes that `decoded` bytes can be stored in (Snappy's bound, the loosest)."""
+    return 32 + decoded + decoded // 6
+
+
+def lz4_blocks(raw: Readable) -> Iterator[Buffer]:
+    """Decode lz4-java's ``LZ4BlockOutputStream``: magic, token, lengths, checksum, block.
+
+    A block of length 0 ends a stream; another stream may follow.
+    """
+    codec = "LZ4"
+    while magic := raw.read(len(LZ4_BLOCK_MAGIC)):
+        if magic != LZ4_BLOCK_MAGIC:
+            whole = not LZ4_BLOCK_MAGIC.startswith(magic)
+            raise damaged(codec) if whole else unfinished(codec)
+        header = exactly(raw, _LZ4_BLOCK_HEADER.size, codec)
+        token, stored, decoded, _ = _LZ4_BLOCK_HEADER.unpack(header)
+        limit = min(MAX_BLOCK_BYTES, 1 << (_LZ4_LEVEL_BASE + (token & 0x0F)))
+        if not (0 <= decoded <= limit and 0 <= stored <= most_stored(decoded)):
+            raise damaged(codec)
+        if decoded == 0:
+            continue
+        data: Buffer = exactly(raw, stored, codec)
+        if token & 0xF0 == _LZ4_COMPRESSED:
+            data = _lz4_block(data, decoded)
+        elif token & 0xF0 != _LZ4_RAW:
+            raise damaged(codec)
+        if len(data) != decoded:
+            raise damaged(codec)
+        yield data
+
+
+def _lz4_block(data: bytes, at_most: int) -> memoryview:
+    out = bytearray(at_most)
+    try:
+        size = cramjam.lz4.decompress_block_into(data, out)
+    except cramjam.DecompressionError as error:
+        raise damaged("LZ4") from error
+    return memoryview(out)[:size]
+
+
+def snappy_xerial(raw: Readable) -> Iterator[Buffer]:
+    """Decode snappy-java's ``SnappyOutputStream``: header, then big-endian lengths and blocks.
+
+    Headers of further streams may come between blocks.
+    """
+    codec = "Snappy"
+    magic_rest = len(SNAPPY_XERIAL_MAGIC) - 4 + 8
+    while head := raw.read(4):
+        if len(head) < 4:
+            raise unfinished(codec)
+        if head == SNAPPY_XERIAL_MAGIC[:4]:
+            exactly(raw, magic_rest, codec)
+            continue
+        stored = int.from_bytes(head, "big")
+        if stored > most_stored(MAX_BLOCK_BYTES):
+            raise damaged(codec)
+        yield _snappy(exactly(raw, stored, codec))
+
+
+def _snappy(data: bytes) -> Buffer:
+    try:
+        if cramjam.snappy.decompress_raw_len(data) > MAX_BLOCK_BYTES:
+            raise damaged("Snappy")
+        return cramjam.snappy.decompress_raw(data)
+    except cramjam.DecompressionError as error:
+        raise damaged("Snappy") from error
+
+
+def lzf_blocks(raw: Readable) -> Iterator[Buffer]:
+    """Decode compress-lzf's ``LZFOutputStream``: 'ZV', type, lengths (big-endian), block."""
+    from iqcar.logs.decode.lzf import decode_lzf
+
+    codec = "LZF"
+    while head := raw.read(5):
+        if not head.startswith(LZF_MAGIC[: len(head)]):
+            raise damaged(codec)
+        if len(head) < 5:
+            raise unfinished(codec)
+        stored = int.from_bytes(head[3:], "big")
+        if head[2] == 0:
+            yield exactly(raw, stored, codec)
+        elif head[2] == 1:
+            size = int.from_bytes(exactly(raw, 2, codec), "big")
+            block = decode_lzf(exactly(raw, stored, codec), size)
+            if block is None:
+                raise damaged(codec)
+            yield block
+        else:
+            raise damaged(codec)
+
+
+ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
+MAX_WINDOW_BYTES = 128 << 20
+"""Largest window a frame may ask for (128 MiB, zstd's own default limit; Spark's level 1 asks for
+0.5 MiB, the highest level for 128 MiB)."""
+
+_CODEC = "zstd"
+_MOST_BYTES = 128 << 10
+"""Bytes of a piece at most (128 KiB, a zstd block): it stays in the processor's cache."""
+_MARK = b"\n"
+_PROBE = b"\x01\0\0" + zstandard.ZstdCompressor().compress(_MARK)
+"""An empty last block, and a frame. Behind a whole frame it is no frame; between two blocks it ends
+the frame, and another one follows; within a block it is part of the block, or damage."""
+
+
+def is_skippable(magic: bytes) -> bool:
+    """Tell whether 4 bytes start a frame that holds no data (seekable zstd has them)."""
+    return len(magic) >= 4 and magic[0] & 0xF0 == 0x50 and magic[1:4] == b"\x2a\x4d\x18"
+
+
+class _Probed:
+    """A stream, and at its end the probe."""
+
+    def __init__(self, raw: Readable) -> None:
+        self._raw = raw
+        self.ended = False
+
+    def read(self, size: int) -> bytes:
+        """Return up to `size` bytes."""
+        data = b"" if self.ended else self._raw.read(size)
+        if not data and not self.ended:
+            self.ended = True
+            return _PROBE
+        return data
+
+
+def zstd_pieces(raw: Readable, piece_bytes: int) -> Iterator[bytes]:
+    """Decode zstd frames, one after the other (RFC 8878 §3.1), a piece at a time.
+
+    Raises DamageError if the data is damaged, ends within a block, or needs too large a window. A
+    stream that ends between two blocks (a log still being written) is not damaged.
+    """
+    source, last = _Probed(raw), b""
+    reader = zstandard.ZstdDecompressor(max_window_size=MAX_WINDOW_BYTES).stream_reader(
+        cast("BinaryIO", source), read_size=piece_bytes, read_across_frames=True
+    )
+    try:
+        while last := reader.read1(_MOST_BYTES):
+            if source.ended and last.endswith(_MARK):
+                yield last[: -len(_MARK)]
+                return
+            yield last
+    except zstandard.ZstdError as error:
+        text = str(error)
+        if not source.ended:
+            raise _refused(text) or damaged(_CODEC) from error
+        if "Unknown frame" in text:
+            return
+    raise unfinished(_CODEC)
+
+
+def _refused(text: str) -> DamageError | None:
+    if "memory" in text:
+        return DamageError(
+            f"the zstd data asks for a window of more than {MAX_WINDOW_BYTES >> 20} MiB"
+        )
+    if "ictionary" in text:
+        return DamageError("the zstd data needs a dictionary, which is not stored with it")
+    return None

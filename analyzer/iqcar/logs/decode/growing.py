@@ -12,6 +12,7 @@ import zstandard
 
 from iqcar.logs.decode.codecs import (
     HEAD_BYTES,
+    MAX_WINDOW_BYTES,
     Codec,
     block_pieces,
     check_foreign,
@@ -19,7 +20,6 @@ from iqcar.logs.decode.codecs import (
     detect,
 )
 from iqcar.logs.decode.streams import UnfinishedError, damaged
-from iqcar.logs.decode.zstd import MAX_WINDOW_BYTES
 
 FED_BYTES = 2 << 10
 """Stored bytes given to a library at a time (2 KiB): what comes out of them, at most 30,000 times
@@ -39,8 +39,7 @@ class GrowingDecoder:
 
     Attributes
     ----------
-    stored_bytes, decoded_bytes : int
-        How many came in and went out.
+    stored_bytes, decoded_bytes : how many came in and went out.
     """
 
     def __init__(self) -> None:
@@ -52,10 +51,7 @@ class GrowingDecoder:
     def add(self, data: bytes) -> Iterator[bytes]:
         """Yield what can be decoded now that some more bytes have come.
 
-        Raises
-        ------
-        DamageError
-            If they cannot be decoded, now or with any that may follow.
+        Raises DamageError if they cannot be decoded, now or with any that may follow.
         """
         self.stored_bytes += len(data)
         if self._codec is None:

@@ -17,15 +17,10 @@ def decode_lzf(data: bytes, size: int) -> memoryview | None:
 
     Parameters
     ----------
-    data : bytes
-        The compressed block without its header.
-    size : int
-        Declared size of the decoded block.
+    data : the compressed block without its header.
+    size : declared size of the decoded block.
 
-    Returns
-    -------
-    memoryview or None
-        The decoded block; None if the data is damaged.
+    Returns the decoded block; None if the data is damaged.
     """
     out = np.empty(size, np.uint8)
     return out.data if _decode(np.frombuffer(data, np.uint8), out) else None

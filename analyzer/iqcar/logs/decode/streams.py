@@ -93,10 +93,9 @@ class StoredStream:
 
     Parameters
     ----------
-    source : Source
-        Opened for reading; closed with this stream.
-    stored_share : float
-        Stored bytes per byte of the source: below 1 where the source decompresses (a zip member).
+    source : opened for reading; closed with this stream.
+    stored_share : stored bytes per byte of the source: below 1 where the source decompresses (a zip
+        member).
     """
 
     def __init__(self, source: Source, stored_share: float = 1.0) -> None:
@@ -129,10 +128,7 @@ class StoredStream:
 def exactly(raw: Readable, size: int, codec: str) -> bytes:
     """Return exactly `size` bytes.
 
-    Raises
-    ------
-    DamageError
-        If the stream ends before.
+    Raises DamageError if the stream ends before.
     """
     data = raw.read(size)
     if len(data) < size:

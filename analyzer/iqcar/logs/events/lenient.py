@@ -17,7 +17,7 @@ import msgspec
 from msgspec import Meta, Raw, Struct
 
 from iqcar.logs.events.nesting import is_too_deep, is_too_dense
-from iqcar.logs.events.task_structs import ID
+from iqcar.logs.events.task_structs import ID, NOT_FITTING
 
 S = TypeVar("S", bound=Struct)
 
@@ -41,10 +41,8 @@ class BadNumbers:
 def parse(line: bytes) -> Any:
     """Decode one line of JSON, also with NaN, bad UTF-8, or deeper than Python recurses.
 
-    Raises
-    ------
-    ValueError
-        If it is not JSON, or nests deeper or more densely than any line that is decoded.
+    Raises ValueError if it is not JSON, or nests deeper or more densely than any line that is
+    decoded.
     """
     if is_too_dense(line):
         raise ValueError("too many brackets")
@@ -55,6 +53,18 @@ def parse(line: bytes) -> Any:
         if is_too_deep(line):
             raise ValueError("nested too deep") from None
         return _parse_deep(text)
+
+
+def parse_object(text: bytes) -> dict[str, Any]:
+    """Decode an object of JSON, however it is spelled; empty where it is none."""
+    try:
+        found = msgspec.json.decode(text)
+    except NOT_FITTING:
+        try:
+            found = parse(text)
+        except (ValueError, RecursionError):
+            return {}
+    return found if isinstance(found, dict) else {}
 
 
 @cache
@@ -128,10 +138,7 @@ def number(value: Any, bad: BadNumbers) -> float:
 def _bounded(value: Any, bounds: Meta, bad: BadNumbers) -> float:
     """Return a number within its bounds; NaN, counted, for any other.
 
-    Raises
-    ------
-    OutOfBoundsError
-        If it is an id, and a number.
+    Raises OutOfBoundsError if it is an id, and a number.
     """
     result = number(value, bad)
     low, high = bounds.ge, bounds.lt
@@ -150,15 +157,10 @@ def fit(kind: type[S], value: Any, bad: BadNumbers) -> S:
     ----------
     kind : type of Struct
         The struct to build.
-    value : any
-        What JSON held in its place; anything but an object gives the default struct.
-    bad : BadNumbers
-        Counts the numbers that were lost.
+    value : what JSON held in its place; anything but an object gives the default struct.
+    bad : counts the numbers that were lost.
 
-    Raises
-    ------
-    OutOfBoundsError
-        If an id is a number that Spark cannot have given.
+    Raises OutOfBoundsError if an id is a number that Spark cannot have given.
     """
     # A stack of work instead of recursion, because plans nest without end.
     root: list[Any] = [None]
@@ -172,7 +174,7 @@ def fit(kind: type[S], value: Any, bad: BadNumbers) -> S:
             continue
         for name, encoded, hint in _fields(struct):
             if encoded in obj:
-                _fit_field(hint, obj[encoded], values, name, work, bad)
+                _fit_field(hint, obj[encoded], values, name=name, work=work, bad=bad)
     for struct, values, holder, place in reversed(fitted):
         holder[place] = struct(**values)
     result: S = root[0]

@@ -37,16 +37,11 @@ class LineTally:
 
     Attributes
     ----------
-    too_long : int
-        Lines over :data:`MAX_LINE_BYTES`, skipped.
-    bytes_stored : int
-        Stored bytes read.
-    bytes_decoded : int
-        Bytes after decompression.
-    damage : str
-        Why something could not be read, in a sentence; empty if all was read.
-    last_line_cut : bool
-        Whether the last line has no newline (it may be whole nevertheless).
+    too_long : lines over :data:`MAX_LINE_BYTES`, skipped.
+    bytes_stored : stored bytes read.
+    bytes_decoded : bytes after decompression.
+    damage : why something could not be read, in a sentence; empty if all was read.
+    last_line_cut : whether the last line has no newline (it may be whole nevertheless).
     """
 
     too_long: int = 0
@@ -63,26 +58,17 @@ def read_blocks(
 
     Parameters
     ----------
-    log : EventLog
-        From :func:`~iqcar.logs.find.locate.locate`.
-    tally : LineTally
-        Filled while reading; complete when the iterator ends.
-    on_progress : callable, optional
-        Called after every block with the stored bytes of the log read so far.
+    log : from :func:`~iqcar.logs.find.locate.locate`.
+    tally : filled while reading; complete when the iterator ends.
+    on_progress : called after every block with the stored bytes of the log read so far.
 
-    Yields
-    ------
-    bytes
-        A block: lines of about 1 MiB in the order of the log, none of them longer than
-        :data:`MAX_LINE_BYTES`, not all of them blank; the last one ends in a newline, too. Bad
-        content never raises: ``tally.damage`` says why a part was left early. A damaged part of a
-        rolling log does not keep the later parts from being read. A log that is marked as in
-        progress may end within compressed data: that is no damage.
+    Yields a block: lines of about 1 MiB in the order of the log, none of them longer than
+    :data:`MAX_LINE_BYTES`, not all of them blank; the last one ends in a newline, too. Bad content
+    never raises: ``tally.damage`` says why a part was left early. A damaged part of a rolling log
+    does not keep the later parts from being read. A log that is marked as in progress may end
+    within compressed data: that is no damage.
 
-    Raises
-    ------
-    IqcarError
-        If a URL needs a package that is not installed.
+    Raises IqcarError if a URL needs a package that is not installed.
     """
     splitter = LineSplitter(tally)
     damages: list[str] = []

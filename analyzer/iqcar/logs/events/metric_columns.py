@@ -19,14 +19,11 @@ class MetricColumns:
 
     Attributes
     ----------
-    rows : dict of int to int
-        Each accumulator's row.
-    runs : list of (int, int)
-        An SQL execution, and how many metrics it declared first; the next ones, and so on.
-    nodes, names, units : list of str
-        Its plan node, its name, and the unit of the table.
-    factors : array of float64
-        What makes that unit of Spark's.
+    rows : each accumulator's row.
+    runs : list of (int, int); an SQL execution, and how many metrics it declared first; the next
+        ones, and so on.
+    nodes, names, units : its plan node, its name, and the unit of the table.
+    factors : array of float64; what makes that unit of Spark's.
     """
 
     def __init__(self) -> None:

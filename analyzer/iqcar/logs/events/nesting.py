@@ -1,11 +1,18 @@
-"""Bound how deep and how densely the JSON of a line nests, before any of it is decoded."""
+"""Bounds how deep and how densely a line's JSON nests, and decodes plans that nest deeply.
+
+A plan that nests deeper than the typed decoders can follow is decoded piece by piece: the line is
+cut where its brackets reach certain depths, and the nodes are put together again.
+"""
 
 from __future__ import annotations
 
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
+import msgspec
 import numpy as np
+
+from iqcar.logs.events.structs import NOT_FITTING, PlanNode, SqlAdaptive, SqlStart
 
 if TYPE_CHECKING:
     from iqcar.tables.arrays import Ints
@@ -36,12 +43,9 @@ class Brackets(NamedTuple):
 
     Attributes
     ----------
-    places : ndarray of shape (n,), int64
-        Where they stand in the line.
-    steps : ndarray of shape (n,), int8
-        1 for one that opens, −1 for one that closes.
-    depths : ndarray of shape (n,), int32
-        How many are open behind each.
+    places : ndarray of shape (n,), int64; where they stand in the line.
+    steps : ndarray of shape (n,), int8; 1 for one that opens, −1 for one that closes.
+    depths : ndarray of shape (n,), int32; how many are open behind each.
     """
 
     places: Ints
@@ -73,3 +77,107 @@ def brackets(line: bytes) -> Brackets:
     outside = ~quotes & (np.cumsum(quotes, dtype=np.uint8) & 1 == 0)  # it overflows to even
     places, steps = places[outside], steps[outside]
     return Brackets(places, steps, np.cumsum(steps, dtype=np.int32))
+
+
+_ROOT = 2
+"""Depth of brackets of a plan's root, which stands in the event."""
+_LEVELS = 100
+"""Depth of brackets of a piece: two per node, so it is even. What is less deep than that stays in
+the piece above, so that a piece can be twice as deep: a fifth of what the typed decoders follow."""
+_CUT = "\x01cut "
+"""How the name of a node begins that stands for a piece; the piece's number follows."""
+
+
+class _Piece(NamedTuple):
+    """A node with all below it but the pieces in it: where it stands in the line."""
+
+    start: int
+    end: int
+    inner: list[int]
+    """Numbers of the pieces in it, in their order; each is larger than its own."""
+
+
+def decode_deep(
+    line: bytes, kind: type[SqlStart] | type[SqlAdaptive]
+) -> SqlStart | SqlAdaptive | None:
+    """Decode an event with a deep plan; return None where only the lenient decoder can tell.
+
+    Parameters
+    ----------
+    kind : the event's struct.
+    """
+    pieces = _pieces(line)
+    if len(pieces) < 2:
+        return None
+    try:
+        event = msgspec.json.decode(_text(line, pieces, 0), type=kind)
+        if event.plan is None:
+            return None
+        nodes = [event.plan]
+        nodes += [_decode_node(_text(line, pieces, number)) for number in range(1, len(pieces))]
+    except NOT_FITTING:
+        return None
+    joined = all(_join(number, piece, nodes) for number, piece in enumerate(pieces))
+    return event if joined else None
+
+
+_decode_node = msgspec.json.Decoder(PlanNode).decode
+
+
+def _join(number: int, piece: _Piece, nodes: list[PlanNode]) -> bool:
+    """Put the pieces within a piece into its node; tell whether each had one place."""
+    missing = {f"{_CUT}{inner}": inner for inner in piece.inner}
+    stack = [nodes[number]]
+    while stack:
+        children = stack.pop().children
+        for place, child in enumerate(children):
+            if child.children:
+                stack.append(child)
+            elif child.name.startswith(_CUT):
+                inner = missing.pop(child.name, 0)
+                if not inner:
+                    return False  # the log itself has nodes of such a name
+                children[place] = nodes[inner]
+    return not missing
+
+
+def _text(line: bytes, pieces: list[_Piece], number: int) -> bytes:
+    """Return the text of a piece, with a node that has only a name for each piece in it."""
+    done, end, numbers = pieces[number]
+    parts: list[bytes] = []
+    for inner in numbers:
+        start, after, _ = pieces[inner]
+        parts += line[done:start], b'{"nodeName":"\\u0001cut %d"}' % inner
+        done = after
+    return b"".join((*parts, line[done:end]))
+
+
+def _pieces(line: bytes) -> list[_Piece]:
+    """Cut a line; its first piece is the event. There is no piece if brackets do not match."""
+    if is_too_deep(line):
+        return []
+    places, steps, depths = brackets(line)
+    if not len(depths) or depths[-1] != 0 or depths.min() < 0:
+        return []
+    levels = depths + (steps < 0) - _ROOT
+    cuts = (levels > 0) & (levels % _LEVELS == 0)
+    spans: list[list[int]] = []  # start, end, and whether another such bracket is inside
+    opened: list[list[int]] = []
+    for place, step in zip(places[cuts].tolist(), steps[cuts].tolist(), strict=True):
+        if step < 0:
+            opened.pop()[1] = place + 1
+            continue
+        if opened:
+            opened[-1][2] = 1
+        opened.append([place, 0, 0])
+        spans.append(opened[-1])
+    pieces = [_Piece(0, len(line), [])]
+    around = [0]
+    for start, end, is_deep in spans:
+        if is_deep:
+            while pieces[around[-1]].end <= start:
+                around.pop()
+            pieces[around[-1]].inner.append(len(pieces))
+            around.append(len(pieces))
+            pieces.append(_Piece(start, end, []))
+    return pieces

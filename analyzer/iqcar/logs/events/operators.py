@@ -77,8 +77,7 @@ class Operators:
 
         Parameters
         ----------
-        nodes : sequence of PlanNode
-            As :func:`~iqcar.logs.events.fingerprint.nodes_of` returns them.
+        nodes : as :func:`~iqcar.logs.events.fingerprint.nodes_of` returns them.
         """
         known = self._group
         first, groups = next(self._next), list[list[str]]()
@@ -115,10 +114,7 @@ class Operators:
     def fed_by(self, accumulators: Iterable[float]) -> list[str]:
         """Return the operators that feed these accumulators, and those that run with them.
 
-        Returns
-        -------
-        list of str
-            Sorted; an operator stands there as often as the stage runs it.
+        Returns sorted; an operator stands there as often as the stage runs it.
         """
         found = {group for key in accumulators if (group := self._group.get(key)) is not None}
         return sorted(name for group in found for name in self._of(group))[:MOST_OPERATORS]
@@ -234,10 +230,8 @@ def stage_label(scopes: Iterable[str], operators: Iterable[str]) -> str:
 
     Parameters
     ----------
-    scopes : iterable of str
-        Operations that made its RDDs.
-    operators : iterable of str
-        As :meth:`Operators.fed_by` returns them.
+    scopes : operations that made its RDDs.
+    operators : as :meth:`Operators.fed_by` returns them.
 
     >>> stage_label(["Exchange", "mapPartitions"], ["Exchange", "HashAggregate", "HashAggregate"])
     'Exchange; HashAggregate ×2; mapPartitions'

@@ -44,8 +44,7 @@ def plan_name(nodes: Sequence[PlanNode]) -> str:
 
     Parameters
     ----------
-    nodes : sequence of PlanNode
-        All nodes, as :func:`iqcar.logs.events.fingerprint.nodes_of` returns them.
+    nodes : all nodes, as :func:`iqcar.logs.events.fingerprint.nodes_of` returns them.
     """
     names = "\n".join({nodes[0].name, *(node.name for node in nodes if node.children)})
     done = [word for word, parts in _WORDS if any(part in names for part in parts)]

@@ -13,10 +13,9 @@ import msgspec
 
 from iqcar.logs.events.descriptions import clean_description, is_user_named
 from iqcar.logs.events.fingerprint import hash_plan, hash_plan_text, nodes_of
-from iqcar.logs.events.known_plans import KnownPlan, KnownPlans, pattern_of
+from iqcar.logs.events.known_plans import CutLine, KnownPlan, KnownPlans, pattern_of
 from iqcar.logs.events.metric_columns import MetricColumns
 from iqcar.logs.events.operators import Operators, operators_of, sources_of
-from iqcar.logs.events.plan_bytes import CutLine
 from iqcar.logs.events.plan_name import plan_name
 from iqcar.logs.events.settings import settings_of
 from iqcar.logs.events.structs import (
@@ -159,17 +158,11 @@ class SqlCollector:
 
         Parameters
         ----------
-        event : SqlStart or SqlAdaptive
-            With an empty plan.
-        known : KnownPlan
-            What the plan told.
-        accumulators : list of int
-            In the order of the plan's text.
+        event : with an empty plan.
+        known : what the plan told.
+        accumulators : in the order of the plan's text.
 
-        Returns
-        -------
-        bool
-            False, and nothing is taken in, where the plan has to be decoded.
+        Returns false, and nothing is taken in, where the plan has to be decoded.
         """
         if event.plan != PlanNode() or len(set(accumulators)) < len(accumulators):
             return False
@@ -209,16 +202,13 @@ class SqlCollector:
         """Return what an execution's plan told, all accumulators of which were new."""
         waits, places = self.declared_waits, {one: at for at, one in enumerate(accumulators)}
         return KnownPlan(
-            execution.plan_hash,
-            plan_name(nodes),
-            execution.tables,
-            execution.operators,
-            [places[one] for one in metrics],
-            tuple(zip(*metrics.values(), strict=True)),
-            self.operators.run_together(accumulators),
-            [at for at, one in enumerate(accumulators) if one in waits.nanoseconds],
-            [at for at, one in enumerate(accumulators) if one in waits.scans],
-        )
+            plan_hash=execution.plan_hash, plan_name=plan_name(nodes), tables=execution.tables,
+            operators=execution.operators, shown=[places[one] for one in metrics],
+            metrics=tuple(zip(*metrics.values(), strict=True)),
+            together=self.operators.run_together(accumulators),
+            nanoseconds=[at for at, one in enumerate(accumulators) if one in waits.nanoseconds],
+            scans=[at for at, one in enumerate(accumulators) if one in waits.scans],
+        )  # fmt: skip
 
     def adapt(self, event: SqlAdaptive) -> None:
         """Take in the metrics of a plan that was changed while running."""

@@ -78,10 +78,8 @@ class DeclaredWaits(msgspec.Struct, gc=False):
 
     Attributes
     ----------
-    nanoseconds : set of int
-        Accumulators that count in ns; others count in ms.
-    scans : set of int
-        Accumulators of the time in an operator that scans.
+    nanoseconds : accumulators that count in ns; others count in ms.
+    scans : accumulators of the time in an operator that scans.
     """
 
     nanoseconds: set[int] = msgspec.field(default_factory=set)
@@ -119,15 +117,10 @@ def find_waits(text: bytes, tasks: Sequence[Place]) -> array[float]:
 
     Parameters
     ----------
-    text : bytes
-        The block.
-    tasks : sequence of Place
+    text : the block.
 
-    Returns
-    -------
-    array of float64 of shape (n × 4,)
-        Row of the task, :class:`Wait`, accumulator id, and update as logged of each. The id is NaN
-        if it is unknown; a time of hours, minutes and seconds is in ms.
+    Returns (shape (n × 4,)) row of the task, :class:`Wait`, accumulator id, and update as logged of
+    each. The id is NaN if it is unknown; a time of hours, minutes and seconds is in ms.
     """
     found: list[float] = []
     find, startswith = text.find, text.startswith

@@ -41,18 +41,12 @@ class Layout(NamedTuple):
 
     Attributes
     ----------
-    title : str
-        Name of the log within its folder; empty where the folder is the log.
-    names : tuple of str
-        Files in the order of their events; empty for a rolling folder without events.
-    in_progress : bool
-        Whether the names say that the application was still running.
-    attempt_id : str
-        Attempt of the application, where the name tells; else empty.
-    problem : str
-        A sentence about missing parts; empty if none is missing.
-    named_by_spark : bool
-        Whether the name alone tells that this is an event log.
+    title : name of the log within its folder; empty where the folder is the log.
+    names : files in the order of their events; empty for a rolling folder without events.
+    in_progress : whether the names say that the application was still running.
+    attempt_id : attempt of the application, where the name tells; else empty.
+    problem : a sentence about missing parts; empty if none is missing.
+    named_by_spark : whether the name alone tells that this is an event log.
     """
 
     title: str
@@ -84,15 +78,10 @@ def arrange(folder: str, names: Sequence[str]) -> list[Layout]:
 
     Parameters
     ----------
-    folder : str
-        Name (not path) of the folder.
-    names : sequence of str
-        Names of its files.
+    folder : name (not path) of the folder.
+    names : names of its files.
 
-    Returns
-    -------
-    list of Layout
-        In the order in which each log's first file was named.
+    The result is in the order in which each log's first file was named.
     """
     rolling: dict[str, list[str]] = defaultdict(list)
     databricks: list[str] = []

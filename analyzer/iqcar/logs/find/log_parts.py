@@ -12,17 +12,12 @@ class LogPart:
 
     Attributes
     ----------
-    path : str
-        What to show the user.
-    source : str
-        How to open it: a local path or a URL.
-    size_bytes : int
-        Stored size, for progress; 0 if unknown.
-    member : str
-        Member of the zip at `source`; empty if `source` is the part itself.
-    within : tuple of str
-        Folders, without links in their paths, out of which a local `source` may not lead whenever
-        it is opened; anywhere if there are none.
+    path : what to show the user.
+    source : how to open it: a local path or a URL.
+    size_bytes : stored size, for progress; 0 if unknown.
+    member : member of the zip at `source`; empty if `source` is the part itself.
+    within : folders, without links in their paths, out of which a local `source` may not lead
+        whenever it is opened; anywhere if there are none.
     """
 
     path: str
@@ -38,16 +33,11 @@ class EventLog:
 
     Attributes
     ----------
-    path : str
-        What to show the user: the file, the rolling folder, or ``<zip>::<member>``.
-    parts : tuple of LogPart
-        At least one.
-    in_progress_hint : bool
-        Whether its name says that the application was still running.
-    attempt_id : str
-        Attempt of the application, where the name tells; else empty.
-    problem : str
-        A sentence about missing parts; empty if none is missing.
+    path : what to show the user: the file, the rolling folder, or ``<zip>::<member>``.
+    parts : at least one.
+    in_progress_hint : whether its name says that the application was still running.
+    attempt_id : attempt of the application, where the name tells; else empty.
+    problem : a sentence about missing parts; empty if none is missing.
     """
 
     path: str
@@ -68,10 +58,8 @@ class Unreadable:
 
     Attributes
     ----------
-    path : str
-        The path as the user gave it, or what was found below it.
-    message : str
-        Why nothing can be read, in one sentence.
+    path : the path as the user gave it, or what was found below it.
+    message : why nothing can be read, in one sentence.
     """
 
     path: str
@@ -84,16 +72,11 @@ class Folder:
 
     Attributes
     ----------
-    path : str
-        What to show the user; empty for the top of a relative glob or zip.
-    name : str
-        Last part of its path, resolved.
-    separator : str
-        What stands between `path` and a file's name.
-    parts : dict of str to LogPart
-        Its files by name, in the order to report them.
-    named : set of str
-        Files that the user named one by one: read even if they do not look like a log.
+    path : what to show the user; empty for the top of a relative glob or zip.
+    name : last part of its path, resolved.
+    separator : what stands between `path` and a file's name.
+    parts : its files by name, in the order to report them.
+    named : files that the user named one by one: read even if they do not look like a log.
     """
 
     path: str

@@ -40,10 +40,7 @@ def is_url(path: str) -> bool:
 def open_url(url: str) -> BinaryIO:
     """Open a remote file for reading from front to back.
 
-    Raises
-    ------
-    IqcarError
-        If fsspec, or its part for this store, is not installed.
+    Raises IqcarError if fsspec, or its part for this store, is not installed.
     """
     system, path = _connect(url)
     # Without a type Google's store reads ahead in tasks of its own, which outlive the file.
@@ -61,17 +58,11 @@ def remote_files(url: str, depth: int) -> Iterator[RemoteFile]:
 
     Parameters
     ----------
-    url : str
-        URL of a file or a folder, or a glob.
-    depth : int
-        How many levels of folders to look into.
+    url : URL of a file or a folder, or a glob.
+    depth : how many levels of folders to look into.
 
-    Raises
-    ------
-    IqcarError
-        If fsspec, or its part for this store, is not installed.
-    FileNotFoundError
-        If nothing is there. Other errors are the store's own.
+    Raises IqcarError if fsspec, or its part for this store, is not installed. Raises
+    FileNotFoundError if nothing is there. Other errors are the store's own.
     """
     system, path = _connect(url)
     fixed = url

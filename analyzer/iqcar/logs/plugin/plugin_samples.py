@@ -5,16 +5,18 @@ Both hold the same objects (docs/listener.md): one per second or so, each part o
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import compress
 from math import isfinite, nan
+from pathlib import Path
 from typing import Any
 
-import msgspec
+import numpy as np
 import pandas as pd
 
 from iqcar import tables as tb
+from iqcar.errors import IqcarError
 from iqcar.logs.events import lenient
-from iqcar.logs.events import structs as ev
 from iqcar.logs.text.redact import redact_text
 
 SAMPLES_EVENT = "org.iqcar.spark.IqcarEventSamples"
@@ -37,7 +39,6 @@ CPU_MODES = {
 """Column of ``samples`` → modes of the kernel in it; all modes together are all the time."""
 
 _TEXTS = ("host", "executor")
-_decode = msgspec.json.Decoder().decode
 
 
 def decode_samples(lines: Iterable[bytes]) -> dict[str, list[Any]]:
@@ -45,19 +46,15 @@ def decode_samples(lines: Iterable[bytes]) -> dict[str, list[Any]]:
 
     Parameters
     ----------
-    lines : iterable of bytes
-        Raw lines of an event log; those of other events are passed over, and so is what is
-        damaged.
+    lines : iterable of bytes; raw lines of an event log; those of other events are passed over, and
+        so is what is damaged.
 
-    Returns
-    -------
-    dict of str to list
-        The columns of :data:`iqcar.tables.SAMPLES` but ``app``; ``host`` and ``executor`` hold
-        names. One element per sample, in the order of the lines.
+    Returns the columns of :data:`iqcar.tables.SAMPLES` but ``app``; ``host`` and ``executor`` hold
+    names. One element per sample, in the order of the lines.
     """
     columns = no_samples()
     for line in lines:
-        event = parse(line)
+        event = lenient.parse_object(line)
         if event.get("Event") != SAMPLES_EVENT:
             continue
         samples = [sample for sample in _list(event.get("samples")) if isinstance(sample, dict)]
@@ -71,18 +68,6 @@ def decode_samples(lines: Iterable[bytes]) -> dict[str, list[Any]]:
 def no_samples() -> dict[str, list[Any]]:
     """Return the columns of no sample, to add some to."""
     return {name: [] for name in tb.SAMPLES.column_names() if name != "app"}
-
-
-def parse(line: bytes) -> dict[str, Any]:
-    """Decode one line; empty where it is no JSON object."""
-    try:
-        found = _decode(line)
-    except ev.NOT_FITTING:
-        try:
-            found = lenient.parse(line)
-        except (ValueError, RecursionError):
-            return {}
-    return found if isinstance(found, dict) else {}
 
 
 def add_sample(
@@ -194,14 +179,10 @@ def samples_frame(
 
     Parameters
     ----------
-    columns : mapping
-        From :func:`decode_samples`.
-    app : int
-        Row of the application; −1 for samples taken outside Spark.
-    hosts : dict of str to int
-        Row of each host; a host that is not in it is added.
-    executors : mapping of str to int
-        Row of each executor id.
+    columns : from :func:`decode_samples`.
+    app : row of the application; −1 for samples taken outside Spark.
+    hosts : row of each host; a host that is not in it is added.
+    executors : row of each executor id.
     """
     names = [redact_text(name, MAX_NAME) for name in columns["host"]]
     return tb.SAMPLES.frame(
@@ -212,3 +193,66 @@ def samples_frame(
             "executor": [executors.get(name, tb.NONE) for name in columns["executor"]],
         }
     )
+
+
+def read_sample_files(paths: Sequence[str | Path]) -> dict[str, list[Any]]:
+    """Read files that ``iqcar sample`` wrote; damaged lines are left out.
+
+    The result is as :func:`iqcar.logs.plugin.plugin_samples.decode_samples`.
+
+    Raises IqcarError if a file cannot be read or holds no sample at all.
+    """
+    columns = no_samples()
+    for path in paths:
+        before = len(columns["host"])
+        try:
+            with Path(path).open("rb") as file:
+                for line in file:
+                    sample = lenient.parse_object(line)
+                    host = sample.get("host")
+                    if isinstance(host, str):
+                        add_sample(columns, sample, host)
+        except OSError as error:
+            raise IqcarError(f"cannot be read: {error.strerror}", str(path)) from error
+        if len(columns["host"]) == before:
+            raise IqcarError("holds no samples", str(path), "give a file of `iqcar sample`")
+    return columns
+
+
+def join_samples(tables: tb.Tables, paths: Sequence[str | Path]) -> tb.Tables:
+    """Add samples taken outside Spark to the tables.
+
+    Parameters
+    ----------
+    tables : from :func:`iqcar.logs.read_logs`.
+    paths : files of ``iqcar sample``.
+
+    Returns ``samples`` with a row for each that was taken while an application ran. A host counts
+    as one of Spark's if the names are equal but for case, or up to the first dot; any other is
+    added to ``hosts``.
+
+    Raises IqcarError if a file cannot be read or holds no sample at all.
+    """
+    columns = read_sample_files(paths)
+    time = np.array(columns["time_ms"], np.float64)
+    since = time - np.array(columns["duration_ms"], np.float64)
+    during = np.zeros(len(time), bool)
+    for first, last in tables.applications[["start_ms", "end_ms"]].itertuples(index=False):
+        during |= (time >= first) & (since <= last)
+    columns = {name: list(compress(values, during)) for name, values in columns.items()}
+    known = tb.texts(tables.hosts, "host")
+    spelt = {_short(name): name for name in reversed(known)}
+    spelt.update({name.lower(): name for name in known})
+    columns["host"] = [
+        spelt.get(name.lower(), spelt.get(_short(name), name)) for name in columns["host"]
+    ]
+    hosts = {name: row for row, name in enumerate(known)}
+    added = samples_frame(columns, tb.NONE, hosts, {})
+    both = [frame for frame in (tables.samples, added) if len(frame)]
+    samples = pd.concat(both, ignore_index=True) if both else tables.samples
+    return tables.with_(hosts=tb.HOSTS.frame({"host": list(hosts)}), samples=samples)
+
+
+def _short(name: str) -> str:
+    """Return the name up to its first dot; an address as it is."""
+    return name.lower() if name.replace(".", "").isdigit() else name.lower().split(".", 1)[0]

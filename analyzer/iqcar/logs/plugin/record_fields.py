@@ -1,6 +1,6 @@
 """What is read of the plugin's records: one line per field and per series of a profile.
 
-A field or series that is added here is read by :mod:`iqcar.logs.plugin.record_reader` and by
+A field or series that is added here is read by :mod:`iqcar.logs.plugin.record_columns` and by
 :mod:`iqcar.logs.tasks.record_scanner`, and put into its column of ``task_records`` or
 ``intervals``.
 """

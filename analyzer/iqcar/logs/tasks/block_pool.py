@@ -10,9 +10,7 @@ from __future__ import annotations
 import mmap
 import os
 import select
-import subprocess
-import sys
-import tempfile
+import struct
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
@@ -20,7 +18,7 @@ from typing import Any
 
 import msgspec
 
-from iqcar.logs.tasks.block_worker import ANSWER, ORDER
+from iqcar.base.workers import command, end, start
 from iqcar.logs.tasks.task_lines import TaskBlock, TaskDecoder
 
 SLOT_BYTES = 4 << 20
@@ -30,11 +28,11 @@ SLOTS = 3
 MOST_WAITING = 32
 """Decoded blocks that wait for an earlier one at most: they hold their lines."""
 
-_START = (
-    "import sys; sys.path[:] = sys.argv[2:]; sys.modules['typing_extensions'] = None;"
-    " from iqcar.logs.tasks.block_worker import main; main()"
-)
-"""msgspec does without typing_extensions, which would take a sixth of the start."""
+ORDER = struct.Struct("<qq")
+"""Where a block starts in the shared memory, and its length."""
+ANSWER = struct.Struct("<q")
+"""Length of the decoded tasks, which have replaced the block; −1 if they do not fit there. One
+answer comes before the first order: it tells that the process has started."""
 
 
 class _Slot:
@@ -50,23 +48,14 @@ class _Helper:
 
     Attributes
     ----------
-    given : deque
-        The blocks it has, in their order, and their places.
-    free : list of int
-        Free places; none until it has started, so that nobody waits for a block that it has.
-    started : bool
-        Whether it has said so, by an answer to no block.
+    given : the blocks it has, in their order, and their places.
+    free : free places; none until it has started, so that nobody waits for a block that it has.
+    started : whether it has said so, by an answer to no block.
     """
 
     def __init__(self, file: int, first: int) -> None:
-        self.process = subprocess.Popen(
-            [sys.executable, "-S", "-c", _START, str(file), *sys.path],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            pass_fds=(file,),
-            start_new_session=True,  # a terminal's Ctrl-C is for this process
-            bufsize=0,
-        )
+        words = command(__name__, "help_decoding", file, quick=True)
+        self.process = start(words, pass_fds=(file,), bufsize=0)
         self.given: deque[tuple[_Slot, int]] = deque()
         self.free: list[int] = []
         self.started = False
@@ -103,9 +92,7 @@ class _Helper:
     def end(self) -> None:
         """End the process."""
         self.process.kill()
-        for stream in (self.process.stdin, self.process.stdout):
-            stream.close()  # type: ignore[union-attr]
-        self.process.wait()
+        end(self.process)
 
 
 class BlockPool:
@@ -113,8 +100,7 @@ class BlockPool:
 
     Parameters
     ----------
-    helpers : int
-        Processes to start beside this one; none where memory cannot be shared with them.
+    helpers : processes to start beside this one; none where memory cannot be shared with them.
     """
 
     def __init__(self, helpers: int) -> None:
@@ -141,10 +127,8 @@ class BlockPool:
 
         Parameters
         ----------
-        blocks : iterable of bytes
-            In the order of the log.
-        is_large : callable
-            Tells, after the first block, whether helpers are worth their start.
+        blocks : iterable of bytes; in the order of the log.
+        is_large : tells, after the first block, whether helpers are worth their start.
         """
         waiting: deque[_Slot] = deque()
         for text in blocks:
@@ -165,6 +149,8 @@ class BlockPool:
 
     def _start(self) -> None:
         count, self._count = self._count, 0
+        import tempfile  # slow to import, and no helper needs it
+
         with tempfile.TemporaryFile() as file:
             size = count * SLOTS * SLOT_BYTES
             number = os.memfd_create("blocks") if hasattr(os, "memfd_create") else file.fileno()
@@ -204,3 +190,17 @@ class BlockPool:
                 slot.tasks = self._decoder.decode(slot.text)
             else:
                 slot.tasks = self._decode_tasks(self._memory[start : start + length])
+
+
+def help_decoding(file: int) -> None:
+    """Decode blocks in a process of its own, until its standard input is closed."""
+    memory = mmap.mmap(file, 0)
+    decoder, encode = TaskDecoder(), msgspec.msgpack.Encoder().encode
+    os.write(1, ANSWER.pack(0))
+    while len(order := os.read(0, ORDER.size)) == ORDER.size:
+        start, length = ORDER.unpack(order)
+        answer = encode(decoder.decode(memory[start : start + length]))
+        fits = len(answer) <= length
+        if fits:
+            memory[start : start + len(answer)] = answer
+        os.write(1, ANSWER.pack(len(answer) if fits else -1))

@@ -1,7 +1,7 @@
 """Reads the plugin's records of a large log by compiled code, in place.
 
 Only records in the plugin's own spelling are read here; any other is left to
-:mod:`iqcar.logs.plugin.record_reader`. What both read is the same; the tests hold them against
+:mod:`iqcar.logs.plugin.record_columns`. What both read is the same; the tests hold them against
 each other.
 """
 
@@ -118,13 +118,10 @@ class RecordScanner:
 
         Parameters
         ----------
-        text : bytes
-            Lines of task ends.
-        starts, ends : (records,) array
-            Where :data:`~iqcar.logs.tasks.task_lines.RECORD` of each record starts, and where
-            the accumulables that it is among end.
-        codes : dict
-            As ``texts`` of :class:`~iqcar.logs.plugin.record_columns.RecordColumns`; may grow.
+        text : lines of task ends.
+        starts, ends : (records,) array; where :data:`~iqcar.logs.tasks.task_lines.RECORD` of each
+            record starts, and where the accumulables that it is among end.
+        codes : as ``texts`` of :class:`~iqcar.logs.plugin.record_columns.RecordColumns`; may grow.
 
         Returns
         -------

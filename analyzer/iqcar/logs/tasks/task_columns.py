@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 from collections import deque
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from iqcar.logs.events.task_structs import TaskEnd
 from iqcar.logs.events.wait_metrics import DeclaredWaits, Wait
-from iqcar.logs.tasks.task_lines import NUMBERS, TEXTS, TaskBlock
+from iqcar.logs.plugin.record_columns import RecordColumns
+from iqcar.logs.tasks.task_lines import NUMBERS, TEXTS, TaskBlock, TaskDecoder, record_at
 from iqcar.tables import LAST_PLAUSIBLE_MS
+
+if TYPE_CHECKING:
+    from iqcar.logs.tasks.record_scanner import RecordScanner
 
 Numbers = NDArray[np.float64]
 
@@ -41,16 +47,11 @@ class TaskColumns:
 
     Attributes
     ----------
-    rows : int
-        Tasks so far.
-    bad_numbers : int
-        Numbers that made no sense; known after :meth:`columns`.
-    codes : dict of str to Codes
-        Codes of each column of TEXTS.
-    failures : list of tuple
-        Row of each task whose end is no success, and a position in ``reasons``.
-    reasons : dict of tuple to int
-        Why, in a line, and the id of the executor from which could not be fetched.
+    rows : tasks so far.
+    bad_numbers : numbers that made no sense; known after :meth:`columns`.
+    codes : codes of each column of TEXTS.
+    failures : row of each task whose end is no success, and a position in ``reasons``.
+    reasons : why, in a line, and the id of the executor from which could not be fetched.
     """
 
     def __init__(self) -> None:
@@ -126,8 +127,7 @@ class TaskColumns:
 
         Parameters
         ----------
-        declared : DeclaredWaits, optional
-            What the plans say of the metrics.
+        declared : what the plans say of the metrics.
         """
         columns: dict[str, NDArray[Any]] = {name: np.empty(self.rows) for name in NUMBERS}
         columns.update({name: np.empty(self.rows, np.int32) for name in TEXTS})
@@ -165,17 +165,12 @@ def _wait_columns(found: Numbers, rows: int, declared: DeclaredWaits) -> dict[st
 
     Parameters
     ----------
-    found : ndarray of shape (n, 4)
-        Row, :class:`~iqcar.logs.events.wait_metrics.Wait`, accumulator id and update of each.
-    rows : int
-        Number of tasks.
-    declared : DeclaredWaits
+    found : ndarray of shape (n, 4); row, :class:`~iqcar.logs.events.wait_metrics.Wait`, accumulator
+        id and update of each.
+    rows : number of tasks.
 
-    Returns
-    -------
-    dict of str to ndarray of shape (rows,), ms
-        ``scan_ms``, ``storage_read_ms``, ``gpu_wait_ms`` and ``vendor_write_ms``; NaN for a task
-        that reports none.
+    Returns (shape (rows,), ms) ``scan_ms``, ``storage_read_ms``, ``gpu_wait_ms`` and
+    ``vendor_write_ms``; NaN for a task that reports none.
     """
     row, kind, ids, update = found.T
     in_ns = np.isin(ids, np.array([*declared.nanoseconds], np.float64))
@@ -210,3 +205,98 @@ def _wait_columns(found: Numbers, rows: int, declared: DeclaredWaits) -> dict[st
 def _first(values: Numbers, others: Numbers) -> Numbers:
     """Return the values, and others where they are NaN."""
     return np.where(np.isnan(values), others, values)
+
+
+class TaskIntake:
+    """Collects tasks.
+
+    Attributes
+    ----------
+    columns : the tasks that ended.
+    running : lines of tasks that started and have not ended yet, by task id.
+    records : what iqcar's own Spark plugin recorded of tasks.
+    starts, ends : events taken in.
+    """
+
+    def __init__(self) -> None:
+        self.columns = TaskColumns()
+        self.running: dict[float, bytes] = {}
+        self.records = RecordColumns()
+        self.starts = self.ends = 0
+        self._decoder = TaskDecoder()
+        self._scanner: RecordScanner | None = None
+        self._may_compile = True
+
+    def take(self, text: bytes, block: TaskBlock, compiled: bool) -> None:
+        """Take in the tasks of a block of the log.
+
+        Parameters
+        ----------
+        text : the block.
+        block : what was decoded of it.
+        compiled : whether compiled code, which takes a while to load, is worth it for its records.
+        """
+        first_row = self.columns.rows
+        numbers = self.columns.add(block)
+        task_ids = numbers[:, _TASK_ID]
+        self.ends += len(task_ids)
+        if block.waits:
+            self.columns.add_waits(np.frombuffer(block.waits).reshape(-1, 4), first_row)
+        self.starts += block.starts
+        for task_id, start, end in block.started:
+            self.running[task_id] = text[start:end]
+        for task_id in self.running.keys() & set(task_ids.tolist()):
+            del self.running[task_id]
+        if block.records or block.listed:
+            self._add_records(text, task_ids, block, compiled)
+
+    def since(self, time_ms: float) -> TaskIntake:
+        """Return a copy without the tasks that ended before a time, and without their records."""
+        part = TaskIntake()
+        part.columns = self.columns.since(time_ms)
+        part.records = self.records.of_tasks(part.columns.task_ids())
+        part.running = dict(self.running)
+        part.starts, part.ends = self.starts, self.ends
+        return part
+
+    def add_start(self, task_id: float, line: bytes) -> None:
+        """Take in a task start in an unusual spelling."""
+        self.starts += 1
+        self.running[task_id] = line
+
+    def add_end(self, task: TaskEnd) -> None:
+        """Take in a task end in an unusual spelling."""
+        self.take(b"", self._decoder.block_of([task]), compiled=False)
+
+    def add_unfinished(self, tasks: Sequence[TaskEnd]) -> None:
+        """Append tasks that never ended."""
+        self.columns.add(self._decoder.block_of(list(tasks)))
+        self.running.clear()
+
+    def _add_records(
+        self, text: bytes, task_ids: NDArray[np.float64], block: TaskBlock, compiled: bool
+    ) -> None:
+        rows, starts, ends = np.frombuffer(block.records, np.int64).reshape(-1, 3).T
+        scanner = self._load() if compiled and len(rows) else None
+        read = np.zeros(len(rows), np.bool_)
+        if scanner is not None:
+            chunk, read = scanner.scan(text, starts, ends, self.records.texts)
+        left = np.flatnonzero(~read)
+        places = zip(rows[left].tolist(), starts[left].tolist(), ends[left].tolist(), strict=True)
+        others = [(row, record_at(text, at, end)) for row, at, end in places] + block.listed
+        others = sorted((row, record) for row, record in others if record)
+        if scanner is None:
+            self.records.add([(task_ids[row], record) for row, record in others])
+        else:
+            self.records.add_scanned(chunk, task_ids, rows[read], others)
+
+    def _load(self) -> RecordScanner | None:
+        """Load the compiled code; None where there is none."""
+        if self._scanner is None and self._may_compile:
+            try:
+                from iqcar.logs.tasks.record_scanner import RecordScanner
+            except (ImportError, RuntimeError):
+                self._may_compile = False  # numba finds no folder to keep its compiled code in
+            else:
+                self._scanner = RecordScanner()
+        return self._scanner

@@ -83,29 +83,20 @@ class TaskBlock(msgspec.Struct, array_like=True, gc=False):
 
     Attributes
     ----------
-    rows : bytes
-        float64 of shape (n_tasks, len(NUMBERS) + 1): a row per task end.
-    texts : list of tuple
-        Distinct TEXTS of tasks, which the last number of a row refers to.
-    waits : bytes
-        float64 of shape (n, 4): row, kind, id and update of the metrics that tell waits, as
+    rows : float64 of shape (n_tasks, len(NUMBERS) + 1): a row per task end.
+    texts : distinct TEXTS of tasks, which the last number of a row refers to.
+    waits : float64 of shape (n, 4): row, kind, id and update of the metrics that tell waits, as
         :func:`~iqcar.logs.events.wait_metrics.find_waits` finds them.
-    records : bytes
-        int64 of shape (n, 3): row of a task that the plugin recorded, the place where
+    records : int64 of shape (n, 3): row of a task that the plugin recorded, the place where
         :data:`RECORD` starts in the text, and the end of the accumulables.
-    listed : list of tuple
-        Rows, and records that were decoded with their lines.
-    failures : list of tuple
-        Row of each task whose end is no success, why in a line, and the id of the executor from
-        which it could not fetch shuffle output; of these texts empty what the log does not say.
-    started : list of tuple
-        Task id of each start without an end in the block, start and end of its line.
-    starts : int
-        Number of task starts.
-    others : list of tuple
-        Start and end of the lines that are of no task in a usual spelling.
-    bad_numbers : int
-        Numbers of tasks that could not be read.
+    listed : rows, and records that were decoded with their lines.
+    failures : row of each task whose end is no success, why in a line, and the id of the executor
+        from which it could not fetch shuffle output; of these texts empty what the log does not
+        say.
+    started : task id of each start without an end in the block, start and end of its line.
+    starts : number of task starts.
+    others : start and end of the lines that are of no task in a usual spelling.
+    bad_numbers : numbers of tasks that could not be read.
     """
 
     rows: bytes
@@ -142,17 +133,11 @@ class TaskDecoder:
         self, started: dict[float, tuple[int, int]], starts: int, others: list[tuple[int, int]]
     ) -> TaskBlock:
         block = TaskBlock(
-            b"".join(self._rows),
-            list(self._codes),
-            b"".join(self._waits),
-            b"".join(self._records),
-            self._listed,
-            self._failures,
-            [(task_id, *place) for task_id, place in started.items()],
-            starts,
-            others,
-            self._bad_numbers,
-        )
+            rows=b"".join(self._rows), texts=list(self._codes), waits=b"".join(self._waits),
+            records=b"".join(self._records), listed=self._listed, failures=self._failures,
+            started=[(task_id, *place) for task_id, place in started.items()], starts=starts,
+            others=others, bad_numbers=self._bad_numbers,
+        )  # fmt: skip
         self._clear()
         return block
 

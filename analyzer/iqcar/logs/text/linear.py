@@ -36,14 +36,11 @@ class Replacement(NamedTuple):
 
     Attributes
     ----------
-    held : bytes
-        What each match holds: texts without it are not searched.
+    held : what each match holds: texts without it are not searched.
     pattern : compiled pattern
         Its first group is the part that is replaced; a match without it is passed over.
-    instead : callable
-        Makes of a match what stands in that place.
-    back : bool
-        Whether the last byte of a replaced part may be what stands before the next one.
+    instead : makes of a match what stands in that place.
+    back : whether the last byte of a replaced part may be what stands before the next one.
     """
 
     held: bytes

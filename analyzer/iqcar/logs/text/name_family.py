@@ -13,7 +13,7 @@ from itertools import pairwise
 from typing import Any
 
 from iqcar.logs.text.linear import Replacement, compiled, encoded
-from iqcar.logs.text.shared_data import NAMES, shared_file
+from iqcar.logs.text.redact import NAMES, shared_file
 
 _MARK = b"*"
 _LEFT = compiled(r"[\p{L}\p{N}]")

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from functools import lru_cache
+from pathlib import Path
 from typing import Any
 
 from iqcar.logs.text.linear import (
@@ -20,7 +21,22 @@ from iqcar.logs.text.linear import (
     encoded,
     replacement,
 )
-from iqcar.logs.text.shared_data import SECRETS, shared_file
+
+SECRETS, NAMES = "iqcar_secrets.json", "iqcar_names.json"
+SHARED = (SECRETS, NAMES)
+
+
+def shared_file(name: str) -> Path:
+    """Return where a data file is: in the installed package, else in the repository.
+
+    Raises FileNotFoundError if the data file is missing, which an installation can never cause.
+    """
+    package = Path(__file__).resolve().parents[2]
+    resources = package.parents[1] / "listener" / "src" / "main" / "resources"
+    for path in (package / "data" / name, resources / name):
+        if path.is_file():
+            return path
+    raise FileNotFoundError(f"{name} is missing from the iqcar installation at {package}")
 
 
 @lru_cache(1)
@@ -249,10 +265,8 @@ def redact_text(text: str | None, limit: int = MAX_TEXT) -> str:
 
     Parameters
     ----------
-    text : str or None
-        A description, SQL statement or message from the log.
-    limit : int
-        Characters to keep at most; the rest is dropped before the search, never after it.
+    text : a description, SQL statement or message from the log.
+    limit : characters to keep at most; the rest is dropped before the search, never after it.
 
     >>> redact_text("CREATE TABLE t OPTIONS (url 'jdbc:x://h/db', password 'hunter2')")
     "CREATE TABLE t OPTIONS (url 'jdbc:x://h/db', password *(redacted))"

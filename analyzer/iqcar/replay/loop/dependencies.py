@@ -18,13 +18,11 @@ from iqcar.tables.arrays import Floats, Ints
 class Order(NamedTuple):
     """Steps of one application.
 
-    Attributes
-    ----------
-    query, stage : rows of the tables, in the order of their steps.
-    query_start, query_end, stage_step : step of each of those queries and stages.
-    begin, end : (steps,) when each step was released and done in the recorded run, in ms.
-    job_step : (steps,) the step that starts the job of a stage; of any other step, itself.
-    earlier, later : (edges,) what follows what.
+    query, stage: rows of the tables, in the order of their steps.
+    query_start, query_end, stage_step: step of each of those queries and stages.
+    begin, end: (steps,) when each step was released and done in the recorded run, in ms.
+    job_step: (steps,) the step that starts the job of a stage; of any other step, itself.
+    earlier, later: (edges,) what follows what.
     """
 
     query: Ints
@@ -89,15 +87,7 @@ class _Edges:
 def order_of(tables: Tables, query: Ints, job: Ints, stage: Ints) -> Order:
     """Find out what follows what in one application.
 
-    Parameters
-    ----------
-    tables : Tables
-    query, job, stage : rows of the application in these tables
-        Jobs and stages as FIFO orders them.
-
-    Returns
-    -------
-    Order
+    query, job, stage: rows of the application in these tables Jobs and stages as FIFO orders them.
     """
     q, j, s = len(query), len(job), len(stage)
     start_of = _lookup(len(tables.queries), query, 0)
@@ -122,12 +112,10 @@ def order_of(tables: Tables, query: Ints, job: Ints, stage: Ints) -> Order:
         np.concatenate([job_query, stage_query[orphan]]),
         np.concatenate([job_begin, stage_begin[orphan]]),
         np.concatenate([job_over, stage_end[orphan]]),
-        np.concatenate([job_end, stage_step[orphan]]),
-        n,
-        edges,
-    )
+        step=np.concatenate([job_end, stage_step[orphan]]), first_step=n, edges=edges,
+    )  # fmt: skip
     n += len(of_query.group)
-    of_job = _ended(stage_job, stage_begin, stage_end, stage_step, n, edges)
+    of_job = _ended(stage_job, stage_begin, stage_end, step=stage_step, first_step=n, edges=edges)
 
     edges.add(_at(start_of, job_query), job_start)
     edges.add(of_query.by(job_query, job_begin), job_start)
@@ -160,17 +148,10 @@ def order_of(tables: Tables, query: Ints, job: Ints, stage: Ints) -> Order:
     job_step[stage_step] = np.where(stage_job >= 0, stage_job, stage_step)
     kept = end[earlier] <= begin[later]
     return Order(
-        query,
-        stage,
-        query_start,
-        query_end,
-        stage_step,
-        begin,
-        end,
-        job_step,
-        earlier[kept],
-        later[kept],
-    )
+        query=query, stage=stage, query_start=query_start, query_end=query_end,
+        stage_step=stage_step, begin=begin, end=end, job_step=job_step, earlier=earlier[kept],
+        later=later[kept],
+    )  # fmt: skip
 
 
 def _ended(

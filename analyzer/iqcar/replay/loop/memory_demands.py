@@ -34,12 +34,9 @@ _UNITS = {"b": 1.0, **{unit: 1024.0**power for power, unit in enumerate("kmgtp",
 class MemoryDemands:
     """Execution memory; rows of tasks and applications as in the tables.
 
-    Attributes
-    ----------
-    wanted : ndarray of shape (n_tasks,), bytes
-    waited : ndarray of shape (n_tasks,), ms
-        Measured waits for it.
-    capacity : ndarray of shape (n_applications, n_hosts), bytes
+    wanted: (n_tasks,), bytes.
+    waited: (n_tasks,), ms; measured waits for it.
+    capacity: (n_applications, n_hosts), bytes.
     """
 
     wanted: Floats
@@ -50,11 +47,7 @@ class MemoryDemands:
 def memory_demands(tables: Tables, waits: pd.DataFrame) -> MemoryDemands | None:
     """Estimate the demands; None where no waits for memory were measured that are worth a model.
 
-    Parameters
-    ----------
-    tables : Tables
-    waits : DataFrame
-        From :func:`iqcar.model.waits.measure.measure_waits`.
+    waits: From :func:`iqcar.model.waits.measure.measure_waits`.
     """
     request = Request.EXECUTION_MEMORY
     measured = waits[evidence_column(request)].to_numpy() == MEASURED

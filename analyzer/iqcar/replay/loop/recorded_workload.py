@@ -40,16 +40,9 @@ def slots_of(
 ) -> Slots:
     """Find when slots of an application came and went.
 
-    Parameters
-    ----------
-    tables : Tables
-        ``executors`` and ``applications`` are used.
-    app : int
-    ran : Ran
-    stage_first_launch : ndarray of float64, one per stage
-        On the clock of ``ran``.
-    origin : float
-        Zero of that clock, in ms since the epoch.
+    tables: ``executors`` and ``applications`` are used.
+    stage_first_launch: On the clock of ``ran``.
+    origin: Zero of that clock, in ms since the epoch.
     """
     executors = tables.executors
     of_app = np.flatnonzero((executors["app"] == app).to_numpy())
@@ -82,14 +75,10 @@ def slots_of(
     order = np.lexsort((-change, when))
     handover = _handover(ran, of_app, slots, stage_first_launch)
     return Slots(
-        np.maximum(when[order], 0.0),
-        change[order],
-        idle[order],
-        np.zeros(len(order), np.int64),
-        host[order],
-        np.array([handover]),
-        max(len(tables.hosts), 1),
-    )
+        when=np.maximum(when[order], 0.0), change=change[order], when_idle=idle[order],
+        app=np.zeros(len(order), np.int64), host=host[order], handover=np.array([handover]),
+        hosts=max(len(tables.hosts), 1),
+    )  # fmt: skip
 
 
 def _handover(ran: Ran, executor: Ints, slots: Floats, stage_first_launch: Floats) -> float:
@@ -145,14 +134,12 @@ def preparations_of(ran: Ran, slots: Slots, submitted: Floats, first_launch: Flo
 class Workload:
     """What of one application does not depend on shares.
 
-    Attributes
-    ----------
-    app : row of the application.
-    origin : ms since the epoch that its clock counts from.
-    order : its steps; stages as FIFO orders them.
-    task : (tasks,) row of each task of ``work``.
-    steps, work : what the event loop takes.
-    slots : with the hosts that they are on.
+    app: row of the application.
+    origin: ms since the epoch that its clock counts from.
+    order: its steps; stages as FIFO orders them.
+    task: (tasks,) row of each task of ``work``.
+    steps, work: what the event loop takes.
+    slots: with the hosts that they are on.
     """
 
     app: int
@@ -167,13 +154,9 @@ class Workload:
 def workload_of(tables: Tables, app: int, task: Ints) -> Workload | None:
     """Lay one application out; None where it ran no task, or had no slots that are known.
 
-    Parameters
-    ----------
-    tables : Tables
-    app : int
-        Row of the application.
-    task : rows of its tasks, ascending
-        No step looks at the tasks of all applications: there may be thousands of either.
+    app: Row of the application.
+    task: rows of its tasks, ascending No step looks at the tasks of all applications: there may be
+        thousands of either.
     """
     stages, tasks = tables.stages, tables.tasks
     launch = tasks["launch_ms"].to_numpy(np.float64)
@@ -228,18 +211,17 @@ def workload_of(tables: Tables, app: int, task: Ints) -> Workload | None:
     duration = np.maximum(ran.finish - ran.launch, 0.0)[in_order]
     counts = (ran.finish <= end[step_of_task])[in_order]
     work = Work(
-        order.stage_step[step_of_task[in_order]],
-        duration,
-        counts,
-        next_attempt,
-        at_launch,
-        np.maximum(wait, 0.0),
-        tasks["host"].to_numpy()[task].astype(np.int64)[in_order],
-    )
+        step=order.stage_step[step_of_task[in_order]], duration=duration, counts=counts,
+        next_attempt=next_attempt, next_at_launch=at_launch, next_wait=np.maximum(wait, 0.0),
+        host=tasks["host"].to_numpy()[task].astype(np.int64)[in_order],
+    )  # fmt: skip
     last = np.full(len(order.begin), -np.inf)
     np.maximum.at(last, work.step[counts], ran.finish[in_order][counts])
-    steps = _steps(order, origin, work, ready, late[in_order], last)
-    return Workload(app, origin, order, task[in_order], steps, work, slots)
+    steps = _steps(order, origin, work, ready=ready, late=late[in_order], last=last)
+    return Workload(
+        app=app, origin=origin, order=order, task=task[in_order], steps=steps, work=work,
+        slots=slots,
+    )  # fmt: skip
 
 
 def _steps(
@@ -258,18 +240,10 @@ def _steps(
     # What waits for no task takes as long as it took.
     tail = end - np.where(np.isfinite(last), last, begin)
     return Steps(
-        missing,
-        delay,
-        ready,
-        np.maximum(tail, 0.0),
-        counted,
-        first_task,
-        first_late,
-        follower_start,
-        order.later[by_earlier],
-        order.job_step,
-        begin,
-    )
+        missing=missing, delay=delay, ready=ready, tail=np.maximum(tail, 0.0), counted=counted,
+        first_task=first_task, first_late=first_late, follower_start=follower_start,
+        follower=order.later[by_earlier], job=order.job_step, recorded=begin,
+    )  # fmt: skip
 
 
 def _queries(tables: Tables, app: int) -> Ints:

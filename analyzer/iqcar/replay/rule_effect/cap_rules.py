@@ -33,16 +33,9 @@ WITH_DEVICES = (Resource.CPU.value, Resource.IO.value, Resource.NETWORK.value)
 def propose_caps(forecast: Forecaster, weights: Sequence[Rule]) -> list[Rule]:
     """Propose a cap for each source that needs one, with its expected effect.
 
-    Parameters
-    ----------
-    forecast : Forecaster
-    weights : sequence of Rule
-        Rules that change weights, with their expected effects.
+    Returns: Those that are predicted to harm are among them where their victims would gain.
 
-    Returns
-    -------
-    list of Rule
-        Those that are predicted to harm are among them where their victims would gain.
+    weights: Rules that change weights, with their expected effects.
     """
     acting = [rule for rule in weights if rule.helps_pools and not rule.harms]
     found: list[Rule] = []

@@ -51,40 +51,29 @@ def predict(
 ) -> Prediction:
     """Replay the recorded run under the pools of each rule alone, and of all together.
 
-    Parameters
-    ----------
-    tables : Tables
-    graph : IQCGraph
-        Tells who lost time to whom: the victims of a source are the queries it cost most.
-    rules : sequence of Rule
-    recording : Recording, optional
-        Of these tables; laid out by default.
-    devices : Replays, optional
-        Replays with shared devices. Without them rules against other waits than those for slots
-        have no expected effect.
-    beside : sequence of Rule
-        Rules that the run was recorded with, and that go on acting beside these.
-    all_rules : bool
-        Whether to keep rules that are predicted to harm.
-
-    Returns
-    -------
-    Prediction
-        ``expected`` is None where pools do not act or the application cannot be replayed;
-        ``doubts`` say which. Caps are added where weights do not help and they do
-        (:mod:`iqcar.replay.rule_effect.cap_rules`).
-
-    Notes
-    -----
     A rule that harms alone is rejected. Where the others harm together, they are added one by one
     in their order, and each that makes them harm is rejected.
+
+    Returns: ``expected`` is None where pools do not act or the application cannot be replayed;
+    ``doubts`` say which. Caps are added where weights do not help and they do
+    (:mod:`iqcar.replay.rule_effect.cap_rules`).
+
+    graph: Tells who lost time to whom: the victims of a source are the queries it cost most.
+    recording: Of these tables; laid out by default.
+    devices: Replays with shared devices. Without them rules against other waits than those for
+        slots have no expected effect.
+    beside: Rules that the run was recorded with, and that go on acting beside these.
+    all_rules: Whether to keep rules that are predicted to harm.
     """
     # Nobody can replay what people will make of advice: its effect stays None.
     acting = [rule for rule in scheduler_rules(rules) if rule.helps_pools or devices is not None]
     if not acting:
         return Prediction(tuple(rules), None, ())
     recording = recording or record(tables)
-    forecast = Forecaster(tables, graph, rules, acting, recording, devices, beside)
+    forecast = Forecaster(
+        tables=tables, graph=graph, rules=rules, acting=acting, recording=recording,
+        devices=devices, beside=beside,
+    )  # fmt: skip
     done = [_with(rule, expected) for rule, expected in zip(acting, forecast.each(), strict=True)]
     caps = propose_caps(forecast, done)
     found = {rule.id: rule for rule in done}

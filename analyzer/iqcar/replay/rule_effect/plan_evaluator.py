@@ -248,15 +248,9 @@ class PlanEvaluator:
     ) -> Expected | None:
         """PlanEvaluator one plan; None where none of its victims could be replayed to its end.
 
-        Parameters
-        ----------
-        plan : PoolPlan
-        victims : ndarray of int
-            Rows of the queries that are to gain.
-        called : tuple of str
-            What one victim is called in the sentence, and what several are.
-        capped : ndarray of int, optional
-            Rows of the queries that a cap holds back.
+        victims: Rows of the queries that are to gain.
+        called: What one victim is called in the sentence, and what several are.
+        capped: Rows of the queries that a cap holds back.
         """
         before, after = self.before, self.after(plan)
         old, new = before.duration_ms, after.duration_ms

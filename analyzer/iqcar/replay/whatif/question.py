@@ -110,19 +110,11 @@ SEVERAL = (PartKind.NAMES, PartKind.BY_QUERY)
 class Part:
     """How one part of a question is written.
 
-    Attributes
-    ----------
-    kind : PartKind
-    metavar : str
-        How it is written in the command's help.
-    help : str
-        What it means, one sentence.
-    read : callable
-        Reads one value; called with the option, for messages, and what was given.
-    label : str
-        What the form calls it; empty where the form lays it out by itself.
-    like : str
-        An example, where it is not the metavar.
+    metavar: How it is written in the command's help.
+    help: What it means, one sentence.
+    read: Reads one value; called with the option, for messages, and what was given.
+    label: What the form calls it; empty where the form lays it out by itself.
+    like: An example, where it is not the metavar.
     """
 
     kind: PartKind
@@ -326,10 +318,7 @@ def ask(**given: Any) -> Question:
     such as ``"+10m"``, or a number of ms; a factor such as ``"2x"``; ``slots`` with a sign is a
     change, a text without one the number of slots in all.
 
-    Raises
-    ------
-    UsageError
-        If a value cannot be read, is absurd, or contradicts another.
+    Raises UsageError if a value cannot be read, is absurd, or contradicts another.
     """
     for name in given:
         if name not in CHANGES:
@@ -359,14 +348,9 @@ def _is_in_all(slots: int | str | None) -> bool:
 class WhatIfRequest:
     """What is asked; several parts are answered apart from each other.
 
-    Attributes
-    ----------
-    question : Question
-        What is changed; false where nothing is.
-    plan : dict
-        What :meth:`iqcar.diagnosis.WhatIfs.plan` takes; empty where no plan is asked.
-    blame : str
-        The query whose waits are blamed by replays without the others; empty: none.
+    question: What is changed; false where nothing is.
+    plan: What :meth:`iqcar.diagnosis.WhatIfs.plan` takes; empty where no plan is asked.
+    blame: The query whose waits are blamed by replays without the others; empty: none.
     """
 
     question: Question
@@ -379,10 +363,7 @@ def parse_request(
 ) -> WhatIfRequest:
     """Check what a user wrote: :data:`PARTS`, by name.
 
-    Raises
-    ------
-    UsageError
-        If nothing is asked, a value is absurd, or parts do not go together.
+    Raises UsageError if nothing is asked, a value is absurd, or parts do not go together.
     """
     question = ask(**changes)
     each = parse_price(price or None)
@@ -418,10 +399,7 @@ def _pairs(option: str, given: Mapping[str, Any] | Iterable[str], like: str) -> 
 def parse_plan(text: str) -> tuple[str, list[int]]:
     """Read ``executors=4..64`` or ``slots=8..64:8``.
 
-    Raises
-    ------
-    UsageError
-        If it is neither, or empty.
+    Raises UsageError if it is neither, or empty.
     """
     matched = _RANGE.fullmatch(text.replace(" ", ""))
     if matched is None:

@@ -58,32 +58,23 @@ QUERY_COLUMNS = (
 class WhatIf:
     """What would have happened.
 
-    Attributes
-    ----------
-    question : Question
-    queries : DataFrame
-        One row per query that ended: ``query_id``, ``name``, ``recorded_ms``, ``predicted_ms``,
-        ``low_ms``, ``high_ms`` (80 %), ``change_percent``, ``error_percent`` of the check,
-        ``refused`` (why there is no prediction; else empty), and for disk, network, processors,
-        memory (execution memory, where the model shares it) and slots ``…_wait_before_ms`` and
-        ``…_wait_after_ms``: the part of the query's duration that its tasks spent waiting, in
-        proportion to all their time; NaN where no wait was recorded.
-    total : dict
-        ``queries``, ``recorded_ms``, ``predicted_ms``, ``low_ms``, ``high_ms``, ``change_percent``
-        of the queries that are predicted, ``makespan_before_ms``, ``makespan_after_ms``, and
-        ``slot_use_before``, ``slot_use_after``: share of all slots' time in which tasks ran.
-    self_check : dict
-        ``median`` and ``worst`` error of the replay of the run as it was, as shares, before single
-        tasks were fitted, and the ``query`` that is worst.
-    capacities : DataFrame
-        ``resource``, ``value`` per host (median), ``unit``, ``evidence``, ``identified``, and the
-        share of the time that the busiest host's device was in use, ``busy_before`` and
+    queries: One row per query that ended: ``query_id``, ``name``, ``recorded_ms``,
+        ``predicted_ms``, ``low_ms``, ``high_ms`` (80 %), ``change_percent``, ``error_percent`` of
+        the check, ``refused`` (why there is no prediction; else empty), and for disk, network,
+        processors, memory (execution memory, where the model shares it) and slots
+        ``…_wait_before_ms`` and ``…_wait_after_ms``: the part of the query's duration that its
+        tasks spent waiting, in proportion to all their time; NaN where no wait was recorded.
+    total: ``queries``, ``recorded_ms``, ``predicted_ms``, ``low_ms``, ``high_ms``,
+        ``change_percent`` of the queries that are predicted, ``makespan_before_ms``,
+        ``makespan_after_ms``, and ``slot_use_before``, ``slot_use_after``: share of all slots' time
+        in which tasks ran.
+    self_check: ``median`` and ``worst`` error of the replay of the run as it was, as shares, before
+        single tasks were fitted, and the ``query`` that is worst.
+    capacities: ``resource``, ``value`` per host (median), ``unit``, ``evidence``, ``identified``,
+        and the share of the time that the busiest host's device was in use, ``busy_before`` and
         ``busy_after``.
-    devices : DataFrame
-        Operational laws of each host's devices, before and after: :func:`operational_laws`.
-    assumptions : tuple of str
-    refused : tuple of str
-        Why there is no answer, or none for some queries.
+    devices: Operational laws of each host's devices, before and after: :func:`operational_laws`.
+    refused: Why there is no answer, or none for some queries.
     """
 
     question: Question
@@ -136,19 +127,10 @@ def answer(
 ) -> WhatIf:
     """Answer a question about a recorded run.
 
-    Parameters
-    ----------
-    model : Model
-    question : Question
-    find : callable
-        Rows of the queries that a name means; called with the name and the option.
-    progress : callable, optional
-        Called with the replays done and the replays in all, after each.
+    Raises UsageError if a query or host is not there, or too little would be left.
 
-    Raises
-    ------
-    UsageError
-        If a query or host is not there, or too little would be left.
+    find: Rows of the queries that a name means; called with the name and the option.
+    progress: Called with the replays done and the replays in all, after each.
     """
     if question.starts == RECORDED:
         model = model.with_recorded_starts
@@ -207,20 +189,20 @@ def answer(
     if refused and not np.isfinite(queries["predicted_ms"]).any():
         queries = queries.assign(**dict.fromkeys(("low_ms", "high_ms", "change_percent"), np.nan))
     return WhatIf(
-        question,
-        queries,
-        {
+        question=question,
+        queries=queries,
+        total={
             **_total(queries, before, after),
             "slot_use_before": slot_use(model.scenario, before),
             "slot_use_after": slot_use(done.scenario, after),
         },
-        self_check(model),
-        _capacities(model.scenario, before, after),
-        before_and_after(
+        self_check=self_check(model),
+        capacities=_capacities(model.scenario, before, after),
+        devices=before_and_after(
             operational_laws(model.scenario, before[0]), operational_laws(done.scenario, after[0])
         ),
-        (*done.assumptions, *_other_explanation(model), *_reruns(model)),
-        refused,
+        assumptions=(*done.assumptions, *_other_explanation(model), *_reruns(model)),
+        refused=refused,
     )
 
 

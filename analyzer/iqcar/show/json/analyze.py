@@ -1,12 +1,11 @@
-"""The result as JSON: versioned, described by ``result.schema.json``."""
+"""The result as JSON: versioned, described by :class:`DiagnosisResult`."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from math import isfinite
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -20,18 +19,16 @@ from iqcar.enums import REQUESTS, Request, Resource
 from iqcar.say.owner_losses import losses_by_owner
 from iqcar.say.rule_lines import do_not_apply
 from iqcar.say.rules_acting import acting_rules, not_accepted
+from iqcar.say.straggler_links import links_to_dict
 from iqcar.show.json.check_types import RulesCheck
 from iqcar.show.json.described import schema_text
-from iqcar.show.json.plain import plain
-from iqcar.show.json.straggler_links import links_to_dict
+from iqcar.show.json.plain import METHOD, plain
+from iqcar.show.json.result_types import DiagnosisResult
 from iqcar.show.json.stragglers import stragglers_to_dict
 from iqcar.show.json.topics import topics_to_dict
 from iqcar.show.json.wasted import wasted_to_dict
 from iqcar.tables import INPUTS, Tables, texts
 from iqcar.version import __version__
-
-if TYPE_CHECKING:
-    from iqcar.diagnosis import Diagnosis
 
 _EVIDENCE = ("prior", "inferred")
 
@@ -124,7 +121,9 @@ AT_ONCE = 20
 
 def result_schema() -> str:
     """Return the JSON Schema of the result as text."""
-    return Path(__file__).with_name("result.schema.json").read_text(encoding="utf-8")
+    return schema_text(
+        DiagnosisResult, title="iqcar diagnosis", identity="https://iqcar.org/result.schema.json"
+    )
 
 
 def to_json(diagnosis: Diagnosis) -> bytes:
@@ -202,8 +201,7 @@ def _fields(diagnosis: Diagnosis) -> dict[str, Callable[[], Any]]:
         "iqcar_version": lambda: __version__,
         "settings": lambda: {
             "query_by": str(settings.query_by),
-            "impact": str(settings.impact),
-            "source_usage": str(settings.source_usage),
+            **METHOD,
             "critical_path": settings.critical_path,
             "top": settings.top,
             "by": settings.by,
@@ -361,7 +359,7 @@ def _paths(diagnosis: Diagnosis) -> list[dict[str, Any]]:
 def _graph(diagnosis: Diagnosis) -> dict[str, Any]:
     exported = diagnosis.graph.export(list(diagnosis.targets))
     return {
-        "impact": str(diagnosis.settings.impact),
+        "impact": METHOD["impact"],
         "folded": exported.folded,
         "nodes": ({key: plain(value) for key, value in node.items()} for node in exported.nodes),
         "edges": iter(exported.edges),

@@ -57,9 +57,13 @@ def runs_over_time(runs: pd.DataFrame, changes: Sequence[QueryChange]) -> svg.Dr
         if lost > 0:
             said += f", {duration(lost)} of it lost to others, most to {run.source}"
         x = across(float(run.start_ms)) - 2
-        found.append(svg.bar(x, up(own), 4, HEIGHT - up(own), BEFORE, said))
+        found.append(svg.bar(x, up(own), 4, height=HEIGHT - up(own), colour=BEFORE, title=said))
         if lost > 0:
-            found.append(svg.bar(x, up(own + lost), 4, up(own) - up(own + lost), AFTER, said))
+            found.append(
+                svg.bar(
+                    x, up(own + lost), 4, height=up(own) - up(own + lost), colour=AFTER, title=said
+                )
+            )
     for change in changes:
         if low <= change.at_ms <= high:
             x = across(change.at_ms) - 5
@@ -83,13 +87,22 @@ def losses_to_others(losses: pd.DataFrame) -> svg.Drawing:
     most = float(shown["lost_ms"].max()) if len(shown) else 1.0
     height = svg.ROW_PX * max(len(shown), 1)
     plane = WIDTH - 2 * svg.LABEL_PX
-    found = [svg.time_axis(0.0, most, svg.LABEL_PX, plane, 0, height)]
+    found = [svg.time_axis(0.0, most, svg.LABEL_PX, width=plane, top=0, end=height)]
     for place, row in enumerate(shown.itertuples()):
         y = svg.ROW_PX * place
         found.append(svg.label(y + 16, f"{row.victim} to {row.source}"))
         said = f"{duration(row.lost_ms)} for {resource_name(row.resource)}, {percent(row.share)}"
         whole = f"{row.victim} lost to {row.source}: {said}"
-        found.append(svg.bar(svg.LABEL_PX, y + 5, plane * row.lost_ms / most, BAR_PX, AFTER, whole))
+        found.append(
+            svg.bar(
+                svg.LABEL_PX,
+                y + 5,
+                plane * row.lost_ms / most,
+                height=BAR_PX,
+                colour=AFTER,
+                title=whole,
+            )
+        )
         found.append(svg.text(svg.LABEL_PX + plane + 14, y + 16, said))
     return svg.drawing("Largest losses to others", WIDTH, height + 22, found)
 

@@ -7,18 +7,21 @@ from __future__ import annotations
 
 import html
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
 
-from iqcar.base.formatting import duration, percent, short, signed
+from iqcar.base.formatting import duration, percent, short
 from iqcar.base.limits import MOST_DOUBTS, MOST_DRAWN_CHANGES, MOST_WASTED
 from iqcar.comparison.comparison import Comparison
+from iqcar.comparison.comparison_sections import changes_section
 from iqcar.comparison.comparison_sentences import differences_sentence, totals_sentence
 from iqcar.diagnosis import Diagnosis
 from iqcar.enums import BlameKind
 from iqcar.replay.whatif.what_if import WhatIf
 from iqcar.say import Blamed, Finding, find_verdict, meanings
+from iqcar.say.section import cell_text
 from iqcar.say.sentences import amount, counts
 from iqcar.say.what_if_sentences import check_sentence, total_lines
 from iqcar.show.pictures.comparison_plots import ComparisonPlots
@@ -156,23 +159,15 @@ def _key(bars: Iterable[Iterable[Segment]]) -> str:
 
 def _changes(comparison: Comparison) -> str:
     """The largest changes as a table."""
-    queries = comparison.changes[comparison.changes["parent"].to_numpy() < 0]
-    rows = [
-        (
-            f"{row['rank']}.",
-            comparison.name(row["category"]),
-            duration(row["before_ms"]),
-            duration(row["after_ms"]),
-            signed(row["contribution_ms"]),
-            row["kind"],
-        )
-        for row in queries.head(MOST_DRAWN_CHANGES).to_dict("records")
-    ]
-    head = _row("th", ("", "query", "before", "after", "change a run", "kind"))
-    body = "".join(_row("td", row) for row in rows)
-    left = len(queries) - len(rows)
-    more = f"<p>{left} more in <code>comparison.changes</code></p>" if left > 0 else ""
-    return f"<table><thead>{head}</thead><tbody>{body}</tbody></table>{more}"
+    section = changes_section(comparison)
+    rows = zip(section.rows, comparison.changes["parent"], strict=True)
+    queries = replace(section, rows=tuple(row for row, parent in rows if parent < 0))
+    shown = queries.first(MOST_DRAWN_CHANGES, "more in comparison.changes")
+    head = _row("th", (column.title for column in shown.columns))
+    holds = [column.holds for column in shown.columns]
+    body = "".join(_row("td", map(cell_text, holds, row)) for row in shown.rows)
+    notes = "".join(f"<p>{_text(note)}</p>" for note in shown.notes)
+    return f"<table><thead>{head}</thead><tbody>{body}</tbody></table>{notes}"
 
 
 def _row(tag: str, cells: Iterable[str]) -> str:

@@ -89,7 +89,6 @@ def sankey(
     ]
     nodes = [node for column in columns for node in column.nodes]
     links = _links(columns, dor, of_path)
-    impact = "" if graph.impact.value == "time-lost" else " by impact"
     trace = {
         "type": "sankey",
         "node": {
@@ -104,7 +103,7 @@ def sankey(
             "color": [rgba(nodes[link.source].colour, LINK_OPACITY) for link in links],
             "customdata": [
                 f"{nodes[link.source].name} → {nodes[link.target].name}<br>"
-                f"{look.percent_text(link.dor)} of the lost time{impact}, {duration(link.lost_ms)}"
+                f"{look.percent_text(link.dor)} of the lost time, {duration(link.lost_ms)}"
                 for link in links
             ],
         },

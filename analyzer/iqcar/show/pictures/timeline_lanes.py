@@ -91,14 +91,10 @@ def lanes_of(tables: Tables, *, most: int, by_host: bool = False) -> Lanes:
         )
     cores = _look_up(tables.executors["cores"].to_numpy(np.float64), executors[order], np.nan)
     return Lanes(
-        of_task,
-        [names[i] for i in order],
-        of_host[order],
-        executors[order],
-        apps[order],
-        np.maximum(np.maximum(slots, 1.0), np.nan_to_num(cores)),
-        folded,
-    )
+        of_task=of_task, names=[names[i] for i in order], hosts=of_host[order],
+        executors=executors[order], apps=apps[order],
+        slots=np.maximum(np.maximum(slots, 1.0), np.nan_to_num(cores)), folded=folded,
+    )  # fmt: skip
 
 
 def rows_within(of_task: Ints, launch: Floats, finish: Floats) -> Ints:

@@ -109,7 +109,9 @@ def timeline_payload(
         "lanes": _lanes(tables, lanes),
         "hosts": _hosts(tables, lanes, Bins.over(*span, HOST_BINS)),
         "recorded": len(tables.task_records) > 0,
-        "waiting": _waiting(tables, task_waits, losses, targets, queries, clock),
+        "waiting": _waiting(
+            tables, task_waits, losses, targets=targets, queries=queries, clock=clock
+        ),
     }
     number = np.full(len(tables.queries) + 1, len(queries), np.int64)
     number[queries] = np.arange(len(queries))
@@ -128,7 +130,9 @@ def timeline_payload(
                 "count": level.bins,
                 **{name: packed(column, kind) for name, kind, column in level.columns},
             }
-            for level in task_bins(tables, lanes, query, len(queries) + 1, code, *span)
+            for level in task_bins(
+                tables, lanes, query, len(queries) + 1, code=code, start_ms=span[0], end_ms=span[1]
+            )
         ]
         payload["binned_tasks"] = len(tables.tasks)
     return payload

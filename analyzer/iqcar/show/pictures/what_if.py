@@ -10,7 +10,8 @@ from iqcar.base.formatting import duration, percent
 from iqcar.base.limits import MOST_DRAWN_CHANGES
 from iqcar.replay.whatif.plan_capacity import Plan
 from iqcar.replay.whatif.what_if import RESOURCES, WhatIf
-from iqcar.say.what_if_sentences import change_words, most_changed
+from iqcar.say.section import change_words
+from iqcar.say.what_if_sentences import most_changed
 from iqcar.show.pictures import drawing as svg
 from iqcar.show.pictures.palette import AFTER, BEFORE
 from iqcar.show.pictures.sides import BAR_PX, PAIR_PX, paired_bars
@@ -29,7 +30,7 @@ def predicted_durations(answer: WhatIf, most: int = MOST_DRAWN_CHANGES) -> svg.D
     rows = most_changed(answer, most).to_dict("records")
     high = max((max(row["recorded_ms"], row["high_ms"]) for row in rows), default=0.0) or 1.0
     end = KEY_PX + svg.ROW_PX * max(len(rows), 1)
-    found = [_key(), svg.time_axis(0.0, high, svg.LABEL_PX, PLANE, KEY_PX, end)]
+    found = [_key(), svg.time_axis(0.0, high, svg.LABEL_PX, width=PLANE, top=KEY_PX, end=end)]
     for place, row in enumerate(rows):
         y = KEY_PX + svg.ROW_PX * place + svg.ROW_PX / 2
         recorded, predicted, low, above = (
@@ -89,7 +90,14 @@ def device_use(answer: WhatIf) -> svg.Drawing:
             said = f"{row['resource']} {word}: {percent(share)} busy"
             width = PLANE * min(share, 1.0)
             found.append(
-                svg.bar(svg.LABEL_PX, top + number * (BAR_PX + 1), width, BAR_PX, colour, said)
+                svg.bar(
+                    svg.LABEL_PX,
+                    top + number * (BAR_PX + 1),
+                    width,
+                    height=BAR_PX,
+                    colour=colour,
+                    title=said,
+                )
             )
         words = f"{percent(shares[0])} → {percent(shares[1])}"
         found.append(svg.text(svg.LABEL_PX + PLANE + 14, top + 17, words))

@@ -15,7 +15,7 @@ from iqcar.diagnosis import Diagnosis
 from iqcar.enums import Request
 from iqcar.say import Finding, find_verdict
 from iqcar.say.sentences import wait_words
-from iqcar.show.json.straggler_links import link_lines
+from iqcar.say.straggler_links import link_lines
 from iqcar.show.terminal.analyze import blame_table
 from iqcar.show.terminal.layout import indented, print_doubts, terminal
 
@@ -76,7 +76,7 @@ def _print_target(
 
     _title(console, 5, "Those stages, wherever they were in the way")
     by_stage = graph.dor_by_target(5)
-    _sources(by_stage, target, graph.vertices(5), lost, top, console)
+    _sources(by_stage, target, graph.vertices(5), lost=lost, top=top, console=console)
 
     _title(console, 6, "Which queries that makes")
     console.print(indented(blame_table(finding.blamed)))

@@ -6,14 +6,19 @@ from typing import Any
 
 import pandas as pd
 
-from iqcar.base.formatting import duration, percent, resource_name, short
+from iqcar.base.formatting import duration, resource_name, short
 from iqcar.base.limits import MOST_BLAMED_FOR_CAUSE, MOST_CAUSES
 from iqcar.causes.stragglers.straggler_result import Stragglers
 from iqcar.causes.topics.topic_counts import NO_TOPIC, blamed_of_query, cause_topics
 from iqcar.causes.topics.topic_result import Topics
-from iqcar.rules.vocabulary.topics import straggler_cause
+from iqcar.rules.vocabulary.topics import TopicName, straggler_cause, topic_name
 from iqcar.say.blamed import blamed_name
-from iqcar.show.json.topics import names_of
+from iqcar.say.section import Holds, cell_text
+
+
+def names_of(found: Topics, names: str = "") -> list[TopicName]:
+    """Name each topic; by our vocabulary, or by that of a file."""
+    return [topic_name(found.words_of(topic), names) for topic in range(len(found.topics))]
 
 
 def links_to_dict(stragglers: Stragglers, found: Topics | None, query: int) -> dict[str, Any]:
@@ -101,17 +106,17 @@ def _blamed_lines(found: Topics, query: int) -> list[str]:
     frame = frame.assign(called=[named[int(topic)].name for topic in frame["topic"]])
     return [
         f"blamed for {resource_name(str(rows['resource'].iloc[0]))} where and while they had the "
-        f"topic {short(str(name), 40)}: {blamed_words(found, rows)}"
+        f"topic {short(str(name), 40)}: {cell_text(Holds.SHARES, blamed_shares(found, rows))}"
         for name, rows in frame.groupby("called", sort=False)
     ]
 
 
-def blamed_words(found: Topics, rows: pd.DataFrame) -> str:
-    """Name who is blamed with their parts of what was lost, the largest first."""
+def blamed_shares(found: Topics, rows: pd.DataFrame) -> dict[str, float]:
+    """Return who is blamed with their parts of what was lost, the largest first."""
     total = rows.groupby(["kind", "query"], sort=True)["lost_ms"].sum()
     total = total.sort_values(ascending=False, kind="stable")
     whole = float(total.sum())
-    return ", ".join(
-        f"{blamed_name(str(kind), found.labels.query(int(row)))} {percent(float(ms) / whole)}"
+    return {
+        blamed_name(str(kind), found.labels.query(int(row))): float(ms) / whole
         for (kind, row), ms in total.head(MOST_BLAMED_FOR_CAUSE).items()
-    )
+    }
