@@ -100,8 +100,10 @@ def ticks(low: float, high: float) -> list[float]:
     return [step * number for number in range(first, math.floor(high / step + 1e-9) + 1)]
 
 
-def time_axis(low: float, high: float, left: float, width: float, top: float, end: float) -> str:
-    """Draw grid lines with times under them."""
+def time_axis(
+    low: float, high: float, left: float, width: float, end: float, *, top: float = 0.0
+) -> str:
+    """Draw grid lines with times under them, from ``top`` to ``end``."""
     span = high - low or 1.0
     found = []
     at = ticks(low, high)

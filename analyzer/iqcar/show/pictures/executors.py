@@ -109,12 +109,12 @@ def cluster_slots(
         found.append(
             ClusterSlots(
                 bins,
-                look.distinct(plain, [ids[app] for app in shown]) + others,
-                [printable(name) for name in plain] + others,
-                [colours[app] for app in shown] + [OTHERS] * bool(len(rest)),
-                busy,
-                idle,
-                missing,
+                names=look.distinct(plain, [ids[app] for app in shown]) + others,
+                plain_names=[printable(name) for name in plain] + others,
+                colours=[colours[app] for app in shown] + [OTHERS] * bool(len(rest)),
+                busy=busy,
+                idle=idle,
+                missing=missing,
             )
         )
     return sorted(found, key=lambda one: -float((one.busy + one.idle).sum() * one.bins.width_ms))

@@ -111,7 +111,7 @@ def heatmap(
     RATP of slots and of data have different units, so its colours compare hosts within a row.
     """
     cells = heatmap_cells(
-        graph, tables, task_waits, blame, target, measure, stage=stage, resource=resource
+        graph, tables, task_waits, blame, target, measure=measure, stage=stage, resource=resource
     )
     names = graph.names
     name = look.label(names.query_names[target])
@@ -163,7 +163,7 @@ def _fold(cells: Cells, measure: str) -> Cells:
     ran, missing = joined(cells.ran, np.any), joined(cells.missing, np.any)
     total = joined(cells.value, np.sum)
     missing[:, -1] &= total[:, -1] == 0
-    return Cells(cells.requests, cells.hosts[kept], total, ran, missing, len(rest))
+    return Cells(cells.requests, cells.hosts[kept], total, ran, missing, folded=len(rest))
 
 
 def _lost(graph: IQCGraph, position: int) -> tuple[Ints, Ints, Ints, Floats]:

@@ -87,7 +87,7 @@ def losses_to_others(losses: pd.DataFrame) -> svg.Drawing:
     most = float(shown["lost_ms"].max()) if len(shown) else 1.0
     height = svg.ROW_PX * max(len(shown), 1)
     plane = WIDTH - 2 * svg.LABEL_PX
-    found = [svg.time_axis(0.0, most, svg.LABEL_PX, width=plane, top=0, end=height)]
+    found = [svg.time_axis(0.0, most, svg.LABEL_PX, plane, height)]
     for place, row in enumerate(shown.itertuples()):
         y = svg.ROW_PX * place
         found.append(svg.label(y + 16, f"{row.victim} to {row.source}"))

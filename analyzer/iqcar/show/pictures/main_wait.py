@@ -130,7 +130,8 @@ def query_waiting(
                 at_end = slot_wait[mine] if resource is Resource.EXECUTORS else 0.0
                 waiting[at] += _spread(resource, wait, launch[mine] - at_end, finish[mine], over)
         waiting /= over.width_ms
-        yield Waiting(row, over.start_ms, over.width_ms, waiting, float(waiting.max()), missing)
+        most = float(waiting.max())
+        yield Waiting(row, over.start_ms, over.width_ms, waiting, most=most, missing=missing)
 
 
 def _spread(resource: Resource, wait: Floats, launch: Floats, finish: Floats, bins: Bins) -> Floats:

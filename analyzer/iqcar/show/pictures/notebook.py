@@ -237,10 +237,10 @@ def blame_bar(finding: Finding, colours: Sequence[str]) -> list[Segment]:
             Segment(
                 start,
                 width,
-                blamed_colour(one, colours),
-                one.name,
-                f"{label}. {one.meaning}" if one.meaning else label,
-                one.share,
+                colour=blamed_colour(one, colours),
+                name=one.name,
+                label=f"{label}. {one.meaning}" if one.meaning else label,
+                share=one.share,
             )
         )
         start += width

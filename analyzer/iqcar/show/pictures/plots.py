@@ -48,7 +48,7 @@ class Plots:
         """
         d, row = self._of, self._row(query)
         return pictures.heatmap(
-            d.graph, d.tables, d.waits, d.blame, row, measure,
+            d.graph, d.tables, d.waits, d.blame, row, measure=measure,
             stage=None if stage is None else self._stage(row, str(stage)),
             resource=_resource(resource),
             dark=dark,

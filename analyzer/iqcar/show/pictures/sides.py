@@ -54,32 +54,33 @@ def waterfall(before_ms: float, steps: Sequence[tuple[str, float]], rest_ms: flo
     # From nothing on if the steps are large beside the whole; else steps could not be seen.
     low, high = min(reached), max(reached)
     low = 0.0 if high - low > 0.2 * high else max(0.0, low - 2 * (high - low))
-    span = (high - low) or 1.0
+    whole = (high - low) or 1.0
     rows: list[str] = []
     height = svg.ROW_PX * (len(shown) + 2)
-    rows.append(svg.time_axis(low, high, svg.LABEL_PX, STEPS_PLANE, 0, height))
+    rows.append(svg.time_axis(low, high, svg.LABEL_PX, STEPS_PLANE, height))
 
     def at(ms: float) -> float:
-        return svg.LABEL_PX + STEPS_PLANE * (ms - low) / span
+        return svg.LABEL_PX + STEPS_PLANE * (ms - low) / whole
 
-    def row(number: int, name: str, start: float, end: float, colour: str, said: str) -> None:
+    def row(number: int, name: str, span: tuple[float, float], colour: str, said: str) -> None:
+        start, end = span
         y = svg.ROW_PX * number
         x, width = at(min(start, end)), at(max(start, end)) - at(min(start, end))
         weight = 650 if colour in (BEFORE, AFTER) else 400
         rows.append(svg.label(y + 16, name, weight=weight))
-        rows.append(svg.bar(x, y + 4, width, svg.ROW_PX - 8, colour, f"{name}: {said}"))
+        rows.append(svg.bar(x, y + 4, width, svg.ROW_PX - 8, colour, title=f"{name}: {said}"))
         rows.append(svg.text(svg.LABEL_PX + STEPS_PLANE + 14, y + 16, said))
         if colour != AFTER:
             rows.append(
                 svg.line(at(end), y + svg.ROW_PX - 4, at(end), y + svg.ROW_PX + 4, faint=False)
             )
 
-    row(0, "before", low, before_ms, BEFORE, duration(before_ms))
+    row(0, "before", (low, before_ms), BEFORE, duration(before_ms))
     for number, (name, ms, colour) in enumerate(shown):
         said = f"{'+' if ms >= 0 else '−'}{duration(abs(ms))}"
         colour = colour or (SLOWER if ms >= 0 else FASTER)
-        row(number + 1, name, reached[number], reached[number + 1], colour, said)
-    row(len(shown) + 1, "after", low, reached[-1], AFTER, duration(reached[-1]))
+        row(number + 1, name, (reached[number], reached[number + 1]), colour, said)
+    row(len(shown) + 1, "after", (low, reached[-1]), AFTER, duration(reached[-1]))
     said = f"From {duration(before_ms)} before to {duration(reached[-1])} after, change by change"
     return svg.drawing(said, WIDTH, height + 22, rows)
 
@@ -95,7 +96,7 @@ def run_dots(before_ms: Sequence[float], after_ms: Sequence[float]) -> svg.Drawi
     room = 0.08 * (high - low) or 0.05 * high or 1.0
     low, high = max(0.0, low - room), high + room
     height = 2 * svg.ROW_PX
-    found = [svg.time_axis(low, high, LEFT, DOTS_PLANE, 0, height)]
+    found = [svg.time_axis(low, high, LEFT, DOTS_PLANE, height)]
     for place, (name, values, colour) in enumerate(
         zip(("before", "after"), sides, (BEFORE, AFTER), strict=True)
     ):
@@ -137,7 +138,7 @@ def paired_bars(rows: Sequence[tuple[str, float, float]], label_of_all: str) -> 
     """
     high = max((max(row[1:]) for row in rows), default=0.0) or 1.0
     height = PAIR_PX * max(len(rows), 1)
-    found = [svg.time_axis(0.0, high, svg.LABEL_PX, PAIRS_PLANE, 0, height)]
+    found = [svg.time_axis(0.0, high, svg.LABEL_PX, PAIRS_PLANE, height)]
     for place, (name, *amounts) in enumerate(rows):
         top = PAIR_PX * place + 4
         found.append(svg.label(top + 17, name))
@@ -146,7 +147,9 @@ def paired_bars(rows: Sequence[tuple[str, float, float]], label_of_all: str) -> 
         ):
             y = top + number * (BAR_PX + 1)
             said = f"{name} {word}: {duration(ms)}"
-            found.append(svg.bar(svg.LABEL_PX, y, PAIRS_PLANE * ms / high, BAR_PX, colour, said))
+            found.append(
+                svg.bar(svg.LABEL_PX, y, PAIRS_PLANE * ms / high, BAR_PX, colour, title=said)
+            )
         said = f"{duration(amounts[0])} → {duration(amounts[1])}"
         found.append(svg.text(svg.LABEL_PX + PAIRS_PLANE + 14, top + 17, said))
     return svg.drawing(label_of_all, WIDTH, height + 22, found)

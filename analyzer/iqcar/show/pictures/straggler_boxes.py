@@ -80,7 +80,9 @@ def compare_stragglers(features: TaskFeatures, slow_tasks: Ints, stage: int) -> 
         if feature.kind is FeatureKind.WAIT:
             phrase = f"measured wait for {phrase}"
         slow_values, others = values[chosen], values[~chosen]
-        found.append(Compared(phrase, feature.unit, slow_values, others, p, difference))
+        found.append(
+            Compared(phrase, feature.unit, slow_values, others, p=p, difference=difference)
+        )
     return sorted(found, key=lambda one: (one.p, -abs(one.difference)))
 
 

@@ -172,7 +172,7 @@ def task_bins(
     finest = int(np.clip(FINEST_CELLS // max(len(lanes.names), 1), COARSER**WIDTHS, MOST_BINS))
     for level in range(WIDTHS):
         bins = Bins.over(start_ms, end_ms, finest // COARSER**level)
-        yield _level(tables, lanes, query, queries, code, bins)
+        yield _level(tables, lanes, query, queries, code, bins=bins)
 
 
 def _level(

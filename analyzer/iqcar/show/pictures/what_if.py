@@ -30,7 +30,7 @@ def predicted_durations(answer: WhatIf, most: int = MOST_DRAWN_CHANGES) -> svg.D
     rows = most_changed(answer, most).to_dict("records")
     high = max((max(row["recorded_ms"], row["high_ms"]) for row in rows), default=0.0) or 1.0
     end = KEY_PX + svg.ROW_PX * max(len(rows), 1)
-    found = [_key(), svg.time_axis(0.0, high, svg.LABEL_PX, width=PLANE, top=KEY_PX, end=end)]
+    found = [_key(), svg.time_axis(0.0, high, svg.LABEL_PX, PLANE, end, top=KEY_PX)]
     for place, row in enumerate(rows):
         y = KEY_PX + svg.ROW_PX * place + svg.ROW_PX / 2
         recorded, predicted, low, above = (
@@ -133,12 +133,8 @@ def capacity_plan(plan: Plan) -> svg.Drawing:
     values = plan.values
     known = values[values["total_ms"].notna()]
     if known.empty:
-        return svg.drawing(
-            "Nothing is predicted",
-            PLAN_WIDTH,
-            svg.ROW_PX,
-            [svg.text(0, 20, "Nothing is predicted")],
-        )
+        words = "Nothing is predicted"
+        return svg.drawing(words, PLAN_WIDTH, svg.ROW_PX, [svg.text(0, 20, words)])
     x = known["value"].to_numpy(np.float64)
     low, high = float(x.min()), float(x.max())
     most = float(known["high_ms"].max()) * 1.05 or 1.0
@@ -150,12 +146,9 @@ def capacity_plan(plan: Plan) -> svg.Drawing:
         return TOP + CURVE_HIGH * (1 - ms / most)
 
     found = []
-    for k in range(LINES + 1):
-        y = up(most * k / LINES)
-        found += [
-            svg.line(LEFT, y, LEFT + CURVE_PX, y),
-            svg.text(0, y + 4, duration(most * k / LINES)),
-        ]
+    for ms in (most * k / LINES for k in range(LINES + 1)):
+        y = up(ms)
+        found += [svg.line(LEFT, y, LEFT + CURVE_PX, y), svg.text(0, y + 4, duration(ms))]
     total, least, largest = (
         known[c].to_numpy(np.float64) for c in ("total_ms", "low_ms", "high_ms")
     )
@@ -174,12 +167,9 @@ def capacity_plan(plan: Plan) -> svg.Drawing:
         found.append(svg.text(across(value), TOP + CURVE_HIGH + 18, f"{value:g}", anchor="middle"))
     if plan.price is not None and np.isfinite(known["cost"]).all() and known["cost"].max() > 0:
         cost = known["cost"].to_numpy(np.float64)
-        found.append(_curve(x, cost / cost.max() * most, BEFORE, across, up, dashed=True))
-        found.append(
-            svg.text(
-                LEFT + CURVE_PX + 14, up(cost[-1] / cost.max() * most) + 4, f"cost {cost[-1]:.4g}"
-            )
-        )
+        scaled = cost / cost.max() * most
+        found.append(_curve(x, scaled, BEFORE, across, up, dashed=True))
+        found.append(svg.text(LEFT + CURVE_PX + 14, up(scaled[-1]) + 4, f"cost {cost[-1]:.4g}"))
     marked: dict[int, str] = {plan.recorded: "recorded"}
     if plan.knee is not None:
         marked[plan.knee] = "knee, recorded" if plan.knee == plan.recorded else "knee"
