@@ -12,8 +12,8 @@ from iqcar.comparison.causes.contention_chains import ContentionChains, Root
 from iqcar.comparison.causes.differences import Symptom, setting_differences
 from iqcar.comparison.causes.shared_cause import SharedCause
 from iqcar.comparison.causes.stage_cause import Seen, StageCause, stage_causes
-from iqcar.comparison.sides.comparison_tables import PART_NAMES
 from iqcar.enums import ChangeKind
+from iqcar.model.waits.stage_parts import PART_NAMES
 
 SAME = {
     "time_ms": 1000.0, "cpu_ms": 4000.0, "bytes": 1e8, "records": 1e6, "tasks": 8.0,

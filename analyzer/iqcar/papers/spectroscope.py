@@ -16,8 +16,8 @@ import pandas as pd
 
 from iqcar.comparison.comparison import Comparison
 from iqcar.comparison.match.structures import distance
-from iqcar.comparison.sides.stage_parts import stage_times
 from iqcar.errors import UsageError
+from iqcar.model.waits.stage_parts import stage_times
 from iqcar.tables import TableSpec, texts
 from iqcar.tables.arrays import Floats, Ints, sum_by
 from iqcar.tables.declarations import declare

@@ -19,8 +19,9 @@ from iqcar.comparison.causes.stage_cause import LEAST_PARTITIONS_RATIO, PART_RES
 from iqcar.comparison.match.category_runs import SideMeans
 from iqcar.comparison.match.compared_rows import compared_rows
 from iqcar.comparison.match.match import Matched
-from iqcar.comparison.sides.comparison_tables import CHANGE_CAUSES, PART_NAMES
+from iqcar.comparison.sides.comparison_tables import CHANGE_CAUSES
 from iqcar.comparison.sides.side import Side
+from iqcar.model.waits.stage_parts import PART_NAMES
 from iqcar.tables import texts
 from iqcar.tables.arrays import Flags, Ints, share_of
 

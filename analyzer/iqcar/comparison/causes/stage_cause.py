@@ -16,9 +16,9 @@ from iqcar.base.formatting import duration, signed, size
 from iqcar.comparison.causes.differences import Symptom
 from iqcar.comparison.causes.shared_cause import SharedCause
 from iqcar.comparison.match.category_runs import LEAST_DATA_RATIO, SideMeans
-from iqcar.comparison.sides.comparison_tables import PART_NAMES
 from iqcar.enums import REQUESTS, BlameKind, ChangeKind, Resource
 from iqcar.model.waits.columns import wait_column
+from iqcar.model.waits.stage_parts import PART_NAMES
 
 LEAST_PARTITIONS_RATIO = 1.1
 """Ratio of numbers of partitions from which they differ."""

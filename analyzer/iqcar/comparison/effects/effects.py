@@ -14,9 +14,10 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from iqcar.comparison.match.category_runs import SideMeans, side_means
-from iqcar.comparison.sides.comparison_tables import EFFECTS, PART_NAMES
+from iqcar.comparison.sides.comparison_tables import EFFECTS
 from iqcar.comparison.stats.shrunken_t import Prior, Verdicts, judge
 from iqcar.enums import VERDICTS, Verdict
+from iqcar.model.waits.stage_parts import PART_NAMES
 from iqcar.tables.arrays import Flags, Floats, Ints, known_or_zero, share_of
 
 LEAST_EFFECT_MS = 50.0

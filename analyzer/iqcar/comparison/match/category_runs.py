@@ -10,7 +10,7 @@ import pandas as pd
 from iqcar.comparison.match.match import Matched
 from iqcar.comparison.sides.comparison_tables import CATEGORY_RUNS, MEASURES
 from iqcar.comparison.sides.side import Side
-from iqcar.comparison.sides.stage_parts import mean_known
+from iqcar.model.waits.stage_parts import mean_known
 from iqcar.tables.arrays import Floats, Ints, share_of, sum_by
 
 LEAST_DATA_RATIO = 1.1

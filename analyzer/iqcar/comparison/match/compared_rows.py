@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from iqcar.comparison.match.match import Matched
 from iqcar.comparison.sides.side import Side
-from iqcar.comparison.sides.stage_parts import TASK_PARTS
 from iqcar.model.waits.columns import IN_TASK_REQUESTS, MEASURED, MISSING, evidence_column
+from iqcar.model.waits.stage_parts import TASK_PARTS
 from iqcar.tables import Tables
 from iqcar.tables.arrays import Flags, Floats, Ints, positive_or_zero, share_of
 

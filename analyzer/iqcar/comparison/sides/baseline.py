@@ -10,9 +10,9 @@ import pandas as pd
 
 from iqcar.comparison.sides.comparison_tables import NODE_RUNS, NODES, QUERY_GRAPHS, QUERY_SETTINGS
 from iqcar.comparison.sides.side import Side, SideFacts
-from iqcar.comparison.sides.stage_parts import TASK_PARTS
 from iqcar.enums import EVIDENCES
 from iqcar.errors import IqcarError
+from iqcar.model.waits.stage_parts import TASK_PARTS
 
 HEAD = b'{"iqcar_baseline":'
 """How a baseline begins; no event log does."""

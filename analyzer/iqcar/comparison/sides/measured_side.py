@@ -11,7 +11,6 @@ from iqcar.comparison.sides.comparison_tables import (
     MEASURES,
     NODE_RUNS,
     NODES,
-    PART_NAMES,
     QUERY_GRAPHS,
 )
 from iqcar.comparison.sides.side import (
@@ -30,15 +29,16 @@ from iqcar.comparison.sides.stage_graph_key import (
     query_stages,
     stage_graph,
 )
-from iqcar.comparison.sides.stage_parts import (
+from iqcar.enums import RunBy
+from iqcar.model.waits.measure import measure_waits
+from iqcar.model.waits.stage_parts import (
+    PART_NAMES,
     mean_known,
     node_evidence,
     python_cpu,
     query_paths,
     stage_parts,
 )
-from iqcar.enums import RunBy
-from iqcar.model.waits.measure import measure_waits
 from iqcar.tables import Tables, recurring_queries, texts
 from iqcar.tables.arrays import Flags, Floats, Ints, known_or_zero, share_of, sum_by
 

@@ -10,10 +10,10 @@ import pandas as pd
 from iqcar.base.files.json_text import json_bytes
 from iqcar.comparison.explore import Explanation
 from iqcar.comparison.gate import Gate
-from iqcar.comparison.sides.comparison_tables import PART_NAMES
 from iqcar.comparison.sides.side import SideFacts
 from iqcar.comparison.stats.decision_tree import TreeNode
 from iqcar.enums import Verdict
+from iqcar.model.waits.stage_parts import PART_NAMES
 from iqcar.show.json.compare_types import ComparisonResult
 from iqcar.show.json.described import schema_text
 from iqcar.show.json.plain import plain

@@ -12,10 +12,10 @@ from iqcar.base.limits import MOST_BLAMED, MOST_STAGES, fold
 from iqcar.comparison.comparison import Comparison
 from iqcar.comparison.explore import density_of, find_change
 from iqcar.comparison.match.category_runs import SideMeans, side_means
-from iqcar.comparison.sides.comparison_tables import PART_NAMES
 from iqcar.comparison.sides.stage_graph_key import AGAIN
 from iqcar.enums import BlameKind, Resource
 from iqcar.errors import UsageError
+from iqcar.model.waits.stage_parts import PART_NAMES
 from iqcar.say.blamed import cause_name
 from iqcar.show.pictures.drawing import Drawing
 from iqcar.show.pictures.sides import (

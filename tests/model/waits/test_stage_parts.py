@@ -5,12 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from iqcar.comparison.sides.comparison_tables import PART_NAMES
 from iqcar.comparison.sides.side import runs_of_queries
-from iqcar.comparison.sides.stage_parts import query_paths, stage_parts
 from iqcar.enums import RunBy
 from iqcar.model.queries.identify import identify
 from iqcar.model.waits.measure import measure_waits
+from iqcar.model.waits.stage_parts import PART_NAMES, query_paths, stage_parts
 from iqcar.tables import Tables
 from tests.support.tiny_tables import tiny_tables
 
