@@ -34,13 +34,11 @@ STEPS = 21
 class Judged:
     """Stragglers and the features of all tasks, in two forms.
 
-    Attributes
-    ----------
-    features : with everything recorded
-    paper : with the paper's features only
-    edgeless : the same, in hosts that were always as busy: edge detection drops nothing
-    compared : the tasks compared
-    rows : the stragglers' positions among them
+    features: with everything recorded
+    paper: with the paper's features only
+    edgeless: the same, in hosts that were always as busy: edge detection drops nothing
+    compared: the tasks compared
+    rows: the stragglers' positions among them
     """
 
     features: TaskFeatures

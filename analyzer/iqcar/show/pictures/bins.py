@@ -28,11 +28,9 @@ LEAST_COVERED = 1e-3
 class Bins:
     """Equal spans of time, one after another.
 
-    Attributes
-    ----------
-    start_ms : start of the first
-    width_ms : of each, > 0
-    count : how many, ≥ 1
+    start_ms: start of the first
+    width_ms: of each, > 0
+    count: how many, ≥ 1
     """
 
     start_ms: float
@@ -54,15 +52,10 @@ class Bins:
     ) -> Floats:
         """Integrate spans over each bin, by group.
 
-        Parameters
-        ----------
-        group : (n,) group of each span, 0 to ``groups`` − 1
-        start, end : (n,) ms; a span whose times are not finite, or reversed, counts nothing
-        weight : (n,) how much the span is worth per ms
-
-        Returns
-        -------
-        (groups, count) array, weight × ms
+        group: (n,) group of each span, 0 to ``groups`` − 1
+        start, end: (n,) ms; a span whose times are not finite, or reversed, counts nothing
+        weight: (n,) how much the span is worth per ms
+        Returns (groups, count) array, weight × ms
         """
         usable = np.isfinite(start) & np.isfinite(end) & (end > start) & (group >= 0)
         of, worth = group[usable], weight[usable]

@@ -12,18 +12,9 @@ from iqcar.base.units import printable
 from iqcar.causes.blame.executor_blame import held_slots
 from iqcar.causes.blame.task_intervals import BlameColumns
 from iqcar.model.waits.shared_cluster import clusters_of
+from iqcar.show.pictures import theme as look
 from iqcar.show.pictures.bins import Bins
 from iqcar.show.pictures.palette import OTHERS, rgba, stable_colours
-from iqcar.show.pictures.theme import (
-    FRAME_PX,
-    Figure,
-    axes_of,
-    distinct,
-    domains,
-    figure,
-    legend_above,
-    nothing,
-)
 from iqcar.tables import Tables, texts
 from iqcar.tables.arrays import Floats, sum_by
 
@@ -39,16 +30,11 @@ IDLE_OPACITY = 0.3
 class ClusterSlots(NamedTuple):
     """Slots of one cluster over time.
 
-    Attributes
-    ----------
-    bins : Bins
-    names, plain_names, colours : list of str
-        Of the applications shown, those that held most first; the last may sum the others. Names
-        are safe in a picture, plain names are not.
-    busy, idle : ndarray of shape (n_applications, n_bins), slots
-        Mean number of slots that ran tasks, and that did not.
-    missing : ndarray of shape (n_bins,), slots
-        Slots that applications lacked because others held them.
+    names, plain_names, colours: of the applications shown, those that held most first; the last may
+    sum the others. Names are safe in a picture, plain names are not.
+    busy, idle: (n_applications, n_bins) slots, mean number of slots that ran tasks, and that did
+    not.
+    missing: (n_bins,) slots, slots that applications lacked because others held them.
     """
 
     bins: Bins
@@ -72,10 +58,7 @@ def cluster_slots(
 ) -> list[ClusterSlots]:
     """Sum the slots of every cluster that applications share, over bins of time.
 
-    Returns
-    -------
-    list of ClusterSlots
-        The cluster with most slots held first.
+    Returns the cluster with most slots held first.
     """
     numbers = shared_clusters(tables)
     if not numbers:
@@ -126,43 +109,43 @@ def cluster_slots(
         found.append(
             ClusterSlots(
                 bins,
-                distinct(plain, [ids[app] for app in shown]) + others,
-                [printable(name) for name in plain] + others,
-                [colours[app] for app in shown] + [OTHERS] * bool(len(rest)),
-                busy,
-                idle,
-                missing,
+                names=look.distinct(plain, [ids[app] for app in shown]) + others,
+                plain_names=[printable(name) for name in plain] + others,
+                colours=[colours[app] for app in shown] + [OTHERS] * bool(len(rest)),
+                busy=busy,
+                idle=idle,
+                missing=missing,
             )
         )
     return sorted(found, key=lambda one: -float((one.busy + one.idle).sum() * one.bins.width_ms))
 
 
-def executors(tables: Tables, task_waits: pd.DataFrame, *, dark: bool = False) -> Figure:
+def executors(tables: Tables, task_waits: pd.DataFrame, *, dark: bool = False) -> look.Figure:
     """Draw who held the slots of each cluster that applications shared, and what was lacking."""
     clusters = cluster_slots(tables, task_waits)
     if not clusters:
-        return nothing("No two applications of this input shared a cluster.", dark=dark)
+        return look.nothing("No two applications of this input shared a cluster.", dark=dark)
     shown = clusters[:MOST_CLUSTERS]
     left = len(clusters) - len(shown)
-    rows = reversed(domains(len(shown), 0.4 / len(shown)))
+    rows = reversed(look.domains(len(shown), 0.4 / len(shown)))
     traces: list[dict[str, Any]] = []
     axes: dict[str, Any] = {}
     for number, (cluster, domain) in enumerate(zip(shown, rows, strict=True), 1):
-        of = axes_of(number)
+        of = look.axes_of(number)
         traces += _traces(cluster, of)
         axes[f"xaxis{of}"] = {"type": "date", "anchor": f"y{of}"}
         axes[f"yaxis{of}"] = {
             "anchor": f"x{of}", "domain": domain, "rangemode": "tozero", "nticks": 5,
             "title": {"text": "slots"},
         }  # fmt: skip
-    return figure(
+    return look.figure(
         traces,
         "Who held the cluster's slots" + (f" ({left} smaller clusters left out)" if left else ""),
         dark=dark,
-        height=FRAME_PX + CLUSTER_PX * len(shown),
+        height=look.FRAME_PX + CLUSTER_PX * len(shown),
         hovermode="x",
         **axes,
-        **legend_above([trace["name"] for trace in traces if trace["showlegend"]]),
+        **look.legend_above([trace["name"] for trace in traces if trace["showlegend"]]),
     )
 
 

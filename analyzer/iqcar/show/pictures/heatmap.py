@@ -16,18 +16,7 @@ from iqcar.causes.graph.iqc_graph import IQCGraph
 from iqcar.enums import REQUESTS, Request, Resource
 from iqcar.errors import UsageError
 from iqcar.model.waits.columns import MISSING, evidence_column
-from iqcar.show.pictures.theme import (
-    FRAME_PX,
-    HATCHED,
-    ROW_PX,
-    Figure,
-    distinct,
-    figure,
-    label,
-    names_axis,
-    nothing,
-    safe,
-)
+from iqcar.show.pictures import theme as look
 from iqcar.tables import Tables
 from iqcar.tables.arrays import Flags, Floats, Ints
 
@@ -39,14 +28,12 @@ MEASURES = ("lost_ms", "ratp")
 class Cells(NamedTuple):
     """What the heatmap shows, before it is drawn.
 
-    Attributes
-    ----------
-    requests : rows
-    hosts : row numbers of the hosts; −1 for a wait without one
-    value : (requests, hosts) sums; 0 where nothing was waited for
-    ran : (requests, hosts) bool: whether tasks of the target ran there
-    missing : (requests, hosts) bool: tasks ran there, and nobody recorded this wait for any
-    folded : hosts that one more column, the last, stands for; 0 if there is none
+    requests: rows
+    hosts: row numbers of the hosts; −1 for a wait without one
+    value: (requests, hosts) sums; 0 where nothing was waited for
+    ran: (requests, hosts) bool: whether tasks of the target ran there
+    missing: (requests, hosts) bool: tasks ran there, and nobody recorded this wait for any
+    folded: hosts that one more column, the last, stands for; 0 if there is none
     """
 
     requests: list[Request]
@@ -70,21 +57,11 @@ def heatmap_cells(
 ) -> Cells:
     """Sum deep explanations (level 3) by request and host.
 
-    Parameters
-    ----------
-    measure : str
-        ``lost_ms`` (elapsed, ms) or ``ratp`` (cumulative RATP, eq. 8: ms per slot or byte).
-    stage : int, optional
-        Only this target stage (row).
-    resource : Resource, optional
-        Only its requests.
-
-    Raises
-    ------
-    UsageError
-        If there is no such measure.
-    ValueError
-        If the graph was not built for that target.
+    measure: ``lost_ms`` (elapsed, ms) or ``ratp`` (cumulative RATP, eq. 8: ms per slot or byte).
+    stage: only this target stage (row).
+    resource: only its requests.
+    Raises UsageError if there is no such measure.
+    Raises ValueError if the graph was not built for that target.
     """
     if measure not in MEASURES:
         raise UsageError(f"no measure is called {measure!r}", "heatmap", "take lost_ms or ratp")
@@ -128,24 +105,24 @@ def heatmap(
     stage: int | None = None,
     resource: Resource | None = None,
     dark: bool = False,
-) -> Figure:
+) -> look.Figure:
     """Draw :func:`heatmap_cells`; what nobody recorded is hatched.
 
     RATP of slots and of data have different units, so its colours compare hosts within a row.
     """
     cells = heatmap_cells(
-        graph, tables, task_waits, blame, target, measure, stage=stage, resource=resource
+        graph, tables, task_waits, blame, target, measure=measure, stage=stage, resource=resource
     )
     names = graph.names
-    name = label(names.query_names[target])
+    name = look.label(names.query_names[target])
     name += f", stage {names.stage_numbers[stage]}" if stage is not None else ""
     if cells.value.size == 0 or not (cells.value.any() or cells.missing.any()):
-        return nothing(f"{name} waited for nothing that could be measured.", dark=dark)
+        return look.nothing(f"{name} waited for nothing that could be measured.", dark=dark)
     cells = _fold(cells, measure)
     called = [names.host(int(row)) for row in cells.hosts]
     more = [f"{cells.folded} more hosts"] * bool(cells.folded)
-    columns = distinct(called, [""] * len(called), 24) + more
-    full = [safe(short(text, 120)) for text in called] + more
+    columns = look.distinct(called, [""] * len(called), 24) + more
+    full = [look.safe(short(text, 120)) for text in called] + more
     rows = [f"{RESOURCE_NAMES[r.resource]}: {REQUEST_NAMES[r]}" for r in cells.requests]
     hovers = [
         [f"<b>{row}</b> on {host}<br>{_sentence(cells, i, j, measure)}"
@@ -157,16 +134,16 @@ def heatmap(
         if measure == "lost_ms"
         else f"RATP of {name}: ms waited per slot offered or MB moved"
     )
-    return figure(
+    return look.figure(
         [_colours(cells, hovers, measure), *_gaps(cells, hovers)],
         title,
         dark=dark,
-        height=FRAME_PX + ROW_PX * len(rows) + 40,
+        height=look.FRAME_PX + look.ROW_PX * len(rows) + 40,
         bargap=0,
         showlegend=bool(cells.missing.any()),
         legend={"orientation": "h", "y": 1.0, "yanchor": "bottom", "x": 1, "xanchor": "right"},
-        xaxis=names_axis(columns),
-        yaxis=names_axis(rows, down=True),
+        xaxis=look.names_axis(columns),
+        yaxis=look.names_axis(rows, down=True),
     )
 
 
@@ -186,7 +163,7 @@ def _fold(cells: Cells, measure: str) -> Cells:
     ran, missing = joined(cells.ran, np.any), joined(cells.missing, np.any)
     total = joined(cells.value, np.sum)
     missing[:, -1] &= total[:, -1] == 0
-    return Cells(cells.requests, cells.hosts[kept], total, ran, missing, len(rest))
+    return Cells(cells.requests, cells.hosts[kept], total, ran, missing, folded=len(rest))
 
 
 def _lost(graph: IQCGraph, position: int) -> tuple[Ints, Ints, Ints, Floats]:
@@ -236,7 +213,7 @@ def _gaps(cells: Cells, hovers: list[list[str]]) -> list[dict[str, Any]]:
         return []
     return [
         {
-            "type": "bar", "name": "not recorded", "marker": HATCHED, "showlegend": True,
+            "type": "bar", "name": "not recorded", "marker": look.HATCHED, "showlegend": True,
             "x": at[:, 1].tolist(), "y": [0.92] * len(at), "base": (at[:, 0] - 0.46).tolist(),
             "width": 0.97, "hoverinfo": "text", "hovertext": [hovers[i][j] for i, j in at],
         }

@@ -8,18 +8,9 @@ import numpy as np
 
 from iqcar.causes.stragglers.host_features import clock_offsets, sampled_quantities
 from iqcar.enums import Resource
+from iqcar.show.pictures import theme as look
 from iqcar.show.pictures.bins import Bins
 from iqcar.show.pictures.palette import COMPUTING, RESOURCE_COLOURS, mix
-from iqcar.show.pictures.theme import (
-    FRAME_PX,
-    HATCHED,
-    Figure,
-    axes_of,
-    domains,
-    figure,
-    label,
-    nothing,
-)
 from iqcar.tables import Tables, texts
 from iqcar.tables.arrays import Flags, Floats
 
@@ -45,12 +36,10 @@ SHARES, RATES = list(QUANTITIES)[:2], list(QUANTITIES)[2:]
 class HostSeries(NamedTuple):
     """Means over bins of time, by host; NaN where nobody sampled.
 
-    Attributes
-    ----------
-    sampled : (hosts,) bool: whether the host was ever sampled
-    quantities : by name of :data:`QUANTITIES`, (hosts, bins)
-    running : (hosts, bins) slots in use
-    offered : (hosts, bins) slots of the executors that were there; NaN if a host's are unknown
+    sampled: (hosts,) bool: whether the host was ever sampled
+    quantities: by name of :data:`QUANTITIES`, (hosts, bins)
+    running: (hosts, bins) slots in use
+    offered: (hosts, bins) slots of the executors that were there; NaN if a host's are unknown
     """
 
     sampled: Flags
@@ -119,7 +108,7 @@ def span_of(tables: Tables) -> tuple[float, float] | None:
     return (float(every.min()), float(every.max())) if len(every) else None
 
 
-def hosts(tables: Tables, *, dark: bool = False) -> Figure:
+def hosts(tables: Tables, *, dark: bool = False) -> look.Figure:
     """Draw each host: on the left slots, processor and disks in percent, on the right network.
 
     Slots in use are a share of those its executors offered, else of the most ever in use there.
@@ -127,26 +116,26 @@ def hosts(tables: Tables, *, dark: bool = False) -> Figure:
     """
     span = span_of(tables)
     if span is None or not len(tables.hosts) or not len(tables.tasks):
-        return nothing("No task ran in this input.", dark=dark)
+        return look.nothing("No task ran in this input.", dark=dark)
     bins = Bins.over(*span, BINS)
     series = host_series(tables, bins)
     busy = series.running.sum(axis=1)
     ranked = [int(h) for h in np.argsort(-busy, kind="stable") if busy[h] > 0 or series.sampled[h]]
     shown = sorted(ranked[:MOST_HOSTS])
     if not shown:
-        return nothing("No task ran in this input.", dark=dark)
+        return look.nothing("No task ran in this input.", dark=dark)
     left = len(ranked) - len(shown)
     said = "" if series.sampled[shown].any() else "; CPU, disks and network were not recorded"
     tall = HOST_PX * len(shown)
-    last = axes_of(2 * len(shown) - 1)
+    last = look.axes_of(2 * len(shown) - 1)
     axes: dict[str, Any] = {
         "xaxis": {"type": "date", "domain": LEFT, "anchor": f"y{last}"},
         "xaxis2": {"type": "date", "domain": RIGHT, "anchor": f"y{2 * len(shown)}"},
     }
     names = texts(tables.hosts, "host")
     traces, notes = [], []
-    for row, domain in enumerate(reversed(domains(len(shown), min(0.25, 34 / tall)))):
-        host, at, beside = shown[row], axes_of(2 * row + 1), 2 * row + 2
+    for row, domain in enumerate(reversed(look.domains(len(shown), min(0.25, 34 / tall)))):
+        host, at, beside = shown[row], look.axes_of(2 * row + 1), 2 * row + 2
         traces += _traces(series, host, bins, at, beside)
         rates = {"rangemode": "tozero"} if series.sampled[host] else HIDDEN
         axes[f"yaxis{at}"] = {
@@ -169,14 +158,14 @@ def hosts(tables: Tables, *, dark: bool = False) -> Figure:
                 "y": domain[1],
                 "yanchor": "bottom",
             }
-            for text, x in ((label(names[host], 40), LEFT[0]), ("network, MB/s", RIGHT[0]))
+            for text, x in ((look.label(names[host], 40), LEFT[0]), ("network, MB/s", RIGHT[0]))
         ]
     _legend_once(traces)
-    return figure(
+    return look.figure(
         traces,
         "What hosts did" + (f" ({left} less busy ones left out)" if left else "") + said,
         dark=dark,
-        height=FRAME_PX + tall,
+        height=look.FRAME_PX + tall,
         hovermode="x",
         legend={"orientation": "h", "y": -40 / tall, "yanchor": "top", "x": 0},
         annotations=notes,
@@ -210,7 +199,7 @@ def _traces(
     if not series.sampled[host]:
         width = bins.width_ms * bins.count
         unknown = {
-            **right, "type": "bar", "name": "not recorded", "marker": HATCHED,
+            **right, "type": "bar", "name": "not recorded", "marker": look.HATCHED,
             "x": [bins.start_ms + width / 2], "y": [1], "width": [width], "hoverinfo": "text",
             "hovertext": ["processor, disks and network were not recorded here: unknown, not zero"],
         }  # fmt: skip

@@ -63,16 +63,9 @@ def resource_waits(task_waits: pd.DataFrame) -> Floats:
 def main_waits(task_waits: pd.DataFrame, sums: Floats | None = None) -> Codes:
     """Say what each task waited for most.
 
-    Parameters
-    ----------
-    task_waits : DataFrame of :data:`iqcar.model.waits.columns.WAITS`
-    sums : (tasks, resources), optional
-        :func:`resource_waits`, where it is at hand.
-
-    Returns
-    -------
-    (tasks,) int8
-        Positions in :data:`MAIN_WAITS`.
+    task_waits: DataFrame of :data:`iqcar.model.waits.columns.WAITS`
+    sums: (tasks, resources), :func:`resource_waits`, where it is at hand.
+    Returns positions in :data:`MAIN_WAITS`.
     """
     if len(task_waits) == 0:
         return np.zeros(0, np.int8)
@@ -90,13 +83,11 @@ def main_waits(task_waits: pd.DataFrame, sums: Floats | None = None) -> Codes:
 class Waiting(NamedTuple):
     """Waits of one query over time.
 
-    Attributes
-    ----------
-    query : row
-    start_ms, width_ms : of the bins
-    waiting : (resources, bins) mean number of tasks that waited
-    most : largest of these numbers
-    missing : names of resources whose waits are known for none of its tasks
+    query: row
+    start_ms, width_ms: of the bins
+    waiting: (resources, bins) mean number of tasks that waited
+    most: largest of these numbers
+    missing: names of resources whose waits are known for none of its tasks
     """
 
     query: int
@@ -139,7 +130,8 @@ def query_waiting(
                 at_end = slot_wait[mine] if resource is Resource.EXECUTORS else 0.0
                 waiting[at] += _spread(resource, wait, launch[mine] - at_end, finish[mine], over)
         waiting /= over.width_ms
-        yield Waiting(row, over.start_ms, over.width_ms, waiting, float(waiting.max()), missing)
+        most = float(waiting.max())
+        yield Waiting(row, over.start_ms, over.width_ms, waiting, most=most, missing=missing)
 
 
 def _spread(resource: Resource, wait: Floats, launch: Floats, finish: Floats, bins: Bins) -> Floats:

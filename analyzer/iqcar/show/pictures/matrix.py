@@ -13,18 +13,8 @@ from iqcar.causes.graph.iqc_graph import IQCGraph
 from iqcar.enums import BlameKind, Resource
 from iqcar.errors import UsageError
 from iqcar.say.blamed import OTHER_QUERIES, cause_name
+from iqcar.show.pictures import theme as look
 from iqcar.show.pictures.palette import BLAME_COLOURS
-from iqcar.show.pictures.theme import (
-    FRAME_PX,
-    ROW_PX,
-    Figure,
-    distinct,
-    figure,
-    names_axis,
-    nothing,
-    percent_text,
-    safe,
-)
 from iqcar.tables.arrays import Flags, Floats, Ints
 
 MEASURES = {
@@ -40,14 +30,12 @@ _CAUSES = {BlameKind.KNOWN: -3, BlameKind.UNATTRIBUTED: -4}
 class Cells(NamedTuple):
     """The matrix before it is drawn.
 
-    Attributes
-    ----------
-    sources : rows of queries, most harmful first; then −2 for all others, −3 for known causes and
-        −4 for what is unattributed, where there is any
-    targets : rows of queries, worst hit first; then −2 for all others, if any
-    value : (sources, targets)
-    folded_sources, folded_targets : how many queries −2 stands for, beside those that the graph
-        itself has folded
+    sources: rows of queries, most harmful first; then −2 for all others, −3 for known causes and −4
+    for what is unattributed, where there is any
+    targets: rows of queries, worst hit first; then −2 for all others, if any
+    value: (sources, targets)
+    folded_sources, folded_targets: how many queries −2 stands for, beside those that the graph
+    itself has folded
     """
 
     sources: list[int]
@@ -65,10 +53,7 @@ def matrix_cells(
 ) -> Cells:
     """Sum who hurts whom; sums of folded queries are sums of ms or DOR, and means of shares.
 
-    Raises
-    ------
-    UsageError
-        If there is no such measure.
+    Raises UsageError if there is no such measure.
     """
     if measure not in MEASURES:
         raise UsageError(
@@ -110,22 +95,17 @@ def matrix(
     resource: Resource | None = None,
     most: int = MOST_IN_MATRIX,
     dark: bool = False,
-) -> Figure:
+) -> look.Figure:
     """Draw who hurts whom: a row is in the way, a column lost the time.
 
-    Parameters
-    ----------
-    measure : str
-        ``lost_ms``, ``share_of_duration`` or ``dor``.
-    resource : Resource, optional
-        Only what was lost to this resource.
-    most : int
-        Sources and targets at most; the others are summed in one row and one column.
+    measure: ``lost_ms``, ``share_of_duration`` or ``dor``.
+    resource: only what was lost to this resource.
+    most: sources and targets at most; the others are summed in one row and one column.
     """
     cells = matrix_cells(graph, measure, resource, most)
     of = f" to {RESOURCE_NAMES[resource]}" if resource is not None else ""
     if not cells.value.size or not cells.value.any():
-        return nothing(f"No query lost time{of} that could be measured.", dark=dark)
+        return look.nothing(f"No query lost time{of} that could be measured.", dark=dark)
     rows, full_rows = _named(graph, cells.sources, cells.folded_sources)
     columns, full_columns = _named(graph, cells.targets, cells.folded_targets)
     values = cells.value.tolist()
@@ -146,13 +126,13 @@ def matrix(
         ],
     }
     own = {"color": BLAME_COLOURS[BlameKind.OWN], "width": 1.5, "dash": "dot"}
-    return figure(
+    return look.figure(
         [trace],
         f"Who hurts whom: {MEASURES[measure]}{of}",
         dark=dark,
-        height=FRAME_PX + 60 + ROW_PX * len(rows),
-        xaxis={**names_axis(columns), "title": {"text": "who lost the time"}},
-        yaxis={**names_axis(rows, down=True), "title": {"text": "who was in the way"}},
+        height=look.FRAME_PX + 60 + look.ROW_PX * len(rows),
+        xaxis={**look.names_axis(columns), "title": {"text": "who lost the time"}},
+        yaxis={**look.names_axis(rows, down=True), "title": {"text": "who was in the way"}},
         shapes=[
             {"type": "rect", "x0": j - 0.47, "x1": j + 0.47, "y0": i - 0.44, "y1": i + 0.44,
              "line": own}
@@ -195,11 +175,12 @@ def _named(graph: IQCGraph, rows: list[int], folded: int) -> tuple[list[str], li
     names, ids = graph.names.query_names, graph.names.query_ids
     real = [row for row in rows if row >= 0]
     called = dict(
-        zip(real, distinct([names[r] for r in real], [ids[r] for r in real], 28), strict=True)
+        zip(real, look.distinct([names[r] for r in real], [ids[r] for r in real], 28), strict=True)
     )
     labels = [_words(row, folded) or called[row] for row in rows]
     full = [
-        _words(row, folded) or f"{safe(short(names[row], 90))} ({safe(ids[row])})" for row in rows
+        _words(row, folded) or f"{look.safe(short(names[row], 90))} ({look.safe(ids[row])})"
+        for row in rows
     ]
     return labels, full
 
@@ -207,7 +188,7 @@ def _named(graph: IQCGraph, rows: list[int], folded: int) -> tuple[list[str], li
 def _amount(value: float, measure: str) -> str:
     if value <= 0:
         return ""
-    return duration(value) if measure == "lost_ms" else percent_text(value)
+    return duration(value) if measure == "lost_ms" else look.percent_text(value)
 
 
 def _sentence(source: str, target: str, value: float, measure: str, own: bool) -> str:

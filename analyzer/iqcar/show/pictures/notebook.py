@@ -203,17 +203,10 @@ def _text(text: str) -> str:
 class Segment(NamedTuple):
     """A part of a bar.
 
-    Attributes
-    ----------
-    start, width : float
-        As shares of the bar, 0 to 1.
-    colour : str
-    name : str
-        Who is blamed.
-    label : str
-        The same with its time and share of the loss, and what a cause means.
-    share : float
-        Of what was lost.
+    start, width: as shares of the bar, 0 to 1.
+    name: who is blamed.
+    label: the same with its time and share of the loss, and what a cause means.
+    share: of what was lost.
     """
 
     start: float
@@ -227,17 +220,9 @@ class Segment(NamedTuple):
 def blame_bar(finding: Target, colours: Sequence[str]) -> list[Segment]:
     """Lay out the bar of a finding; its whole width is the query's run.
 
-    Parameters
-    ----------
-    finding : Target
-    colours : sequence of str
-        Colour of each query by row.
-
-    Returns
-    -------
-    list of Segment
-        Queries first, the largest first, then causes; empty where nothing was lost. Where the run
-        is not known, the loss is the whole width.
+    colours: colour of each query by row.
+    Returns queries first, the largest first, then causes; empty where nothing was lost. Where the
+    run is not known, the loss is the whole width.
     """
     lost = sum(one.lost_ms for one in finding.blamed)
     whole = max(finding.ran_ms, lost) if np.isfinite(finding.ran_ms) else lost
@@ -252,10 +237,10 @@ def blame_bar(finding: Target, colours: Sequence[str]) -> list[Segment]:
             Segment(
                 start,
                 width,
-                blamed_colour(one, colours),
-                one.name,
-                f"{label}. {one.meaning}" if one.meaning else label,
-                one.share,
+                colour=blamed_colour(one, colours),
+                name=one.name,
+                label=f"{label}. {one.meaning}" if one.meaning else label,
+                share=one.share,
             )
         )
         start += width

@@ -42,18 +42,13 @@ class Plots:
     ) -> Figure:
         """Requests × hosts of a query.
 
-        Parameters
-        ----------
-        measure : str
-            ``lost_ms`` or ``ratp``.
-        stage : str, optional
-            Only this stage of the query, by its id (``14``) or id and attempt (``14.0``).
-        resource : str, optional
-            Only this resource: slots, executors, cpu, memory, network or io.
+        measure: ``lost_ms`` or ``ratp``.
+        stage: only this stage of the query, by its id (``14``) or id and attempt (``14.0``).
+        resource: only this resource: slots, executors, cpu, memory, network or io.
         """
         d, row = self._of, self._row(query)
         return pictures.heatmap(
-            d.graph, d.tables, d.waits, d.blame, row, measure,
+            d.graph, d.tables, d.waits, d.blame, row, measure=measure,
             stage=None if stage is None else self._stage(row, str(stage)),
             resource=_resource(resource),
             dark=dark,
@@ -72,10 +67,7 @@ class Plots:
     def timeline(self, query: str | None = None, *, dark: bool = False) -> Timeline:
         """Queries over time, with a query's stages and its tasks that waited, and lanes of tasks.
 
-        Parameters
-        ----------
-        query : str, optional
-            The query that is chosen first.
+        query: the query that is chosen first.
         """
         d = self._of
         chosen = self._row(query) if query is not None or d.targets else None

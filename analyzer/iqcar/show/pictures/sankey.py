@@ -15,6 +15,7 @@ from iqcar.causes.graph.contents import pseudo_name
 from iqcar.causes.graph.iqc_graph import IQCGraph
 from iqcar.enums import REQUESTS, BlameKind
 from iqcar.say.blamed import cause_name
+from iqcar.show.pictures import theme as look
 from iqcar.show.pictures.palette import (
     BLAME_COLOURS,
     OTHERS,
@@ -22,16 +23,6 @@ from iqcar.show.pictures.palette import (
     mix,
     query_colours,
     rgba,
-)
-from iqcar.show.pictures.theme import (
-    FRAME_PX,
-    Figure,
-    distinct,
-    figure,
-    label,
-    nothing,
-    percent_text,
-    wrapped,
 )
 from iqcar.tables import texts
 from iqcar.tables.arrays import Floats, Ints, sum_by
@@ -70,36 +61,26 @@ class _Column(NamedTuple):
     nodes: list[_Drawn]
 
 
-def sankey(graph: IQCGraph, target: int, *, most: int = MOST_NODES, dark: bool = False) -> Figure:
+def sankey(
+    graph: IQCGraph, target: int, *, most: int = MOST_NODES, dark: bool = False
+) -> look.Figure:
     """Draw one target's iQC-Graph; a link is as wide as the share of DOR that flows through it.
 
     Vertices that a reader would call the same (CPU of two stages, say) share one node, so a link
     is the sum of IF · DOR over their edges. In each column the largest nodes are kept, and the
     rest is one node that says how many it stands for.
 
-    Parameters
-    ----------
-    target : int
-        Row of the target query.
-    most : int
-        Nodes of a column at most; known and unattributed causes are never folded.
-
-    Returns
-    -------
-    plotly.graph_objects.Figure
-        The values of the links between two columns sum to 1.
-
-    Raises
-    ------
-    ValueError
-        If the graph was not built for that target.
+    target: row of the target query.
+    most: nodes of a column at most; known and unattributed causes are never folded.
+    The values of the links between two columns sum to 1.
+    Raises ValueError if the graph was not built for that target.
     """
     position = graph.position_of(target)
-    name = label(graph.names.query_names[target])
+    name = look.label(graph.names.query_names[target])
     lost = graph.lost_ms(target)
     at = np.flatnonzero((graph.structure.target[4] == position) & (graph.dor.amount[4] > 0))
     if lost <= 0 or len(at) == 0:
-        return nothing(f"{name} lost no time that could be measured.", dark=dark)
+        return look.nothing(f"{name} lost no time that could be measured.", dark=dark)
     dor = graph.dor.amount[4][at]
     of_path = graph.lost.amount[4][at]
     columns = [
@@ -122,7 +103,7 @@ def sankey(graph: IQCGraph, target: int, *, most: int = MOST_NODES, dark: bool =
             "color": [rgba(nodes[link.source].colour, LINK_OPACITY) for link in links],
             "customdata": [
                 f"{nodes[link.source].name} → {nodes[link.target].name}<br>"
-                f"{percent_text(link.dor)} of the lost time, {duration(link.lost_ms)}"
+                f"{look.percent_text(link.dor)} of the lost time, {duration(link.lost_ms)}"
                 for link in links
             ],
         },
@@ -130,11 +111,11 @@ def sankey(graph: IQCGraph, target: int, *, most: int = MOST_NODES, dark: bool =
     ran = float(graph.duration_ms[position])
     of_run = f" of its {duration(ran)}" if np.isfinite(ran) else ""
     fullest = max(len(column.nodes) for column in columns)
-    return figure(
+    return look.figure(
         [trace],
         f"Where {name} lost {duration(lost)}{of_run}, and who was in the way",
         dark=dark,
-        height=FRAME_PX + NODE_PX * max(fullest, 5),
+        height=look.FRAME_PX + NODE_PX * max(fullest, 5),
         margin={"l": 12, "r": 12, "t": 84, "b": 24},
         annotations=headings(),
     )
@@ -188,14 +169,9 @@ def _fold(
 ) -> _Column:
     """Keep the largest nodes of a column and sum the others in one.
 
-    Parameters
-    ----------
-    plural : str
-        What several nodes are called.
-    keys : tuple of ndarray of shape (n_paths,)
-        Paths with equal keys pass one node.
-    node_of : callable
-        The node of one value of each key.
+    plural: what several nodes are called.
+    keys: (n_paths,), paths with equal keys pass one node.
+    node_of: the node of one value of each key.
     """
     unique, of = np.unique(np.stack(keys), axis=1, return_inverse=True)
     of = of.reshape(-1)
@@ -207,10 +183,14 @@ def _fold(
     shown = ranked[~np.isin(ranked, folded)].tolist()
     place = np.full(len(nodes), len(shown), np.int64)
     place[shown] = np.arange(len(shown))
-    labels = distinct([nodes[at].name for at in shown], [nodes[at].id for at in shown])
+    labels = look.distinct([nodes[at].name for at in shown], [nodes[at].id for at in shown])
     drawn = [
         _drawn(
-            label, wrapped(nodes[at].full or nodes[at].name), nodes[at].colour, share[at], ms[at]
+            label,
+            look.wrapped(nodes[at].full or nodes[at].name),
+            nodes[at].colour,
+            share[at],
+            ms[at],
         )
         for at, label in zip(shown, labels, strict=True)
     ]
@@ -221,7 +201,7 @@ def _fold(
 
 
 def _drawn(label: str, full: str, colour: str, share: float, ms: float) -> _Drawn:
-    said = percent_text(share)
+    said = look.percent_text(share)
     hover = f"<b>{full}</b><br>{said} of the lost time, {duration(ms)}"
     return _Drawn(label, f"{label}  {said}", hover, colour)
 

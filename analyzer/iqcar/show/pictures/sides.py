@@ -10,18 +10,7 @@ from numpy.typing import NDArray
 
 from iqcar.base.limits import MOST_RUN_DOTS, MOST_STAGES, MOST_STEPS, fold
 from iqcar.base.units import duration, short
-from iqcar.show.pictures.drawing import (
-    LABEL_PX,
-    ROW_PX,
-    Drawing,
-    bar,
-    drawing,
-    escape,
-    label,
-    line,
-    text,
-    time_axis,
-)
+from iqcar.show.pictures import drawing as svg
 from iqcar.show.pictures.palette import (
     ADDED,
     AFTER,
@@ -46,18 +35,13 @@ STROKE_PX = 3
 COLOURS = {"added": ADDED, "gone": GONE, "changed": SLOWER, "": OTHERS}
 
 
-def waterfall(before_ms: float, steps: Sequence[tuple[str, float]], rest_ms: float) -> Drawing:
+def waterfall(before_ms: float, steps: Sequence[tuple[str, float]], rest_ms: float) -> svg.Drawing:
     """Draw a waterfall of contributions.
 
-    Parameters
-    ----------
-    before_ms : float
-        Time before.
-    steps : sequence of (str, float)
-        What changed, and by how many ms, in order; beyond
-        :data:`~iqcar.base.limits.MOST_STEPS` the smallest are one step.
-    rest_ms : float
-        What all that is not said to have changed adds.
+    before_ms: time before.
+    steps: what changed, and by how many ms, in order; beyond :data:`~iqcar.base.limits.MOST_STEPS`
+    the smallest are one step.
+    rest_ms: what all that is not said to have changed adds.
     """
     kept, left = fold([abs(ms) for _, ms in steps], MOST_STEPS)
     shown = [(*steps[place], "") for place in sorted(kept.tolist())]
@@ -70,56 +54,56 @@ def waterfall(before_ms: float, steps: Sequence[tuple[str, float]], rest_ms: flo
     # From nothing on if the steps are large beside the whole; else steps could not be seen.
     low, high = min(reached), max(reached)
     low = 0.0 if high - low > 0.2 * high else max(0.0, low - 2 * (high - low))
-    span = (high - low) or 1.0
+    whole = (high - low) or 1.0
     rows: list[str] = []
-    height = ROW_PX * (len(shown) + 2)
-    rows.append(time_axis(low, high, LABEL_PX, STEPS_PLANE, 0, height))
+    height = svg.ROW_PX * (len(shown) + 2)
+    rows.append(svg.time_axis(low, high, svg.LABEL_PX, STEPS_PLANE, height))
 
     def at(ms: float) -> float:
-        return LABEL_PX + STEPS_PLANE * (ms - low) / span
+        return svg.LABEL_PX + STEPS_PLANE * (ms - low) / whole
 
-    def row(number: int, name: str, start: float, end: float, colour: str, said: str) -> None:
-        y = ROW_PX * number
+    def row(number: int, name: str, span: tuple[float, float], colour: str, said: str) -> None:
+        start, end = span
+        y = svg.ROW_PX * number
         x, width = at(min(start, end)), at(max(start, end)) - at(min(start, end))
         weight = 650 if colour in (BEFORE, AFTER) else 400
-        rows.append(label(y + 16, name, weight=weight))
-        rows.append(bar(x, y + 4, width, ROW_PX - 8, colour, f"{name}: {said}"))
-        rows.append(text(LABEL_PX + STEPS_PLANE + 14, y + 16, said))
+        rows.append(svg.label(y + 16, name, weight=weight))
+        rows.append(svg.bar(x, y + 4, width, svg.ROW_PX - 8, colour, title=f"{name}: {said}"))
+        rows.append(svg.text(svg.LABEL_PX + STEPS_PLANE + 14, y + 16, said))
         if colour != AFTER:
-            rows.append(line(at(end), y + ROW_PX - 4, at(end), y + ROW_PX + 4, faint=False))
+            rows.append(
+                svg.line(at(end), y + svg.ROW_PX - 4, at(end), y + svg.ROW_PX + 4, faint=False)
+            )
 
-    row(0, "before", low, before_ms, BEFORE, duration(before_ms))
+    row(0, "before", (low, before_ms), BEFORE, duration(before_ms))
     for number, (name, ms, colour) in enumerate(shown):
         said = f"{'+' if ms >= 0 else '−'}{duration(abs(ms))}"
         colour = colour or (SLOWER if ms >= 0 else FASTER)
-        row(number + 1, name, reached[number], reached[number + 1], colour, said)
-    row(len(shown) + 1, "after", low, reached[-1], AFTER, duration(reached[-1]))
+        row(number + 1, name, (reached[number], reached[number + 1]), colour, said)
+    row(len(shown) + 1, "after", (low, reached[-1]), AFTER, duration(reached[-1]))
     said = f"From {duration(before_ms)} before to {duration(reached[-1])} after, change by change"
-    return drawing(said, WIDTH, height + 22, rows)
+    return svg.drawing(said, WIDTH, height + 22, rows)
 
 
-def run_dots(before_ms: Sequence[float], after_ms: Sequence[float]) -> Drawing:
+def run_dots(before_ms: Sequence[float], after_ms: Sequence[float]) -> svg.Drawing:
     """Draw a row of dots for each side, and a line at its mean.
 
-    Parameters
-    ----------
-    before_ms, after_ms : sequence of float
-        Time in each run, ms.
+    before_ms, after_ms: time in each run, ms.
     """
     sides = [np.asarray(values, np.float64) for values in (before_ms, after_ms)]
     every = np.concatenate(sides)
     low, high = (float(every.min()), float(every.max())) if len(every) else (0.0, 1.0)
     room = 0.08 * (high - low) or 0.05 * high or 1.0
     low, high = max(0.0, low - room), high + room
-    height = 2 * ROW_PX
-    found = [time_axis(low, high, LEFT, DOTS_PLANE, 0, height)]
+    height = 2 * svg.ROW_PX
+    found = [svg.time_axis(low, high, LEFT, DOTS_PLANE, height)]
     for place, (name, values, colour) in enumerate(
         zip(("before", "after"), sides, (BEFORE, AFTER), strict=True)
     ):
-        y = ROW_PX * place + ROW_PX / 2
-        found.append(text(0, y + 4, name))
+        y = svg.ROW_PX * place + svg.ROW_PX / 2
+        found.append(svg.text(0, y + 4, name))
         if not len(values):
-            found.append(text(LEFT + 6, y + 4, "did not run"))
+            found.append(svg.text(LEFT + 6, y + 4, "did not run"))
             continue
         mean = float(values.mean())
         x = LEFT + DOTS_PLANE * (mean - low) / (high - low)
@@ -127,15 +111,15 @@ def run_dots(before_ms: Sequence[float], after_ms: Sequence[float]) -> Drawing:
             dot = LEFT + DOTS_PLANE * (value - low) / (high - low)
             found.append(
                 f'<circle cx="{dot:.1f}" cy="{y:.1f}" r="5" fill="{colour}" fill-opacity="0.75">'
-                f"<title>{escape(f'a run {name}: {duration(value)}')}</title></circle>"
+                f"<title>{svg.escape(f'a run {name}: {duration(value)}')}</title></circle>"
             )
-        found.append(line(x, y - 9, x, y + 9, faint=False))
-        found.append(text(LEFT + DOTS_PLANE + 14, y + 4, f"mean {duration(mean)}"))
+        found.append(svg.line(x, y - 9, x, y + 9, faint=False))
+        found.append(svg.text(LEFT + DOTS_PLANE + 14, y + 4, f"mean {duration(mean)}"))
     counts = " and ".join(
         f"{len(values)} {'run' if len(values) == 1 else 'runs'} {name}"
         for values, name in zip(sides, ("before", "after"), strict=True)
     )
-    return drawing(f"A dot for each of {counts}", WIDTH, height + 22, found)
+    return svg.drawing(f"A dot for each of {counts}", WIDTH, height + 22, found)
 
 
 def _some(values: np.ndarray) -> list[float]:
@@ -146,47 +130,38 @@ def _some(values: np.ndarray) -> list[float]:
     return found
 
 
-def paired_bars(rows: Sequence[tuple[str, float, float]], label_of_all: str) -> Drawing:
+def paired_bars(rows: Sequence[tuple[str, float, float]], label_of_all: str) -> svg.Drawing:
     """Draw a pair of bars for each name.
 
-    Parameters
-    ----------
-    rows : sequence of (str, float, float)
-        Name, ms before and ms after.
-    label_of_all : str
-        What is seen, for who cannot see it.
+    rows: name, ms before and ms after.
+    label_of_all: what is seen, for who cannot see it.
     """
     high = max((max(row[1:]) for row in rows), default=0.0) or 1.0
     height = PAIR_PX * max(len(rows), 1)
-    found = [time_axis(0.0, high, LABEL_PX, PAIRS_PLANE, 0, height)]
+    found = [svg.time_axis(0.0, high, svg.LABEL_PX, PAIRS_PLANE, height)]
     for place, (name, *amounts) in enumerate(rows):
         top = PAIR_PX * place + 4
-        found.append(label(top + 17, name))
+        found.append(svg.label(top + 17, name))
         for number, (ms, colour, word) in enumerate(
             zip(amounts, (BEFORE, AFTER), ("before", "after"), strict=True)
         ):
             y = top + number * (BAR_PX + 1)
             said = f"{name} {word}: {duration(ms)}"
-            found.append(bar(LABEL_PX, y, PAIRS_PLANE * ms / high, BAR_PX, colour, said))
+            found.append(
+                svg.bar(svg.LABEL_PX, y, PAIRS_PLANE * ms / high, BAR_PX, colour, title=said)
+            )
         said = f"{duration(amounts[0])} → {duration(amounts[1])}"
-        found.append(text(LABEL_PX + PAIRS_PLANE + 14, top + 17, said))
-    return drawing(label_of_all, WIDTH, height + 22, found)
+        found.append(svg.text(svg.LABEL_PX + PAIRS_PLANE + 14, top + 17, said))
+    return svg.drawing(label_of_all, WIDTH, height + 22, found)
 
 
 class StageNode(NamedTuple):
     """A stage in a graph, readers before what they read.
 
-    Attributes
-    ----------
-    depth : int
-        Stages between it and the query's end.
-    label : str
-    status : str
-        ``added``, ``gone``, ``changed`` or empty.
-    facts : str
-        Partitions and time, in words.
-    again : bool
-        Whether it was drawn before, for another reader.
+    depth: stages between it and the query's end.
+    status: ``added``, ``gone``, ``changed`` or empty.
+    facts: partitions and time, in words.
+    again: whether it was drawn before, for another reader.
     """
 
     depth: int
@@ -196,7 +171,7 @@ class StageNode(NamedTuple):
     again: bool = False
 
 
-def stage_graphs(before: Sequence[StageNode], after: Sequence[StageNode]) -> Drawing:
+def stage_graphs(before: Sequence[StageNode], after: Sequence[StageNode]) -> svg.Drawing:
     """Draw two graphs, each from the last stage down to what it reads, one stage a line.
 
     At most :data:`~iqcar.base.limits.MOST_STAGES` stages of each are drawn; the others are counted.
@@ -204,16 +179,16 @@ def stage_graphs(before: Sequence[StageNode], after: Sequence[StageNode]) -> Dra
     found: list[str] = []
     for number, (nodes, name) in enumerate(((before, "before"), (after, "after"))):
         left = STROKE_PX + number * (PANEL_PX + 20)
-        found.append(text(left, 14, name, weight=650))
+        found.append(svg.text(left, 14, name, weight=650))
         if not nodes:
-            found.append(text(left, 44, "no stage"))
+            found.append(svg.text(left, 44, "no stage"))
         found += _panel(nodes[:MOST_STAGES], left)
         if len(nodes) > MOST_STAGES:
             y = 24 + NODE_PX * MOST_STAGES + 14
-            found.append(text(left, y, f"{len(nodes) - MOST_STAGES} more stages"))
+            found.append(svg.text(left, y, f"{len(nodes) - MOST_STAGES} more stages"))
     most = min(max(len(before), len(after), 1), MOST_STAGES)
     said = f"Stage graphs: {len(before)} stages before, {len(after)} after"
-    return drawing(said, 2 * (PANEL_PX + STROKE_PX) + 20, 24 + NODE_PX * most + 22, found)
+    return svg.drawing(said, 2 * (PANEL_PX + STROKE_PX) + 20, 24 + NODE_PX * most + 22, found)
 
 
 def _panel(nodes: Sequence[StageNode], left: float) -> list[str]:
@@ -238,10 +213,10 @@ def _panel(nodes: Sequence[StageNode], left: float) -> list[str]:
         found.append(
             f'<rect x="{x:.1f}" y="{y:.1f}" width="{width:.1f}" height="{NODE_PX - 8}" rx="5" '
             f'fill="{colour}" fill-opacity="0.12" stroke="{colour}" stroke-width="{strong}"{dash}>'
-            f"<title>{escape(short(node.label, 300))}</title></rect>"
+            f"<title>{svg.escape(short(node.label, 300))}</title></rect>"
         )
-        found.append(text(x + 8, y + 16, short(node.label, letters), weight=600))
-        found.append(text(x + 8, y + 32, short(facts, letters)))
+        found.append(svg.text(x + 8, y + 16, short(node.label, letters), weight=600))
+        found.append(svg.text(x + 8, y + 32, short(facts, letters)))
         last_at[node.depth] = y + NODE_PX - 8
     return found
 
@@ -253,21 +228,19 @@ POINTS = 64
 """Points of a curve in a picture of this size."""
 
 
-def densities(curves: Sequence[Curve]) -> Drawing:
+def densities(curves: Sequence[Curve]) -> svg.Drawing:
     """Draw one curve for each side.
 
-    Parameters
-    ----------
-    curves : sequence of (ndarray of shape (n,), ndarray of shape (n,))
-        Durations in ms, and the density of their log2; before, then after; empty if unknown.
+    curves: (n,) ndarray, durations in ms, and the density of their log2; before, then after; empty
+    if unknown.
     """
     known = [ms for ms, _ in curves if len(ms)]
     if not known:
-        return drawing("No durations", CURVE_WIDTH, 24, [text(0, 16, "no durations")])
+        return svg.drawing("No durations", CURVE_WIDTH, 24, [svg.text(0, 16, "no durations")])
     low = float(np.log2(min(ms[0] for ms in known)))
     high = float(np.log2(max(ms[-1] for ms in known)))
     top = max(float(density.max()) for _, density in curves if len(density)) or 1.0
-    found = [line(0, HEIGHT, CURVE_WIDTH, HEIGHT)]
+    found = [svg.line(0, HEIGHT, CURVE_WIDTH, HEIGHT)]
     for (ms, density), colour in zip(curves, (BEFORE, AFTER), strict=True):
         if not len(ms):
             continue
@@ -278,7 +251,7 @@ def densities(curves: Sequence[Curve]) -> Drawing:
         found.append(
             f'<polyline points="{points}" fill="none" stroke="{colour}" stroke-width="2"/>'
         )
-    found.append(text(0, HEIGHT + 15, duration(2.0**low)))
-    found.append(text(CURVE_WIDTH, HEIGHT + 15, duration(2.0**high), anchor="end"))
+    found.append(svg.text(0, HEIGHT + 15, duration(2.0**low)))
+    found.append(svg.text(CURVE_WIDTH, HEIGHT + 15, duration(2.0**high), anchor="end"))
     said = f"Density of log durations from {duration(2.0**low)} to {duration(2.0**high)}"
-    return drawing(said, CURVE_WIDTH, HEIGHT + 22, found)
+    return svg.drawing(said, CURVE_WIDTH, HEIGHT + 22, found)

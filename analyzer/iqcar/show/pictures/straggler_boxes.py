@@ -11,17 +11,8 @@ from iqcar.base.units import short
 from iqcar.causes.stragglers.features import TaskFeatures
 from iqcar.causes.stragglers.straggler_result import Stragglers
 from iqcar.enums import BlameKind, FeatureKind
+from iqcar.show.pictures import theme as look
 from iqcar.show.pictures.palette import BLAME_COLOURS, COMPUTING
-from iqcar.show.pictures.theme import (
-    FRAME_PX,
-    Figure,
-    axes_of,
-    domains,
-    figure,
-    label,
-    nothing,
-    safe,
-)
 from iqcar.tables.arrays import Floats, Ints
 
 MOST_FEATURES = 8
@@ -45,12 +36,10 @@ SCALES: dict[str, tuple[tuple[float, str], ...]] = {
 class Compared(NamedTuple):
     """One feature of a stage's stragglers and of its other tasks.
 
-    Attributes
-    ----------
-    phrase, unit : what to call it, and its unit
-    slow, normal : values of stragglers and of the others, in that unit
-    p : two-sided p of the Wilcoxon rank-sum test
-    difference : MQD in interquartile ranges of the stage; the standard deviation where that is 0
+    phrase, unit: what to call it, and its unit
+    slow, normal: values of stragglers and of the others, in that unit
+    p: two-sided p of the Wilcoxon rank-sum test
+    difference: MQD in interquartile ranges of the stage; the standard deviation where that is 0
     """
 
     phrase: str
@@ -64,17 +53,9 @@ class Compared(NamedTuple):
 def compare_stragglers(features: TaskFeatures, slow_tasks: Ints, stage: int) -> list[Compared]:
     """Compare a stage's stragglers with its other tasks in every feature that varies.
 
-    Parameters
-    ----------
-    features : TaskFeatures
-    slow_tasks : rows of stragglers
-    stage : int
-        Row of the stage.
-
-    Returns
-    -------
-    list of Compared
-        The least likely to be chance first.
+    slow_tasks: rows of stragglers
+    stage: row of the stage.
+    Returns the least likely to be chance first.
     """
     from iqcar.causes.topics.kernels.ranks import Ranks  # these load numba
     from iqcar.causes.topics.validate import differences
@@ -99,7 +80,9 @@ def compare_stragglers(features: TaskFeatures, slow_tasks: Ints, stage: int) -> 
         if feature.kind is FeatureKind.WAIT:
             phrase = f"measured wait for {phrase}"
         slow_values, others = values[chosen], values[~chosen]
-        found.append(Compared(phrase, feature.unit, slow_values, others, p, difference))
+        found.append(
+            Compared(phrase, feature.unit, slow_values, others, p=p, difference=difference)
+        )
     return sorted(found, key=lambda one: (one.p, -abs(one.difference)))
 
 
@@ -120,55 +103,46 @@ def straggler_boxes(
     *,
     most: int = MOST_FEATURES,
     dark: bool = False,
-) -> Figure:
+) -> look.Figure:
     """Draw a stage's stragglers beside its other tasks, with p and MQD.
 
-    Parameters
-    ----------
-    stage : int, optional
-        Row of the stage; by default the one whose stragglers were delayed most.
-    most : int
-        Features at most, the least likely to differ by chance first.
+    stage: row of the stage; by default the one whose stragglers were delayed most.
+    most: features at most, the least likely to differ by chance first.
     """
     chosen = worst_stage(stragglers) if stage is None else stage
     if chosen is None:
-        return nothing("No task was a straggler.", dark=dark)
+        return look.nothing("No task was a straggler.", dark=dark)
     name = features.labels.stage(chosen)
     rows = stragglers.stragglers
     slow = rows["task"].to_numpy(np.int64)[(rows["stage"] == chosen).to_numpy(bool)]
     if len(slow) == 0:
-        return nothing(f"Stage {_shown(name)} has no straggler.", dark=dark)
+        return look.nothing(f"Stage {_shown(name)} has no straggler.", dark=dark)
     found = compare_stragglers(features, slow, chosen)
     if not found:
         sentence = f"Nothing that was recorded tells stage {_shown(name)}'s tasks apart."
-        return nothing(sentence, dark=dark)
+        return look.nothing(sentence, dark=dark)
     return draw_boxes(found, name, len(slow), most=most, dark=dark)
 
 
 def draw_boxes(
     found: Sequence[Compared], stage: str, n: int, *, most: int = MOST_FEATURES, dark: bool = False
-) -> Figure:
+) -> look.Figure:
     """Draw what :func:`compare_stragglers` found, at least one feature.
 
-    Parameters
-    ----------
-    found : sequence of Compared
-    stage : str
-        What the stage is called.
-    n : int
-        Number of its stragglers.
-    most, dark
-        As of :func:`straggler_boxes`; without its template the figure is the same in both looks.
+    stage: what the stage is called.
+    n: number of its stragglers.
+    most, dark: as of :func:`straggler_boxes`; without its template the figure is the same in both
+    looks.
     """
     found = found[:most]
     columns = min(PER_ROW, len(found))
     lines = -(-len(found) // columns)
-    widths, heights = domains(columns, GAP), domains(lines, GAP_BELOW / lines)[::-1]
+    widths, heights = look.domains(columns, GAP), look.domains(lines, GAP_BELOW / lines)[::-1]
     traces: list[Any] = []
     layout: dict[str, Any] = {"annotations": []}
     for number, one in enumerate(found):
         across, down = widths[number % columns], heights[number // columns]
-        of = axes_of(number + 1)
+        of = look.axes_of(number + 1)
         traces += _boxes(one, of)
         layout[f"xaxis{of}"] = {"anchor": f"y{of}", "domain": across, "showticklabels": False}
         layout[f"yaxis{of}"] = {
@@ -184,11 +158,11 @@ def draw_boxes(
                 "y": down[1], "yanchor": "bottom", "yref": "paper",
             }
         )  # fmt: skip
-    return figure(
+    return look.figure(
         traces,
         f"{n} stragglers of stage {_shown(stage)} beside its other tasks",
         dark=dark,
-        height=FRAME_PX + PANEL_PX * lines,
+        height=look.FRAME_PX + PANEL_PX * lines,
         legend={"orientation": "h", "y": -0.04, "yanchor": "top", "x": 0},
         boxmode="group",
         margin={"l": 8, "r": 16, "t": 104, "b": 40},
@@ -197,12 +171,12 @@ def draw_boxes(
 
 
 def _shown(stage: str) -> str:
-    return label(stage, 48)
+    return look.label(stage, 48)
 
 
 def _heading(one: Compared) -> str:
     p = "p &lt; 0.001" if one.p < 0.001 else f"p = {one.p:.3f}"
-    return f"{safe(short(one.phrase, 30))}<br>{p}, MQD {one.difference:+.1f}"
+    return f"{look.safe(short(one.phrase, 30))}<br>{p}, MQD {one.difference:+.1f}"
 
 
 def _unit(one: Compared) -> tuple[float, str]:

@@ -61,10 +61,8 @@ HATCHED: dict[str, Any] = {
 class Theme:
     """Colours of one look.
 
-    Attributes
-    ----------
-    paper, ink, faint, line : background, text, text of less weight, grid lines
-    amounts : colour scale of amounts, from nothing to the largest
+    paper, ink, faint, line: background, text, text of less weight, grid lines
+    amounts: colour scale of amounts, from nothing to the largest
     """
 
     paper: str
@@ -148,14 +146,9 @@ def template(dark: bool = False) -> Figure:
 def figure(traces: Sequence[Any], title: str, *, dark: bool, height: int, **layout: Any) -> Figure:
     """Make a figure in a look.
 
-    Parameters
-    ----------
-    traces : sequence of dict
-        As Plotly has them, each with its ``type``.
-    title : str
-        What is seen, as a sentence; already :func:`safe` to show.
-    height : int
-        In pixels; the width follows the page.
+    traces: as Plotly has them, each with its ``type``.
+    title: what is seen, as a sentence; already :func:`safe` to show.
+    height: in pixels; the width follows the page.
     """
     import plotly.graph_objects as go
 

@@ -62,17 +62,11 @@ def timeline_style() -> str:
 class Timeline:
     """A timeline to be shown: the value of a notebook's cell, or a page of its own.
 
-    Attributes
-    ----------
-    payload : dict
-        From :func:`iqcar.show.pictures.timeline_payload.timeline_payload`.
-    selected : str
-        Id of the query that is chosen first; none by default.
-    mode : str
-        Colours of tasks: ``query``, ``wait`` for what each waited for most, or ``phase`` for what
-        it did when, where profiles were recorded.
-    dark : bool
-        Whether it has the dark look.
+    payload: from :func:`iqcar.show.pictures.timeline_payload.timeline_payload`.
+    selected: id of the query that is chosen first; none by default.
+    mode: colours of tasks: ``query``, ``wait`` for what each waited for most, or ``phase`` for what
+    it did when, where profiles were recorded.
+    dark: whether it has the dark look.
     """
 
     payload: dict[str, Any]
@@ -90,10 +84,7 @@ class Timeline:
     def to_html(self) -> str:
         """Write a page that holds everything it shows and asks the network for nothing.
 
-        Returns
-        -------
-        str
-            Names from logs are text in it, never markup or program.
+        Names from logs are text in it, never markup or program.
         """
         program = f"'use strict';\n(() => {{\n{timeline_program()}{_START}}})();"
         style = _colours(self.dark) + timeline_style()
@@ -142,12 +133,8 @@ def timeline(
     waited is known for slots alone; its other waits are spread evenly over its life. Where the
     graph holds only stages on the critical path, only those are shown.
 
-    Parameters
-    ----------
-    target : int, optional
-        Row of the query that is chosen first.
-    marked : sequence of int
-        Rows of other queries that are marked and never left out.
+    target: row of the query that is chosen first.
+    marked: rows of other queries that are marked and never left out.
     """
     targets = marked if target is None else (target, *marked)
     payload = timeline_payload(tables, task_waits, graph, targets)
@@ -166,19 +153,12 @@ def lanes(
 ) -> Timeline:
     """Show what ran in every slot of each executor or host.
 
-    Parameters
-    ----------
-    colour : str
-        ``query``, ``wait`` for what each task waited for most, or ``phase`` for what it did when.
-    by_host : bool
-        One lane per host even where there are few executors.
-    graph : IQCGraph, optional
-        What queries lost; unknown without it.
-
-    Raises
-    ------
-    UsageError
-        If ``colour`` is none of these, or phases are asked for and none were recorded.
+    colour: ``query``, ``wait`` for what each task waited for most, or ``phase`` for what it did
+    when.
+    by_host: one lane per host even where there are few executors.
+    graph: what queries lost; unknown without it.
+    Raises UsageError if ``colour`` is none of these, or phases are asked for and none were
+    recorded.
     """
     if colour not in COLOURS:
         raise UsageError(

@@ -26,15 +26,13 @@ WIDTHS = 3
 class Lanes(NamedTuple):
     """Lanes, those of one host together.
 
-    Attributes
-    ----------
-    of_task : (tasks,) lane of each task; −1 for a task without times
-    names : what each lane is called (a host's lane by the host alone)
-    hosts : (lanes,) host rows; −1 if unknown, and for the lane of all the rest
-    executors : (lanes,) executor rows; −1 where a lane is a host
-    apps : (lanes,) application rows; −1 where a lane is a host
-    slots : (lanes,) most tasks at once, or the executor's cores if more
-    folded : executors or hosts that the last lane stands for; 0 if each has its own
+    of_task: (tasks,) lane of each task; −1 for a task without times
+    names: what each lane is called (a host's lane by the host alone)
+    hosts: (lanes,) host rows; −1 if unknown, and for the lane of all the rest
+    executors: (lanes,) executor rows; −1 where a lane is a host
+    apps: (lanes,) application rows; −1 where a lane is a host
+    slots: (lanes,) most tasks at once, or the executor's cores if more
+    folded: executors or hosts that the last lane stands for; 0 if each has its own
     """
 
     of_task: Ints
@@ -147,11 +145,9 @@ def _look_up(values: Floats, rows: Ints, none: float) -> Floats:
 class BinLevel(NamedTuple):
     """Bins of one width.
 
-    Attributes
-    ----------
-    width_ms, bins : width and number of the bins
-    columns : name, kind and values (lanes × bins): ``query`` and ``wait`` that most of the time
-        went to, the ``busy`` share of the lane's slots, and the ``share`` of that query in it
+    width_ms, bins: width and number of the bins
+    columns: name, kind and values (lanes × bins): ``query`` and ``wait`` that most of the time went
+    to, the ``busy`` share of the lane's slots, and the ``share`` of that query in it
     """
 
     width_ms: float
@@ -170,15 +166,13 @@ def task_bins(
 ) -> Iterator[BinLevel]:
     """Sum tasks by lane and time at a few widths, the finest first.
 
-    Parameters
-    ----------
-    query : (tasks,) number of each task's query, less than ``queries``
-    code : (tasks,) from :func:`iqcar.show.pictures.main_wait.main_waits`
+    query: (tasks,) number of each task's query, less than ``queries``
+    code: (tasks,) from :func:`iqcar.show.pictures.main_wait.main_waits`
     """
     finest = int(np.clip(FINEST_CELLS // max(len(lanes.names), 1), COARSER**WIDTHS, MOST_BINS))
     for level in range(WIDTHS):
         bins = Bins.over(start_ms, end_ms, finest // COARSER**level)
-        yield _level(tables, lanes, query, queries, code, bins)
+        yield _level(tables, lanes, query, queries, code, bins=bins)
 
 
 def _level(

@@ -72,24 +72,14 @@ def timeline_payload(
 ) -> dict[str, Any]:
     """Lay out what the timeline shows.
 
-    Parameters
-    ----------
-    tables : Tables
-    task_waits : DataFrame of :data:`iqcar.model.waits.columns.WAITS`
-    graph : IQCGraph, optional
-        What queries and stages lost; unknown without it. Where it holds only stages on the critical
-        path, only those are shown.
-    targets : sequence of int
-        Rows of the queries under analysis: they are marked, and never left out.
-    by_host : bool
-        One lane per host even where there are few executors.
-
-    Returns
-    -------
-    dict
-        JSON-able. ``empty`` is a sentence where there is nothing to show. Times are in ticks of
-        ``tick_ms`` after ``origin_ms`` (ms since the epoch); ``queries`` and ``stages`` are
-        columns; ``tasks`` has a column per field, or ``bins`` a list of widths, the finest first.
+    task_waits: DataFrame of :data:`iqcar.model.waits.columns.WAITS`
+    graph: what queries and stages lost; unknown without it. Where it holds only stages on the
+    critical path, only those are shown.
+    targets: rows of the queries under analysis: they are marked, and never left out.
+    by_host: one lane per host even where there are few executors.
+    Returns what JSON can hold. ``empty`` is a sentence where there is nothing to show. Times are in
+    ticks of ``tick_ms`` after ``origin_ms`` (ms since the epoch); ``queries`` and ``stages`` are
+    columns; ``tasks`` has a column per field, or ``bins`` a list of widths, the finest first.
     """
     span = span_of(tables)
     if span is None or not len(tables.queries):
@@ -151,12 +141,9 @@ def timeline_payload(
 class _Losses(NamedTuple):
     """What each query and each stage lost, in ms; NaN where nobody knows.
 
-    Attributes
-    ----------
-    of_query, to_others : ndarray of shape (n_queries,)
-    of_stage : ndarray of shape (n_stages,)
-    critical_path : bool
-        Whether only stages on the critical path can have lost anything.
+    of_query, to_others: ndarray of shape (n_queries,)
+    of_stage: ndarray of shape (n_stages,)
+    critical_path: whether only stages on the critical path can have lost anything.
     """
 
     of_query: Floats

@@ -12,20 +12,8 @@ from iqcar.base.units import RESOURCE_NAMES, duration, short
 from iqcar.enums import Resource
 from iqcar.model.waits.by_query import TELLING
 from iqcar.model.waits.columns import MISSING, evidence_column, requests_of, wait_column
+from iqcar.show.pictures import theme as look
 from iqcar.show.pictures.palette import RESOURCE_COLOURS
-from iqcar.show.pictures.theme import (
-    FRAME_PX,
-    HATCHED,
-    ROW_PX,
-    Figure,
-    figure,
-    label,
-    legend_above,
-    names_axis,
-    nothing,
-    percent_text,
-    safe,
-)
 from iqcar.tables import Tables, texts
 from iqcar.tables.arrays import Flags, Floats, Ints
 
@@ -39,12 +27,10 @@ BARS = 0.72
 class StageWaits(NamedTuple):
     """Waits of one query's stages.
 
-    Attributes
-    ----------
-    stages : (stages,) rows, in the order of submission
-    wait_ms : (stages, resources) task time waited; NaN where it is known for no task
-    missing : (stages, resources) share of the stage's task time whose wait is not known, 0 to 1
-    critical : (stages,) bool
+    stages: (stages,) rows, in the order of submission
+    wait_ms: (stages, resources) task time waited; NaN where it is known for no task
+    missing: (stages, resources) share of the stage's task time whose wait is not known, 0 to 1
+    critical: (stages,) bool
     """
 
     stages: Ints
@@ -56,17 +42,10 @@ class StageWaits(NamedTuple):
 def stage_waits(tables: Tables, task_waits: pd.DataFrame, target: int) -> StageWaits:
     """Sum the waits of a query's tasks by stage and resource.
 
-    Parameters
-    ----------
-    task_waits : DataFrame of :data:`iqcar.model.waits.columns.WAITS`
-    target : int
-        Row of the query.
-
-    Returns
-    -------
-    StageWaits
-        Sums over stages are those of :func:`iqcar.model.waits.by_query.sum_query_waits`, but for
-        tasks of no known stage.
+    task_waits: DataFrame of :data:`iqcar.model.waits.columns.WAITS`
+    target: row of the query.
+    Sums over stages are those of :func:`iqcar.model.waits.by_query.sum_query_waits`, but
+    for tasks of no known stage.
     """
     of_stage = tables.tasks["stage"].to_numpy(np.int64)
     mine = (tables.tasks["query"] == target).to_numpy(bool) & (of_stage >= 0)
@@ -96,16 +75,18 @@ def stage_waits(tables: Tables, task_waits: pd.DataFrame, target: int) -> StageW
     return StageWaits(stages[order], wait[order], missing[order], critical[order])
 
 
-def waits(tables: Tables, task_waits: pd.DataFrame, target: int, *, dark: bool = False) -> Figure:
+def waits(
+    tables: Tables, task_waits: pd.DataFrame, target: int, *, dark: bool = False
+) -> look.Figure:
     """Draw a query's waits by stage and resource, and what part of them nobody recorded.
 
     Stages on the critical path are marked. On the right, hatching says for what share of a
     stage's task time a wait is not known.
     """
     found = stage_waits(tables, task_waits, target)
-    name = label(texts(tables.queries, "name")[target])
+    name = look.label(texts(tables.queries, "name")[target])
     if len(found.stages) == 0:
-        return nothing(f"{name} ran no task.", dark=dark)
+        return look.nothing(f"{name} ran no task.", dark=dark)
     shown = _fold(found)
     ticks, full = _labels(tables, found, shown)
     gaps = bool((shown.missing > LEAST_MISSING).any())
@@ -114,21 +95,21 @@ def waits(tables: Tables, task_waits: pd.DataFrame, target: int, *, dark: bool =
     if gaps:
         axes["xaxis"]["domain"] = [0.0, BARS]
         axes["xaxis2"] = {
-            **names_axis([RESOURCE_NAMES[r] for r in RESOURCES]),
+            **look.names_axis([RESOURCE_NAMES[r] for r in RESOURCES]),
             "domain": [BARS + 0.03, 1.0], "anchor": "y", "tickangle": 0,
             "title": {"text": "not recorded"}, "tickfont": {"size": 10},
         }  # fmt: skip
-    return figure(
+    return look.figure(
         [*_bars(shown, full), *([_unknown(shown, full)] if gaps else ())],
         f"What the tasks of {name} waited for, {duration(total)} of task time"
         + (f"  ({CRITICAL} on the critical path)" if shown.critical.any() else ""),
         dark=dark,
-        height=FRAME_PX + 20 + ROW_PX * max(len(ticks), 3),
+        height=look.FRAME_PX + 20 + look.ROW_PX * max(len(ticks), 3),
         barmode="overlay",
         bargap=0.3,
-        yaxis=names_axis(ticks, down=True),
+        yaxis=look.names_axis(ticks, down=True),
         **axes,
-        **legend_above([RESOURCE_NAMES[r] for r in RESOURCES]),
+        **look.legend_above([RESOURCE_NAMES[r] for r in RESOURCES]),
     )
 
 
@@ -168,9 +149,9 @@ def _labels(tables: Tables, found: StageWaits, shown: _Shown) -> tuple[list[str]
         row = int(found.stages[at])
         number = f"stage {ids[row]}.{attempts[row]}"
         mark = f"{CRITICAL} " if found.critical[at] else ""
-        ticks.append(f"{mark}{label(f'{number} {names[row]}'.strip(), 30)}")
+        ticks.append(f"{mark}{look.label(f'{number} {names[row]}'.strip(), 30)}")
         path = ", on the critical path" if found.critical[at] else ""
-        full.append(f"<b>{number}</b>{path}<br>{safe(short(names[row], 90))}")
+        full.append(f"<b>{number}</b>{path}<br>{look.safe(short(names[row], 90))}")
     if shown.folded:
         ticks.append(f"{shown.folded} other stages")
         full.append(f"<b>{shown.folded} other stages</b>")
@@ -200,7 +181,7 @@ def _bars(shown: _Shown, full: list[str]) -> list[dict[str, Any]]:
 def _unknown(shown: _Shown, full: list[str]) -> dict[str, Any]:
     at = np.argwhere(shown.missing > LEAST_MISSING)
     return {
-        "type": "bar", "orientation": "h", "name": "not recorded", "marker": HATCHED,
+        "type": "bar", "orientation": "h", "name": "not recorded", "marker": look.HATCHED,
         "xaxis": "x2", "y": at[:, 0].tolist(), "base": (at[:, 1] - 0.47).tolist(),
         "x": (0.94 * shown.missing[at[:, 0], at[:, 1]]).tolist(), "hoverinfo": "text",
         "hovertext": [_fact(full[i], shown, i, c) for i, c in at],
@@ -214,5 +195,5 @@ def _fact(full: str, shown: _Shown, row: int, column: int) -> str:
     if np.isnan(value):
         return f"{full}<br>waits for {name} were not recorded: unknown, not zero"
     if missing > LEAST_MISSING:
-        return f"{full}<br>{waited}; not recorded for {percent_text(missing)} of its task time"
+        return f"{full}<br>{waited}; not recorded for {look.percent_text(missing)} of its task time"
     return f"{full}<br>{waited}"
