@@ -24,11 +24,10 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from iqcar.causes.blame.attribute import attribute
 from iqcar.causes.blame.loads import find_loads
-from iqcar.causes.blame.ratp import measure_loss
-from iqcar.causes.blame.source_usage import used_share
+from iqcar.causes.blame.ratp import measure_loss, used_share
 from iqcar.causes.blame.sweep import SOURCE_ENDS, SOURCE_STARTS, TARGET_ENDS, TARGET_STARTS
-from iqcar.causes.blame.task_intervals import Pieces, TaskColumns
-from iqcar.enums import REQUESTS, Domain, Request, SourceUsage
+from iqcar.causes.blame.task_intervals import BlameColumns, Pieces
+from iqcar.enums import REQUESTS, Domain, Request
 from iqcar.model.demand.estimate import estimate_demand, fit_devices
 from iqcar.tables import (
     APPLICATIONS,
@@ -152,7 +151,7 @@ def enumerate_pairs(domain, begin, end, p, q, rate, weight, group, source, out):
                     out[group[i], source[j]] += overlap * rate[j] * weight[i] * scale
 
 
-def by_host(columns: TaskColumns) -> Schedule:
+def by_host(columns: BlameColumns) -> Schedule:
     """Return launches and finishes by host."""
     starts, ends = TARGET_STARTS | SOURCE_STARTS, TARGET_ENDS | SOURCE_ENDS
     return schedule(columns.host, (columns.launch, starts), (columns.finish, ends))
@@ -160,16 +159,16 @@ def by_host(columns: TaskColumns) -> Schedule:
 
 def naive(tables: Tables, waits: pd.DataFrame) -> None:
     """All requests by pairs, from the same inputs as the sweep."""
-    columns = TaskColumns.from_tables(tables, waits)
+    columns = BlameColumns.from_tables(tables, waits)
     loads = find_loads(Pieces.one_each(columns), by_host(columns))
     demand = estimate_demand(loads, fit_devices(loads, HOST_COUNT))
     n_stages = len(tables.stages)
     group = columns.stage * (HOST_COUNT + 1) + columns.host
     for request in REQUESTS:
-        loss = measure_loss(columns, request, demand.contention, SourceUsage.ACTIVE)
+        loss = measure_loss(columns, request, demand.contention)
         if not loss.lost.any():
             continue
-        rate = used_share(columns, request, demand, SourceUsage.ACTIVE)
+        rate = used_share(columns, request, demand)
         slots = request.domain is Domain.APPLICATION
         begin = columns.slots.asked if slots else columns.launch
         end, p, q = (

@@ -26,7 +26,7 @@ from iqcar.causes.blame.blame_tables import DEMANDS, KNOWN, OWN, QUERY, SOURCES,
 from iqcar.causes.blame.demand_weights import STAGE_LOSSES
 from iqcar.causes.graph.iqc_graph import IQCGraph, build_graph
 from iqcar.causes.graph.structure import all_contributions, by_source, pass_up
-from iqcar.enums import REQUESTS, ImpactModel
+from iqcar.enums import REQUESTS
 from tests.support import naive_graph
 from tests.support.random_blame import named_tables
 
@@ -117,7 +117,9 @@ def main() -> int:
     structure = graph.structure
 
     def impact_and_dor() -> None:
-        of_time = all_contributions(structure, blame, ImpactModel.TIME_LOST)
+        of_time = all_contributions(
+            structure, *(frame["lost_ms"] for frame in (blame.stages, blame.demands, blame.sources))
+        )
         dor = pass_up(structure, of_time, np.ones(len(structure.targets)))
         by_source(structure, dor, dor)
 

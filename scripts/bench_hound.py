@@ -25,6 +25,9 @@ from typing import Any
 
 import numpy as np
 
+from iqcar.causes.topics.learners import Learners
+from iqcar.papers.learners_as_printed import SETTINGS
+
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from iqcar.causes.topics.analyse_job import profiles_of_job
@@ -87,7 +90,7 @@ def planted_file(jobs: int) -> Path:
 
 def measure(path: Path, learners: LearnerSet, warm: Path) -> None:
     """Find the topics of a trace; print time, memory and accuracy."""
-    settings = TopicSettings(learners=learners)
+    settings = SETTINGS[learners]()
     find_topics_in_trace(TraceStream.open(warm), settings)
     wall, cpu = time.perf_counter(), time.process_time()
     found = find_topics_in_trace(TraceStream.open(path), settings)
@@ -121,10 +124,10 @@ def ratios_to_reference() -> dict[LearnerSet, float]:
     theirs, expected = seconds(lambda: [learn(*one) for one in known for learn in learners])
     ratios = {}
     for learned in MOST_SECONDS:
-        settings = TopicSettings(learners=learned)
+        learners_of = SETTINGS[learned]().learners
 
-        def ours(settings: TopicSettings = settings) -> list[np.ndarray]:
-            return [p for one in known for p in profiles_of_job(*one, settings).values()]
+        def ours(learners_of: Callable[[], Learners] = learners_of) -> list[np.ndarray]:
+            return [p for one in known for p in profiles_of_job(*one, learners_of()).values()]
 
         ours()  # compiles
         mine, found = seconds(ours)

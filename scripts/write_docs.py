@@ -26,7 +26,8 @@ def result_page() -> str:
     lines = ["# Result", PRINTED, schema["description"], "`iqcar schema` prints its JSON Schema."]
     parts = {"The whole": schema, **schema["$defs"]}
     for name, part in parts.items():
-        lines += ["", f"## {name}", "", *fields(part["properties"])]
+        said = "" if part is schema else part["description"]
+        lines += ["", f"## {name}", "", *([said, ""] if said else []), *fields(part["properties"])]
     return "\n".join(lines) + "\n"
 
 
@@ -35,7 +36,7 @@ def evaluation_pages() -> dict[str, Callable[[], str]]:
     sys.path.insert(0, str(Path(__file__).resolve().parent / "experiments"))
     from page import pages
 
-    return {name: partial(str, text) for name, text in pages(PRINTED).items()}
+    return {name: partial(str, text) for name, text in pages().items()}
 
 
 def compatibility_matrix() -> str:

@@ -1,4 +1,4 @@
-"""The diagnosis: everything found out about the input, frozen; report, JSON and rules read it."""
+"""Holds the diagnosis: everything found out about the input; report, JSON and rules read it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pandas as pd
 
 from iqcar.causes.topics.topic_result import Topics
 from iqcar.causes.wasted.wasted_work import WastedWork
-from iqcar.enums import ImpactModel, QueryBy, Resource, SourceUsage
+from iqcar.enums import QueryBy, Resource
 from iqcar.errors import IqcarError, UsageError
 from iqcar.replay.rule_effect.expected import Expected
 from iqcar.replay.rule_effect.previous_rules import PreviousRules
@@ -41,10 +41,6 @@ class Settings:
 
     query_by: QueryBy = QueryBy.SQL
     """What counts as one query."""
-    impact: ImpactModel = ImpactModel.TIME_LOST
-    """What a vertex of iQC-Graph contributes."""
-    source_usage: SourceUsage = SourceUsage.ACTIVE
-    """How much a source used (the source term of eq. 6)."""
     critical_path: bool = False
     """Whether only stages on the critical path are target stages."""
     top: int = 5

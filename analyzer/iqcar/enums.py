@@ -164,25 +164,6 @@ EVIDENCES: tuple[Evidence, ...] = tuple(Evidence)
 """All evidence levels, worst first; the code in numpy columns is the position here."""
 
 
-class SourceUsage(Kind):
-    """How much of a resource a source used while it overlapped a target (eq. 6's source term)."""
-
-    ACTIVE = (
-        "active",
-        "The part of the resource that the source used over its duration; of a disk or network "
-        "whose capacity is unknown, the share of its duration for which it used it.",
-    )
-    RATE = "rate", "Data the source processed per unit of its duration."
-    PAPER = "paper", "Data the source processed per unit of its wait, as eq. 6 is printed."
-
-
-class ImpactModel(Kind):
-    """What a vertex of iQC-Graph contributes."""
-
-    TIME_LOST = "time-lost", "Time lost to contention, comparable across resources."
-    PAPER = "paper", "The paper's cumulative RATP, with cumulative CPU time for stages."
-
-
 class QueryBy(Kind):
     """What counts as one query."""
 
@@ -305,6 +286,22 @@ class InputStatus(Kind):
     FAILED = "failed", "Nothing could be read."
 
 
+class FindingKind(Kind):
+    """What a finding is about: what would save time."""
+
+    CONTENTION = "contention", "Other queries were in the way."
+    EXECUTORS = "executors", "There were more tasks than slots, and all slots worked."
+    START_UP = "start-up", "There was no executor yet, or no longer."
+    PARTITIONS = "partitions", "There were too few partitions for the slots, or uneven ones."
+    SKEW = "skew", "Single tasks took much longer than the others of their stage."
+    MEMORY = "memory", "Tasks spilled to disk what did not fit in memory."
+    GC = "gc", "Garbage collection stopped the tasks."
+    WASTED = "wasted", "Work was done in vain, or again."
+    SLOW_HOST = "slow-host", "A host was slow for the tasks of all queries."
+    DRIVER = "driver", "No stage ran: the driver worked, or waited."
+    UNKNOWN = "unknown", "The log does not tell."
+
+
 class Level(Kind):
     """Levels of iQC-Graph (iQCAR table 2)."""
 
@@ -321,7 +318,7 @@ LEVELS: tuple[Level, ...] = tuple(Level)
 """Levels in order: ``LEVELS[3]`` is the deep explanation."""
 
 
-class Verdict(Kind):
+class ChangeVerdict(Kind):
     """What the runs before and after say of a query or stage."""
 
     CHANGED = "changed", "The difference is beyond the margin, and not by chance."
@@ -329,5 +326,5 @@ class Verdict(Kind):
     CANNOT_TELL = "cannot_tell", "Too few runs for a difference of this size."
 
 
-VERDICTS: tuple[Verdict, ...] = tuple(Verdict)
+VERDICTS: tuple[ChangeVerdict, ...] = tuple(ChangeVerdict)
 """All verdicts; the code in numpy columns is the position here."""

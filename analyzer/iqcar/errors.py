@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import sys
 import traceback
+from collections.abc import Iterable
 from enum import IntEnum
 from pathlib import Path
 
@@ -66,6 +67,14 @@ class UsageError(IqcarError):
 
     def __init__(self, what: str, where: str = "", advice: str = "") -> None:
         super().__init__(what, where, advice, ExitCode.USAGE)
+
+
+def did_you_mean(wanted: str, known: Iterable[str], otherwise: str) -> str:
+    """Advise the known names that are nearest to one that there is not; else what is given."""
+    from difflib import get_close_matches
+
+    near = get_close_matches(wanted, list(known), n=3, cutoff=0.4)
+    return f"did you mean {' or '.join(near)}" if near else otherwise
 
 
 def is_debugging() -> bool:

@@ -1,4 +1,4 @@
-"""The whole analysis, step by step: it reads like the picture in the documentation.
+"""Runs the whole analysis, step by step: it reads like the picture in the documentation.
 
 event logs → tables → waits → RATP and blame → iQC-Graph → rules → replay → Diagnosis
 """
@@ -23,7 +23,7 @@ from iqcar.causes.stragglers.straggler_settings import StragglerSettings
 from iqcar.causes.topics.topic_result import Topics, TopicSettings
 from iqcar.causes.wasted.wasted_work import find_wasted_work
 from iqcar.diagnosis import Diagnosis, Settings, find_query
-from iqcar.enums import ImpactModel, QueryBy, Request, SourceUsage
+from iqcar.enums import QueryBy, Request
 from iqcar.logs import ReadProgress, join_samples, read_logs
 from iqcar.logs.find.log_parts import EventLog
 from iqcar.logs.merge import without_faulty
@@ -124,7 +124,10 @@ def topics_of(
     """
     waits = measure_waits(tables)
     features = build_features(tables, waits, StragglerSettings().edge_ms)
-    return _topics(features, tables, attribute(tables, waits), settings, names, progress)
+    return _topics(
+        features, tables, attribute(tables, waits), settings=settings, names=names,
+        progress=progress,
+    )  # fmt: skip
 
 
 def _topics(
@@ -152,8 +155,6 @@ def diagnose(
     *,
     targets: Sequence[str] = (),
     query_by: QueryBy | str | None = None,
-    impact: ImpactModel | str = ImpactModel.TIME_LOST,
-    source_usage: SourceUsage | str = SourceUsage.ACTIVE,
     critical_path: bool = False,
     top: int = 5,
     rules: bool = True,
@@ -176,7 +177,7 @@ def diagnose(
         Queries to analyse, by id, name or fingerprint; the most slowed-down ones by default.
     query_by : QueryBy or str, optional
         Group jobs into queries anew; by default as they were read.
-    impact, source_usage, critical_path, top
+    critical_path, top
         See :class:`iqcar.diagnosis.Settings`.
     rules : bool
         Whether to propose rules and advice; without, nothing is replayed either.
@@ -216,11 +217,9 @@ def diagnose(
         If a target names no query, or ``by`` is nothing to group by.
     """
     wanted = tables.query_by if query_by is None else QueryBy(query_by)
-    asked = _Asked(
+    asked = _DiagnosisOptions(
         settings=Settings(
             wanted or QueryBy.SQL,
-            ImpactModel(impact),
-            SourceUsage(source_usage),
             critical_path,
             top,
             checked_grouping(by) if by else "",
@@ -243,7 +242,7 @@ def _grouped(tables: Tables, query_by: QueryBy) -> Tables:
 
 
 @dataclass(frozen=True)
-class _Asked:
+class _DiagnosisOptions:
     """Parameters of :func:`diagnose`."""
 
     settings: Settings
@@ -254,20 +253,18 @@ class _Asked:
     rules: WantedRules | None
 
 
-def _diagnose(asked: _Asked, tables: Tables) -> Diagnosis:
+def _diagnose(asked: _DiagnosisOptions, tables: Tables) -> Diagnosis:
     """Go through all steps."""
     settings = asked.settings
     waits = measure_waits(tables)
     blame = attribute(
         tables,
         waits,
-        settings.source_usage,
         asked.devices,
         most_sources=asked.most_sources,
-        impact=settings.impact,
         critical_path=settings.critical_path,
     )
-    graph = build_graph(tables, blame, impact=settings.impact, critical_path=settings.critical_path)
+    graph = build_graph(tables, blame, critical_path=settings.critical_path)
     targets = _targets(asked, tables, graph)
     features = build_features(tables, waits, StragglerSettings().edge_ms)
     stragglers = find_stragglers(features, tables, blame)
@@ -275,8 +272,9 @@ def _diagnose(asked: _Asked, tables: Tables) -> Diagnosis:
     found = Proposals()
     if asked.rules is not None:
         found = propose_and_predict(
-            asked.rules, tables, waits, blame, graph, stragglers, topics, top=settings.top
-        )
+            asked.rules, tables, waits, blame=blame, graph=graph, stragglers=stragglers,
+            topics=topics, top=settings.top,
+        )  # fmt: skip
     return Diagnosis(
         tables=tables,
         waits=waits,
@@ -299,7 +297,7 @@ def _diagnose(asked: _Asked, tables: Tables) -> Diagnosis:
     )
 
 
-def _targets(asked: _Asked, tables: Tables, graph: IQCGraph) -> tuple[int, ...]:
+def _targets(asked: _DiagnosisOptions, tables: Tables, graph: IQCGraph) -> tuple[int, ...]:
     """Rows of the queries that were named, or else of those that lost most to others.
 
     Who lost most to others comes first: that is what can be changed between queries.

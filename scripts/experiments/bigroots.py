@@ -27,9 +27,9 @@ from arms import OUT, REPO, RESULTS, fresh, save
 from bigroots_plan import Part, parts, plan_of, starts
 from bigroots_result import make_result
 from bigroots_scored import Scored
-from bigroots_table import bigroots
 from cluster import Cluster, cluster, start_application, wait_until
 from loadable_hosts import Size, check_machine
+from straggler_tables import bigroots
 
 from iqcar.apps.demo.mix import make_data
 
@@ -87,14 +87,9 @@ def write_sales(
 ) -> None:
     """Divide TPC-DS's store sales into files, some of them larger.
 
-    Parameters
-    ----------
-    folder, source : Path
-        Where to, and the table's file.
-    files, larger : int
-        How many, and how many of them hold :data:`LARGER` times as much.
-    rows : int
-        Rows in all; by default the table :data:`COPIES` times.
+    folder, source: where to, and the table's file.
+    files, larger: how many, and how many of them hold :data:`LARGER` times as much.
+    rows: rows in all; by default the table :data:`COPIES` times.
     """
     folder.mkdir(parents=True)
     columns = ["ss_item_sk", "ss_ticket_number", *MEASURES]

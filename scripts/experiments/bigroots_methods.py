@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from iqcar.causes.stragglers.bigroots import cause_names, find_marks
-from iqcar.causes.stragglers.cause_evidence import Marks
 from iqcar.causes.stragglers.feature_list import CPU, DISK, NETWORK, PAPER_FEATURES, after, before
 from iqcar.causes.stragglers.features import TaskFeatures
 from iqcar.causes.stragglers.peers import ComparedTasks
+from iqcar.causes.stragglers.straggler_result import Marks
 from iqcar.causes.stragglers.straggler_settings import StragglerSettings
 from iqcar.enums import CauseEvidence
 from tests.support.pearson_baseline import PccSettings, pcc_marks
@@ -34,13 +34,11 @@ STEPS = 21
 class Judged:
     """Stragglers and the features of all tasks, in two forms.
 
-    Attributes
-    ----------
-    features : with everything recorded
-    paper : with the paper's features only
-    edgeless : the same, in hosts that were always as busy: edge detection drops nothing
-    compared : the tasks compared
-    rows : the stragglers' positions among them
+    features: with everything recorded
+    paper: with the paper's features only
+    edgeless: the same, in hosts that were always as busy: edge detection drops nothing
+    compared: the tasks compared
+    rows: the stragglers' positions among them
     """
 
     features: TaskFeatures

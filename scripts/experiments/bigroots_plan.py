@@ -28,12 +28,8 @@ ANOMALIES = ("cpu", "io", "network")
 class Part:
     """One experiment: its injections, in seconds from its start.
 
-    Attributes
-    ----------
-    name : str
-        quiet, an anomaly, mixed (all of them on one host) or multi-node (table IV).
-    for_s : int
-    injections : (host number, second, seconds, anomaly)
+    name: quiet, an anomaly, mixed (all of them on one host) or multi-node (table IV).
+    injections: (host number, second, seconds, anomaly)
     """
 
     name: str
@@ -44,14 +40,9 @@ class Part:
 def parts(seed: int, hosts: int, times: int) -> list[Part]:
     """Make all experiments.
 
-    Parameters
-    ----------
-    seed : int
-        Picks hosts, and the moments of the mixed one.
-    hosts : int
-        At least 5 for table IV.
-    times : int
-        Injections of each single experiment.
+    seed: picks hosts, and the moments of the mixed one.
+    hosts: at least 5 for table IV.
+    times: injections of each single experiment.
     """
     pick = random.Random(seed)
     found = [Part("quiet", 2 * GAP_S, ())]

@@ -46,18 +46,16 @@ ROWS = (
 class Scored:
     """The decisions of one run, or of several put together; one row per straggler.
 
-    Attributes
-    ----------
-    part : name of the experiment it was launched in
-    host : where it ran
-    reads, starting : whether its task reads files, and ran while an injection's processes started
-    shared_ms, truth, delaying, counted : (stragglers, resources); see :mod:`bigroots_scoring`
-    duration_ms, delay_ms : its duration, and what of it was over its stage's median
-    named : by method, (stragglers, resources)
-    moved : by method and by value of one threshold
-    grid : the baseline's, by its two thresholds
-    tasks, stages : how many were compared
-    injected : anomalies, one entry per injection
+    part: name of the experiment it was launched in
+    host: where it ran
+    reads, starting: whether its task reads files, and ran while an injection's processes started
+    shared_ms, truth, delaying, counted: (stragglers, resources); see :mod:`bigroots_scoring`
+    duration_ms, delay_ms: its duration, and what of it was over its stage's median
+    named: by method, (stragglers, resources)
+    moved: by method and by value of one threshold
+    grid: the baseline's, by its two thresholds
+    tasks, stages: how many were compared
+    injected: anomalies, one entry per injection
     """
 
     part: NDArray[np.object_]
@@ -81,14 +79,9 @@ class Scored:
     def from_run(cls, folder: Path, planned: Sequence[Part], moments: Sequence[int]) -> Scored:
         """Judge one run.
 
-        Parameters
-        ----------
-        folder : Path
-            With ``eventlogs/`` and ``truth.jsonl``.
-        planned : sequence of Part
-            The experiments, in order.
-        moments : sequence of int
-            When each of them started, epoch ms.
+        folder: with ``eventlogs/`` and ``truth.jsonl``.
+        planned: the experiments, in order.
+        moments: when each of them started, epoch ms.
         """
         tables = iqcar.read([folder / "eventlogs"])
         features = build_features(tables, measure_waits(tables), OURS.edge_ms)

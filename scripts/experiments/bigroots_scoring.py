@@ -70,10 +70,7 @@ def overlaps(
 ) -> NDArray[np.float64]:
     """How long each straggler shared its host with each anomaly, in ms.
 
-    Returns
-    -------
-    ndarray of float64, (stragglers, len(RESOURCES))
-        Injections of one anomaly on one host never overlap, so their times add up.
+    Injections of one anomaly on one host never overlap, so their times add up.
     """
     found = np.zeros((len(host), len(RESOURCES)))
     named = np.array(host, dtype=object)
@@ -115,20 +112,13 @@ def could_delay(
     A disk delays tasks that read files, and traffic over loopback nobody: the paper's first reason
     why it misses what it counts as affected (§IV-B4). Its last one is short overlaps.
 
-    Parameters
-    ----------
-    shared_ms : ndarray of float64, (stragglers, resources)
-    duration_ms : ndarray of float64, (stragglers,)
-    reads : ndarray of bool, (stragglers,)
-        Whether the task reads files.
-    starting : ndarray of bool, (stragglers,)
-        Whether an injection's processes started meanwhile (:func:`begun`).
-
-    Returns
-    -------
-    truth : what was there for at least half of the straggler, and could delay it
-    counted : which decisions are beyond doubt: not those of a shorter overlap, nor of the processor
-        during traffic over loopback or while an injection starts, which take some of it
+    shared_ms: ndarray of float64, (stragglers, resources)
+    duration_ms: ndarray of float64, (stragglers,)
+    reads: whether the task reads files.
+    starting: whether an injection's processes started meanwhile (:func:`begun`).
+    Returns truth (what was there for at least half of the straggler, and could delay it) and
+    counted (which decisions are beyond doubt: not those of a shorter overlap, nor of the processor
+    during traffic over loopback or while an injection starts, which take some of it).
     """
     able = np.ones(shared_ms.shape, bool)
     able[:, RESOURCES.index("io")] = reads
@@ -145,12 +135,8 @@ def could_delay(
 def count(truth: Flags, named: Flags, counted: Flags | None = None) -> Counts:
     """Count decisions (eq. 9).
 
-    Parameters
-    ----------
-    truth, named : ndarray of bool, (stragglers, resources)
-        What was affected, and what was named as a cause.
-    counted : ndarray of bool, optional
-        Which decisions count; by default all.
+    truth, named: what was affected, and what was named as a cause.
+    counted: which decisions count; by default all.
     """
     counted = np.ones_like(truth) if counted is None else counted
     return Counts(

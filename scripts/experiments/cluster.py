@@ -75,16 +75,10 @@ def cluster(
 ) -> Iterator[Cluster]:
     """Start a master and one worker per host; stop exactly these at the end.
 
-    Parameters
-    ----------
-    names : sequence of str
-        Loopback addresses, such as 127.0.0.2.
-    folder : Path
-        For work folders and messages; on a disk that can be throttled.
-    size : Size
-        What each host has once :meth:`Cluster.limit` is called.
-    worker_cores : int
-        Tasks that a worker may run at once.
+    names: loopback addresses, such as 127.0.0.2.
+    folder: for work folders and messages; on a disk that can be throttled.
+    size: what each host has once :meth:`Cluster.limit` is called.
+    worker_cores: tasks that a worker may run at once.
     """
     deploy = "org.apache.spark.deploy"
     start = str(spark_home() / "bin" / "spark-class")
@@ -135,18 +129,10 @@ def start_application(
 ) -> subprocess.Popen[bytes]:
     """Start a PySpark program with the plugin attached.
 
-    Parameters
-    ----------
-    words : sequence of str
-        The program's file and its arguments.
-    master : str
-    folder : Path
-        Gets ``eventlogs/`` and the program's messages, ``NAME.log``.
-    name : str
-    conf : mapping
-        Spark settings beyond :data:`CONF`.
-    on : Host, optional
-        Run it, as somebody else's work, on this host; by default beside the hosts.
+    words: the program's file and its arguments.
+    folder: gets ``eventlogs/`` and the program's messages, ``NAME.log``.
+    conf: Spark settings beyond :data:`CONF`.
+    on: run it, as somebody else's work, on this host; by default beside the hosts.
     """
     logs = folder / "eventlogs"
     logs.mkdir(exist_ok=True)

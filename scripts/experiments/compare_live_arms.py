@@ -40,18 +40,11 @@ EVERY = (*JOINED, "ranks", "scores")
 class Setup:
     """How an application runs.
 
-    Attributes
-    ----------
-    conf : mapping
-        Spark settings beyond those of all.
-    data : str
-        plain, doubled or skewed store sales.
-    rounds : int
-        Of the Python function, for each row.
-    beside : str
-        ``query`` of the same application, or another ``application``; empty for nothing.
-    spark : str
-        A line of Spark releases (``scripts/sparks``); empty for the installed one.
+    conf: Spark settings beyond those of all.
+    data: plain, doubled or skewed store sales.
+    rounds: of the Python function, for each row.
+    beside: ``query`` of the same application, or another ``application``; empty for nothing.
+    spark: a line of Spark releases (``scripts/sparks``); empty for the installed one.
     """
 
     conf: Mapping[str, str] = field(default_factory=dict)

@@ -69,10 +69,7 @@ Tables = dict[str, tuple[str, str]]
 def prepare(folder: Path) -> dict[str, Any]:
     """Divide the fact tables into even files, read the queries, and archive Spark's classes.
 
-    Returns
-    -------
-    dict
-        ``queries``: SQL by name; and by kind of data, path and schema of each table.
+    Returns ``queries``: SQL by name; and by kind of data, path and schema of each table.
     """
     quick_spark.make_archive()
     data = make_data(REPO / "build" / "demo", SCALE)
@@ -123,15 +120,9 @@ def environment(line: str) -> Mapping[str, str]:
 def run_once(tables: dict[str, Any], setup: Setup, folder: Path, name: str) -> dict[str, Any]:
     """Run one application, and its neighbour; return Spark's version and seconds by query.
 
-    Parameters
-    ----------
-    tables : dict
-        From :func:`prepare`.
-    setup : Setup
-    folder : Path
-        Gets ``eventlogs/``.
-    name : str
-        Of the run's files.
+    tables: from :func:`prepare`.
+    folder: gets ``eventlogs/``.
+    name: of the run's files.
     """
     result = folder / f"{name}.json"
     plan = {

@@ -16,13 +16,10 @@ MARGIN, LEAST_S = 0.05, 0.05
 class Judged(NamedTuple):
     """Queries of one arm by what was planted and what was said.
 
-    Attributes
-    ----------
-    found, missed, unharmed, false : list of dict
-        Planted queries that are listed; not listed though their time changed; not listed, and
-        their time did not; and listed though nothing was planted in them.
-    right, with_cause : list of dict
-        Of those found, the ones whose first cause is the planted one; all but new queries.
+    found, missed, unharmed, false: planted queries that are listed; not listed though their time
+    changed; not listed, and their time did not; and listed though nothing was planted in them.
+    right, with_cause: of those found, the ones whose first cause is the planted one; all but new
+    queries.
     """
 
     found: list[dict[str, Any]]

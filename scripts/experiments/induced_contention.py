@@ -22,7 +22,7 @@ from arms import OUT, REPO, RESULTS, fresh, save
 from bigroots import MEASURES, ONE_TASK_PER_FILE, write_sales
 from cluster import Cluster, cluster, start_application, wait_until
 from induced_result import make_result
-from induced_table import induced_contention
+from live_tables import induced_contention
 from loadable_hosts import Host, Size, check_machine
 
 from iqcar.apps.demo.mix import make_data

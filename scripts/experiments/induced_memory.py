@@ -19,7 +19,7 @@ import numpy as np
 import pandas as pd
 from arms import OUT, RESULTS, fresh, save
 from cluster import cluster, start_application
-from induced_table import induced_memory
+from live_tables import induced_memory
 from loadable_hosts import Size, check_machine
 
 import iqcar

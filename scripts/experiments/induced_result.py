@@ -26,14 +26,9 @@ CULPRITS = {"cpu": Resource.CPU, "io": Resource.IO}
 def make_result(folder: Path, phases: Sequence[str], loaded: str) -> dict[str, Any]:
     """Sum the victim's losses by phase, resource and host.
 
-    Parameters
-    ----------
-    folder : Path
-        With ``eventlogs/``.
-    phases : sequence of str
-        The victim's queries are named after them.
-    loaded : str
-        The host that culprits ran on.
+    folder: with ``eventlogs/``.
+    phases: the victim's queries are named after them.
+    loaded: the host that culprits ran on.
     """
     diagnosis = iqcar.diagnose(iqcar.read([folder / "eventlogs"]))
     queries = diagnosis.tables.queries

@@ -28,7 +28,7 @@ from typing import Any
 from arms import OUT, RESULTS, save
 from cluster import MASTER, environment, free_port, spark_home, start_application, wait_until
 from live_rules_result import BASE, load, result
-from live_rules_table import live_rules
+from live_tables import live_rules
 
 import iqcar
 from iqcar.model.demand.outside_load import outside_load

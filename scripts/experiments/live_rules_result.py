@@ -23,19 +23,12 @@ Run = Mapping[str, Any]
 def figures(measured: Run) -> dict[str, Any]:
     """Figures of one application.
 
-    Parameters
-    ----------
-    measured : mapping
-        ``began_ms``, ``ran`` (name, start_ms, end_ms of each query), ``phases`` (first and last
-        second of each intrusion), ``intruder``, ``intruder_task_s``, ``journal`` (lines of the live
-        loop), ``outside_load``.
-
-    Returns
-    -------
-    dict
-        ``busy_s`` and ``quiet_s``: durations of the short queries that came while the intruder was
-        there, and before it came; ``intruder_s``: its durations; per phase seconds to the rule and
-        to relief, None without; ``changes`` and ``oscillations``.
+    measured: ``began_ms``, ``ran`` (name, start_ms, end_ms of each query), ``phases`` (first and
+    last second of each intrusion), ``intruder``, ``intruder_task_s``, ``journal`` (lines of the
+    live loop), ``outside_load``.
+    Returns ``busy_s`` and ``quiet_s``: durations of the short queries that came while the intruder
+    was there, and before it came; ``intruder_s``: its durations; per phase seconds to the rule and
+    to relief, None without; ``changes`` and ``oscillations``.
     """
     began, phases = measured["began_ms"], measured["phases"]
     rows = [
@@ -115,9 +108,7 @@ def oscillations(changes: Sequence[Run], phases: Sequence[Sequence[float]]) -> i
 def result(found: Mapping[str, Mapping[str, Sequence[Run]]]) -> dict[str, Any]:
     """Figures by cluster and arm over all rounds, with the verdict on each arm.
 
-    Parameters
-    ----------
-    found : mapping of cluster to mapping of arm to sequence of :func:`figures`
+    found: mapping of cluster to mapping of arm to sequence of :func:`figures`
     """
     clusters = {}
     for cluster, arms in found.items():

@@ -42,14 +42,9 @@ GONE_S = 10.0
 class Size:
     """What each host has.
 
-    Parameters
-    ----------
-    cores : float
-        Processor quota of a host; Spark may use half of it.
-    disk_bytes_per_s : int
-        Most that a host reads, and most that it writes, per second.
-    hogs : int
-        Processes of an anomaly that are given the weight of one each.
+    cores: processor quota of a host; Spark may use half of it.
+    disk_bytes_per_s: most that a host reads, and most that it writes, per second.
+    hogs: processes of an anomaly that are given the weight of one each.
     """
 
     cores: float = 0.36

@@ -1,61 +1,135 @@
-"""Print docs/evaluation.md, the page of results, and a page for each long result."""
+"""Print the tables into docs/evaluation.md and the pages of long results, from what was found."""
 
 from __future__ import annotations
 
 import json
+import re
 import sys
 from pathlib import Path
+from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
-from evaluation_sections import SECTIONS, Section
+import live_tables
+import simulated_tables
+import straggler_tables
+from compare_live_table import compare_live, judge, judged_row
+from live_tables import KINDS, RULES_CLUSTERS, RULES_HEAD, WHATIF_CLUSTERS, arm_row, question_row
+from simulated_tables import PAIRS_HEAD, method_table, pair_cells, ranking_table, said_and_true
+from tables import table
 
-RESULTS = Path(__file__).resolve().parents[2] / "docs" / "evaluation"
-INTRODUCTION = """\
-What the papers measured on clusters of ten machines, repeated on one: simulated clusters whose
-truth is known, and a real Spark with TPC-DS data and queries on a few task slots. The figures are
-of one machine with two processors. Compare their order with the papers, not their size.
-
-Each section answers one question with one table. The command that measures it stands above the
-table, or on the page of the whole result. What the command found lies in `docs/evaluation/` as
-JSON; every table is printed from it.
-"""
-
-
-def pages(printed: str) -> dict[str, str]:
-    """Print every page from the results that are there, by its path in docs/."""
-    found = [section for section in SECTIONS if (RESULTS / f"{section.name}.json").is_file()]
-    lines = ["# Evaluation", printed, INTRODUCTION]
-    for section in found:
-        lines += _short(section) if section.headline else _whole(section)
-    printed_pages = {"evaluation.md": "\n".join(lines).rstrip() + "\n"}
-    for section in found:
-        if section.headline:
-            whole = ["# " + section.title, printed, *_whole(section)[2:]]
-            whole += ["[All results](../evaluation.md)", ""]
-            printed_pages[f"evaluation/{section.name}.md"] = "\n".join(whole)
-    return printed_pages
+DOCS = Path(__file__).resolve().parents[2] / "docs"
+PRINTED = re.compile(r"<!-- printed: (?P<name>\w+)(?P<short>, short)? -->\n.*?\n<!-- end -->", re.S)
+"""A table in a page: the result's name, and whether it is its short table."""
 
 
-def _short(section: Section) -> list[str]:
-    """A section whose whole result has a page of its own."""
-    assert section.headline is not None
-    return [
-        *(f"## {section.title}", "", section.answer, ""),
-        *(section.headline(_result(section)), ""),
-        f"[How it was measured, and all tables](evaluation/{section.name}.md)",
-        "",
+def pages() -> dict[str, str]:
+    """Print the tables of every page, by its path in docs/; the text beside them stays."""
+    files = [DOCS / "evaluation.md", *sorted((DOCS / "evaluation").glob("*.md"))]
+    return {
+        str(file.relative_to(DOCS)): PRINTED.sub(_printed, file.read_text("utf-8"))
+        for file in files
+    }
+
+
+def _printed(place: re.Match[str]) -> str:
+    mark = place[0].partition("\n")[0]
+    name = place["name"]
+    result = json.loads((DOCS / "evaluation" / f"{name}.json").read_text("utf-8"))
+    shown = globals()[f"short_{name}"] if place["short"] else _whole(name)
+    return f"{mark}\n{shown(result)}\n<!-- end -->"
+
+
+def _whole(name: str) -> Any:
+    """What prints all tables of a result."""
+    places = (live_tables, simulated_tables, straggler_tables)
+    found = [getattr(place, name) for place in places if hasattr(place, name)]
+    return found[0] if found else compare_live
+
+
+def short_quiet_clusters(result: dict[str, Any]) -> str:
+    """Said against true loss, without noise and with the most."""
+    most = max(row["noise"] for row in result["rows"])
+    return said_and_true([row for row in result["rows"] if row["noise"] in (0, most)])
+
+
+def short_loud_ranking(result: dict[str, Any]) -> str:
+    """How well each ranking orders culprits."""
+    return ranking_table(result)
+
+
+def short_compare_pairs(result: dict[str, Any]) -> str:
+    """Both methods over all pairs."""
+    rows = [(row["method"], *pair_cells(row)) for row in result["rows"] if row["group"] == "all"]
+    return table(("method", "pairs", *PAIRS_HEAD), rows)
+
+
+def short_compare_live(result: dict[str, Any]) -> str:
+    """What was found of each change, without the causes' names and the runs."""
+    rows = [judged_row(arm, judge(arm)) for arm in result["arms"]]
+    head = ("change", "its queries", "found", "missed", "right cause", "false alarms")
+    return table(head, [[row[0], *row[2:7]] for row in rows])
+
+
+def short_whatif_truth(result: dict[str, Any]) -> str:
+    """Errors of each method over all questions, in % of the recorded duration."""
+    return method_table(result)
+
+
+def short_whatif_live(result: dict[str, Any]) -> str:
+    """Errors over all questions and of a mere repetition, by cluster."""
+    rows = []
+    for cluster, found in result["clusters"].items():
+        for kind, of in (("nothing", found["kinds"]["nothing"]), ("all", found["all"])):
+            cells = question_row(KINDS[kind], of)
+            name, pairs, _, change, model, sign, rerun, _, nothing, slots = cells[:10]
+            where = WHATIF_CLUSTERS[cluster]
+            rows.append([where, name, pairs, change, model, sign, rerun, nothing, slots])
+    head = ["cluster", "do", "pairs", "measured change", "model", "sign", "range holds a rerun"]
+    return table([*head, "nothing changes", "slots only"], rows)
+
+
+def short_live_rules(result: dict[str, Any]) -> str:
+    """Latency of the short queries and of the intruder, by cluster and arm."""
+    rows = []
+    for cluster, found in result["clusters"].items():
+        for arm, one in found["arms"].items():
+            cells = arm_row(arm, one)
+            rows.append([RULES_CLUSTERS[cluster], *cells[:5], cells[-1]])
+    head = ["cluster", *RULES_HEAD[:5], RULES_HEAD[-1]]
+    return table(head, rows)
+
+
+def short_bigroots(result: dict[str, Any]) -> str:
+    """Rates of each method by the paper's truth, and by what could delay a straggler."""
+    rows = [
+        [name, *(_share(of[truth][rate]) for truth in ("paper", "could_delay") for rate in RATES)]
+        for name, of in result["all"]["methods"].items()
     ]
+    head = [f"{word}{of}" for of in ("", ", could delay") for word in ("TPR", "FPR", "ACC")]
+    return table(["method", *head], rows)
 
 
-def _whole(section: Section) -> list[str]:
-    """A section with everything that is known of its result."""
-    lines = [f"## {section.title}", "", section.paper, ""]
-    lines += [f"    .venv/bin/python scripts/experiments/{section.name}.py", ""]
-    lines += [section.table(_result(section)), ""]
-    return [*lines, section.seen, ""] if section.seen else lines
+RATES = ("tpr", "fpr", "accuracy")
 
 
-def _result(section: Section) -> dict[str, object]:
-    found: dict[str, object] = json.loads((RESULTS / f"{section.name}.json").read_text("utf-8"))
-    return found
+def short_topics_live(result: dict[str, Any]) -> str:
+    """How often the stages and stragglers of a trouble have a topic of that name."""
+    rows = [
+        [
+            one["trouble"],
+            str(one["with_stragglers"]),
+            f"{one['dominant_named_so']}",
+            f"{one['share_named_so']:.0%}",
+            str(one["stragglers"]),
+            f"{one['stragglers_named_so']}",
+        ]
+        for one in result["stages"]
+        if one["trouble"] != "none"
+    ]
+    head = ["trouble", "stages with stragglers", "mostly named so", "share named so"]
+    return table([*head, "stragglers", "named so"], rows)
+
+
+def _share(value: float | None) -> str:
+    return "–" if value is None else f"{value:.1%}"

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from arms import Arm, alternate, base_queries, fresh, options, run_once, save
-from tables import rules_efficacy
+from live_tables import rules_efficacy
 
 import iqcar
 from iqcar.apps.demo.run_mix import Run

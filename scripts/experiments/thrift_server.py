@@ -47,10 +47,7 @@ class Session:
     def answer(self) -> Answer:
         """Wait until the statement ends that was sent first.
 
-        Raises
-        ------
-        RuntimeError
-            If it fails, or `beeline` has ended.
+        Raises RuntimeError if it fails, or `beeline` has ended.
         """
         assert self.process.stdout is not None
         rows: list[list[str]] = []
@@ -106,18 +103,11 @@ def thrift_server(
 ) -> Iterator[Server]:
     """Start the server, and stop it as its users do; what it says goes to `server.log`.
 
-    Parameters
-    ----------
-    home : Path
-        The folder of a Spark.
-    port : int
-        A free port.
-    folder : Path
-        The server's working folder.
-    env : mapping
-        Environment variables of the processes.
-    settings : mapping
-        Spark settings, `spark.master` among them.
+    home: the folder of a Spark.
+    port: a free port.
+    folder: the server's working folder.
+    env: environment variables of the processes.
+    settings: Spark settings, `spark.master` among them.
     """
     words = [str(home / "bin" / "spark-submit"), "--class", MAIN]
     given = {**SETTINGS, "spark.hadoop.hive.server2.thrift.port": str(port), **settings}

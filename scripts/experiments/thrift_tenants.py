@@ -22,8 +22,8 @@ import numpy as np
 from arms import RESULTS, fresh, save
 from cluster import MASTER, environment, free_port, spark_home
 from live_rules_jobs import sleeping
+from live_tables import thrift_tenants
 from thrift_server import Session, thrift_server
-from thrift_tenants_table import thrift_tenants
 
 import iqcar
 from iqcar.logs.attach.spark_conf import SparkConf, listener_jar

@@ -15,10 +15,11 @@ from typing import Any
 
 import numpy as np
 
+from iqcar.papers.learners_as_printed import SETTINGS
+
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from iqcar.causes.topics.build_topics import find_topics
-from iqcar.causes.topics.topic_result import TopicSettings
 from iqcar.enums import LearnerSet
 from tests.support.hound_traces import plant
 from tests.support.topic_truth import nearness
@@ -42,10 +43,7 @@ def measured(jobs: int, seeds: range, sets: list[LearnerSet], **kind: Any) -> np
     found = []
     for seed in seeds:
         planted = plant(jobs, seed, **kind)
-        each = [
-            nearness(planted, find_topics(planted.features, TopicSettings(learners=one)))
-            for one in sets
-        ]
+        each = [nearness(planted, find_topics(planted.features, SETTINGS[one]())) for one in sets]
         found.append(each)
         print(f"  seed {seed}: " + "; ".join(_triple(np.array(one)) for one in each), flush=True)
     return np.array(found)

@@ -27,8 +27,8 @@ import pyarrow.parquet as pq
 from arms import OUT, REPO, RESULTS, fresh, save
 from cluster import Cluster, cluster, start_application, wait_until
 from loadable_hosts import Host, Size, check_machine
+from straggler_tables import topics_live
 from topics_live_result import make_result
-from topics_live_table import topics_live
 
 EXPERIMENT = "topics_live"
 HOSTS = ("127.0.0.2", "127.0.0.3", "127.0.0.4")

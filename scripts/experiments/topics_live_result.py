@@ -49,12 +49,8 @@ def trouble_of(tables: Tables, anomalies: dict[str, str]) -> list[str]:
 def make_result(folder: Path, meta: dict[str, Any]) -> dict[str, Any]:
     """Find topics and compare them with the truth.
 
-    Parameters
-    ----------
-    folder : Path
-        With ``eventlogs/``.
-    meta : dict
-        What was run: its sessions and the tasks of a stage.
+    folder: with ``eventlogs/``.
+    meta: what was run: its sessions and the tasks of a stage.
     """
     tables = _without_folders(iqcar.read(folder / "eventlogs"))
     anomalies = {one["name"]: one["anomaly"] for one in meta["sessions"]}

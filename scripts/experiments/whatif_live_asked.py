@@ -47,12 +47,10 @@ RULES = {
 class Asked:
     """One question, and the mix that answers it.
 
-    Attributes
-    ----------
-    name : of the mix.
-    kind : of the question.
-    change : what :func:`iqcar.replay.whatif.question.ask` takes.
-    queries : of the mix.
+    name: of the mix.
+    kind: of the question.
+    change: what :func:`iqcar.replay.whatif.question.ask` takes.
+    queries: of the mix.
     """
 
     name: str
@@ -95,11 +93,8 @@ def questions(base: tuple[Query, ...], cluster: str) -> list[Asked]:
 def predict(log: Path, asked: list[Asked], host: str) -> dict[str, Any]:
     """Answer all questions from one log: by the model, by blame, and by slots alone.
 
-    Returns
-    -------
-    dict
-        ``self_check``, and ``answers``: by name of the question, by query, ``recorded_s`` and the
-        predictions in seconds; ``predicted_s`` is None where the model refuses.
+    Returns ``self_check``, and ``answers``: by name of the question, by query, ``recorded_s`` and
+    the predictions in seconds; ``predicted_s`` is None where the model refuses.
     """
     diagnosis = iqcar.diagnose(iqcar.read([log]))
     lost = _lost(diagnosis)

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import json
 
-from iqcar.replay.rule_effect.cap_rules import AS_GOOD, SHARES
+from iqcar.replay.rule_effect.effect import AS_GOOD, SHARES
 from iqcar.rules.advice_rules import LARGE_KIND, LEAST_DELAY_MS, LEAST_SHARE, SMALL_KIND
 from iqcar.rules.compile_pools import MAX_RATIO, RATIO_ERROR, VICTIMS_FIRST
-from iqcar.rules.slow_hosts import (
+from iqcar.rules.straggler_delays import (
     LEAST_JOBS,
+    LEAST_PART_MS,
     LEAST_RATIO_STAGES,
     SLOW_STAGES_SHARE,
     SLOW_TIMES,
 )
-from iqcar.rules.straggler_delays import LEAST_PART_MS
 from iqcar.rules.task_sizes import IDLE_SHARE, LARGE_BYTES, MANY_TASKS, SHORT_MS, START_SHARE
 from iqcar.rules.vocabulary.advice_kinds import AdviceSetting, advice_kinds
 from iqcar.rules.vocabulary.data_files import rule_schema

@@ -22,11 +22,11 @@ from iqcar.enums import (
     BlameKind,
     CauseEvidence,
     ChangeKind,
+    ChangeVerdict,
     CompareMethod,
     Domain,
     Evidence,
     FeatureKind,
-    ImpactModel,
     InputStatus,
     LearnerSet,
     Level,
@@ -35,8 +35,6 @@ from iqcar.enums import (
     Request,
     Resource,
     RunBy,
-    SourceUsage,
-    Verdict,
     WasteCause,
 )
 from iqcar.history.stored_tables import STORED
@@ -104,9 +102,9 @@ def kinds_page() -> str:
     """Every named kind with its sentence."""
     lines = ["# Kinds", PRINTED, "The words that results, options and tables use."]
     for kind in (
-        Resource, Request, Domain, Evidence, SourceUsage, ImpactModel, QueryBy, BlameKind,
+        Resource, Request, Domain, Evidence, QueryBy, BlameKind,
         WasteCause, InputStatus, Level, FeatureKind, CauseEvidence, BaseModel, LearnerSet, Anomaly,
-        Pattern, Verdict, ChangeKind, RunBy, MatchBy,
+        Pattern, ChangeVerdict, ChangeKind, RunBy, MatchBy,
         CompareMethod,
     ):  # fmt: skip
         lines += ["", f"## {kind.__name__}", "", "| value | meaning |", "|---|---|"]

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -11,11 +11,6 @@ from iqcar.history import add
 from tests.support.browsing import Watched, needs_chromium
 from tests.support.nightly_logs import nightly_log, nightly_logs, slow_node_log
 from tests.support.served import Served, served
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from playwright.sync_api import Browser
 
 pytestmark = needs_chromium
 HOSTILE = '<script>window.hit = 1</script>"'
@@ -34,7 +29,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
         yield running
 
 
-def test_the_store_is_shown_and_a_query_of_it(server: Served, browser: Browser) -> None:
+def test_the_store_is_shown_and_a_query_of_it(server: Served, browser) -> None:
     watched = Watched(browser.new_context().new_page())
     page = watched.page
     page.goto(server.base)

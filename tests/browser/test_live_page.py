@@ -10,15 +10,11 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.support.browsing import Watched, needs_chromium
 from tests.support.served import WAIT_S, served, until
-
-if TYPE_CHECKING:
-    from playwright.sync_api import Browser
 
 JOBS = Path(__file__).resolve().parents[1] / "support" / "followed_jobs.py"
 
@@ -34,7 +30,7 @@ def ending(process: subprocess.Popen[bytes]) -> Iterator[None]:
 
 @needs_chromium
 @pytest.mark.skipif(shutil.which("java") is None, reason="needs a JDK")
-def test_a_running_application_is_seen_until_it_ends(browser: Browser, tmp_path: Path) -> None:
+def test_a_running_application_is_seen_until_it_ends(browser, tmp_path: Path) -> None:
     logs, start = tmp_path / "logs", tmp_path / "start"
     logs.mkdir()
     environment = {**os.environ, "SPARK_LOCAL_IP": "127.0.0.1", "PYSPARK_PYTHON": sys.executable}

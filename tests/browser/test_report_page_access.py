@@ -5,67 +5,36 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
-import iqcar
-from iqcar.diagnosis import Diagnosis
-from tests.support.browsing import needs_chromium
-from tests.support.crowded_log import crowded_log
-from tests.support.shown_page import Shown, show, write_page
-
-if TYPE_CHECKING:
-    from playwright.sync_api import Browser
+from tests.support.browsing import needs_chromium, serious
+from tests.support.shown_page import Shown, show
 
 pytestmark = needs_chromium
 
-SERIOUS = ("serious", "critical")
 MOST_TABS = 400
 """Steps of the tabulator after which whatever was looked for is out of reach."""
 
 
 @pytest.fixture(scope="module")
-def crowded(tmp_path_factory: pytest.TempPathFactory) -> Diagnosis:
-    path = tmp_path_factory.mktemp("crowded") / "app-1"
-    return iqcar.diagnose(iqcar.read(crowded_log().write(path)), topics=True)
-
-
-@pytest.fixture(scope="module")
-def file(crowded: Diagnosis, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return write_page(crowded, tmp_path_factory.mktemp("page") / "report.html")
-
-
-@pytest.fixture(scope="module")
-def unchanged(opened_browser: Browser, file: Path) -> Iterator[Shown]:
+def unchanged(opened_browser, file: Path) -> Iterator[Shown]:
     """The report as it opens, for tests that only read it."""
     shown = show(opened_browser, file)
     yield shown
     shown.page.context.close()
 
 
-def serious(shown: Shown) -> list[str]:
-    """What axe-core finds serious or critical, each with the elements."""
-    from axe_playwright_python.sync_playwright import Axe
-
-    # Playwright's own way into the page: the page's policy lets no other script in.
-    found: dict[str, Any] = Axe().run(shown.page).response
-    return [
-        f"{one['id']}: {one['help']}: {[node['target'] for node in one['nodes']][:4]}"
-        for one in found["violations"]
-        if one["impact"] in SERIOUS
-    ]
-
-
 # Colours do not depend on the width, nor the layout on the colours.
 @pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (800, "dark")])
-def test_axe_finds_nothing_serious(browser: Browser, file: Path, scheme: Any, width: int) -> None:
+def test_axe_finds_nothing_serious(browser, file: Path, scheme: Any, width: int) -> None:
     shown = show(browser, file, color_scheme=scheme, viewport={"width": width, "height": 768})
     shown.page.evaluate(
         "document.querySelectorAll('details').forEach((one) => { one.open = true; })"
     )
     shown.pick("#stages-numbers", "◆ stage 1.0")
-    assert serious(shown) == []
+    assert serious(shown.page) == []
 
 
 def tab_to(shown: Shown, selector: str) -> None:
@@ -77,7 +46,7 @@ def tab_to(shown: Shown, selector: str) -> None:
     raise AssertionError(f"{selector} can not be reached with the tabulator")
 
 
-def test_the_whole_path_can_be_walked_by_keyboard(browser: Browser, file: Path) -> None:
+def test_the_whole_path_can_be_walked_by_keyboard(browser, file: Path) -> None:
     shown = show(browser, file)
     press = shown.page.keyboard.press
     press("Tab")
@@ -146,7 +115,7 @@ def test_colour_is_never_the_only_sign(unchanged: Shown) -> None:
     assert all(word and shapes for word, shapes in badges)
 
 
-def test_without_javascript_the_words_are_still_there(browser: Browser, file: Path) -> None:
+def test_without_javascript_the_words_are_still_there(browser, file: Path) -> None:
     context = browser.new_context(offline=True, java_script_enabled=False)
     page = context.new_page()
     page.goto(file.resolve().as_uri())
@@ -156,7 +125,7 @@ def test_without_javascript_the_words_are_still_there(browser: Browser, file: Pa
     assert page.locator("#hosts-table tbody tr").count() == 3
 
 
-def test_on_paper_the_controls_are_left_out(browser: Browser, file: Path) -> None:
+def test_on_paper_the_controls_are_left_out(browser, file: Path) -> None:
     shown = show(browser, file, color_scheme="dark")
     shown.page.emulate_media(media="print")
     shown.until("document.getElementById('sankey-picture').dataset.drawn === 'light'")
@@ -166,9 +135,7 @@ def test_on_paper_the_controls_are_left_out(browser: Browser, file: Path) -> Non
     assert paper == "rgb(255, 255, 255)"
 
 
-def test_pictures_fit_on_paper_and_have_their_width_again_afterwards(
-    browser: Browser, file: Path
-) -> None:
+def test_pictures_fit_on_paper_and_have_their_width_again_afterwards(browser, file: Path) -> None:
     shown = show(browser, file, viewport={"width": 1280, "height": 768})
     width = "document.querySelector('#sankey-picture .main-svg').clientWidth"
     before = shown.page.evaluate(width)

@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 import iqcar
-from iqcar.base.formatting import duration, percent
+from iqcar.base.units import duration, percent
 from iqcar.diagnosis import Diagnosis
 from iqcar.say.blamed import cause_name
 from iqcar.show.json.analyze import to_dict
@@ -18,25 +18,11 @@ from tests.support.browsing import needs_chromium
 from tests.support.crowded_log import NAMES, crowded_log
 from tests.support.shown_page import Shown, show, write_page
 
-if TYPE_CHECKING:
-    from playwright.sync_api import Browser
-
 pytestmark = needs_chromium
 
 
 @pytest.fixture(scope="module")
-def crowded(tmp_path_factory: pytest.TempPathFactory) -> Diagnosis:
-    path = tmp_path_factory.mktemp("crowded") / "app-1"
-    return iqcar.diagnose(iqcar.read(crowded_log().write(path)))
-
-
-@pytest.fixture(scope="module")
-def file(crowded: Diagnosis, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return write_page(crowded, tmp_path_factory.mktemp("page") / "report.html")
-
-
-@pytest.fixture(scope="module")
-def opened(opened_browser: Browser, file: Path) -> Iterator[Shown]:
+def opened(opened_browser, file: Path) -> Iterator[Shown]:
     """The report, opened once for all tests that do not look at how it opens."""
     shown = show(opened_browser, file, permissions=["clipboard-read", "clipboard-write"])
     yield shown
@@ -146,9 +132,7 @@ def test_the_matrix_shows_who_lost_what_and_leads_to_where(
     shown.check_nothing_went_wrong()
 
 
-def test_a_link_shows_the_same_again_and_back_goes_one_step_back(
-    browser: Browser, file: Path
-) -> None:
+def test_a_link_shows_the_same_again_and_back_goes_one_step_back(browser, file: Path) -> None:
     shown = show(browser, file)
     page = shown.page
     page.select_option("#target", "app-1/sql-2")
@@ -176,7 +160,7 @@ def test_a_link_shows_the_same_again_and_back_goes_one_step_back(
     ["#explore?target=gone", "#explore?target=%3Cscript%3E&stage=x", "#explore?", "#rules"],
 )
 def test_a_link_to_what_is_not_there_shows_the_worst_query(
-    browser: Browser, file: Path, fragment: str
+    browser, file: Path, fragment: str
 ) -> None:
     shown = show(browser, file, fragment)
     assert shown.chosen() == {"target": "app-1/sql-1"}
@@ -246,7 +230,7 @@ def test_the_page_s_numbers_are_written_as_the_terminal_s(shown: Shown) -> None:
     assert shown.page.evaluate("words.duration(null)") == duration(None)
 
 
-def test_a_look_is_kept_and_pictures_follow_it(browser: Browser, file: Path) -> None:
+def test_a_look_is_kept_and_pictures_follow_it(browser, file: Path) -> None:
     shown = show(browser, file, color_scheme="light")
     page = shown.page
     ink = "document.getElementById('sankey-picture').layout.template.layout.font.color"
@@ -287,7 +271,7 @@ def test_stragglers_are_shown_beside_the_others_stage_by_stage(
     shown.check_nothing_went_wrong()
 
 
-def test_what_was_clicked_in_a_hostile_log_stays_text(browser: Browser, tmp_path: Path) -> None:
+def test_what_was_clicked_in_a_hostile_log_stays_text(browser, tmp_path: Path) -> None:
     from tests.show.report.test_report_page import HOSTILE
 
     path = crowded_log(names=HOSTILE).write(tmp_path / "app-1")
@@ -318,7 +302,7 @@ def test_what_was_clicked_in_a_hostile_log_stays_text(browser: Browser, tmp_path
 @pytest.mark.parametrize(
     ("width", "scheme"), [(1280, "light"), (1366, "light"), (1366, "dark"), (800, "light")]
 )
-def test_nothing_is_cut_off_sideways(browser: Browser, file: Path, width: int, scheme: Any) -> None:
+def test_nothing_is_cut_off_sideways(browser, file: Path, width: int, scheme: Any) -> None:
     shown = show(browser, file, viewport={"width": width, "height": 768}, color_scheme=scheme)
     assert shown.page.evaluate("document.documentElement.scrollWidth") <= width
     shown.until("document.querySelectorAll('[data-drawn]').length >= 8")

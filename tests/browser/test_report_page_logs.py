@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
-from iqcar.base.formatting import duration
+from iqcar.base.units import duration
 from iqcar.show.json.analyze import to_dict
 from tests.support.browsing import needs_chromium
 from tests.support.real_logs import LOGS, diagnosis_of_log
 from tests.support.shown_page import show, write_page
-
-if TYPE_CHECKING:
-    from playwright.sync_api import Browser
 
 pytestmark = needs_chromium
 
@@ -29,7 +25,7 @@ it draws as a line, without an error."""
 
 @pytest.mark.parametrize("name", LOGS)
 def test_every_log_gives_a_report_that_opens_without_an_error(
-    browser: Browser, name: str, tmp_path: Path
+    browser, name: str, tmp_path: Path
 ) -> None:
     diagnosis = diagnosis_of_log(name)
     file = write_page(diagnosis, tmp_path / "report.html")

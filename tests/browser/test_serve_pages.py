@@ -6,19 +6,15 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.conftest import shared_logs_folder
-from tests.support.browsing import SCREENSHOTS, Watched, needs_chromium
+from tests.support.browsing import SCREENSHOTS, Watched, needs_chromium, serious
 from tests.support.contended_log import contended_log
 from tests.support.served import Served, served
 from tests.support.small_log import small_log
 from tests.support.synthetic_log import SyntheticLog
-
-if TYPE_CHECKING:
-    from playwright.sync_api import Browser, Locator, LocatorAssertions
 
 pytestmark = needs_chromium
 
@@ -52,14 +48,14 @@ def server(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[S
         yield server
 
 
-def expect(locator: Locator) -> LocatorAssertions:
+def expect(locator):
     from playwright.sync_api import expect
 
     return expect(locator)
 
 
 @contextmanager
-def page_of(browser: Browser, server: Served, **options: object) -> Iterator[Watched]:
+def page_of(browser, server: Served, **options: object) -> Iterator[Watched]:
     """A page on which nothing may go wrong, and which may ask nobody but the server."""
     context = browser.new_context(viewport=LAPTOP, base_url=server.base, **options)
     watched = Watched(context.new_page())
@@ -74,23 +70,11 @@ def page_of(browser: Browser, server: Served, **options: object) -> Iterator[Wat
         context.close()
 
 
-def serious(watched: Watched) -> list[str]:
-    """What axe-core finds that is serious or worse."""
-    from axe_playwright_python.sync_playwright import Axe
-
-    found = Axe().run(watched.page).response["violations"]
-    return [
-        f"{one['id']}: {one['nodes'][0]['html'][:200]}"
-        for one in found
-        if one["impact"] in ("serious", "critical")
-    ]
-
-
 def names(watched: Watched) -> list[str]:
     return watched.page.locator("td.name a").all_inner_texts()
 
 
-def test_from_the_list_to_a_report_and_back(browser: Browser, server: Served) -> None:
+def test_from_the_list_to_a_report_and_back(browser, server: Served) -> None:
     with page_of(browser, server) as watched:
         page = watched.page
         page.goto("/")
@@ -125,7 +109,7 @@ def test_from_the_list_to_a_report_and_back(browser: Browser, server: Served) ->
             page.locator(f"#{section}").scroll_into_view_if_needed()
             page.locator(f"#{section} .js-plotly-plot svg").first.wait_for()
         watched.screenshot("serve-report")
-        assert serious(watched) == []
+        assert serious(watched.page) == []
         bar.get_by_role("link", name="All applications").click()
         # The list is as it was left: searched and sorted.
         page.wait_for_url(re.compile(r"/\?.*sort=name"))
@@ -139,13 +123,11 @@ def test_from_the_list_to_a_report_and_back(browser: Browser, server: Served) ->
         page.get_by_role("link", name="contended").click()
         page.locator(".served summary").click()
         page.get_by_role("group", name="Ran beside it on the same hosts").wait_for()
-        assert serious(watched) == []
+        assert serious(watched.page) == []
         page.screenshot(path=SCREENSHOTS / "serve-bar.png")
 
 
-def test_applications_that_shared_hosts_are_analysed_together(
-    browser: Browser, server: Served
-) -> None:
+def test_applications_that_shared_hosts_are_analysed_together(browser, server: Served) -> None:
     with page_of(browser, server) as watched:
         page = watched.page
         page.goto(f"/applications/{server.key('etl of the night')}")
@@ -166,7 +148,7 @@ def test_applications_that_shared_hosts_are_analysed_together(
         page.locator(".served").wait_for()
 
 
-def test_a_log_that_grows_is_told_on_its_page(browser: Browser, tmp_path: Path) -> None:
+def test_a_log_that_grows_is_told_on_its_page(browser, tmp_path: Path) -> None:
     lines = contended_log().lines
     log = tmp_path / "logs" / "app-20240101000000-0001.inprogress"
     log.parent.mkdir()
@@ -188,7 +170,7 @@ def test_a_log_that_grows_is_told_on_its_page(browser: Browser, tmp_path: Path) 
             page.locator("[data-state=done]").wait_for(state="attached", timeout=120_000)
 
 
-def test_names_in_logs_are_shown_as_text(browser: Browser, server: Served) -> None:
+def test_names_in_logs_are_shown_as_text(browser, server: Served) -> None:
     with page_of(browser, server) as watched:
         page = watched.page
         page.goto("/?q=bold")
@@ -198,7 +180,7 @@ def test_names_in_logs_are_shown_as_text(browser: Browser, server: Served) -> No
         page.goto(f"/applications/{server.read()[-1]['key']}")
 
 
-def test_the_list_works_without_scripts(browser: Browser, server: Served) -> None:
+def test_the_list_works_without_scripts(browser, server: Served) -> None:
     with page_of(browser, server, java_script_enabled=False) as watched:
         page = watched.page
         page.goto("/")
@@ -213,7 +195,7 @@ def test_the_list_works_without_scripts(browser: Browser, server: Served) -> Non
         assert page.locator("progress, .note, .served").count() >= 1
 
 
-def test_the_list_is_reached_by_keys_alone(browser: Browser, server: Served) -> None:
+def test_the_list_is_reached_by_keys_alone(browser, server: Served) -> None:
     with page_of(browser, server) as watched:
         page = watched.page
         page.goto("/?q=app-20240101&sort=name&order=asc")
@@ -231,19 +213,19 @@ def test_the_list_is_reached_by_keys_alone(browser: Browser, server: Served) -> 
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_pages_are_readable_by_everybody(browser: Browser, server: Served, scheme: str) -> None:
+def test_pages_are_readable_by_everybody(browser, server: Served, scheme: str) -> None:
     with page_of(browser, server, color_scheme=scheme) as watched:
         rubbish = next(one["key"] for one in server.read() if one["status"] == "failed")
         pages = {"list": "/?size=20", "rubbish": f"/applications/{rubbish}", "api": "/api"}
         for name, path in pages.items():
             watched.page.goto(path)
             watched.screenshot(f"serve-{name}-{scheme}")
-            assert serious(watched) == [], name
+            assert serious(watched.page) == [], name
             width = watched.page.evaluate("document.documentElement.scrollWidth")
             assert width <= LAPTOP["width"], name
 
 
-def test_a_browser_enters_with_the_token(browser: Browser, folder: Path, tmp_path: Path) -> None:
+def test_a_browser_enters_with_the_token(browser, folder: Path, tmp_path: Path) -> None:
     with served(folder, cache=tmp_path, options=("--token", TOKEN)) as server:
         context = browser.new_context()
         page = context.new_page()
@@ -258,7 +240,7 @@ def test_a_browser_enters_with_the_token(browser: Browser, folder: Path, tmp_pat
         assert "Token needed" in other.content()
 
 
-def test_other_peoples_logs_are_listed(browser: Browser, tmp_path: Path) -> None:
+def test_other_peoples_logs_are_listed(browser, tmp_path: Path) -> None:
     if not shared_logs_folder().is_dir():
         pytest.skip("the folder of other people's event logs is not here")
     with served(shared_logs_folder(), cache=tmp_path) as server:
@@ -268,4 +250,4 @@ def test_other_peoples_logs_are_listed(browser: Browser, tmp_path: Path) -> None
             watched.page.goto("/")
             assert len(names(watched)) == len(rows)
             watched.screenshot("serve-list-of-other-people")
-            assert serious(watched) == []
+            assert serious(watched.page) == []

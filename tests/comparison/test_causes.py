@@ -8,9 +8,8 @@ import pytest
 
 from iqcar.comparison.causes.blame_change import BLAME_CHANGES
 from iqcar.comparison.causes.query_causes import CauseInputs, Explained, explain_changes
-from iqcar.comparison.effects.changes import rank_changes
-from iqcar.comparison.effects.effects import effects
-from iqcar.comparison.match.category_runs import side_means
+from iqcar.comparison.effects.effects import effects, rank_changes
+from iqcar.comparison.match.compared_rows import side_means
 from iqcar.comparison.sides.comparison_tables import CATEGORIES, CATEGORY_RUNS, CHANGES, MEASURES
 
 WAITS, STAGE_OF_WAITS, WORKS, STAGE_OF_WORKS = range(4)

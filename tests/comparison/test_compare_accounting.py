@@ -14,11 +14,12 @@ from hypothesis import strategies as st
 
 import iqcar
 from iqcar.comparison.comparison import Comparison
-from iqcar.comparison.sides.comparison_tables import COMPARISON_TABLES, PART_NAMES
+from iqcar.comparison.sides.comparison_tables import COMPARISON_TABLES
 from iqcar.errors import IqcarError
 from iqcar.logs.merge import leave_out, merge
 from iqcar.model.queries.critical_path import add_critical_path
 from iqcar.model.queries.identify import identify
+from iqcar.model.waits.stage_parts import PART_NAMES
 from iqcar.tables import Tables
 from tests.support.compared_runs import SUITE, run_log, suite_with
 from tests.support.examples import examples

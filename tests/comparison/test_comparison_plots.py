@@ -10,13 +10,12 @@ import pytest
 
 import iqcar
 from iqcar import Comparison
-from iqcar.base.formatting import duration
-from iqcar.comparison.sides.baseline import dump_baseline
+from iqcar.base.units import duration
+from iqcar.comparison.sides.side import dump_baseline
 from iqcar.errors import UsageError
 from iqcar.show.pictures.comparison_plots import StageNode, stage_graphs
 from iqcar.show.pictures.drawing import Drawing
-from iqcar.show.pictures.run_dots import run_dots
-from iqcar.show.pictures.waterfall import waterfall
+from iqcar.show.pictures.sides import run_dots, waterfall
 from tests.support.compared_runs import SUITE, QueryWork, StageWork, suite_with, write_runs
 
 HOSTILE = "<script>alert(1)</script>&\"'"
@@ -98,7 +97,7 @@ def test_a_baseline_has_the_same_graphs_as_its_logs(folder: Path, compared: Comp
 def test_a_notebook_shows_totals_changes_and_the_waterfall(compared: Comparison) -> None:
     shown = compared._repr_html_()
     assert "4 runs before, 4 after" in shown
-    assert "<td>\u2068etl_load\u2069</td>" in shown
+    assert "<td>\u20681. etl_load\u2069</td>" in shown
     assert compared.plot.waterfall().svg in shown
     assert "<script" not in shown
 

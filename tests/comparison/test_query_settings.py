@@ -7,7 +7,7 @@ from pathlib import Path
 
 import iqcar
 from iqcar.comparison.comparison import Comparison
-from iqcar.comparison.sides.baseline import dump_baseline
+from iqcar.comparison.sides.side import dump_baseline
 from tests.support.compared_runs import SUITE, QueryWork, suite_with, write_runs
 
 PARTITIONS = "spark.sql.shuffle.partitions"

@@ -11,10 +11,9 @@ from hypothesis import strategies as st
 
 import iqcar
 from iqcar.comparison.comparison import Comparison
-from iqcar.comparison.sides.baseline import dump_baseline
-from iqcar.comparison.sides.comparison_tables import PART_NAMES
-from iqcar.comparison.sides.stage_parts import TASK_PARTS
+from iqcar.comparison.sides.side import dump_baseline
 from iqcar.errors import IqcarError
+from iqcar.model.waits.stage_parts import PART_NAMES, TASK_PARTS
 from tests.support.compare_pairs import pair_of
 from tests.support.examples import examples
 from tests.support.random_runs import random_runs

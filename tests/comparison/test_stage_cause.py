@@ -11,9 +11,9 @@ from iqcar.comparison.causes.blame_change import BLAME_CHANGES
 from iqcar.comparison.causes.contention_chains import ContentionChains, Root
 from iqcar.comparison.causes.differences import Symptom, setting_differences
 from iqcar.comparison.causes.shared_cause import SharedCause
-from iqcar.comparison.causes.stage_cause import Seen, StageCause, stage_causes
-from iqcar.comparison.sides.comparison_tables import PART_NAMES
+from iqcar.comparison.causes.stage_cause import CategoryMeasures, StageCause, stage_causes
 from iqcar.enums import ChangeKind
+from iqcar.model.waits.stage_parts import PART_NAMES
 
 SAME = {
     "time_ms": 1000.0, "cpu_ms": 4000.0, "bytes": 1e8, "records": 1e6, "tasks": 8.0,
@@ -22,10 +22,12 @@ SAME = {
 }  # fmt: skip
 
 
-def changed(evidence: str = "time", relabelled: bool = False, **after: float) -> Seen:
+def changed(evidence: str = "time", relabelled: bool = False, **after: float) -> CategoryMeasures:
     """A stage that takes twice as long, with some measures changed."""
     now = SAME | {"time_ms": 2000.0} | after
-    return Seen(0, dict(SAME), now, ("SortMergeJoin", "SortMergeJoin"), relabelled, evidence)
+    return CategoryMeasures(
+        0, dict(SAME), now, ("SortMergeJoin", "SortMergeJoin"), relabelled, evidence
+    )
 
 
 def blame(*rows: tuple[str, int, float, bool]) -> pd.DataFrame:
@@ -81,7 +83,7 @@ def test_what_slows_all_stages_comes_before_a_stages_own_part() -> None:
     shared = SharedCause("host:h3", "io_read_ms", 2.5)
     slower = changed(io_read_ms=1100.0)
     assert stage_causes(slower, shared, None)[0][0].kind is ChangeKind.HOST
-    faster = Seen(0, slower.after, slower.before, slower.operators, False, "time")
+    faster = CategoryMeasures(0, slower.after, slower.before, slower.operators, False, "time")
     assert stage_causes(faster, shared, None)[0][0].kind is ChangeKind.RATE
 
 

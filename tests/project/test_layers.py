@@ -191,6 +191,16 @@ def test_every_room_with_rooms_has_a_flow() -> None:
     assert with_rooms == set(ROOMS)
 
 
+def test_the_main_path_imports_nothing_of_the_papers() -> None:
+    importers = {
+        file.relative_to(PACKAGE).parts[0]
+        for file in PACKAGE.rglob("*.py")
+        for _, parts in imports(file, PACKAGE)
+        if parts[1:2] == ["papers"]
+    }
+    assert importers <= {"papers", "lab", "apps"}
+
+
 def test_no_file_name_stands_twice() -> None:
     named: dict[str, list[str]] = {}
     for file in PACKAGE.rglob("*.py"):

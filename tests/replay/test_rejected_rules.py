@@ -17,7 +17,7 @@ from iqcar.rules.compile_pools import compile_rules
 from iqcar.rules.propose_rules import propose
 from iqcar.rules.rule_file import dump_compiled, parse_rules_file
 from iqcar.show.html import render_page
-from iqcar.show.html.rules import rules_section
+from iqcar.show.html.rules import rules_part
 from iqcar.show.json.analyze import result_schema, to_json
 from iqcar.show.pictures.notebook import notebook_html
 from iqcar.show.terminal.analyze import print_diagnosis
@@ -103,7 +103,7 @@ def test_what_is_rejected_and_why_is_said_in_one_line_each(rejecting, capsys) ->
     assert first.startswith("Do not apply scheduler rules: all that were found (AGG-1, DYNP-1,")
     words = " ".join(shown.split())
     assert "AGG-1 (etl) is rejected. Expected: more harm than good, its victim 54.9 s →" in words
-    section = rules_section(rejecting)
+    section = rules_part(rejecting)
     assert section["sentence"] == first.strip()
     assert len(section["rejected"]) == 3 and section["rules"] == []
     assert "Do not apply scheduler rules" in notebook_html(rejecting)

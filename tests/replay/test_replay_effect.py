@@ -12,14 +12,14 @@ import iqcar
 from iqcar.causes.graph.iqc_graph import build_graph
 from iqcar.enums import Request
 from iqcar.replay.rule_effect.effect import predict
-from iqcar.rules.outlook import (
+from iqcar.rules.propose_rules import propose
+from iqcar.rules.rule import (
     LEAST_GAIN_SHARE,
     SLOWER_SHARE,
     TWICE_SHARE,
     Outlook,
     outlook_of,
 )
-from iqcar.rules.propose_rules import propose
 from iqcar.rules.vocabulary.data_files import rule_schema
 from iqcar.show.json.analyze import result_schema, to_json
 from iqcar.show.terminal.analyze import print_diagnosis

@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 
 from iqcar.replay.loop.loop_input import Slots
-from iqcar.replay.loop.recorded_workload import Ran, preparations_of
+from iqcar.replay.loop.recorded_workload import RecordedTasks, preparations_of
 
 
 def preparation(tasks: list[tuple[float, float]], submitted: float, launched: float) -> float:
     """Of a stage on one executor with two slots that is there from the start."""
     launch, finish = (np.array(side, np.float64) for side in zip(*tasks, strict=True))
     zeros = np.zeros(len(tasks), np.int64)
-    ran = Ran(zeros, zeros, launch, finish, np.ones(len(tasks), bool))
+    ran = RecordedTasks(zeros, zeros, launch, finish, np.ones(len(tasks), bool))
     zero = np.zeros(1, np.int64)
     slots = Slots(np.zeros(1), np.array([2]), np.zeros(1, bool), zero, zero, np.zeros(1))
     return float(preparations_of(ran, slots, np.array([submitted]), np.array([launched]))[0])

@@ -44,7 +44,7 @@ def test_each_cluster_manager_has_advice_of_its_own(
     assert setting in {one["name"] for one in rule.settings}
     assert "application nightly held, most for load" in rule.reason
     assert parse_rules(dump_rules(found.rules)) == found.rules
-    assert find_verdict(found).findings[0].advice == rule.advice
+    assert find_verdict(found).targets[0].advice == rule.advice
 
 
 def test_no_pool_follows_from_executors(tmp_path: Path) -> None:
@@ -56,7 +56,7 @@ def test_idle_holders_are_named_as_such_in_every_view(tmp_path: Path) -> None:
     found = iqcar.diagnose(read(three_of_four_held(busy=5), tmp_path))
     (rule,) = found.rules
     assert "executors that ran no task, the cheapest to give back" in rule.reason
-    said = find_verdict(found).findings[0].sentence
+    said = find_verdict(found).targets[0].sentence
     assert "waiting for executors held by load of nightly, idle for" in said
     shown = io.StringIO()
     print_diagnosis(found, terminal(shown))

@@ -12,7 +12,7 @@ from iqcar.diagnosis import Diagnosis
 from iqcar.rules.compile_pools import compile_rules
 from iqcar.rules.task_sizes import LONG_MS, held_by_long_tasks, split_tasks
 from iqcar.say import find_verdict
-from iqcar.show.html.rules import rules_section
+from iqcar.show.html.rules import rules_part
 from iqcar.show.terminal.analyze import print_diagnosis
 from iqcar.show.terminal.rules_compile import print_plan
 from tests.replay.test_rejected_rules import query
@@ -65,8 +65,8 @@ def test_rules_text_and_page_say_the_same_sentence_once(long: Diagnosis, capsys)
     assert {rule.advice for rule in long.rules} == {SAYS}
     print_diagnosis(long)
     assert " ".join(capsys.readouterr().out.split()).count("Split the tasks of etl") == 1
-    assert [line.besides for line in rules_section(long)["rules"]] == [SAYS, "", "", ""]
-    (report,) = (one for one in find_verdict(long).findings if one.name == "report")
+    assert [line.besides for line in rules_part(long)["rules"]] == [SAYS, "", "", ""]
+    (report,) = (one for one in find_verdict(long).targets if one.name == "report")
     assert report.advice.startswith(SAYS)
 
 
@@ -80,4 +80,4 @@ def test_the_compiled_rules_say_it_in_their_notes(long: Diagnosis, capsys) -> No
 def test_where_tasks_are_short_nobody_is_told_to_split_them(tmp_path: Path) -> None:
     diagnosis = diagnosis_of(tmp_path, 60, 1000.0)
     assert diagnosis.rules and {rule.advice for rule in diagnosis.rules} == {""}
-    assert not any("Split" in one.advice for one in find_verdict(diagnosis).findings)
+    assert not any("Split" in one.advice for one in find_verdict(diagnosis).targets)

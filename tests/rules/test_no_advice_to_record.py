@@ -102,7 +102,7 @@ def test_what_is_unattributed_is_advised_by_what_was_recorded(tmp_path: Path) ->
     for recorded in (False, True):
         one = frame(TASK_RECORDS, 1, task=[0], sampler=["off"], run_queue_ms=[np.nan])
         run = tables.with_(task_records=one) if recorded else tables
-        finding = find_verdict(iqcar.diagnose(run, expected=False)).findings[0]
+        finding = find_verdict(iqcar.diagnose(run, expected=False)).targets[0]
         assert finding.advice == advice_for("unattributed", recorded)
         assert (TOLD.search(finding.advice) is None) is recorded
         assert finding.advice.startswith("Include the event logs")

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from iqcar.causes.graph.iqc_graph import build_graph
-from iqcar.enums import BlameKind, ImpactModel, Request, Resource
+from iqcar.enums import BlameKind, Request, Resource
 from iqcar.errors import IqcarError
 from iqcar.rules.losses_between_queries import most_at_once
 from iqcar.rules.propose_rules import propose
@@ -194,10 +194,10 @@ def test_rules_are_the_same_whatever_the_order_of_equals():
 
 @pytest.mark.slow
 @examples(40)
-@given(blamed_tables(), st.sampled_from(ImpactModel), st.integers(0, 4))
-def test_proposed_rules_keep_the_schema_and_survive_the_file(blamed, impact, top):
+@given(blamed_tables(), st.integers(0, 4))
+def test_proposed_rules_keep_the_schema_and_survive_the_file(blamed, top):
     tables, blame = blamed
-    rules = propose(tables, build_graph(tables, blame, impact=impact), top=top)
+    rules = propose(tables, build_graph(tables, blame), top=top)
     content = dump_rules(rules)
     VALIDATOR.validate(json.loads(content))
     assert parse_rules(content) == rules

@@ -90,8 +90,8 @@ def test_lines_and_parts_of_a_query_sum_to_what_it_lost_however_they_are_folded(
 def test_a_finding_says_the_numbers_of_its_query(made: RandomInput) -> None:
     diagnosis = diagnosis_of(made)
     verdict = find_verdict(diagnosis)
-    assert [one.query for one in verdict.findings] == list(diagnosis.targets)
-    for one in verdict.findings:
+    assert [one.query for one in verdict.targets] == list(diagnosis.targets)
+    for one in verdict.targets:
         assert one.to_others_ms <= one.lost_ms
         assert one.lost_ms == pytest.approx(diagnosis.lost_ms()[one.query])
         assert one.sentence.startswith(one.name)

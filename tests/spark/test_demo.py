@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from iqcar.apps.demo.mix import HEAVY_HITTER, SCHEDULE
-from iqcar.base.formatting import duration
+from iqcar.base.units import duration
 from iqcar.rules.rule_file import load_rules_file
 from tests.support.browsing import needs_chromium, open_browser
 from tests.support.shown_page import show
@@ -119,9 +119,9 @@ def test_the_heavy_hitter_is_found(out: Path) -> None:
 
 
 def test_what_is_missing_is_said_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    from iqcar.apps.cli import extras
+    from iqcar.apps.cli import command
     from iqcar.errors import IqcarError
 
-    monkeypatch.setattr(extras, "find_spec", lambda name: None if name == "duckdb" else object())
+    monkeypatch.setattr(command, "find_spec", lambda name: None if name == "duckdb" else object())
     with pytest.raises(IqcarError, match=r"needs duckdb.*pip install 'iqcar\[demo\]'"):
-        extras.need("demo", "pyspark", "duckdb")
+        command.need(command.DEMO)

@@ -69,3 +69,17 @@ class Watched:
         path = SCREENSHOTS / f"{name}.png"
         self.page.screenshot(path=path, full_page=True)
         return path
+
+
+def serious(page: Page) -> list[str]:
+    """What axe-core finds serious or critical, each with its first elements.
+
+    It enters as Playwright itself does: a page's policy lets no other script in.
+    """
+    from axe_playwright_python.sync_playwright import Axe
+
+    return [
+        f"{one['id']}: {one['help']}: {[node['target'] for node in one['nodes']][:4]}"
+        for one in Axe().run(page).response["violations"]
+        if one["impact"] in ("serious", "critical")
+    ]

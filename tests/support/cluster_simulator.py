@@ -18,26 +18,11 @@ import pandas as pd
 
 from iqcar.enums import Request
 from iqcar.model.waits.columns import ESTIMATED, evidence_column
-from iqcar.tables import (
-    APPLICATIONS,
-    EXECUTORS,
-    HOSTS,
-    INTERVALS,
-    QUERIES,
-    STAGES,
-    TASKS,
-    Tables,
-)
+from iqcar.tables import APPLICATIONS, EXECUTORS, HOSTS, INTERVALS, QUERIES, STAGES, TASKS, Tables
 from tests.support.fair_sharing import Shared
 from tests.support.memory_pool import MemoryPool
 from tests.support.random_tables import EPOCH_MS, frame, waits_frame
-from tests.support.simulated_work import (
-    Cluster,
-    QueryPlan,
-    drawn_scales,
-    number_of,
-    rng_of,
-)
+from tests.support.simulated_work import Cluster, QueryPlan, drawn_scales, number_of, rng_of
 
 MEMORY_RATE = 4e6
 """Bytes per ms of a read that the page cache answers."""
@@ -325,31 +310,23 @@ class Simulation:
         """
         c, keys = self.cluster, sorted(self.stage_end)
         row_of = {key: row for row, key in enumerate(keys)}
-        critical = self.critical()
+        critical = self.critical()  # fmt: skip
         n = len(self.tasks)
         apps = np.array([self.plans[t.query].app for t in self.tasks])
         host = np.array([t.host for t in self.tasks])
         tasks = frame(
-            TASKS,
-            n,
-            app=apps,
+            TASKS, n, app=apps, host=host, executor=apps * c.hosts + host,
             stage=[row_of[(t.query, t.stage)] for t in self.tasks],
             query=[t.query for t in self.tasks],
-            host=host,
-            executor=apps * c.hosts + host,
             launch_ms=EPOCH_MS + np.array([t.launch for t in self.tasks]),
             finish_ms=EPOCH_MS + np.array([t.finish for t in self.tasks]),
             input_bytes=self._bytes("read"),
             remote_bytes=self._bytes("fetch"),
-            local_bytes=np.zeros(n),
+            local_bytes=np.zeros(n), output_bytes=np.zeros(n), disk_spilled_bytes=np.zeros(n),
             shuffle_write_bytes=self._bytes("write"),
-            output_bytes=np.zeros(n),
-            disk_spilled_bytes=np.zeros(n),
-            peak_memory_bytes=[t.held for t in self.tasks]
-            if c.memory < np.inf
-            else np.full(n, 1e6),
+            peak_memory_bytes=[t.held for t in self.tasks] if c.memory < np.inf else [1e6] * n,
             memory_spilled_bytes=[max(t.memory - t.held, 0.0) for t in self.tasks],
-        )
+        )  # fmt: skip
         requests = (Request.IO_READ, Request.IO_WRITE, Request.SHUFFLE_FETCH, Request.RUN_QUEUE)
         waits = {r: np.array([t.spent.get(r, 0.0) for t in self.tasks]) for r in requests}
         if np.isfinite(c.memory):
@@ -363,33 +340,23 @@ class Simulation:
             applications=frame(APPLICATIONS, c.apps, task_cpus=np.ones(c.apps)),
             hosts=frame(HOSTS, c.hosts, host=[f"host-{h}" for h in range(c.hosts)]),
             executors=frame(
-                EXECUTORS,
-                len(executors),
-                app=executors // c.hosts,
-                host=executors % c.hosts,
+                EXECUTORS, len(executors), app=executors // c.hosts, host=executors % c.hosts,
                 cores=np.full(len(executors), float(c.slots)),
             ),
             queries=frame(
-                QUERIES,
-                len(self.plans),
-                app=[p.app for p in self.plans],
-                query_id=[p.name for p in self.plans],
-                name=[p.name for p in self.plans],
-                start_ms=starts,
-                end_ms=ends,
-                duration_ms=ends - starts,
+                QUERIES, len(self.plans), app=[p.app for p in self.plans],
+                query_id=[p.name for p in self.plans], name=[p.name for p in self.plans],
+                start_ms=starts, end_ms=ends, duration_ms=ends - starts,
             ),
             stages=frame(
-                STAGES,
-                len(keys),
-                app=[self.plans[q].app for q, _ in keys],
+                STAGES, len(keys), app=[self.plans[q].app for q, _ in keys],
                 query=[q for q, _ in keys],
                 submission_ms=EPOCH_MS + np.array([self.stage_start[k] for k in keys]),
                 completion_ms=EPOCH_MS + np.array([self.stage_end[k] for k in keys]),
                 critical=[k in critical for k in keys],
             ),
             tasks=tasks,
-        )
+        )  # fmt: skip  # fmt: skip
         if bucket_ms is not None:
             tables = tables.with_(intervals=self._profiles(bucket_ms))
         compute = np.array([t.processor for t in self.tasks])

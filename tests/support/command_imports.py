@@ -15,8 +15,8 @@ import pyarrow.pandas_compat
 import rich.live
 import typer.main
 
+import iqcar.apps.cli.command
 import iqcar.apps.cli.reading
-import iqcar.apps.cli.writing
 import iqcar.apps.serve.server
 import iqcar.causes.topics.build_topics
 import iqcar.comparison.compare_sets

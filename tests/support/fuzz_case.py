@@ -55,8 +55,8 @@ _TASK = ["task_id", "stage", "index", "attempt", "launch_ms", "finish_ms", "stat
 
 COMMANDS: tuple[tuple[str, ...], ...] = (
     ("analyze", "--json", "-"),
-    ("analyze", "--json", "-", "--impact", "paper", "--source-usage", "paper", "--critical-path"),
-    ("analyze", "--json", "-", "--source-usage", "rate", "--query-by", "job", "--topics"),
+    ("analyze", "--json", "-", "--critical-path"),
+    ("analyze", "--json", "-", "--query-by", "job", "--topics"),
     ("analyze", "--json", "-", "--query-by", "app", "--top", "50"),
     ("analyze", "--rules", "-", "--query-by", "job-group"),
     ("analyze",),

@@ -17,7 +17,7 @@ import pandas as pd
 
 from iqcar.causes.stragglers.feature_list import Feature
 from iqcar.causes.stragglers.features import TaskFeatures
-from iqcar.causes.stragglers.labels import Labels
+from iqcar.causes.stragglers.straggler_result import Labels
 from iqcar.enums import FeatureKind
 
 GROUPS = {

@@ -2,7 +2,7 @@
 
 Eq. 2 (RATP), eq. 3 (slowdown), eq. 6 (blame; eq. 5 where tasks have profiles) and eq. 4
 (conservation), with loops and without anything from ``iqcar.causes.blame.sweep``,
-``iqcar.causes.blame.task_intervals``, ``iqcar.causes.blame.source_usage`` or
+``iqcar.causes.blame.task_intervals``, ``iqcar.causes.blame.ratp`` or
 ``iqcar.model.demand``. Devices are given; what tasks lost in them comes from
 :mod:`tests.support.naive_demand`.
 """
@@ -15,17 +15,31 @@ from dataclasses import dataclass, field
 
 import pandas as pd
 
+from iqcar.causes.blame.attribute import Blame, attribute
 from iqcar.causes.blame.loads import CORES, SPEEDS
-from iqcar.enums import REQUESTS, Domain, Request, SourceUsage
+from iqcar.enums import REQUESTS, Domain, Request
 from iqcar.model.demand.contention import ENOUGH_BYTES, ENOUGH_MS, NEGLIGIBLE
 from iqcar.model.demand.device import Device
 from iqcar.model.waits.columns import ESTIMATED
+from iqcar.papers.blame_as_printed import attribute_as_printed
 from iqcar.tables import Tables
 from tests.support import naive_demand
 from tests.support.naive_pieces import NaivePieces, known
 
 BYTES = (Request.SHUFFLE_FETCH, Request.IO_READ, Request.IO_WRITE)
 MEMORY = (Request.EXECUTION_MEMORY, Request.STORAGE_MEMORY)
+
+
+def attributed(
+    printed: bool,
+    tables: Tables,
+    waits: pd.DataFrame,
+    devices: dict[Request, Device] | None = None,
+) -> Blame:
+    """Blame by our method, or as the paper prints it, which knows no devices."""
+    if printed:
+        return attribute_as_printed(tables, waits)
+    return attribute(tables, waits, devices)
 
 
 @dataclass
@@ -46,10 +60,10 @@ class NaiveDemand:
 
 
 def naive_blame(
-    tables: Tables, waits: pd.DataFrame, usage: SourceUsage, devices: dict[Request, Device]
+    tables: Tables, waits: pd.DataFrame, printed: bool, devices: dict[Request, Device]
 ) -> dict[tuple[int, Request, int], NaiveDemand]:
     """Blame per (target stage, request, host)."""
-    return NaiveBlame(tables, waits, usage, devices).run()
+    return NaiveBlame(tables, waits, printed, devices).run()
 
 
 class NaiveBlame(NaivePieces):
@@ -59,10 +73,10 @@ class NaiveBlame(NaivePieces):
         self,
         tables: Tables,
         waits: pd.DataFrame,
-        usage: SourceUsage,
+        printed: bool,
         devices: dict[Request, Device],
     ) -> None:
-        self.usage, self.devices = usage, devices
+        self.printed, self.devices = printed, devices
         self.tasks = tables.tasks.to_dict("records")
         self.waits = waits.to_dict("records")
         self.records = tables.task_records.to_dict("records")
@@ -83,7 +97,7 @@ class NaiveBlame(NaivePieces):
         self.memory = {e: self.most_memory(e) for e in range(len(self.executors))}
         self.cores = [self.executor_cores(e) for e in range(len(self.executors))]
         self.shared: dict[Request, dict[int, float]] = {}
-        self.lost = {} if usage is SourceUsage.PAPER else self.losses_in_devices()
+        self.lost = {} if printed else self.losses_in_devices()
 
     # --- eq. 2
 
@@ -197,14 +211,14 @@ class NaiveBlame(NaivePieces):
     def target(self, i: int, r: Request) -> tuple[float, float, float, float, float]:
         wait, task = self.wait(i, r), self.tasks[i]
         life = max(task["T"], 1.0)
-        if r is Request.RUN_QUEUE and self.usage is not SourceUsage.PAPER:
+        if r is Request.RUN_QUEUE and not self.printed:
             if math.isnan(wait):
                 return 0, 1, task["T"], 0, 0
             cpu, gc = max(known(self.waits[i]["compute_ms"]), 1.0), self.waits[i]["gc_ms"]
             return (wait + gc) / cpu, (cpu + wait) / cpu, task["T"], gc / cpu, wait + gc
         if not wait > 0:
             return 0, 1, task["T"], 0, 0
-        if self.usage is SourceUsage.PAPER:
+        if self.printed:
             capacity, data = self.best(self.domain(i, r), r), self.data(i, r)
             if not data > 0 or math.isnan(capacity):
                 return 0, 1, task["T"], 0, 0
@@ -233,7 +247,7 @@ class NaiveBlame(NaivePieces):
         length = end - begin if task["ok"] else 0.0
         life = max(length, 1.0)
         wait, data = self.wait(i, r), self.data(i, r)
-        if self.usage is SourceUsage.PAPER:
+        if self.printed:
             best = self.best(self.domain(i, r), r)
             if not data > 0 or math.isnan(wait):
                 return 0.0
@@ -259,9 +273,8 @@ class NaiveBlame(NaivePieces):
         begin, end, _ = self.pieces[i][piece]
         life = max(end - begin, 1.0) if task["ok"] else 1.0
         mine = self.part(i, piece, f"{part}_ms")
-        active = self.usage is SourceUsage.ACTIVE
         contended = part in self.devices and self.devices[part].contended >= NEGLIGIBLE
-        if active and not contended and self.wait(i, part) * mine > 0:
+        if not contended and self.wait(i, part) * mine > 0:
             return self.wait(i, part) * mine / life
         device = next((self.devices[p] for p in (part, *pool) if p in self.devices), None)
         if task["host"] < 0 or device is None:
@@ -269,12 +282,12 @@ class NaiveBlame(NaivePieces):
         best = device.log_capacity if device.contended >= 0.5 else device.log_fastest
         speed = math.exp(best + device.slower[task["host"]])
         used = min(known(self.data(i, part) * mine / speed) / life, 1.0)
-        return used * self.shared[part].get(task["stage"], 1.0) if active and contended else used
+        return used * self.shared[part].get(task["stage"], 1.0) if contended else used
 
     # --- of an estimated CPU wait others explain no more than the load of the processor does
 
     def explicable(self, i: int, r: Request) -> float:
-        if r is not Request.RUN_QUEUE or not self.estimated(i) or self.usage is SourceUsage.PAPER:
+        if r is not Request.RUN_QUEUE or not self.estimated(i) or self.printed:
             return math.inf
         if r not in self.lost:
             return 0.0
@@ -377,7 +390,7 @@ class NaiveBlame(NaivePieces):
         used: float,
         span: float,
     ) -> float:
-        if self.usage is not SourceUsage.PAPER:
+        if not self.printed:
             return self.slot_integral(target, source, wait)[0] / span
         begin, end = target["launch_ms"] - wait, target["launch_ms"]
         overlap = min(end, source["finish_ms"]) - max(begin, source["launch_ms"])

@@ -338,8 +338,7 @@ def tables_of(problem: Problem, schedule: Schedule, row_order=None) -> Tables:
         applications=[{"scheduler_mode": problem.mode, "task_cpus": float(problem.task_cpus)}],
         executors=[
             {
-                "executor_id": str(number),
-                "cores": float(executor.cores),
+                "executor_id": str(number), "cores": float(executor.cores),
                 "added_ms": executor.added,
                 "removed_ms": float("nan") if executor.removed is None else executor.removed,
             }
@@ -347,23 +346,16 @@ def tables_of(problem: Problem, schedule: Schedule, row_order=None) -> Tables:
         ],
         queries=[
             {
-                "query_id": f"app-1/sql-{q}",
-                "name": f"q{q}",
-                "fingerprint": f"name:q{q}",
-                "pool": query.pool,
-                "start_ms": query.start,
-                "end_ms": schedule.query_end[q],
-                "duration_ms": schedule.query_end[q] - query.start,
-                "ended": True,
+                "query_id": f"app-1/sql-{q}", "name": f"q{q}", "fingerprint": f"name:q{q}",
+                "pool": query.pool, "start_ms": query.start, "end_ms": schedule.query_end[q],
+                "duration_ms": schedule.query_end[q] - query.start, "ended": True,
                 "tasks": sum(t.task_set.query == q for t in tasks),
             }
             for q, query in enumerate(problem.queries)
         ],
         jobs=[
             {
-                "job_id": schedule.job_ids[key],
-                "query": key[0],
-                "pool": pools[key[0]],
+                "job_id": schedule.job_ids[key], "query": key[0], "pool": pools[key[0]],
                 "submission_ms": schedule.job_times[key][0],
                 "completion_ms": schedule.job_times[key][1],
             }
@@ -371,13 +363,9 @@ def tables_of(problem: Problem, schedule: Schedule, row_order=None) -> Tables:
         ],
         stages=[
             {
-                "stage_id": t.stage_id,
-                "job": job_row[t.query, t.job],
-                "query": t.query,
-                "pool": pools[t.query],
-                "submission_ms": t.submitted,
-                "first_launch_ms": first_launch[id(t)],
-                "completion_ms": t.ended,
+                "stage_id": t.stage_id, "job": job_row[t.query, t.job], "query": t.query,
+                "pool": pools[t.query], "submission_ms": t.submitted,
+                "first_launch_ms": first_launch[id(t)], "completion_ms": t.ended,
             }
             for t in sets
         ],
@@ -388,27 +376,18 @@ def tables_of(problem: Problem, schedule: Schedule, row_order=None) -> Tables:
         ],
         tasks=[
             {
-                "stage": set_row[id(ran.task_set)],
-                "query": ran.task_set.query,
-                "executor": ran.executor,
-                "task_id": number,
-                "index": ran.index,
-                "attempt": ran.attempt,
-                "launch_ms": ran.launch,
-                "finish_ms": ran.finish,
+                "stage": set_row[id(ran.task_set)], "query": ran.task_set.query,
+                "executor": ran.executor, "task_id": number, "index": ran.index,
+                "attempt": ran.attempt, "launch_ms": ran.launch, "finish_ms": ran.finish,
             }
             for number, ran in ((number_of[id(ran)], ran) for ran in tasks)
         ],
         pools=[
             {
-                "time_ms": 0.0,
-                "name": pool.name,
-                "mode": pool.mode,
-                "weight": float(pool.weight),
+                "time_ms": 0.0, "name": pool.name, "mode": pool.mode, "weight": float(pool.weight),
                 "min_share": float(pool.min_share),
-                "cap": float("nan") if pool.cap is None else float(pool.cap),
-                "strict": pool.strict,
+                "cap": float("nan") if pool.cap is None else float(pool.cap), "strict": pool.strict,
             }
             for pool in problem.pools
         ],
-    )
+    )  # fmt: skip

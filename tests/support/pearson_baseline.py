@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from iqcar.causes.stragglers.cause_evidence import Marks
+from iqcar.causes.stragglers.straggler_result import Marks
 from iqcar.enums import FeatureKind
 
 if TYPE_CHECKING:

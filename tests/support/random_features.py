@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from iqcar.causes.stragglers.feature_list import Feature, after, before
 from iqcar.causes.stragglers.features import TaskFeatures
-from iqcar.causes.stragglers.labels import Labels
+from iqcar.causes.stragglers.straggler_result import Labels
 from iqcar.enums import FeatureKind
 from tests.support.naive_bigroots import NaiveTask
 

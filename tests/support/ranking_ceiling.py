@@ -18,10 +18,10 @@ from itertools import combinations
 import numpy as np
 
 from iqcar.causes.blame.demand_weights import stage_losses
-from iqcar.enums import Request, SourceUsage
+from iqcar.enums import Request
 from tests.support.cluster_simulator import Simulation
 from tests.support.quiet_clusters import LOUD
-from tests.support.simulated_truth import GUILTY, Case, formula, gain_of_removal, score
+from tests.support.simulated_truth import GUILTY, Case, gain_of_removal, ours, score
 from tests.support.simulated_work import StagePlan
 
 OTHER_LUCK = 50_000
@@ -164,9 +164,8 @@ def _shares(case: Case, lost: dict[int, float]) -> dict[int, float]:
     return {source: value / duration for source, value in lost.items()}
 
 
-ACTIVE = formula(SourceUsage.ACTIVE)
 RANKED: dict[str, Callable[[Target], dict[int, float]]] = {
-    "said": lambda target: ACTIVE(target.case),
+    "said": lambda target: ours(target.case),
     "other luck": lambda target: target.other_luck,
     "oracle": lambda target: target.oracle,
 }

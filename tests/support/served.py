@@ -121,16 +121,10 @@ def served(
 ) -> Iterator[Served]:
     """Serve some places on a free port of the loopback address.
 
-    Parameters
-    ----------
-    *paths : Path or str
-    cache : Path
-    options : tuple of str
-        More words of the command line.
-    through : tuple of str, optional
-        A command that starts the server as users do, such as ``("env",)``; by default it is forked.
-    **values : float
-        Values of :data:`CONSTANTS` in a forked server.
+    options: more words of the command line.
+    through: a command that starts the server as users do, such as ``("env",)``; by default it is
+    forked.
+    **values: values of :data:`CONSTANTS` in a forked server.
     """
     words = ("serve", *map(str, paths), "--port", "0", "--cache", str(cache), *options)
     process: Process

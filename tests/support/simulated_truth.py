@@ -14,11 +14,11 @@ from functools import cache
 import numpy as np
 import pandas as pd
 
-from iqcar.causes.blame.attribute import Blame, attribute
+from iqcar.causes.blame.attribute import Blame
 from iqcar.causes.blame.blame_tables import QUERY
-from iqcar.enums import SourceUsage
 from iqcar.tables import Tables
 from tests.support.cluster_simulator import Simulation
+from tests.support.naive_blame import attributed
 from tests.support.simulated_work import ROUNDS, Cluster, QueryPlan, StagePlan
 
 GUILTY = 0.02
@@ -194,18 +194,18 @@ def blamed(blame: Blame, tables: Tables, target: int, weight: np.ndarray) -> dic
 
 
 @cache
-def blame_of(case: Case, usage: SourceUsage, profiled: bool = False) -> Blame:
+def blame_of(case: Case, printed: bool, profiled: bool = False) -> Blame:
     """Blame of one case, with the profiles of all tasks (eq. 5) or without."""
     tables = case.profiled if profiled else case.tables
     assert tables is not None
-    return attribute(tables, case.waits, usage)
+    return attributed(printed, tables, case.waits)
 
 
 def predicted(
-    case: Case, usage: SourceUsage, *, elapsed: bool, profiled: bool = False
+    case: Case, printed: bool, *, elapsed: bool, profiled: bool = False
 ) -> dict[int, float]:
     """Time lost to each query, in elapsed time, or in task time scaled to the same sum."""
-    blame = blame_of(case, usage, profiled)
+    blame = blame_of(case, printed, profiled)
     lost = blame.stages["lost_task_ms"].to_numpy()
     weight = np.divide(
         blame.stages["lost_ms"].to_numpy(), lost, out=np.zeros(len(lost)), where=lost > 0
@@ -218,14 +218,19 @@ def predicted(
     return {query: value * scale for query, value in by_task.items()}
 
 
-def formula(usage: SourceUsage) -> Callable[[Case], dict[int, float]]:
-    """The formula with this source term."""
-    return lambda case: predicted(case, usage, elapsed=True)
+def ours(case: Case) -> dict[int, float]:
+    """Our formula."""
+    return predicted(case, False, elapsed=True)
+
+
+def as_printed(case: Case) -> dict[int, float]:
+    """The paper's formula."""
+    return predicted(case, True, elapsed=True)
 
 
 def by_interval(case: Case) -> dict[int, float]:
-    """The default formula with the profiles of all tasks."""
-    return predicted(case, SourceUsage.ACTIVE, elapsed=True, profiled=True)
+    """Our formula with the profiles of all tasks."""
+    return predicted(case, False, elapsed=True, profiled=True)
 
 
 def simple_overlap(case: Case) -> dict[int, float]:
@@ -283,8 +288,9 @@ def kendall_tau_b(x: np.ndarray, y: np.ndarray) -> float:
 
 FORMULAS: dict[str, Callable[[Case], dict[int, float]]] = {
     "simple overlap": simple_overlap,
-    **{f"source usage {usage}": formula(usage) for usage in SourceUsage},
-    "active, by interval": by_interval,
+    "ours": ours,
+    "as printed": as_printed,
+    "ours, by interval": by_interval,
 }
 
 

@@ -174,6 +174,8 @@ class SyntheticLog:
         return b"".join(line + b"\n" for line in self.lines)
 
     def write(self, path: Path) -> Path:
+        """Write a file, and the folders that it is in."""
+        path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(self.bytes())
         return path
 

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from iqcar.causes.topics.jobs import Job
+from iqcar.causes.topics.jobs import TopicJob
 from iqcar.causes.topics.kernels.ranks import Ranks
 from iqcar.causes.topics.topic_counts import mixture_matrix
 from iqcar.causes.topics.topic_result import Topics
@@ -73,6 +73,6 @@ def _variation(truth: np.ndarray, estimate: np.ndarray, says: np.ndarray) -> np.
     return np.where(says, np.abs(truth - estimate).sum(axis=1) / 2, 1.0)
 
 
-def known(job: Job) -> tuple[np.ndarray, np.ndarray]:
+def known(job: TopicJob) -> tuple[np.ndarray, np.ndarray]:
     """Metrics (tasks, metrics) and latencies of a job; what is unknown takes the job's median."""
     return np.ascontiguousarray(Ranks.from_metrics(job.metrics).values.T), job.latency_ms

@@ -30,12 +30,11 @@ from iqcar.replay.whatif.model import Model
 from iqcar.replay.whatif.plan_capacity import Plan
 from iqcar.replay.whatif.question import Question
 from iqcar.replay.whatif.removal_blame import RemovalBlame
+from iqcar.replay.whatif.what_if import WhatIf
 from iqcar.say.owner_losses import losses_by_owner
-from iqcar.show.pictures.accessor import Plots
-from iqcar.show.pictures.comparison_notebook import comparison_html
 from iqcar.show.pictures.comparison_plots import ComparisonPlots
-from iqcar.show.pictures.notebook import notebook_html
-from iqcar.show.pictures.shown_what_if import ShownWhatIf
+from iqcar.show.pictures.notebook import comparison_html, notebook_html, what_if_html
+from iqcar.show.pictures.plots import Plots, WhatIfPlots
 
 P = ParamSpec("P")
 Made = TypeVar("Made")
@@ -124,6 +123,20 @@ class Diagnosis(data.Diagnosis):
     def _repr_html_(self) -> str:
         """Show the verdict in a notebook: sentences, bars of blame, doubts."""
         return notebook_html(self)
+
+
+@dataclass(frozen=True, repr=False)
+class ShownWhatIf(WhatIf):
+    """An answer whose pictures are ``answer.plot.durations()``, ``.waits()``, ``.devices()``."""
+
+    @property
+    def plot(self) -> WhatIfPlots:
+        """Pictures of the answer."""
+        return WhatIfPlots(self)
+
+    def _repr_html_(self) -> str:
+        """Show in a notebook what it comes to, how far it can be trusted, and the durations."""
+        return what_if_html(self)
 
 
 @dataclass(frozen=True, repr=False)

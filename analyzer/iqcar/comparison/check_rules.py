@@ -23,7 +23,7 @@ from iqcar.comparison.rule_verdict import (
     judge_effect,
 )
 from iqcar.comparison.sides.measured_side import measure_side
-from iqcar.enums import Kind, MatchBy, RunBy, Verdict
+from iqcar.enums import ChangeVerdict, Kind, MatchBy, RunBy
 from iqcar.replay.loop.run import Recording, record
 from iqcar.replay.loop.scheduling import is_fair, ran_in_pools
 from iqcar.rules.compile_pools import compile_rules
@@ -34,7 +34,7 @@ from iqcar.tables import Tables, texts
 from iqcar.tables.arrays import Flags, Floats
 
 
-class Applied(Kind):
+class RuleApplied(Kind):
     """Whether a rule acted in the second run: what the log says of the pools that tasks ran in."""
 
     YES = "yes", "Every run of its query ran in its pool, under FAIR."
@@ -45,9 +45,9 @@ class Applied(Kind):
 
 
 @dataclass(frozen=True)
-class QueryChange:
+class CheckedQuery:
     """One recurring query in both runs; ``off_percent`` is predicted less actual change, ``told``
-    what the runs tell (:class:`iqcar.enums.Verdict`).
+    what the runs tell (:class:`iqcar.enums.ChangeVerdict`).
     """
 
     fingerprint: str
@@ -59,7 +59,7 @@ class QueryChange:
     change_percent: float
     predicted_percent: float | None
     off_percent: float | None
-    told: Verdict
+    told: ChangeVerdict
 
 
 @dataclass(frozen=True)
@@ -90,7 +90,7 @@ class RuleCheck:
     change_percent: float | None
     predicted_percent: float | None
     off_percent: float | None
-    told: Verdict | None
+    told: ChangeVerdict | None
     """What the runs of its victims tell of that; None without any."""
     sentence: str
 
@@ -99,7 +99,7 @@ class RuleCheck:
 class Check:
     """What two runs say about rules."""
 
-    queries: tuple[QueryChange, ...]
+    queries: tuple[CheckedQuery, ...]
     """Recurring queries that ended in both runs, the longest first."""
     total: Total | None
     """All of those; None if there are none."""
@@ -156,7 +156,9 @@ def check_rules(file: RulesFile, before: Tables, after: Tables) -> Check:
         queries=tuple(longest),
         total=both.total(list(both.changes)) if both.changes else None,
         controls=controls,
-        rules=tuple(_check_rule(rule, rules, plan, after, both, judged) for rule in rules),
+        rules=tuple(
+            _check_rule(rule, rules, plan, after=after, both=both, judged=judged) for rule in rules
+        ),
         only_before=both.only_on(0),
         only_after=both.only_on(1),
         doubts=tuple(doubts),
@@ -169,8 +171,8 @@ class _BothRuns:
     def __init__(self, comparison: Comparison, recording: Recording, plan: PoolPlan) -> None:
         self.comparison = comparison
         self.category_of: dict[str, int] = {}
-        for side, of in zip(comparison.sides, comparison.category_of, strict=True):
-            named = zip(texts(side.nodes, "fingerprint"), of.tolist(), strict=True)
+        for side, categories in zip(comparison.sides, comparison.category_of, strict=True):
+            named = zip(texts(side.nodes, "fingerprint"), categories.tolist(), strict=True)
             self.category_of = {f: category for f, category in named if f} | self.category_of
         self.replayed, self.predicted = (
             self._means(recording.replay(planned).duration_ms) for planned in (None, plan)
@@ -208,29 +210,32 @@ class _BothRuns:
                 for mean in (self.replayed, self.predicted)
             )
             predicted = _percent(*replayed)
-        return Total(len(rows), before, after, actual, predicted, _less(predicted, actual))
+        return Total(
+            queries=len(rows), before_ms=before, after_ms=after, change_percent=actual,
+            predicted_percent=predicted, off_percent=_less(predicted, actual),
+        )  # fmt: skip
 
-    def told(self, categories: Sequence[int]) -> Verdict:
+    def told(self, categories: Sequence[int]) -> ChangeVerdict:
         """Return what the runs tell of some queries: changed if one did, and none the other way."""
         rows = [self.changes[category] for category in categories]
         found = {row.told for row in rows}
-        changed = [row for row in rows if row.told is Verdict.CHANGED]
+        changed = [row for row in rows if row.told is ChangeVerdict.CHANGED]
         ways = {np.sign(row.after_ms - row.before_ms) for row in changed}
         if len(ways) == 1:
-            return Verdict.CHANGED
-        return found.pop() if len(found) == 1 and not ways else Verdict.CANNOT_TELL
+            return ChangeVerdict.CHANGED
+        return found.pop() if len(found) == 1 and not ways else ChangeVerdict.CANNOT_TELL
 
     def _means(self, duration_ms: Floats) -> dict[int, float]:
         """Mean duration before by category, as the comparison averages: by run, then over runs."""
-        rows, of = self.comparison.sides[0].rows, self.comparison.category_of[0]
+        rows, category = self.comparison.sides[0].rows, self.comparison.category_of[0]
         if rows is None:
             return {}  # a baseline, which cannot be replayed
         known = (rows.query_node >= 0) & np.isfinite(duration_ms)
-        keys = [of[rows.query_node[known]], rows.query_run[known]]
+        keys = [category[rows.query_node[known]], rows.query_run[known]]
         of_runs = pd.Series(duration_ms[known]).groupby(keys).mean()
         return {int(key): float(ms) for key, ms in of_runs.groupby(level=0).mean().items()}
 
-    def _change(self, category: int) -> QueryChange:
+    def _change(self, category: int) -> CheckedQuery:
         effect = self.comparison.effects.iloc[category]
         name = self.comparison.categories["name_before"].iloc[category]
         side = self.comparison.sides[0]
@@ -241,8 +246,12 @@ class _BothRuns:
             predicted = _percent(self.replayed[category], self.predicted[category])
         # Rules explain what a comparison without them would put down to chance.
         by_time = "time" in effect["evidence"].split(", ")
-        told = Verdict.CHANGED if by_time else Verdict(effect["verdict"] or Verdict.CANNOT_TELL)
-        return QueryChange(
+        told = (
+            ChangeVerdict.CHANGED
+            if by_time
+            else ChangeVerdict(effect["verdict"] or ChangeVerdict.CANNOT_TELL)
+        )
+        return CheckedQuery(
             fingerprint=side.nodes["fingerprint"].iloc[node], name=name,
             runs_before=self._instances(category, 0), runs_after=self._instances(category, 1),
             before_ms=before, after_ms=after, change_percent=actual, predicted_percent=predicted,
@@ -299,23 +308,23 @@ def _check_rule(
     )  # fmt: skip
 
 
-def _applied(runs: Flags, pool: str, after: Tables) -> tuple[Applied, dict[str, int]]:
+def _applied(runs: Flags, pool: str, after: Tables) -> tuple[RuleApplied, dict[str, int]]:
     """Look at the pools that the stages of a query's runs really ran in."""
     query = after.stages["query"].to_numpy(np.int64)
     of_query = (query >= 0) & np.append(runs, False)[query]
     stage = np.flatnonzero(of_query)
     if len(stage) == 0:
-        return (Applied.NOT_RUN if pool else Applied.NO_POOL), {}
+        return (RuleApplied.NOT_RUN if pool else RuleApplied.NO_POOL), {}
     app = after.stages["app"].to_numpy(np.int64)[stage]
     fair = np.array([is_fair(after, number) for number in range(len(after.applications))])[app]
     ran = ran_in_pools(after, stage)
     counts = dict(Counter(ran).most_common())
     if not pool:
-        return Applied.NO_POOL, counts
+        return RuleApplied.NO_POOL, counts
     hits = np.array([name == pool for name in ran]) & fair
     if hits.all():
-        return Applied.YES, counts
-    return (Applied.PARTLY if hits.any() else Applied.NO), counts
+        return RuleApplied.YES, counts
+    return (RuleApplied.PARTLY if hits.any() else RuleApplied.NO), counts
 
 
 def _victims_of(rule: Rule, rules: Sequence[Rule]) -> list[str]:
@@ -331,22 +340,22 @@ def _victims_of(rule: Rule, rules: Sequence[Rule]) -> list[str]:
 def _sentence(
     rule: Rule,
     pool: str,
-    applied: Applied,
+    applied: RuleApplied,
     ran_in: Mapping[str, int],
     effect: JudgedEffect,
     *,
-    told: Verdict | None,
+    told: ChangeVerdict | None,
     predicted: float | None,
 ) -> str:
     elsewhere = ", ".join(list(ran_in)[:3])
     acted = {
-        Applied.YES: f"was applied ({pool})",
-        Applied.PARTLY: f"was applied to some stages only (they ran in {elsewhere})",
-        Applied.NO: f"was not applied: its query ran in {elsewhere}, not in {pool} under FAIR",
-        Applied.NO_POOL: "makes no pool",
-        Applied.NOT_RUN: "could not act: its query did not run again",
+        RuleApplied.YES: f"was applied ({pool})",
+        RuleApplied.PARTLY: f"was applied to some stages only (they ran in {elsewhere})",
+        RuleApplied.NO: f"was not applied: its query ran in {elsewhere}, not in {pool} under FAIR",
+        RuleApplied.NO_POOL: "makes no pool",
+        RuleApplied.NOT_RUN: "could not act: its query did not run again",
     }[applied]
-    if applied is Applied.NO_POOL:
+    if applied is RuleApplied.NO_POOL:
         # What became of its victims is the doing of the other rules.
         return f"{rule.id} {acted}: it did nothing by itself"
     whom = "its query" if rule.query_type is QueryType.TARGET else "its victims"
@@ -359,7 +368,10 @@ def _sentence(
     text = f"{rule.id} {acted}; {got}"
     if predicted is not None:
         text += f" ({predicted:+.0f}% was predicted)"
-    unsure = told is Verdict.CANNOT_TELL and verdict in (RuleVerdict.HELPED, RuleVerdict.SLOWER)
+    unsure = told is ChangeVerdict.CANNOT_TELL and verdict in (
+        RuleVerdict.HELPED,
+        RuleVerdict.SLOWER,
+    )
     return f"{text}, which too few runs can tell from chance" if unsure else text
 
 

@@ -11,25 +11,42 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from iqcar.base.formatting import short
-from iqcar.comparison.causes.differences import find_differences
-from iqcar.comparison.causes.explain_sides import explain_sides
+from iqcar.base.units import short
+from iqcar.comparison.causes.blame_change import NeededBlame
+from iqcar.comparison.causes.differences import Differences, find_differences, own_differences
+from iqcar.comparison.causes.query_causes import (
+    LEAST_HANDED_OVER,
+    LEAST_SHARE,
+    CauseInputs,
+    explain_changes,
+    without_chance,
+)
+from iqcar.comparison.causes.shared_cause import per_byte, shared_cause
+from iqcar.comparison.causes.stage_cause import LEAST_PARTITIONS_RATIO, PART_RESOURCE
 from iqcar.comparison.comparison import Comparison
-from iqcar.comparison.effects.changes import rank_changes
-from iqcar.comparison.effects.effects import TESTED, effects, no_verdict
-from iqcar.comparison.match.category_runs import category_runs, side_means, without_other_counts
-from iqcar.comparison.match.compared_rows import fold_parts, unlike_doubt, unlike_parts
-from iqcar.comparison.match.match import match_sides
+from iqcar.comparison.effects.effects import TESTED, effects, no_verdict, rank_changes
+from iqcar.comparison.match.compared_rows import (
+    SideMeans,
+    category_runs,
+    compared_rows,
+    fold_parts,
+    side_means,
+    unlike_doubt,
+    unlike_parts,
+    without_other_counts,
+)
+from iqcar.comparison.match.match import Matched, match_sides
 from iqcar.comparison.match.structures import changed_graphs
 from iqcar.comparison.rule_verdict import loads_differ
-from iqcar.comparison.sides.baseline import is_baseline, load_baseline
+from iqcar.comparison.sides.comparison_tables import CHANGE_CAUSES
 from iqcar.comparison.sides.measured_side import measure_side
-from iqcar.comparison.sides.side import Side
+from iqcar.comparison.sides.side import Side, is_baseline, load_baseline
 from iqcar.enums import MatchBy, RunBy
 from iqcar.errors import IqcarError, UsageError
+from iqcar.model.waits.stage_parts import PART_NAMES
 from iqcar.pipeline import read
 from iqcar.tables import Tables, texts
-from iqcar.tables.arrays import Flags
+from iqcar.tables.arrays import Flags, Ints, share_of
 
 Given = Tables | Side | str | Path | Sequence[str | Path]
 MARGIN = 0.05
@@ -50,28 +67,16 @@ def compare(
 ) -> Comparison:
     """Find what changed between two sets of runs.
 
-    Parameters
-    ----------
-    before, after : Tables, or path, or sequence of paths
-        From :func:`iqcar.read`, or what it takes; before may be a file of
-        ``iqcar compare --save-baseline``.
-    margin : float
-        Relative change of time that is none; > 0.
-    alpha : float
-        Level of the tests; between 0 and 0.5.
-    pairs : sequence of (str, str)
-        Queries before and after that are one, by name or fingerprint.
-    match_by : MatchBy or str
-        How other queries are matched.
-    run_by : RunBy or str
-        What one run is.
+    Raises IqcarError if a side has no query that ended well, or no query is on both sides. Raises
+    UsageError if margin or alpha are out of range, or a pair names no query.
 
-    Raises
-    ------
-    IqcarError
-        If a side has no query that ended well, or no query is on both sides.
-    UsageError
-        If margin or alpha are out of range, or a pair names no query.
+    before, after: From :func:`iqcar.read`, or what it takes; before may be a file of ``iqcar
+        compare --save-baseline``.
+    margin: Relative change of time that is none; > 0.
+    alpha: Level of the tests; between 0 and 0.5.
+    pairs: Queries before and after that are one, by name or fingerprint.
+    match_by: How other queries are matched.
+    run_by: What one run is.
     """
     check_levels(margin, alpha)
     sides = (_side(before, RunBy(run_by)), _side(after, RunBy(run_by)))
@@ -142,32 +147,22 @@ def compare_sides(
     graphs = changed_graphs(sides, matched)
     listed = rank_changes(categories, effect, dict.fromkeys(graphs["query_category"]))
     changes, causes, by_chance, blame = explain_sides(
-        sides, matched, means, listed, unlike, different
+        sides, matched, means, changes=listed, unlike=unlike, different=different
     )
     return Comparison(
-        sides=sides,
-        categories=categories,
-        category_runs=runs,
-        effects=no_verdict(effect, by_chance),
-        changes=changes,
-        causes=causes,
-        blame=blame,
-        category_of=matched.category_of,
-        unlike=unlike,
-        structures=graphs,
-        different=different,
-        doubts=find_comparison_doubts(sides, runs, categories, unlike),
-        margin=margin,
-        alpha=alpha,
-    )
+        sides=sides, categories=categories, category_runs=runs,
+        effects=no_verdict(effect, by_chance), changes=changes, causes=causes, blame=blame,
+        category_of=matched.category_of, unlike=unlike, structures=graphs, different=different,
+        doubts=find_comparison_doubts(sides, runs, categories, unlike), margin=margin, alpha=alpha,
+    )  # fmt: skip
 
 
 def _nothing_in_common(sides: tuple[Side, Side]) -> IqcarError:
     names = []
     for side in sides:
-        of = sorted(set(texts(side.nodes[side.nodes["kind"] == "query"], "name")))
-        more = f" and {len(of) - 2} more" if len(of) > 2 else ""
-        names.append(", ".join(short(name, 40) for name in of[:2]) + more)
+        queries = sorted(set(texts(side.nodes[side.nodes["kind"] == "query"], "name")))
+        more = f" and {len(queries) - 2} more" if len(queries) > 2 else ""
+        names.append(", ".join(short(name, 40) for name in queries[:2]) + more)
     return IqcarError(
         f"no query is on both sides: {names[0]} before, {names[1]} after",
         "",
@@ -238,3 +233,86 @@ def _is_split(sides: tuple[Side, Side]) -> bool:
     if rows[0] is None or rows[1] is None or sides[0].tables is not sides[1].tables:
         return False
     return not ((rows[0].query_run >= 0) & (rows[1].query_run >= 0)).any()
+
+
+def explain_sides(
+    sides: tuple[Side, Side],
+    matched: Matched,
+    means: tuple[SideMeans, SideMeans],
+    changes: pd.DataFrame,
+    unlike: Flags,
+    different: Differences,
+) -> tuple[pd.DataFrame, pd.DataFrame, list[int], pd.DataFrame | None]:
+    """Tell the causes of all changes, and leave out those that are chance.
+
+    ``unlike``, (n_categories, n_parts): parts that are not compared. Returns changes,
+    causes, categories left out, and the blame of all queries: None where it was not computed, or
+    where a side is a baseline, which keeps no tasks.
+    """
+    if changes.empty:
+        return changes, CHANGE_CAUSES.empty(), [], None
+    before, after = (
+        compared_rows(side, category, unlike)
+        for side, category in zip(sides, matched.category_of, strict=True)
+    )
+    whole = own = shared = None
+    if before is not None and after is not None:
+        blamed = NeededBlame(before, after, _waits_changed(changes, means))
+        usable = _same_work(matched.categories, means)
+        shared = shared_cause(per_byte(before), per_byte(after), usable, blamed.whole)
+        changed = matched.categories["query_category"].to_numpy(np.int64)[changes["category"]]
+        own = blamed.of(np.unique(changed), _queries_moved(matched.categories, means))
+        whole = blamed.known
+    given = CauseInputs(
+        categories=matched.categories,
+        sides=means,
+        operators=_operators(sides, matched),
+        different=different,
+        own_settings=own_differences(sides, matched, different.settings),
+        shared=shared,
+        blame=own,
+    )
+    return *without_chance(changes, explain_changes(changes, given)), whole
+
+
+def _waits_changed(changes: pd.DataFrame, means: tuple[SideMeans, SideMeans]) -> bool:
+    """Tell whether waits are a part of a change: else nobody can be blamed, at some cost."""
+    rows = changes["category"].to_numpy(np.int64)
+    both = (means[0].measure["tasks"][rows] > 0) & (means[1].measure["tasks"][rows] > 0)
+    before, after = (
+        np.column_stack([side.measure[part][rows[both]] for part in PART_NAMES]) for side in means
+    )
+    change = np.abs(after - before)
+    waits = change[:, [part in PART_RESOURCE for part in PART_NAMES]].sum(axis=1)
+    return bool((waits > LEAST_SHARE * change.sum(axis=1)).any())
+
+
+def _queries_moved(categories: pd.DataFrame, means: tuple[SideMeans, SideMeans]) -> Ints:
+    """Return the queries of both sides whose time differs so much that they may hand causes on."""
+    before, after = (side.measure["time_ms"] for side in means)
+    is_query = categories["kind"].to_numpy(object) == "query"
+    both = is_query & (before > 0) & (after > 0)
+    return np.flatnonzero(both & (np.abs(share_of(after, before) - 1) >= LEAST_HANDED_OVER))
+
+
+def _same_work(categories: pd.DataFrame, means: tuple[SideMeans, SideMeans]) -> Ints:
+    """Return the stages of equal labels and numbers of partitions on both sides."""
+    before, after = (side.measure["partitions"] for side in means)
+    ratio = share_of(after, before)
+    like = (ratio < LEAST_PARTITIONS_RATIO) & (ratio > 1 / LEAST_PARTITIONS_RATIO)
+    # Bytes that versions count differently are no measure of work.
+    like &= np.isfinite(means[0].measure["bytes"] + means[1].measure["bytes"])
+    is_stage = categories["kind"].to_numpy(object) == "stage"
+    by_label = categories["matched_by"].to_numpy(object) == "label"
+    return np.flatnonzero(like & is_stage & by_label)
+
+
+def _operators(sides: tuple[Side, Side], matched: Matched) -> list[tuple[str, str]]:
+    """Return the operators, else the label, of each category on each side."""
+    found = [["", ""] for _ in range(len(matched.categories))]
+    for place, (side, categories) in enumerate(zip(sides, matched.category_of, strict=True)):
+        operators, labels = texts(side.nodes, "operators"), texts(side.nodes, "label")
+        for node, category in enumerate(categories.tolist()):
+            if category >= 0:
+                found[category][place] = operators[node] or labels[node]
+    return [(before, after) for before, after in found]

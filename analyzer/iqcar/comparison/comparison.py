@@ -10,13 +10,13 @@ from functools import cached_property
 import numpy as np
 import pandas as pd
 
-from iqcar.base.formatting import duration, percent
+from iqcar.base.units import duration, percent
 from iqcar.comparison.causes.blame_change import BLAME_CHANGES, blame_change
 from iqcar.comparison.causes.differences import Differences
 from iqcar.comparison.causes.query_causes import keep_changes
 from iqcar.comparison.match.compared_rows import compared_rows
 from iqcar.comparison.sides.side import Side, SideFacts
-from iqcar.enums import ChangeKind, Verdict
+from iqcar.enums import ChangeKind, ChangeVerdict
 from iqcar.errors import UsageError
 from iqcar.tables import texts
 from iqcar.tables.arrays import Flags, Ints
@@ -84,9 +84,9 @@ class Comparison:
     @property
     def total_ms(self) -> tuple[float, float]:
         """Time of the queries of both sides in a run before and after, run equally often."""
-        of = self.effects.iloc[self.common]
-        before = float((of["before_ms"] * of["instances"]).sum())
-        after = float((of["after_ms"] * of["instances"]).sum())
+        common = self.effects.iloc[self.common]
+        before = float((common["before_ms"] * common["instances"]).sum())
+        after = float((common["after_ms"] * common["instances"]).sum())
         return before, after
 
     @cached_property
@@ -105,14 +105,14 @@ class Comparison:
             return f"{row['label']}{again}"
         return str(row["name_after"] or row["name_before"])
 
-    def verdict_of(self, verdict: Verdict) -> list[int]:
+    def verdict_of(self, verdict: ChangeVerdict) -> list[int]:
         """Queries of both sides with one verdict, which are not listed as changed."""
         listed = set(self.changes["category"].tolist())
-        of = texts(self.effects, "verdict")
+        verdicts = texts(self.effects, "verdict")
         return [
             row
             for row in self.common.tolist()
-            if of[row] == verdict
+            if verdicts[row] == verdict
             and row not in listed
             and (self.shown is None or row in self.shown)
         ]
@@ -132,8 +132,8 @@ class Comparison:
         if self.blame is not None:
             return self.blame
         before, after = (
-            compared_rows(side, of, self.unlike)
-            for side, of in zip(self.sides, self.category_of, strict=True)
+            compared_rows(side, category, self.unlike)
+            for side, category in zip(self.sides, self.category_of, strict=True)
         )
         if before is None or after is None:
             return BLAME_CHANGES.empty()

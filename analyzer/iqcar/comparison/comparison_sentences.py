@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from iqcar.base.formatting import duration, short
+from iqcar.base.units import duration, short
 from iqcar.comparison.comparison import Comparison, relative
 from iqcar.comparison.sides.side import SideFacts
 from iqcar.enums import ChangeKind

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
-from iqcar.base.formatting import duration, size
+from iqcar.base.units import duration, size
 from iqcar.comparison.comparison import Comparison
 from iqcar.comparison.sides.comparison_tables import MEASURES
 from iqcar.comparison.sides.side import Side, settings_of
@@ -111,10 +111,10 @@ def _texts_of_runs(side: Side) -> dict[int, dict[str, str]]:
     found: dict[int, dict[str, str]] = {}
     for number in range(facts.runs):
         apps = set(app[run == number].tolist())
-        hosts = [host_names[row] for of, row in pairs.tolist() if of == number]
+        hosts = [host_names[row] for run_of, row in pairs.tolist() if run_of == number]
         found[number] = {
             **{key: " or ".join(values) for key, values in settings_of(tables, apps).items()},
-            VERSION: " or ".join(sorted({versions[of] for of in apps})),
+            VERSION: " or ".join(sorted({versions[app] for app in apps})),
             HOSTS: ", ".join(sorted(hosts)),
         }
     return found
@@ -172,8 +172,8 @@ def find_variation(comparison: Comparison) -> pd.DataFrame:
 def density_of(comparison: Comparison, category: int, side: int) -> Density:
     """Return the density of log2 durations of a stage's tasks, or of a query in its runs."""
     if comparison.categories["kind"].iloc[category] == "stage":
-        of, time = task_times(comparison.sides[side], comparison.category_of[side])
-        return density(time[of == category])
+        category_of, time = task_times(comparison.sides[side], comparison.category_of[side])
+        return density(time[category_of == category])
     runs = comparison.category_runs
     here = (runs["category"].to_numpy() == category) & (runs["side"].to_numpy() == side)
     return density(runs["time_ms"].to_numpy(np.float64)[here])

@@ -6,9 +6,9 @@ import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from iqcar.base.formatting import duration
+from iqcar.base.units import duration, read_share, read_time
 from iqcar.comparison.comparison import Comparison
-from iqcar.enums import Verdict
+from iqcar.enums import ChangeVerdict
 from iqcar.errors import UsageError
 from iqcar.tables import texts
 
@@ -43,22 +43,17 @@ def parse_limit(text: str | float) -> Limit:
     Raises UsageError if it is none of them.
     """
     if not isinstance(text, str):
-        return Limit("", _number(text, str(text)), math.nan)
+        return Limit("", _amount(text, str(text)), math.nan)
     query, _, amount = text.rpartition("=")
-    amount = amount.strip()
-    for unit, scale, relative in (("%", 0.01, True), ("ms", 1.0, False), ("s", 1000.0, False)):
-        if amount.endswith(unit):
-            value = _number(amount.removesuffix(unit), text) * scale
-            return Limit(query, value, math.nan) if relative else Limit(query, math.nan, value)
-    raise _wrong(text)
+    if amount.strip().endswith("%"):
+        return Limit(query, _amount(read_share(amount), text), math.nan)
+    if amount.strip()[-1:].isdigit():
+        raise _wrong(text)
+    return Limit(query, math.nan, _amount(read_time(amount), text))
 
 
-def _number(digits: str | float, text: str) -> float:
-    try:
-        value = float(digits)
-    except ValueError:
-        raise _wrong(text) from None
-    if not (math.isfinite(value) and value >= 0):
+def _amount(value: float | None, text: str) -> float:
+    if value is None or not (math.isfinite(value) and value >= 0):
         raise _wrong(text)
     return value
 
@@ -91,9 +86,9 @@ def check_gate(
         for limit in own or [limit for limit in parsed if not limit.query]:
             over = after - before > limit.ms or after / before - 1 > limit.share
             sure = effects["log_low"].iloc[row] > math.log1p(comparison.margin)
-            if verdict[row] == Verdict.CHANGED and over and sure:
+            if verdict[row] == ChangeVerdict.CHANGED and over and sure:
                 failures.append(f"{name}: {times}, slower than allowed ({limit})")
-            elif strict and verdict[row] == Verdict.CANNOT_TELL:
+            elif strict and verdict[row] == ChangeVerdict.CANNOT_TELL:
                 needed = int(effects["runs_needed"].iloc[row])
                 failures.append(
                     f"{name}: {times}, cannot tell whether it changed (needs {needed} runs a side)"

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from iqcar.enums import Kind
-from iqcar.rules.outlook import LEAST_GAIN_SHARE
+from iqcar.rules.rule import LEAST_GAIN_SHARE
 
 OUTSIDE_DIFFERENCE = 0.1
 """Difference between two runs in the share of the hosts' processors that processes other than

@@ -234,8 +234,6 @@ def summary_on_spark(
         most_tasks=most_tasks,
         bundle_tasks=min(BUNDLE_TASKS, most_tasks),
         progress=progress,
-        impact=chosen.impact,
-        source_usage=chosen.source_usage,
         critical_path=chosen.critical_path,
         all_sources=all_sources,
         rules=False,

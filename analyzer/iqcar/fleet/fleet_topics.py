@@ -14,7 +14,7 @@ import pandas as pd
 
 from iqcar.causes.stragglers.feature_list import FEATURE_LIST
 from iqcar.causes.stragglers.host_features import clock_doubts, sample_doubts
-from iqcar.causes.stragglers.labels import labels_of
+from iqcar.causes.stragglers.straggler_result import labels_of
 from iqcar.causes.topics.analyse_job import JobAnalysis
 from iqcar.causes.topics.build_topics import topics_from
 from iqcar.causes.topics.jobs import Tally, metric_names
@@ -78,7 +78,10 @@ def topics_on_spark(
         doing("compiling")
         steps.compile_looks(chosen)
         shipped = ship(spark)
-        learn = _Learning(spark, shipped, chosen, query_by, names, doing, held)
+        learn = _Learning(
+            spark=spark, shipped=shipped, settings=chosen, query_by=query_by, names=names,
+            doing=doing, held=held,
+        )  # fmt: skip
         doing("reading logs")
         read = keep(read_on_spark(spark, found, shipped, steps.HEAVY, steps.UNUSED), held)
         outlines = dict(objects(read, steps.OUTLINE))
@@ -123,16 +126,16 @@ class _Learning:
         looked = run_step(bundles, step("fleet.steps.look_step", self.settings, share))
         topics = topics_from(
             _at_rows([look for _, looks in objects(looked, steps.LOOKS) for look in looks], tables),
-            metric_names(FEATURE_LIST),
-            self.settings,
-            sum((part.tally for part in told), Tally(0, 0, 0)),
-            labels_of(tables),
-            _doubts(tables, told),
-        )
+            metric_names(FEATURE_LIST), self.settings,
+            tally=sum((part.tally for part in told), Tally(0, 0, 0)), labels=labels_of(tables),
+            doubts=_doubts(tables, told),
+        )  # fmt: skip
         self.doing("asking who was in the way")
         named = [topic_name(topics.words_of(n), self.names) for n in range(len(topics.topics))]
         lacks = {topic: name.resource for topic, name in enumerate(named) if name.resource}
-        return sources_on_spark(placed, self.shipped, topics, lacks, tables, self.query_by)
+        return sources_on_spark(
+            placed, self.shipped, topics, lacks=lacks, tables=tables, query_by=self.query_by
+        )
 
 
 def _at_rows(looks: Sequence[JobAnalysis], tables: Tables) -> list[JobAnalysis]:
@@ -174,13 +177,10 @@ def sources_on_spark(
         return found
     stage = found.jobs["stage"].to_numpy(np.int64)
     asked = JobTopics(
-        stage[mixture["job"].to_numpy(np.int64)],
-        mixture["topic"].to_numpy(np.int64),
-        mixture["share"].to_numpy(np.float64),
-        found.words,
-        found.settings,
-        dict(lacks),
-    )
+        stage=stage[mixture["job"].to_numpy(np.int64)], topic=mixture["topic"].to_numpy(np.int64),
+        share=mixture["share"].to_numpy(np.float64), words=found.words, settings=found.settings,
+        lacks=dict(lacks),
+    )  # fmt: skip
     measured = run_step(placed, shipped.step("fleet.steps.loads_step", query_by))
     known = shared_devices([loads for _, loads in objects(measured, LOADS)])
     answered = run_step(placed, shipped.step("fleet.steps.sources_step", asked, known, query_by))

@@ -17,8 +17,8 @@ import numpy as np
 import pandas as pd
 
 from iqcar.causes.blame.loads import find_loads
-from iqcar.causes.blame.task_intervals import DomainSchedules, Pieces, TaskColumns
-from iqcar.enums import Request, SourceUsage
+from iqcar.causes.blame.task_intervals import BlameColumns, DomainSchedules, Pieces
+from iqcar.enums import Request
 from iqcar.fleet.packing import together
 from iqcar.logs.merge import Columns, hosts_of
 from iqcar.model.demand.contention import ENOUGH_BYTES, usable
@@ -177,14 +177,11 @@ def _told(
         in_part = {log: n for _, some in by_part for log, n in _met(list(some), ran).items()}
         apart |= {log for log in sharing if in_all[log] > in_part[log]}
     return Cut(
-        len(logs),
-        len({host for log in logs for host in ran[log].hosts}),
-        sum(ran[log].tasks for log in logs),
-        len(parts),
-        len(apart),
-        min(ran[log].start_ms for log in logs),
-        max(ran[log].end_ms for log in logs),
-    )
+        applications=len(logs), hosts=len({host for log in logs for host in ran[log].hosts}),
+        tasks=sum(ran[log].tasks for log in logs), parts=len(parts), apart=len(apart),
+        start_ms=min(ran[log].start_ms for log in logs),
+        end_ms=max(ran[log].end_ms for log in logs),
+    )  # fmt: skip
 
 
 def _met(logs: Sequence[int], ran: Mapping[int, Ran]) -> dict[int, int]:
@@ -215,9 +212,9 @@ class HostLoads:
     @classmethod
     def from_tasks(cls, tables: Tables, waits: pd.DataFrame) -> HostLoads:
         """Collect them as :func:`iqcar.causes.blame.attribute.attribute` does."""
-        columns = TaskColumns.from_tables(tables, waits)
+        columns = BlameColumns.from_tables(tables, waits)
         pieces = Pieces.from_intervals(columns)
-        schedules = DomainSchedules(pieces, SourceUsage.ACTIVE)
+        schedules = DomainSchedules(pieces)
         loads = {
             request: load.sample(usable(load, LEAST.get(request, ENOUGH_BYTES)))
             for request, load in find_loads(pieces, schedules).items()

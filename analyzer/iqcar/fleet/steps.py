@@ -16,7 +16,7 @@ from iqcar.causes.stragglers.features import build_features
 from iqcar.causes.stragglers.host_features import clock_offsets, untold_tasks
 from iqcar.causes.stragglers.straggler_settings import StragglerSettings
 from iqcar.causes.topics.analyse_job import JobAnalysis, analyse_job
-from iqcar.causes.topics.jobs import Job, Jobs, Tally
+from iqcar.causes.topics.jobs import Jobs, Tally, TopicJob
 from iqcar.causes.topics.topic_of_straggler import blamed_for, straggler_topics
 from iqcar.causes.topics.topic_result import Topics, TopicSettings
 from iqcar.enums import QueryBy
@@ -139,7 +139,7 @@ def look_step(
 ) -> Iterator[pd.DataFrame]:
     """Look at each bundle of jobs; the ``app`` of a job is the number of its log."""
 
-    def look(job: Job) -> JobAnalysis:
+    def look(job: TopicJob) -> JobAnalysis:
         return analyse_job(job, settings, kept)
 
     for batch in batches:
@@ -161,7 +161,10 @@ def compile_looks(settings: TopicSettings) -> None:
     latency = np.sort(values[:, 0]) + np.where(np.arange(tasks) < tasks - metrics, 1.0, 9.0)
     names, row = tuple(map(str, range(metrics))), np.zeros(1, np.int64)
     starts, tally = np.array([0, tasks]), Tally(1, 0, 0)
-    jobs = Jobs(names, values, latency, latency[:1], starts, row, row, row, tally, 2.0)
+    jobs = Jobs(
+        names=names, metrics=values, latency_ms=latency, median_ms=latency[:1], starts=starts,
+        stage=row, app=row, query=row, tally=tally, threshold=2.0,
+    )  # fmt: skip
     list(look_step(settings, 1.0, iter([pack_row(0, JOBS, jobs)])))
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pandas as pd
 
-from iqcar.base.formatting import duration, short
+from iqcar.base.units import duration, short
 from iqcar.enums import BlameKind, Resource
 from iqcar.errors import UsageError
 from iqcar.history.store_views import LABEL, StoreView, start_of, view_of

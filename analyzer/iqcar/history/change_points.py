@@ -62,7 +62,9 @@ def change_points(
         best, at = _best(series, segments)
         if at < 0:
             break
-        p = _share_as_good(series, segments, best, random, alpha, permutations)
+        p = _share_as_good(
+            series, segments, best, random=random, alpha=alpha, permutations=permutations
+        )
         if p > alpha:
             break
         found.append(ChangePoint(before + at, p))

@@ -67,7 +67,9 @@ def named_file(path: str, table: str, size: int) -> StoredFile | str:
         return "it is not named as iqcar names its files"
     if name[3] > f"{time.time_ns() // 1_000_000 + CLOCKS_APART_MS:014d}":
         return "its name is of a later day than today"
-    return StoredFile(path, table, unquote(name[1]), name[2], name[3], size)
+    return StoredFile(
+        path=path, table=table, cluster=unquote(name[1]), day=name[2], batch=name[3], size=size
+    )
 
 
 def in_range(day: str, since: str, until: str) -> bool:

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
-from iqcar.base.formatting import duration, printable, resource_name, short
+from iqcar.base.units import duration, printable, resource_name, short
 from iqcar.enums import BlameKind, Resource
 from iqcar.errors import IqcarError
 from iqcar.history.ask_store import find_fingerprint, runs_of
@@ -146,7 +146,9 @@ def _steps(durations: Floats, margin: float, alpha: float) -> list[_Step]:
             float(np.median(durations[a:b])) for a, b in ((first, point.at), (point.at, end))
         )
         if abs(now / was - 1.0) >= margin:
-            found.append(_Step(first, point.at, end, was, now, point.p))
+            found.append(
+                _Step(first=first, at=point.at, end=end, before_ms=was, after_ms=now, p=point.p)
+            )
     return found
 
 

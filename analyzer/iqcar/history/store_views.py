@@ -125,8 +125,9 @@ class StoreView:
             self._made.add(name)
             if name in _READ:
                 add_view(
-                    self.store, self._connection, _READ[name], self.since, self.until, self._parts
-                )
+                    self.store, self._connection, _READ[name], since=self.since, until=self.until,
+                    parts=self._parts,
+                )  # fmt: skip
             self._make(made_by)
             self._connection.execute(made_by)
 

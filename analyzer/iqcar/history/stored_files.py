@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from iqcar.base.formatting import printable
+from iqcar.base.units import printable
 from iqcar.errors import IqcarError, UsageError
 from iqcar.history.file_names import StoredFile, cluster_folder, folder_of, in_range, named_file
 from iqcar.history.stored_tables import APPLICATIONS, FORMAT, STORED

@@ -10,7 +10,6 @@ import pandas as pd
 from iqcar.causes.blame.blame_tables import BLAME_KINDS
 from iqcar.causes.blame.demand_weights import RESOURCES
 from iqcar.causes.stragglers.straggler_result import UNEXPLAINED
-from iqcar.comparison.sides.stage_parts import query_paths
 from iqcar.diagnosis import Diagnosis
 from iqcar.enums import BlameKind, Resource
 from iqcar.history.stored_tables import (
@@ -23,6 +22,7 @@ from iqcar.history.stored_tables import (
     STAGES,
 )
 from iqcar.model.queries.owners import owners
+from iqcar.model.waits.stage_parts import query_paths
 from iqcar.tables import NONE, texts
 from iqcar.tables.arrays import Floats, Ints, sum_by
 from iqcar.version import __version__

@@ -32,11 +32,10 @@ from iqcar.live.rule_loop import (
 )
 from iqcar.live.rule_writer import EditedElsewhereError, RuleWriter
 from iqcar.replay.rule_effect.effect import predict
-from iqcar.rules.outlook import Outlook
 from iqcar.rules.pool_plan import Key, key_of
 from iqcar.rules.propose_rules import MIN_LOST_MS
 from iqcar.rules.recorded_setup import recorded_scheduler
-from iqcar.rules.rule import Rule, scheduler_rules
+from iqcar.rules.rule import Outlook, Rule, scheduler_rules
 from iqcar.rules.rule_need import needs_of
 from iqcar.tables import Tables
 

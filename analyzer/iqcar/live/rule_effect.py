@@ -10,8 +10,7 @@ import numpy as np
 
 from iqcar.comparison.rule_verdict import RuleVerdict, judge_effect
 from iqcar.model.demand.outside_load import outside_load
-from iqcar.rules.outlook import SLOWER_SHARE
-from iqcar.rules.rule import Rule
+from iqcar.rules.rule import SLOWER_SHARE, Rule
 from iqcar.rules.rule_need import victims_of
 from iqcar.tables import Tables, texts
 

@@ -110,8 +110,6 @@ def window_of(
         )
     diagnosis = diagnose(
         tables,
-        impact=settings.impact,
-        source_usage=settings.source_usage,
         critical_path=settings.critical_path,
         top=settings.top,
         expected=expected,

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from iqcar.base.processes import usable_cores
 from iqcar.base.workers import Died, in_processes
 from iqcar.logs.find.locate import EventLog, Unreadable, locate
 from iqcar.logs.ingest import failed, ingest
@@ -61,7 +61,7 @@ def read_logs(
         read = _read_in_processes(logs, sizes, count, report)
     else:
         read = []
-        helpers = (_cores() if processes is None else processes) - 1
+        helpers = (len(usable_cores()) if processes is None else processes) - 1
         for log, size in zip(logs, sizes, strict=True):
             tell = lambda done, path=log.path: report(path, done)  # noqa: E731
             read.append(ingest(log, tell, helpers))
@@ -101,14 +101,7 @@ def _processes(wanted: int | None, sizes: list[int]) -> int:
     worth = sum(sizes) // BYTES_WORTH_A_PROCESS
     # One huge log among small ones is read no faster by several processes.
     worth = min(worth, sum(sizes) // max(max(sizes, default=1), 1) + 1)
-    return max(1, min(_cores(), len(sizes), worth))
-
-
-def _cores() -> int:
-    try:
-        return len(os.sched_getaffinity(0))
-    except AttributeError:
-        return os.cpu_count() or 1
+    return max(1, min(len(usable_cores()), len(sizes), worth))
 
 
 class _Reporter:

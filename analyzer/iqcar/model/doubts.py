@@ -98,12 +98,12 @@ def outside_doubts(tables: Tables) -> Iterator[str]:
     names = texts(tables.hosts, "host")
     for row in np.flatnonzero(load.outside_ms > OUTSIDE_SHARE * load.capacity_ms).tolist():
         cores = load.outside_ms[row] / load.sampled_ms[row]
-        of = load.capacity_ms[row] / load.sampled_ms[row]
+        processors = load.capacity_ms[row] / load.sampled_ms[row]
         yield (
             f"on {names[row]} processes other than its executors (other programs, and workers of "
-            f"other hosts' names on the same machine) used {cores:.1f} of {of:.0f} processors over "
-            f"the {load.sampled_ms[row] / 1e3:,.0f} s that were sampled: waits for the processor "
-            "that they caused stay unattributed"
+            f"other hosts' names on the same machine) used {cores:.1f} of {processors:.0f} "
+            f"processors over the {load.sampled_ms[row] / 1e3:,.0f} s that were sampled: waits for "
+            "the processor that they caused stay unattributed"
         )
 
 

@@ -16,8 +16,8 @@ import pandas as pd
 
 from iqcar.comparison.comparison import Comparison
 from iqcar.comparison.match.structures import distance
-from iqcar.comparison.sides.stage_parts import stage_times
 from iqcar.errors import UsageError
+from iqcar.model.waits.stage_parts import stage_times
 from iqcar.tables import TableSpec, texts
 from iqcar.tables.arrays import Floats, Ints, sum_by
 from iqcar.tables.declarations import declare
@@ -204,7 +204,7 @@ def _structural_mutations(
                 continue
             for graph in (int(categories.graph[number]), int(categories.graph[other])):
                 lines[graph] = lines.get(graph) or graphs[graph].split("\n")
-            apart = distance(*(lines[int(categories.graph[of])] for of in (number, other)))
+            apart = distance(*(lines[int(categories.graph[side])] for side in (number, other)))
             candidates.append((apart, int(categories.graph[other]), other))
         candidates.sort()
         before = _mean_of_precursors(categories, candidates)
@@ -264,19 +264,23 @@ def printed_findings(comparison: Comparison) -> pd.DataFrame:
     requests: list[tuple[Ints, Ints, Floats]] = []
     edges: list[tuple[Ints, Ints, Floats]] = []
     at = 0
-    for side, of in zip(comparison.sides, comparison.category_of, strict=True):
+    for side, category in zip(comparison.sides, comparison.category_of, strict=True):
         if side.tables is None or side.rows is None:
             raise UsageError("needs the logs of both sides", "--method", "give no baseline")
         rows = np.flatnonzero(side.rows.query_run >= 0)
         place = np.full(len(side.rows.query_run) + 1, -1)
         place[rows] = at + np.arange(len(rows))
         time = side.tables.queries["duration_ms"].to_numpy(np.float64)[rows]
-        requests.append((of[side.rows.query_node[rows]], np.full(len(rows), len(edges)), time))
+        requests.append(
+            (category[side.rows.query_node[rows]], np.full(len(rows), len(edges)), time)
+        )
         names += texts(side.graphs, "graph")
         began, ended = stage_times(side.tables)
         stages = np.flatnonzero((side.rows.stage_node >= 0) & np.isfinite(ended - began))
         query = side.tables.stages["query"].to_numpy(np.int64)[stages]
-        edges.append((place[query], of[side.rows.stage_node[stages]], (ended - began)[stages]))
+        edges.append(
+            (place[query], category[side.rows.stage_node[stages]], (ended - began)[stages])
+        )
         at += len(rows)
     graph, graphs = pd.factorize(np.array(names, object), sort=True)
     root, number, time = (np.concatenate(columns) for columns in zip(*requests, strict=True))

@@ -1,4 +1,4 @@
-"""Propose rules and advice from what was found, and predict their effect by replays."""
+"""Proposes rules and advice from what was found, and predicts their effect by replays."""
 
 from __future__ import annotations
 
@@ -53,12 +53,9 @@ ONCE = Member(rounds=1)
 class DeviceReplay:
     """Replays with the devices of a model; as ``plan_evaluator.Replays`` asks for.
 
-    Attributes
-    ----------
-    model, assumptions, most_error
-        As they stand in JSON, and the error from which a prediction counts for nothing.
-    recording : Recording
-        The same run with slots alone.
+    model, assumptions, most_error: As they stand in JSON, and the error from which a prediction
+        counts for nothing.
+    recording: The same run with slots alone.
     """
 
     model: ClassVar[str] = "devices"
@@ -134,12 +131,10 @@ def _simpler(scenario: Scenario) -> Scenario:
 class WantedRules:
     """What rules are asked for.
 
-    Attributes
-    ----------
-    expected : whether to replay the run under the rules
-    advice : file with kinds of advice; ours if empty
-    all_rules : whether rules that are predicted to harm are kept among the rules
-    previous : the rules that the run was recorded with
+    expected: whether to replay the run under the rules
+    advice: file with kinds of advice; ours if empty.
+    all_rules: whether rules that are predicted to harm are kept among the rules
+    previous: the rules that the run was recorded with
     """
 
     expected: bool = True

@@ -1,4 +1,4 @@
-"""Make ADVICE rules from stragglers and their causes, the largest delay first.
+"""Makes ADVICE rules from stragglers and their causes, the largest delay first.
 
 They are in the form of scheduler rules but no scheduler acts on them, and no pool is made. Nobody
 can replay what a person's change will do: their expected effect is always None.
@@ -19,8 +19,14 @@ from iqcar.enums import Resource
 from iqcar.rules.recorded_setup import sure_slots
 from iqcar.rules.rule import QueryType, Rule, RuleType
 from iqcar.rules.rule_sentences import in_a_sentence
-from iqcar.rules.slow_hosts import SlowHost, slow_hosts
-from iqcar.rules.straggler_delays import cause_parts, held_up_ms, kind_parts, tasks_at_once
+from iqcar.rules.straggler_delays import (
+    SlowHost,
+    cause_parts,
+    held_up_ms,
+    kind_parts,
+    slow_hosts,
+    tasks_at_once,
+)
 from iqcar.rules.task_sizes import large_tasks, small_tasks
 from iqcar.rules.vocabulary.advice_kinds import AdviceKind, advice_kinds, filled, fits, version_of
 from iqcar.tables import Tables, recorded_applications, texts
@@ -50,28 +56,18 @@ def advise(
 ) -> tuple[Rule, ...]:
     """Make ADVICE rules from stragglers and their causes.
 
-    Parameters
-    ----------
-    tables : Tables
-    found : Stragglers
-        Of these tables.
-    top : int
-        At most this many.
-    topics : DataFrame, optional
-        task, key: names of the stragglers' topics; reasons count those that say the same.
-    kinds : str
-        File with kinds of advice in the format of ``rules/advice_kinds.json``; ours by default.
+    Returns: What explains most time over the median first; none where nothing reaches
+    :data:`LEAST_DELAY_MS` and :data:`LEAST_SHARE`.
 
-    Returns
-    -------
-    tuple of Rule
-        What explains most time over the median first; none where nothing reaches
-        :data:`LEAST_DELAY_MS` and :data:`LEAST_SHARE`.
+    found: Of these tables.
+    top: At most this many.
+    topics: task, key: names of the stragglers' topics; reasons count those that say the same.
+    kinds: File with kinds of advice in the format of ``rules/advice_kinds.json``; ours by default.
     """
     vocabulary = advice_kinds(kinds)
     hosts = {slow.host: slow for slow in slow_hosts(tables, found)}
     parts = kind_parts(cause_parts(found), vocabulary, found, set(hosts))
-    writer = _Writer(tables, found, hosts, vocabulary, topics)
+    writer = _AdviceWriter(tables, found, hosts, vocabulary, topics)
     pieces = writer.sizes()
     for key, of_kind in parts.groupby("kind", sort=True):
         pieces += writer.pieces(str(key), of_kind)
@@ -80,7 +76,7 @@ def advise(
 
 
 @dataclass(frozen=True)
-class _Piece:
+class _AdvicePart:
     """What becomes one rule."""
 
     key: str
@@ -94,7 +90,7 @@ class _Piece:
     fingerprint: str
 
 
-class _Writer:
+class _AdviceWriter:
     def __init__(
         self,
         tables: Tables,
@@ -118,7 +114,7 @@ class _Writer:
         listed = topics.itertuples(index=False) if topics is not None else ()
         self.topic = {int(task): str(key) for task, key in listed}
 
-    def pieces(self, key: str, parts: pd.DataFrame) -> list[_Piece]:
+    def pieces(self, key: str, parts: pd.DataFrame) -> list[_AdvicePart]:
         """Make the pieces of advice of one kind: per query, application or host."""
         kind = self.vocabulary[key]
         query = parts["query"].to_numpy(np.int64)
@@ -141,7 +137,7 @@ class _Writer:
                 made.append(self._piece(key, mine, delay, host, reason))
         return [piece for piece in made if piece.fingerprint]
 
-    def sizes(self) -> list[_Piece]:
+    def sizes(self) -> list[_AdvicePart]:
         """Make the pieces of advice about tasks that are too small or too large."""
         small = small_tasks(self.tables).rename(columns={"start_ms": "delay_ms"})
         found = {app: sure_slots(self.tables, app) for app in sorted(set(self.app.tolist()))}
@@ -155,7 +151,7 @@ class _Writer:
 
     def _of_sizes(
         self, key: str, stages: pd.DataFrame, said: Callable[[pd.DataFrame], str]
-    ) -> Iterator[_Piece]:
+    ) -> Iterator[_AdvicePart]:
         if key not in self.vocabulary or not len(stages):
             return
         names = np.array([self.fingerprints[row] for row in stages["query"].tolist()], object)
@@ -191,15 +187,17 @@ class _Writer:
             rows = np.flatnonzero(np.isin(self.app, mine["app"].unique())).tolist()
         return float(self.duration[rows].sum())
 
-    def _piece(self, key: str, mine: pd.DataFrame, delay: float, host: str, reason: str) -> _Piece:
+    def _piece(
+        self, key: str, mine: pd.DataFrame, delay: float, host: str, reason: str
+    ) -> _AdvicePart:
         by_query = mine.groupby("query", sort=True)["delay_ms"].sum()
         by_query = by_query[[bool(self.fingerprints[int(row)]) for row in by_query.index]]
         worst = int(by_query.idxmax()) if len(by_query) else -1
-        return _Piece(
-            key, delay, worst,
-            frozenset(int(row) for row in mine["app"].unique()),
-            frozenset(int(row) for row in mine["query"].unique()),
-            host, reason, self.fingerprints[worst] if worst >= 0 else "",
+        return _AdvicePart(
+            key=key, delay_ms=delay, query=worst,
+            apps=frozenset(int(row) for row in mine["app"].unique()),
+            queries=frozenset(int(row) for row in mine["query"].unique()), host=host, reason=reason,
+            fingerprint=self.fingerprints[worst] if worst >= 0 else "",
         )  # fmt: skip
 
     def _reason(
@@ -258,7 +256,7 @@ class _Writer:
             return f"{name} and {others}"
         return f"{len(rows)} runs of {name}" if len(rows) > 1 else name
 
-    def rule(self, piece: _Piece, order: int) -> Rule:
+    def rule(self, piece: _AdvicePart, order: int) -> Rule:
         """Write one rule."""
         kind = self.vocabulary[piece.key]
         version = version_of(
@@ -272,24 +270,16 @@ class _Writer:
         )
         resources = {str(RESOURCES[cause]) for cause in kind.causes if cause in RESOURCES}
         return Rule(
-            id=f"{RuleType.ADVICE}-{order}",
-            rule_type=RuleType.ADVICE,
-            query_id=self.ids[piece.query],
-            query_type=QueryType.TARGET,
-            rule_value=round(piece.delay_ms, 3),
-            rule_order=order,
-            fingerprint=piece.fingerprint,
+            id=f"{RuleType.ADVICE}-{order}", rule_type=RuleType.ADVICE,
+            query_id=self.ids[piece.query], query_type=QueryType.TARGET,
+            rule_value=round(piece.delay_ms, 3), rule_order=order, fingerprint=piece.fingerprint,
             query_name=self.names[piece.query],
-            resource=resources.pop() if len(resources) == 1 else "",
-            reason=piece.reason,
-            helps_pools=False,
-            advice=filled(self._do(kind, piece), piece.host),
-            kind=piece.key,
-            host=piece.host,
-            settings=settings,
-        )
+            resource=resources.pop() if len(resources) == 1 else "", reason=piece.reason,
+            helps_pools=False, advice=filled(self._do(kind, piece), piece.host), kind=piece.key,
+            host=piece.host, settings=settings,
+        )  # fmt: skip
 
-    def _do(self, kind: AdviceKind, piece: _Piece) -> str:
+    def _do(self, kind: AdviceKind, piece: _AdvicePart) -> str:
         """What to do; nobody is told to record what the plugin recorded."""
         recorded = recorded_applications(self.tables)[sorted(piece.apps)].all()
         return kind.do if recorded else f"{kind.do} {kind.unrecorded}".rstrip()

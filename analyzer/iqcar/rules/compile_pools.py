@@ -1,4 +1,4 @@
-"""Compile rules to FAIR pools: their weights, and the queries that go into each.
+"""Compiles rules to FAIR pools: their weights, and the queries that go into each.
 
 Spark's FAIR scheduler offers a free slot first to pools with fewer running tasks than their
 minShare, then to the pool with the fewest running tasks for its weight. It takes no slot back,
@@ -52,15 +52,10 @@ starves on any cluster. It also bounds weights to 2100."""
 def whole_weights(wanted: Sequence[float]) -> list[int]:
     """Round to the smallest whole numbers in nearly the same proportion.
 
-    Parameters
-    ----------
-    wanted : (n,) numbers above 0
-        What is smaller than the largest over :data:`MAX_RATIO` counts as that much.
+    Returns: (n,) each 1 or more; ratios within :data:`RATIO_ERROR` of those wanted.
 
-    Returns
-    -------
-    list of int
-        (n,) each 1 or more; ratios within :data:`RATIO_ERROR` of those wanted.
+    wanted: (n,) numbers above 0 What is smaller than the largest over :data:`MAX_RATIO` counts as
+        that much.
     """
     if not wanted:
         return []
@@ -98,37 +93,25 @@ def compile_rules(
 ) -> PoolPlan:
     """Compile rules to FAIR pools.
 
-    Parameters
-    ----------
-    rules : iterable of Rule
-        In any order: rule-type, rule-order, fingerprint and id decide, in this order. ADVICE rules
-        are skipped: they make no pool.
-    slots : int, optional
-        Tasks that can run at once for sure; without it no pool gets a minShare.
-    running : int, optional
-        Queries that ran at once at most. By default what AGG rules say (their share is 1/n), and
-        one more than there are pools of rules at least.
-    pools : sequence of Pool
-        The application's own pools. They keep their mode and minShare, and share with each other
-        what the rules leave in the proportion of their weights. Pools of rules work as
-        ``default`` does inside: FIFO unless it was FAIR.
-    all_rules : bool
-        Whether rules that are predicted to harm make pools, too.
-
-    Returns
-    -------
-    PoolPlan
-        Pools of rules, the worst first, then ``default`` and the application's own. Empty where
-        no rule acts through pools. Ratios of weights are those of the shares within
-        :data:`iqcar.rules.compile_pools.RATIO_ERROR`.
-
-    Notes
-    -----
     With shares s of AGG rules, the rest 1 - Σs is that of the n - k other queries at the busiest
     moment, and one of them has the share u = (1 - Σs) / (n - k), which is 1/n again. A priority p
     weighs u·p and ``default`` u for each query that has no pool of its own. While every pool wants
     slots and no priority is raised a source gets exactly its share; it gets less when victims are
     raised, and more when others want nothing.
+
+    Returns: Pools of rules, the worst first, then ``default`` and the application's own. Empty
+    where no rule acts through pools. Ratios of weights are those of the shares within
+    :data:`iqcar.rules.compile_pools.RATIO_ERROR`.
+
+    rules: In any order: rule-type, rule-order, fingerprint and id decide, in this order. ADVICE
+        rules are skipped: they make no pool.
+    slots: Tasks that can run at once for sure; without it no pool gets a minShare.
+    running: Queries that ran at once at most. By default what AGG rules say (their share is 1/n),
+        and one more than there are pools of rules at least.
+    pools: The application's own pools. They keep their mode and minShare, and share with each other
+        what the rules leave in the proportion of their weights. Pools of rules work as ``default``
+        does inside: FIFO unless it was FAIR.
+    all_rules: Whether rules that are predicted to harm make pools, too.
     """
     listed = list(rules)
     chosen, notes = _choose(listed, all_rules)

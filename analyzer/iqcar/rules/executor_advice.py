@@ -1,4 +1,4 @@
-"""Make ADVICE rules from waits for executors that other applications held, one per holder.
+"""Makes ADVICE rules from waits for executors that other applications held, one per holder.
 
 No scheduler pool acts across applications: what helps is the cluster manager's business, and what
 the holder gives back.
@@ -61,24 +61,14 @@ def advise_on_executors(
 ) -> tuple[Rule, ...]:
     """Make one ADVICE rule for each application whose executors others waited for.
 
-    Parameters
-    ----------
-    tables : Tables
-        The tables the graph was built from.
-    graph : IQCGraph
-    top : int
-        At most this many.
-    after : int
-        Number of ADVICE rules before them: they are numbered on.
-    kinds : str
-        File with kinds of advice in the format of ``rules/advice_kinds.json``; ours by default.
+    Returns: The holder that cost most first; none where no query lost
+    :data:`iqcar.rules.advice_rules.LEAST_DELAY_MS` and :data:`iqcar.rules.advice_rules.LEAST_SHARE`
+    of its duration.
 
-    Returns
-    -------
-    tuple of Rule
-        The holder that cost most first; none where no query lost
-        :data:`iqcar.rules.advice_rules.LEAST_DELAY_MS` and
-        :data:`iqcar.rules.advice_rules.LEAST_SHARE` of its duration.
+    tables: The tables the graph was built from.
+    top: At most this many.
+    after: Number of ADVICE rules before them: they are numbered on.
+    kinds: File with kinds of advice in the format of ``rules/advice_kinds.json``; ours by default.
     """
     app = tables.queries["app"].to_numpy(np.int64)
     by_holder: dict[int, list[_Wait]] = {}
@@ -87,7 +77,7 @@ def advise_on_executors(
     holders = sorted(by_holder.items(), key=lambda one: (-_lost(one[1]), one[0]))
     found: list[Rule] = []
     for holder, waits in holders:
-        rule = _rule(tables, app, holder, waits, after + len(found) + 1, kinds)
+        rule = _rule(tables, app, holder, waits=waits, order=after + len(found) + 1, kinds=kinds)
         if rule is not None and len(found) < top:
             found.append(rule)
     return tuple(found)

@@ -1,4 +1,4 @@
-"""Sum the time that recurring queries lost to each other.
+"""Sums the time that recurring queries lost to each other.
 
 Runs of one fingerprint are one query here: a rule matches all of them, so what they lost to each
 other cannot be mended by one.
@@ -21,20 +21,17 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Evidence:
+class QueryLosses:
     """Time that recurring queries lost to each other.
 
-    Attributes
-    ----------
-    fingerprints : (g,) fingerprint of each recurring query; empty for a run that has none.
-    group : (queries,) recurring query of each run.
-    pairs : DataFrame
-        source, target (runs, as query rows), source_group, target_group, resource, lost_ms, dor;
+    fingerprints: (g,) fingerprint of each recurring query; empty for a run that has none.
+    group: (queries,) recurring query of each run.
+    pairs: source, target (runs, as query rows), source_group, target_group, resource, lost_ms, dor;
         one row per pair of runs of different recurring queries, and resource.
-    suffered_ms, inflicted_ms : (g,) elapsed time lost to others, and by others to it; whole, also
+    suffered_ms, inflicted_ms: (g,) elapsed time lost to others, and by others to it; whole, also
         where `pairs` name only the largest sources of each target.
-    duration_ms : (g,) total duration of the runs.
-    unnamed_ms : by "target" and "source", (g,) the part of `suffered_ms` and of `inflicted_ms` that
+    duration_ms: (g,) total duration of the runs.
+    unnamed_ms: by "target" and "source", (g,) the part of `suffered_ms` and of `inflicted_ms` that
         is in no pair.
     """
 
@@ -51,7 +48,7 @@ class Evidence:
         return self.inflicted_ms - self.suffered_ms
 
 
-def gather(tables: Tables, graph: IQCGraph) -> Evidence:
+def gather(tables: Tables, graph: IQCGraph) -> QueryLosses:
     """Sum what the graph's targets lost to other queries, by recurring query.
 
     Waits for executors are left out: no scheduler of one application acts on them.
@@ -70,15 +67,12 @@ def gather(tables: Tables, graph: IQCGraph) -> Evidence:
     among = folded["recurring_ms"].to_numpy() if len(folded) else np.zeros(len(group))
     unnamed = {"source": unnamed_source - among, "target": unnamed_target - among}
     unnamed = {side: np.maximum(sum_by(group, ms, size), 0.0) for side, ms in unnamed.items()}
-    return Evidence(
-        list(named.values()),
-        group,
-        pairs,
-        sum_by(pairs["target_group"], lost, size) + unnamed["target"],
-        sum_by(pairs["source_group"], lost, size) + unnamed["source"],
-        sum_by(group, duration, size),
-        unnamed,
-    )
+    return QueryLosses(
+        fingerprints=list(named.values()), group=group, pairs=pairs,
+        suffered_ms=sum_by(pairs["target_group"], lost, size) + unnamed["target"],
+        inflicted_ms=sum_by(pairs["source_group"], lost, size) + unnamed["source"],
+        duration_ms=sum_by(group, duration, size), unnamed_ms=unnamed,
+    )  # fmt: skip
 
 
 def _unnamed(graph: IQCGraph, queries: int) -> tuple[Floats, Floats]:

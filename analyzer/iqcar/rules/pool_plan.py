@@ -1,4 +1,4 @@
-"""A plan for the FAIR scheduler: pools, and the queries assigned to each.
+"""Declares a plan for the FAIR scheduler: pools, and the queries assigned to each.
 
 Spark's FAIR pools are flat and know a scheduling mode, an integer weight and a minimum share;
 nothing is taken away from a running task. The plugin's pools know a cap besides.

@@ -1,4 +1,4 @@
-"""Propose rules for the scheduler from who hurts whom (iQCAR §6.3).
+"""Proposes rules for the scheduler from who hurts whom (iQCAR §6.3).
 
 ``AGG`` gives each of the top aggressive queries a pool of its own with a share of 1/n, n being
 the most queries that ran at once in its application, 2 at least. ``DYNP`` raises the priority of
@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from iqcar.enums import ImpactModel, Resource
-from iqcar.rules.losses_between_queries import Evidence, gather, most_at_once
+from iqcar.enums import Resource
+from iqcar.rules.losses_between_queries import QueryLosses, gather, most_at_once
 from iqcar.rules.rule import QueryType, Rule, RuleType
 from iqcar.rules.rule_sentences import in_a_sentence
 from iqcar.rules.task_sizes import held_by_long_tasks, split_tasks
@@ -53,37 +53,27 @@ def propose(
 ) -> tuple[Rule, ...]:
     """Propose rules for the next run of this workload.
 
-    Parameters
-    ----------
-    tables : Tables
-        The tables the graph was built from.
-    graph : IQCGraph
-        With every query whose loss should count as a target.
-    top : int
-        At most this many sources, and this many victims.
-    priorities : mapping of fingerprint to float, optional
-        Priorities of the run that was recorded, above 0; :data:`ORDINARY_PRIORITY` by default.
-
-    Returns
-    -------
-    tuple of Rule
-        Rules for sources, AGG and DYNP of each, then DYNP rules for victims, each with the worst
-        first; none where hardly anything was lost to other queries. The same input gives the same
-        rules.
-
-    Notes
-    -----
     A victim's priority is P + i as in the paper, i counted so that the worst-hit gets most. The
     paper does not say by how much to lower a source: here P / (1 + i), the mirror image, which
     stays above 0 as a weight must.
+
+    Returns: Rules for sources, AGG and DYNP of each, then DYNP rules for victims, each with the
+    worst first; none where hardly anything was lost to other queries. The same input gives the same
+    rules.
+
+    tables: The tables the graph was built from.
+    graph: With every query whose loss should count as a target.
+    top: At most this many sources, and this many victims.
+    priorities: Priorities of the run that was recorded, above 0; :data:`ORDINARY_PRIORITY` by
+        default.
     """
     evidence = gather(tables, graph)
     counted = (evidence.suffered_ms >= MIN_LOST_MS) & (
         evidence.suffered_ms >= MIN_LOST_SHARE * evidence.duration_ms
     )
-    writer = _Writer(tables, evidence, counted, priorities or {})
-    victims = writer.victims(graph.impact, top)
-    sources = writer.sources(graph.impact, top)
+    writer = _RuleWriter(tables, evidence, counted, priorities or {})
+    victims = writer.victims(top)
+    sources = writer.sources(top)
     rules: list[Rule] = []
     agg, dynp = count(1), count(1)
     for step, source in zip(range(len(sources), 0, -1), sources, strict=True):
@@ -127,11 +117,11 @@ class _Side:
         return QueryType.SOURCE if is_target else QueryType.TARGET
 
 
-class _Writer:
+class _RuleWriter:
     def __init__(
         self,
         tables: Tables,
-        evidence: Evidence,
+        evidence: QueryLosses,
         counted: Flags,
         priorities: Mapping[str, float],
     ) -> None:
@@ -145,25 +135,20 @@ class _Writer:
         self.app = tables.queries["app"].to_numpy(np.int64)
         self._split: dict[tuple[QueryType, int], str] = {}
 
-    def victims(self, impact: ImpactModel, top: int) -> list[_Side]:
+    def victims(self, top: int) -> list[_Side]:
         """Return recurring queries that lost more to others than others lost to them."""
         wanted = self.counted & (self.evidence.net_ms() < 0)
         pairs = self.evidence.pairs
-        return self._ranked(QueryType.TARGET, pairs, wanted, impact, top)
+        return self._ranked(QueryType.TARGET, pairs, wanted, top)
 
-    def sources(self, impact: ImpactModel, top: int) -> list[_Side]:
+    def sources(self, top: int) -> list[_Side]:
         """Return recurring queries that cost the counted victims more than they lost."""
         pairs = self.evidence.pairs
         pairs = pairs[self.counted[pairs["target_group"].to_numpy(np.int64)]]
-        return self._ranked(QueryType.SOURCE, pairs, self.evidence.net_ms() > 0, impact, top)
+        return self._ranked(QueryType.SOURCE, pairs, self.evidence.net_ms() > 0, top)
 
     def _ranked(
-        self,
-        query_type: QueryType,
-        pairs: pd.DataFrame,
-        wanted: Flags,
-        impact: ImpactModel,
-        top: int,
+        self, query_type: QueryType, pairs: pd.DataFrame, wanted: Flags, top: int
     ) -> list[_Side]:
         fingerprints = self.evidence.fingerprints
         group = pairs[f"{query_type}_group"].to_numpy(np.int64)
@@ -171,13 +156,11 @@ class _Writer:
         # Where nobody is named nothing can be said of the other side.
         unnamed = np.where(named > 0, self.evidence.unnamed_ms[query_type.value], 0.0)
         lost = named + unnamed
-        by_dor = impact is ImpactModel.PAPER and query_type is QueryType.SOURCE
-        weight = np.bincount(group, pairs["dor"], minlength=len(lost)) if by_dor else lost
         # Rules match on the fingerprint: a run without one cannot be recognised when it recurs.
         candidates = [
             int(g) for g in np.flatnonzero(wanted & (lost >= MIN_LOST_MS)) if fingerprints[g]
         ]
-        candidates.sort(key=lambda g: (-weight[g], fingerprints[g]))
+        candidates.sort(key=lambda g: (-lost[g], fingerprints[g]))
         return [
             _Side(query_type, g, pairs[group == g], float(lost[g]), bool(unnamed[g] > 0))
             for g in candidates[: max(top, 0)]

@@ -22,15 +22,9 @@ FAIR: Final = "FAIR"
 def recorded_priorities(tables: Tables) -> dict[str, float]:
     """Return the weight of the pool that each recurring query ran in.
 
-    Parameters
-    ----------
-    tables : Tables
-        ``queries``, ``applications`` and ``pools`` are used.
+    Returns: Of its last run whose pool's weight is recorded; empty for a log without the plugin.
 
-    Returns
-    -------
-    dict of fingerprint to float
-        Of its last run whose pool's weight is recorded; empty for a log without the plugin.
+    tables: ``queries``, ``applications`` and ``pools`` are used.
     """
     weights: dict[tuple[int, str], float] = {}
     order = np.argsort(tables.pools["time_ms"].to_numpy(), kind="stable")
@@ -79,18 +73,11 @@ class Recorded(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 def recorded_scheduler(tables: Tables, rules: Sequence[Rule]) -> Recorded:
     """Look up what the scheduler had in the applications that rules are for.
 
-    Parameters
-    ----------
-    tables : Tables
-        What the rules were proposed from.
-    rules : sequence of Rule
-        Their ``query_id`` names the applications; ADVICE rules are for no scheduler.
+    Returns: Of several applications the fewest slots and the most queries at once; a pool that two
+    of them have is that of the first.
 
-    Returns
-    -------
-    Recorded
-        Of several applications the fewest slots and the most queries at once; a pool that two of
-        them have is that of the first.
+    tables: What the rules were proposed from.
+    rules: Their ``query_id`` names the applications; ADVICE rules are for no scheduler.
     """
     app_of = dict(zip(texts(tables.queries, "query_id"), tables.queries["app"], strict=True))
     acting = scheduler_rules(rules)

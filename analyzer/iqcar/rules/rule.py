@@ -1,4 +1,4 @@
-"""A scheduler rule: the paper's 6-tuple with its evidence (iQCAR definition 6.1)."""
+"""Declares a scheduler rule, the paper's 6-tuple (iQCAR definition 6.1), and judges its effect."""
 
 from __future__ import annotations
 
@@ -8,7 +8,51 @@ from typing import Annotated, Any
 import msgspec
 
 from iqcar.enums import Kind
-from iqcar.rules.outlook import Outlook
+
+SLOWER_SHARE = 0.05
+"""A query counts as slower from this share of its duration on. Two runs of one query on a shared
+cluster differ by as much."""
+
+LEAST_GAIN_SHARE = 0.01
+"""Victims gain from this share of their duration on; below it two runs on an idle cluster differ
+by chance."""
+
+TWICE_SHARE = 1.0
+"""One query that gets slower by this share of its duration takes twice as long. Its owner does not
+accept that for a gain of others, whatever the sum over all queries says."""
+
+
+class Outlook(Kind):
+    """What a replay says about a rule."""
+
+    HELPS = "helps", "Its victims get faster by more than the replay's own error."
+    UNSURE = "unsure", "Its victims get faster, but by no more than the replay's own error."
+    NO_GAIN = "no-gain", "Its victims do not get faster by 1 %."
+    HARMS = (
+        "harms",
+        "All queries together take 5 % longer, or one query takes twice as long, or the victims do "
+        "not gain and they or all queries together get slower by more than the replay's own error.",
+    )
+
+
+def outlook_of(gain: float, cost: float, error: float | None, slowest: float = 0.0) -> Outlook:
+    """Judge the predicted changes of a run under a rule.
+
+    Returns: The error excuses no harm of 5 % of all queries, and no query that takes twice as long:
+    a rule of which that is not known well is not applied either.
+
+    gain: Change of the victims' duration, as a share of it; below 0 they get faster.
+    cost: The same of all queries together.
+    error: The replay's own error, as a share of a query's duration; None if unknown.
+    slowest: Change of the query that gets slower by most, of those whose delay a person notices.
+    """
+    if cost >= SLOWER_SHARE or slowest >= TWICE_SHARE:
+        return Outlook.HARMS
+    if gain > -LEAST_GAIN_SHARE:
+        noise = max(LEAST_GAIN_SHARE, error or 0.0)
+        return Outlook.HARMS if max(gain, cost) > noise else Outlook.NO_GAIN
+    return Outlook.UNSURE if error is None or -gain <= error else Outlook.HELPS
+
 
 SCHEMA_VERSION = "1"
 """Version of the rules file's format."""
@@ -61,26 +105,24 @@ class QueryType(Kind):
 class Rule(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename=JSON_NAMES):
     """One rule for recurring runs of a query; constraints are checked in files.
 
-    Attributes
-    ----------
-    id : unique in its file, e.g. ``AGG-1``.
-    rule_type, query_id, query_type, rule_value, rule_order : the paper's tuple. ``query_id`` is
-        the run with most evidence. ``rule_value`` is for AGG the share of the slots (0 to 1), for
-        CAP the share that it gets at most; for DYNP a priority, 1 being that of every query
-        without a rule, in proportion as the weights of FAIR pools are; for ADVICE the ms that the
-        cause explains. ``rule_order`` counts from 1 within a rule type.
-    fingerprint : matches every run of the recurring query.
-    query_name : what a person calls it.
-    resource : what was lost most to: slots, executors, cpu, memory, network or io; empty for advice
+    id: unique in its file, e.g. ``AGG-1``.
+    rule_type, query_id, query_type, rule_value, rule_order: the paper's tuple. ``query_id`` is the
+        run with most evidence. ``rule_value`` is for AGG the share of the slots (0 to 1), for CAP
+        the share that it gets at most; for DYNP a priority, 1 being that of every query without a
+        rule, in proportion as the weights of FAIR pools are; for ADVICE the ms that the cause
+        explains. ``rule_order`` counts from 1 within a rule type.
+    fingerprint: matches every run of the recurring query.
+    query_name: what a person calls it.
+    resource: what was lost most to: slots, executors, cpu, memory, network or io; empty for advice
         against something that is no lack of a resource.
-    reason : the evidence, one sentence.
-    expected : the predicted effect; None where none was computed, and always for advice.
-    helps_pools : whether scheduler pools act on this resource; never for advice.
-    advice : what would help where pools do not, or besides them; else empty.
-    kind : of advice, a key of ``rules/advice_kinds.json``; empty for other rules.
-    host : the machine that advice is about; empty if it is about none.
-    settings : of advice, each with name, value and why.
-    strict : of a cap, whether slots that nobody else wants stand idle rather than go beyond it.
+    reason: the evidence, one sentence.
+    expected: the predicted effect; None where none was computed, and always for advice.
+    helps_pools: whether scheduler pools act on this resource; never for advice.
+    advice: what would help where pools do not, or besides them; else empty.
+    kind: of advice, a key of ``rules/advice_kinds.json``; empty for other rules.
+    host: the machine that advice is about; empty if it is about none.
+    settings: of advice, each with name, value and why.
+    strict: of a cap, whether slots that nobody else wants stand idle rather than go beyond it.
     """
 
     id: Text
@@ -131,10 +173,8 @@ class Rule(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename=JSON_
 class RejectedRule(msgspec.Struct, frozen=True):
     """A rule that is not recommended, because it is predicted to harm.
 
-    Attributes
-    ----------
-    rule : with its expected effect.
-    why : the prediction that it is rejected for, without a full stop.
+    rule: with its expected effect.
+    why: the prediction that it is rejected for, without a full stop.
     """
 
     rule: Rule

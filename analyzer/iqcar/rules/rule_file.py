@@ -45,7 +45,7 @@ class _Record(Rule, frozen=True, forbid_unknown_fields=True, kw_only=True):
         return Rule(**{**values, "settings": tuple(map(msgspec.structs.asdict, self.settings))})
 
 
-class _File(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class _RulesFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     schema_version: Literal["1"]
     iqcar_version: str
     rules: Annotated[tuple[_Record, ...], FEW]
@@ -58,11 +58,9 @@ class _File(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class RulesFile(msgspec.Struct, frozen=True):
     """What a rules file holds.
 
-    Attributes
-    ----------
-    rules : the rules.
-    plan : what they were compiled to; None in a file of rules alone.
-    recorded : what they were compiled for; empty where the file does not say.
+    rules: the rules.
+    plan: what they were compiled to; None in a file of rules alone.
+    recorded: what they were compiled for; empty where the file does not say.
     """
 
     rules: tuple[Rule, ...]
@@ -75,14 +73,9 @@ def dump_rules(
 ) -> bytes:
     """Return a rules file: JSON, indented, ending with a newline.
 
-    Parameters
-    ----------
-    rules : iterable of Rule
-        The rules.
-    plan : PoolPlan, optional
-        What they were compiled to: the plugin reads it.
-    recorded : Recorded, optional
-        What they were compiled for: ``iqcar rules compile`` reads it.
+    rules: The rules.
+    plan: What they were compiled to: the plugin reads it.
+    recorded: What they were compiled for: ``iqcar rules compile`` reads it.
     """
     file = {**_head(), "rules": [rule.to_dict() for rule in rules]}
     if plan is not None:
@@ -118,22 +111,15 @@ def parse_rules(content: bytes | str, where: str = "rules") -> tuple[Rule, ...]:
 def parse_rules_file(content: bytes | str, where: str = "rules") -> RulesFile:
     """Read rules and what they were compiled to from JSON.
 
-    Parameters
-    ----------
-    content : bytes or str
-        A whole rules file.
-    where : str
-        What an error message calls it.
+    Raises IqcarError if it is no JSON, is too large or breaks the schema; names the field.
 
-    Raises
-    ------
-    IqcarError
-        If it is no JSON, is too large or breaks the schema; names the field.
+    content: bytes or str A whole rules file.
+    where: What an error message calls it.
     """
     if len(content) > MAX_FILE_BYTES:
         raise IqcarError(f"is larger than {MAX_FILE_BYTES >> 20} MB", where, _REWRITE)
     try:
-        file = msgspec.json.decode(content, type=_File)
+        file = msgspec.json.decode(content, type=_RulesFile)
     except msgspec.ValidationError as error:
         raise IqcarError(f"is not a rules file: {error}", where, _REWRITE) from error
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
@@ -157,10 +143,7 @@ def load_rules(path: str | Path) -> tuple[Rule, ...]:
 def load_rules_file(path: str | Path) -> RulesFile:
     """Read a rules file.
 
-    Raises
-    ------
-    IqcarError
-        If it cannot be read, is no JSON, or breaks the schema.
+    Raises IqcarError if it cannot be read, is no JSON, or breaks the schema.
     """
     try:
         with Path(path).open("rb") as file:
@@ -217,7 +200,7 @@ def _problem_of_advice(record: Rule) -> str:
     return ""
 
 
-def _problem_of_pools(file: _File) -> str:
+def _problem_of_pools(file: _RulesFile) -> str:
     """What the types of the fields cannot tell about pools and assignments."""
     recorded = file.recorded.pools if file.recorded else ()
     for place, pools in (("pools", file.pools or ()), ("recorded.pools", recorded)):
@@ -255,17 +238,12 @@ def dump_compiled(
 ) -> bytes:
     """Return a rules file with the rules compiled for the applications that were recorded.
 
-    Parameters
-    ----------
-    tables : Tables
-        What the rules were proposed from: slots, queries at once and pools are taken from there.
-    rules : sequence of Rule
-        All of them are compiled, also those that are predicted to harm.
-    previous : Recorded, optional
-        What rules of an earlier round were compiled for: it counts where these tables do not say,
-        and of queries at once the most do.
-    notes : sequence of str
-        More notes for the file, before those of the plan.
+    tables: What the rules were proposed from: slots, queries at once and pools are taken from
+        there.
+    rules: All of them are compiled, also those that are predicted to harm.
+    previous: What rules of an earlier round were compiled for: it counts where these tables do not
+        say, and of queries at once the most do.
+    notes: More notes for the file, before those of the plan.
     """
     recorded = compiled_for(tables, rules, previous)
     plan = compile_rules(rules, recorded.slots, recorded.running, recorded.pools, all_rules=True)
@@ -290,10 +268,7 @@ def compiled_for(
 def allocation_xml(pools: Iterable[Pool]) -> bytes:
     """Return the file that ``spark.scheduler.allocation.file`` names.
 
-    Parameters
-    ----------
-    pools : iterable of Pool
-        Names without control characters, as those of every plan are.
+    pools: Names without control characters, as those of every plan are.
     """
     root = ElementTree.Element("allocations")
     for pool in pools:

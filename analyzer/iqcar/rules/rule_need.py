@@ -1,4 +1,4 @@
-"""Tell whether a rule in force is still needed: whether there would be contention without it.
+"""Tells whether a rule in force is still needed: whether there would be contention without it.
 
 A rule that works removes the blame that it was proposed for, and a cap even removes the hog's
 launches, so that a replay of the run without the rule would find little to run. What no rule
@@ -32,12 +32,10 @@ OPEN = ("running", "waiting")
 class Need:
     """What some time of a run says of a rule in force.
 
-    Attributes
-    ----------
-    needed : whether those it helps would wait for those it holds back again without it.
-    why : the same in words, a clause.
-    told : whether both ran, so that the time tells.
-    harmed : whether those it helps were measured to be slower since it acts.
+    needed: whether those it helps would wait for those it holds back again without it.
+    why: the same in words, a clause.
+    told: whether both ran, so that the time tells.
+    harmed: whether those it helps were measured to be slower since it acts.
     """
 
     needed: bool
@@ -49,14 +47,9 @@ class Need:
 def needs_of(rules: Iterable[Rule], tables: Tables, start_ms: float, end_ms: float) -> list[Need]:
     """Look up for each rule in force whether some time of a run needed it.
 
-    Parameters
-    ----------
-    rules : iterable of Rule
-    tables : Tables
-        Of one application; tasks that run or wait count to the end of that time, those that wait
-        only where they have rows (a running application).
-    start_ms, end_ms : float
-        That time, by the log's clock.
+    tables: Of one application; tasks that run or wait count to the end of that time, those that
+        wait only where they have rows (a running application).
+    start_ms, end_ms: That time, by the log's clock.
     """
     slots = sure_slots(tables, 0) if len(tables.applications) else None
     return [_need(rule, tables, start_ms, end_ms, slots) for rule in rules]
@@ -73,9 +66,7 @@ def victims_of(rule: Rule) -> frozenset[str]:
 def sides_of(rule: Rule, tables: Tables) -> Ints:
     """Return for each query whether the rule holds it back, helps it, or neither.
 
-    Returns
-    -------
-    ndarray of shape (n_queries,), int64
+    Returns ndarray of shape (n_queries,), int64.
     """
     fingerprints = texts(tables.queries, "fingerprint")
     victims = victims_of(rule)
@@ -116,19 +107,10 @@ def _need(rule: Rule, tables: Tables, start_ms: float, end_ms: float, slots: int
 def demand_of(tables: Tables, side: Ints, start_ms: float, end_ms: float) -> tuple[Floats, Floats]:
     """Count the unfinished tasks of open stages over a window.
 
-    Parameters
-    ----------
-    tables : Tables
-    side : ndarray of shape (n_stages,), int64
-        Which of the three sides each stage counts for.
-    start_ms, end_ms : float
+    Returns ndarray of shape (n_pieces,), ms: how long each piece of the window lasted. Returns
+    ndarray of shape (3, n_pieces): tasks that each side wanted to run in it.
 
-    Returns
-    -------
-    ndarray of shape (n_pieces,), ms
-        How long each piece of the window lasted.
-    ndarray of shape (3, n_pieces)
-        Tasks that each side wanted to run in it.
+    side: (n_stages,), int64; which of the three sides each stage counts for.
     """
     stages, tasks = tables.stages, tables.tasks
     stage = tasks["stage"].to_numpy(np.int64)

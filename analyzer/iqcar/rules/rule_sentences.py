@@ -137,16 +137,11 @@ def how_to(
 ) -> str:
     """Fill the page with the names of a plan; lines to copy are those for the first pool.
 
-    Parameters
-    ----------
-    plan : PoolPlan
-        What the rules were compiled to.
-    rules : sequence of Rule
-        They hold the queries' names.
-    source : str
-        The rules file.
-    pools_path, allocation_url : str
-        Where the plan and the allocation file are, as a setting of Spark names them.
+    plan: What the rules were compiled to.
+    rules: They hold the queries' names.
+    source: The rules file.
+    pools_path, allocation_url: Where the plan and the allocation file are, as a setting of Spark
+        names them.
     """
     names = {rule.fingerprint: rule.query_name for rule in scheduler_rules(rules)}
     query = {a.pool: names.get(a.fingerprint, a.description) for a in plan.assignments}

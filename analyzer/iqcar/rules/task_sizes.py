@@ -31,11 +31,7 @@ def held_by_long_tasks(tables: Tables, source: Flags, target: Flags) -> bool:
     The n-th task of a stage gets the n-th slot that comes free at best, whatever its pool. So its
     wait is divided at the time when the n-th of the tasks that ran when it was submitted ended.
 
-    Parameters
-    ----------
-    tables : Tables
-    source, target : ndarray of shape (n_queries,), bool
-        Queries whose tasks ran, and those that waited.
+    source, target: (n_queries,), bool; queries whose tasks ran, and those that waited.
     """
     tasks = tables.tasks
     query, stage = tasks["query"].to_numpy(np.int64), tasks["stage"].to_numpy(np.int64)
@@ -95,16 +91,9 @@ _LARGE = ["stage", "query", "app", "tasks", "slots", "bytes", "busy", "delay_ms"
 def small_tasks(tables: Tables) -> pd.DataFrame:
     """Find stages whose tasks take longer to start than to run.
 
-    Parameters
-    ----------
-    tables : Tables
-
-    Returns
-    -------
-    DataFrame
-        stage, query, app, tasks, run_ms (median), start_ms (slot time that starting tasks and
-        handling their ends took), held_ms (the same as a part of the stage's elapsed time); the
-        largest start_ms first.
+    Returns: stage, query, app, tasks, run_ms (median), start_ms (slot time that starting tasks and
+    handling their ends took), held_ms (the same as a part of the stage's elapsed time); the largest
+    start_ms first.
     """
     tasks = tables.tasks
     lasted = (tasks["finish_ms"] - tasks["launch_ms"]).to_numpy(np.float64)
@@ -141,17 +130,11 @@ def small_tasks(tables: Tables) -> pd.DataFrame:
 def large_tasks(tables: Tables, slots: dict[int, int]) -> pd.DataFrame:
     """Find stages of tasks with much data that left most slots with nothing to do.
 
-    Parameters
-    ----------
-    tables : Tables
-    slots : tasks that fit at once, by application; of those where that is known
+    Returns: stage, query, app, tasks, slots, bytes (median read by a task), busy (slots on average
+    while the stage ran, whoever's tasks), delay_ms (elapsed time that its work would have taken
+    less on all slots); the largest first.
 
-    Returns
-    -------
-    DataFrame
-        stage, query, app, tasks, slots, bytes (median read by a task), busy (slots on average while
-        the stage ran, whoever's tasks), delay_ms (elapsed time that its work would have taken less
-        on all slots); the largest first.
+    slots: tasks that fit at once, by application; of those where that is known
     """
     tasks = tables.tasks
     launch = tasks["launch_ms"].to_numpy(np.float64)

@@ -1,4 +1,4 @@
-"""Add to rules the topics that recur among the victims' stragglers for the same resource."""
+"""Adds to rules the topics that recur among the victims' stragglers for the same resource."""
 
 from __future__ import annotations
 
@@ -29,15 +29,9 @@ def with_topics(
 ) -> tuple[Rule, ...]:
     """Say in a rule's reason that its victims' stragglers share a topic that lacks its resource.
 
-    Parameters
-    ----------
-    rules : iterable of Rule
-        Advice is left as it is.
-    tables : Tables
-    graph : IQCGraph
-        Tells the victims of a source: the queries that lost time to it for the rule's resource.
-    found : Topics
-        Of the same tables, with the topics of its stragglers.
+    rules: Advice is left as it is.
+    graph: Tells the victims of a source: the queries that lost time to it for the rule's resource.
+    found: Of the same tables, with the topics of its stragglers.
     """
     lacks = _lacks(found)
     return tuple(

@@ -1,4 +1,4 @@
-"""Who a query's lost time is attributed to, one line each, with the names of all reports."""
+"""Lists who a query's lost time is attributed to, with the names of all reports."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from iqcar.base.formatting import short
 from iqcar.base.limits import MOST_BLAMED, fold
+from iqcar.base.units import short
 from iqcar.causes.graph.iqc_graph import IQCGraph
 from iqcar.enums import BlameKind, Resource
 from iqcar.rules.vocabulary.lost_time import cause_of, vocabulary

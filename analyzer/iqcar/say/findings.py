@@ -1,300 +1,483 @@
-"""The verdict: how badly each target was hit, by whom, what helps, and what is doubtful."""
+"""Ranks what would save time, whatever the cause: one list, from which every report speaks."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
+import pandas as pd
 
-from iqcar.base.formatting import HOUR_MS, MINUTE_MS, SECOND_MS, duration, percent, printable
+from iqcar.base.units import duration, percent, printable, resource_name, short, size
+from iqcar.causes.savings.stage_savings import driver_time, stage_savings
 from iqcar.diagnosis import Diagnosis
-from iqcar.enums import BlameKind, Resource
-from iqcar.logs.text.redact import redact_text
+from iqcar.enums import BlameKind, Evidence, FindingKind, Resource
 from iqcar.rules.executor_advice import executor_advice_for
-from iqcar.rules.rule import QueryType, RuleType
-from iqcar.rules.task_sizes import held_by_long_tasks, split_tasks
-from iqcar.rules.vocabulary.lost_time import OTHER_APPLICATION, advice_for, cause_of
-from iqcar.say.blamed import find_blamed, fold_blamed
+from iqcar.rules.vocabulary.advice_kinds import advice_kinds
+from iqcar.rules.vocabulary.lost_time import NO_EXECUTORS, OTHER_APPLICATION, advice_for
 from iqcar.say.query_names import QueryNames
-from iqcar.say.rule_lines import do_not_apply
-from iqcar.say.sentences import loss_sentence, parts_of, run_words
-from iqcar.say.severity import HELD_UP, Severity, severity_of
-from iqcar.say.wasted_lines import wasted_headline, wasted_lines
-from iqcar.tables import recorded_applications
+from iqcar.say.severity import LEAST_LOST_MS, SLIGHT_SHARE
+from iqcar.say.wasted_lines import WastedLine, wasted_lines
+from iqcar.tables import recurring_queries, texts
+from iqcar.tables.arrays import Floats, Ints
 
-if TYPE_CHECKING:
-    from iqcar.say.blamed import Blamed
-    from iqcar.say.sentences import Part
-    from iqcar.say.wasted_lines import WastedLine
+LEAST_SAVED_MS = 1_000.0
+"""Below a second nobody changes anything."""
+LEAST_SAVED_SHARE = 0.02
+"""… and below a fiftieth of the run: two runs of one query differ by more."""
+DRIVER_SHARE = 0.15
+"""Share of a query's run from which on time without a stage is worth looking at: planning, and
+what is between two jobs, take some."""
+SMALL_CLUSTER_SHARE = 0.5
+"""Share of a query's run in which all slots worked from which on more of them are worth naming."""
+MORE_SLOTS = 1.5
+"""How many times the slots the finding on executors is about."""
 
-_DOES = {
-    RuleType.AGG: "a pool of its own for",
-    RuleType.DYNP: "lowers the priority of",
-    RuleType.CAP: "a cap on the slots of",
+
+KIND_WORDS = {
+    FindingKind.CONTENTION: "less contention in the way",
+    FindingKind.EXECUTORS: "more executors for the tasks",
+    FindingKind.START_UP: "earlier executors for the start",
+    FindingKind.PARTITIONS: "other partitions",
+    FindingKind.SKEW: "less skew",
+    FindingKind.MEMORY: "less spill",
+    FindingKind.GC: "less garbage collection",
+    FindingKind.WASTED: "no lost work",
+    FindingKind.SLOW_HOST: "a faster host",
+    FindingKind.DRIVER: "less work of the driver",
+    FindingKind.UNKNOWN: "something unknown",
 }
-MOSTLY_BY = 0.5
-"""Share of what was lost to others from which one query is named as the one in the way."""
+"""What a remedy brings about, before "of" and a query."""
 
 
 @dataclass(frozen=True)
 class Finding:
-    """What the verdict says of one query.
+    """What would save time, and how; every text is printable.
 
     Attributes
     ----------
-    query : int
-        Row of the query.
-    query_id, name : str
-        As shown; queries of one name are told apart.
-    severity : Severity
-        How badly it was hit, in a word.
-    ran_ms, lost_ms, to_others_ms : float
-        Its duration (NaN if unknown), what of it was lost, and what of that to other queries.
-    ended : bool
-        Whether the log holds its end.
-    blamed : tuple of Blamed
-        Whom the loss is attributed to, the largest first, small queries summed.
-    summary : str
-        How long it ran and what it lost, without its name.
+    kind : FindingKind
+    queries : tuple of int
+        Rows of the queries that it is about, the one that saves most first.
+    subject : str
+        The recurring query, or the host.
+    saves_ms, low_ms, high_ms : float
+        Elapsed time that the action alone saves, at most what the runs took; and its range.
+    share : float
+        ``saves_ms`` as a share of the runs' duration.
+    evidence : Evidence
+    where : str
+        Stage, host or resource; empty if everywhere.
     sentence : str
-        What it lost, of what, to whom, where.
-    advice : str
-        What helps against the largest part; empty where an earlier finding says the same.
-    rules : tuple of (str, str)
-        Id of each rule that helps it, and what the rule does.
+        What was found.
+    action : str
+        What to do.
+    settings : tuple of (str, str, str)
+        Name and value of settings, and why.
+    section : str
+        Key of the section that shows the numbers.
     """
 
-    query: int
-    query_id: str
-    name: str
-    severity: Severity
-    ran_ms: float
-    lost_ms: float
-    to_others_ms: float
-    ended: bool
-    blamed: tuple[Blamed, ...]
-    summary: str
+    kind: FindingKind
+    queries: tuple[int, ...]
+    subject: str
+    saves_ms: float
+    low_ms: float
+    high_ms: float
+    share: float
+    evidence: Evidence
+    where: str
     sentence: str
-    advice: str
-    rules: tuple[tuple[str, str], ...]
+    action: str
+    settings: tuple[tuple[str, str, str], ...]
+    section: str
+
+    @property
+    def saving(self) -> str:
+        """The saving in words: ``saves about 154 s (77 s … 154 s), 36 % of its run``."""
+        low, high = duration(self.low_ms), duration(self.high_ms)
+        within = f" ({low} … {high})" if low != high else ""
+        return f"saves about {duration(self.saves_ms)}{within}, {percent(self.share)} of its run"
 
 
-@dataclass(frozen=True)
-class Verdict:
-    """What every report says first.
+def find_findings(diagnosis: Diagnosis) -> tuple[Finding, ...]:
+    """Find what would save time, what saves most first.
 
-    Attributes
-    ----------
-    quiet : bool
-        Whether nothing is worth acting on.
-    headline : str
-        One sentence.
-    findings : tuple of Finding
-        The targets, worst first.
-    wasted : tuple of WastedLine
-        What wasted work cost each query, all queries, worst first.
-    doubts : tuple of str
-        What is doubtful, in sentences without a full stop.
-    do_not_apply : str
-        A sentence that warns of scheduler rules; it comes first. Empty if no warning is needed.
+    Each saving is that of one action alone; they overlap, so their sum says nothing.
     """
-
-    quiet: bool
-    headline: str
-    findings: tuple[Finding, ...]
-    wasted: tuple[WastedLine, ...]
-    doubts: tuple[str, ...]
-    do_not_apply: str
-
-
-def find_verdict(diagnosis: Diagnosis, most: int | None = None) -> Verdict:
-    """Judge a diagnosis: terminal, notebook and page show this and nothing else.
-
-    Parameters
-    ----------
-    diagnosis : Diagnosis
-    most : int, optional
-        Targets with a finding at most; all by default.
-
-    Returns
-    -------
-    Verdict
-    """
-    lost = _Losses(diagnosis)
-    names = QueryNames(diagnosis.tables.queries, diagnosis.tables.applications)
-    shown = diagnosis.targets[:most]
-    findings = _without_repeats(_finding(diagnosis, lost, names, query) for query in shown)
-    own = next((one for one in findings if one.severity is Severity.OWN), None)
-    held_up = [query for query in range(len(lost.ran)) if lost.severity(query) in HELD_UP]
-    wasted = wasted_lines(diagnosis)
-    head = _headline(diagnosis, lost, names, held_up) if held_up else _quiet_headline(lost, own)
-    by_waste = wasted_headline(wasted)
-    return Verdict(
-        quiet=not held_up and own is None and not by_waste,
-        headline=f"{head} {by_waste}".rstrip(),
-        findings=findings,
-        wasted=wasted,
-        doubts=all_doubts(diagnosis),
-        do_not_apply=do_not_apply(diagnosis),
-    )
+    about = _About(diagnosis)
+    found = [
+        *_contention(about),
+        *_start_up(about),
+        *_stages(about),
+        *_wasted(about),
+        *_slow_hosts(about),
+        *_driver(about),
+    ]
+    worth = [one for one in found if _is_worth(one)]
+    worth += [one for one in _executors(about, worth) if _is_worth(one)]
+    return tuple(sorted(worth, key=lambda one: (-one.saves_ms, str(one.kind), one.subject)))
 
 
-def all_doubts(diagnosis: Diagnosis) -> tuple[str, ...]:
-    """List what is doubtful, about stragglers too, each once, without secrets."""
-    every = dict.fromkeys([*diagnosis.doubts, *diagnosis.stragglers.doubts])
-    return tuple(printable(redact_text(doubt)) for doubt in every)
+def findings_headline(findings: Sequence[Finding]) -> str:
+    """Say how many things would save time, and which most; empty where nothing would."""
+    if not findings:
+        return ""
+    first = findings[0]
+    about = f"{KIND_WORDS[first.kind]} of {first.subject}"
+    if first.kind is FindingKind.SLOW_HOST:
+        about = f"the host {first.subject}"
+    saved = f"about {duration(first.saves_ms)}, {percent(first.share)} of its run"
+    if len(findings) == 1:
+        return f"One thing would save time: {about} ({saved})."
+    return f"{len(findings)} things would save time. Most: {about} ({saved})."
 
 
-def meanings(verdict: Verdict) -> dict[str, str]:
-    """Explain each cause that the verdict names: name and sentence."""
-    every = (one for finding in verdict.findings for one in finding.blamed)
-    return {one.name: one.meaning for one in every if one.meaning}
+def _is_worth(one: Finding) -> bool:
+    return one.saves_ms >= LEAST_SAVED_MS and one.share >= LEAST_SAVED_SHARE
 
 
-class _Losses:
-    """Durations and losses of all queries, in ms."""
+class _About:
+    """What findings are about: queries, summed by recurring query."""
 
     def __init__(self, diagnosis: Diagnosis) -> None:
-        self.ran = diagnosis.tables.queries["duration_ms"].to_numpy(np.float64)
-        lost = diagnosis.lost_ms()
-        # Rounding of summed times can lift the loss over the duration by a hair.
-        self.lost = np.where(self.ran > 0, np.fmin(lost, self.ran), lost)
-        self.to_others = np.minimum(diagnosis.lost_to_others_ms(), self.lost)
+        tables = diagnosis.tables
+        self.diagnosis, self.tables = diagnosis, tables
+        self.names = QueryNames(tables.queries, tables.applications)
+        self.recurring: Ints = recurring_queries(tables)
+        self.ran: Floats = np.nan_to_num(tables.queries["duration_ms"].to_numpy(np.float64))
+        size = int(self.recurring.max(initial=-1)) + 1
+        self.run_of = np.bincount(self.recurring, self.ran, size)
+        self.runs_of = np.bincount(self.recurring, minlength=size)
 
-    def severity(self, query: int) -> Severity:
-        return severity_of(self.ran[query], self.lost[query], self.to_others[query])
+    def called(self, query: int) -> str:
+        """Name of a recurring query, with the number of its runs."""
+        runs = int(self.runs_of[self.recurring[query]])
+        return f"{self.names.name(query)} ({runs} runs)" if runs > 1 else self.names.called(query)
 
+    def finding(
+        self,
+        kind: FindingKind,
+        rows: Mapping[int, float],
+        *,
+        sentence: str,
+        action: str,
+        ranged: tuple[float, float] = (0.5, 1.0),
+        evidence: Evidence = Evidence.ESTIMATED,
+        where: str = "",
+        settings: Sequence[tuple[str, str, str]] = (),
+        section: str = "",
+    ) -> Finding:
+        """Make a finding on one recurring query of what each of its runs would save.
 
-def _headline(
-    diagnosis: Diagnosis, lost: _Losses, names: QueryNames, held_up: Sequence[int]
-) -> str:
-    """Say how many queries were held up, by whom mostly, and which was worst hit."""
-    hurts = diagnosis.graph.who_hurts_whom()
-    source = hurts["source_query"].to_numpy(np.int64)
-    target = hurts["target_query"].to_numpy(np.int64)
-    by_others = hurts["kind"].isin([BlameKind.QUERY.value, BlameKind.REST.value]).to_numpy(bool)
-    mine = by_others & np.isin(target, held_up)
-    ms = hurts["lost_ms"].to_numpy(np.float64)
-    taken = np.bincount(source[mine & (source >= 0)], ms[mine & (source >= 0)], len(lost.ran))
-    culprit = int(taken.argmax())
-    by = ""
-    if taken[culprit] >= MOSTLY_BY * ms[mine].sum():
-        by = f", mostly by {names.called(culprit)}"
-    worst = max(held_up, key=lambda query: lost.to_others[query])
-    share = percent(min(lost.to_others[worst] / lost.ran[worst], 1.0))
-    if len(held_up) == 1:
-        to = by.replace(" by ", " to ", 1)
-        return f"{names.called(worst)} lost {share} of its run to other queries{to}."
-    return (
-        f"{len(held_up):,} of {len(lost.ran):,} queries were held up by others{by}. Most was lost "
-        f"by {names.called(worst)}: {share} of its run."
-    )
+        ``ranged``: the range, in parts of that.
+        """
+        order = sorted(rows, key=lambda row: -rows[row])
+        ran = float(self.run_of[self.recurring[order[0]]])
+        most = min(sum(rows.values()), ran)
+        low, high = ranged[0] * most, ranged[1] * most
+        saves = (low + high) / 2.0
+        return Finding(
+            kind=kind,
+            queries=tuple(order),
+            subject=self.called(order[0]),
+            saves_ms=saves,
+            low_ms=low,
+            high_ms=high,
+            share=saves / ran if ran > 0 else 0.0,
+            evidence=evidence,
+            where=printable(where),
+            sentence=printable(sentence),
+            action=printable(action),
+            settings=tuple(settings),
+            section=section,
+        )
 
+    def of_run(self, ms: float, query: int) -> str:
+        """``12.3 s of its 40.0 s``."""
+        return f"{duration(ms)} of its {duration(float(self.run_of[self.recurring[query]]))}"
 
-def _quiet_headline(lost: _Losses, own: Finding | None) -> str:
-    most = float(lost.to_others.max(initial=0.0))
-    if len(lost.ran) == 0:
-        head = "Nothing ran in these logs that could have waited."
-    elif most <= 0:
-        head = "No query lost time to another."
-    else:
-        head = f"No query lost more than {_at_most(most)} to another."
-    if own is not None:
-        head += f" {own.name} lost {duration(own.lost_ms)} all the same, but not to other queries."
-    return head
-
-
-def _at_most(ms: float) -> str:
-    """Round up to what the words show: "no more than 240 ms" has to be true."""
-    if ms < SECOND_MS:
-        step = 1.0
-    elif ms < 2 * MINUTE_MS:
-        step = SECOND_MS / 10
-    else:
-        step = (MINUTE_MS if ms < 2 * HOUR_MS else HOUR_MS) / 10
-    return duration(float(np.ceil(ms / step) * step))
-
-
-def _without_repeats(findings: Iterable[Finding]) -> tuple[Finding, ...]:
-    """Give the same advice once: five times the same is not read once."""
-    said: set[str] = set()
-    kept = []
-    for finding in findings:
-        kept.append(replace(finding, advice="") if finding.advice in said else finding)
-        said.add(finding.advice)
-    return tuple(kept)
+    def grouped(self, queries: Sequence[int], ms: Floats) -> Iterator[dict[int, float]]:
+        """Sum by run, and collect the runs of each recurring query."""
+        groups: dict[int, dict[int, float]] = {}
+        for query, amount in zip(queries, ms.tolist(), strict=True):
+            runs = groups.setdefault(int(self.recurring[query]), {})
+            runs[query] = runs.get(query, 0.0) + amount
+        yield from groups.values()
 
 
-def _finding(diagnosis: Diagnosis, lost: _Losses, names: QueryNames, query: int) -> Finding:
-    blamed = find_blamed(diagnosis.graph, query, names)
-    parts = parts_of(blamed)
-    severity = lost.severity(query)
-    name, ran, lost_ms = names.called(query), float(lost.ran[query]), float(lost.lost[query])
-    to_others = float(lost.to_others[query])
-    ended = bool(diagnosis.tables.queries["ended"].iloc[query])
-    return Finding(
-        query=query,
-        query_id=printable(names.ids[query]),
-        name=name,
-        severity=severity,
-        ran_ms=ran,
-        lost_ms=lost_ms,
-        to_others_ms=to_others,
-        ended=ended,
-        blamed=fold_blamed(blamed),
-        summary=run_words(ran, lost_ms, to_others, ended),
-        sentence=loss_sentence(name, ran, lost_ms, parts, names),
-        advice=_advice(diagnosis, query, severity, parts, names),
-        rules=() if severity is Severity.QUIET else _rules(diagnosis, query, parts, names),
-    )
-
-
-def _advice(
-    diagnosis: Diagnosis,
-    query: int,
-    severity: Severity,
-    parts: Sequence[Part],
-    names: QueryNames,
-) -> str:
-    if severity is Severity.QUIET or not parts:
-        return "Nothing to do."
-    worst = parts[0]
-    one = worst.blamed
-    if worst.resource is not None:
-        app = diagnosis.tables.queries["app"]
-        if worst.resource is Resource.EXECUTORS:
-            return executor_advice_for(diagnosis.tables, int(app.iloc[query]))
-        if one.query >= 0 and int(app.iloc[one.query]) != int(app.iloc[query]):
-            return advice_for(OTHER_APPLICATION)
-        if worst.resource is Resource.SLOTS and one.query >= 0:
-            rows = np.arange(len(app))
-            if held_by_long_tasks(diagnosis.tables, rows == one.query, rows == query):
-                return f"{split_tasks(names.called(one.query))} {advice_for(Resource.SLOTS.value)}"
-        return advice_for(cause_of(BlameKind.QUERY, worst.resource))
-    recorded = recorded_applications(diagnosis.tables)[int(diagnosis.tables.queries["app"][query])]
-    cause = cause_of(one.kind, next(iter(one.by_resource), Resource.CPU))
-    return advice_for(cause, bool(recorded))
-
-
-def _rules(
-    diagnosis: Diagnosis, query: int, parts: Sequence[Part], names: QueryNames
-) -> tuple[tuple[str, str], ...]:
-    """Rules about a query, or about the one that was most in its way."""
-    fingerprints = diagnosis.tables.queries["fingerprint"]
-    mine = str(fingerprints.iloc[query])
-    worst = parts[0].blamed.query if parts else -1
-    culprit = str(fingerprints.iloc[worst]) if worst >= 0 else ""
-    found = []
-    for rule in diagnosis.rules:
-        if not rule.helps_pools or not rule.fingerprint:
+def _contention(about: _About) -> Iterator[Finding]:
+    """One finding per recurring query that was in the way, of the one that lost most to it."""
+    graph = about.diagnosis.graph
+    hurts = graph.who_hurts_whom()
+    hurts = hurts[(hurts["kind"] == BlameKind.QUERY.value).to_numpy() & (hurts["lost_ms"] > 0)]
+    waited_for = _resources_of(about)
+    for _, mine in hurts.groupby(about.recurring[hurts["source_query"].to_numpy(np.int64)]):
+        victim = about.recurring[mine["target_query"].to_numpy(np.int64)]
+        ms = mine["lost_ms"].to_numpy(np.float64)
+        by_victim = np.bincount(victim, ms)
+        held = (by_victim >= LEAST_LOST_MS) & (
+            by_victim >= SLIGHT_SHARE * about.run_of[: len(by_victim)]
+        )
+        worst = int(np.argmax(np.where(held, by_victim, 0.0)))
+        if not held[worst]:
             continue
-        if rule.fingerprint == mine and rule.query_type is QueryType.TARGET:
-            said = "raises its priority"
-            if rule.expected:
-                said += f" (expected {rule.expected['victims_change_percent']:+.0f} %)"
-            found.append((rule.id, said))
-        elif rule.fingerprint == culprit and rule.query_type is QueryType.SOURCE:
-            found.append((rule.id, f"{_DOES[rule.rule_type]} {names.called(worst)}"))
-    return tuple(found)
+        rows = mine[victim == worst]
+        queries = rows["target_query"].astype(int).tolist()
+        (runs,) = about.grouped(queries, rows["lost_ms"].to_numpy(np.float64))
+        source = int(mine["source_query"].iloc[int(np.argmax(ms))])
+        resource = waited_for.get((source, max(runs, key=lambda row: runs[row])), Resource.SLOTS)
+        yield _contended(about, source, runs, int(held.sum()), resource)
+
+
+def _resources_of(about: _About) -> dict[tuple[int, int], Resource]:
+    """What each query mostly waited for of each other: by source and target."""
+    most: dict[tuple[int, int], tuple[float, Resource]] = {}
+    for resource in Resource:
+        pairs = about.diagnosis.graph.who_hurts_whom(resource)
+        keys = zip(pairs["source_query"].tolist(), pairs["target_query"].tolist(), strict=True)
+        for key, ms in zip(keys, pairs["lost_ms"].tolist(), strict=True):
+            if ms > most.get(key, (0.0, resource))[0]:
+                most[key] = (ms, resource)
+    return {key: resource for key, (_, resource) in most.items()}
+
+
+def _contended(
+    about: _About, source: int, runs: dict[int, float], victims: int, resource: Resource
+) -> Finding:
+    worst = max(runs, key=lambda row: runs[row])
+    most = sum(runs.values())
+    several = f"in the way of {victims} queries; {about.called(worst)}"
+    lost_words = f"{about.of_run(most, worst)} to it, mostly waiting for {resource_name(resource)}"
+    if about.recurring[source] == about.recurring[worst]:
+        name = about.names.name(source)
+        sentence = f"Runs of {name} were in each other's way: they lost {lost_words}."
+    elif victims > 1:
+        sentence = f"{about.called(source)} was {several} lost most: {lost_words}."
+    else:
+        sentence = (
+            f"{about.called(worst)} lost {lost_words}: {about.called(source)} was in the way."
+        )
+        sentence = (
+            f"{about.called(source)} was in the way of {about.called(worst)}, which lost "
+            f"{lost_words}."
+        )
+    app = about.tables.queries["app"].to_numpy(np.int64)
+    if resource is Resource.EXECUTORS:
+        action = executor_advice_for(about.tables, int(app[worst]))
+    elif app[source] != app[worst]:
+        action = advice_for(OTHER_APPLICATION)
+    else:
+        action = _rule_for(about, source, worst) or advice_for(str(resource))
+    return about.finding(
+        FindingKind.CONTENTION,
+        runs,
+        sentence=sentence,
+        action=action,
+        where=resource_name(resource),
+        section="blame",
+    )
+
+
+def _rule_for(about: _About, source: int, target: int) -> str:
+    """What a proposed rule does about it; empty where none helps."""
+    prints = about.tables.queries["fingerprint"]
+    both = {str(prints.iloc[source]), str(prints.iloc[target])} - {""}
+    rules = [r for r in about.diagnosis.rules if r.helps_pools and r.fingerprint in both]
+    if not rules:
+        return ""
+    ids = ", ".join(rule.id for rule in rules)
+    return f"Apply the scheduler rules {ids}: spark-submit $(iqcar conf --apply-rules rules.json)."
+
+
+def _start_up(about: _About) -> Iterator[Finding]:
+    """Queries that waited for executors that were not there yet, or no longer."""
+    hurts = about.diagnosis.graph.who_hurts_whom(Resource.SLOTS)
+    mine = hurts[(hurts["kind"] == BlameKind.KNOWN.value).to_numpy()]
+    queries = mine["target_query"].astype(int).tolist()
+    for runs in about.grouped(queries, mine["lost_ms"].to_numpy(np.float64)):
+        worst = max(runs, key=lambda row: runs[row])
+        yield about.finding(
+            FindingKind.START_UP,
+            runs,
+            sentence=f"{about.called(worst)} had no executor for "
+            f"{about.of_run(sum(runs.values()), worst)}.",
+            action=advice_for(NO_EXECUTORS),
+            ranged=(0.6, 1.0),
+            section="blame",
+        )
+
+
+_ADVICE_OF = {
+    FindingKind.PARTITIONS: "more-tasks",
+    FindingKind.GC: "more-memory",
+    FindingKind.MEMORY: "spill-less",
+}
+_SKEW_ADVICE = {
+    "shuffle-skew": "split-shuffle",
+    "input-skew": "split-input",
+}
+
+
+def _stages(about: _About) -> Iterator[Finding]:
+    """Findings on partitions, skew, memory and garbage collection, one per recurring query."""
+    found = stage_savings(about.tables, about.diagnosis.waits)
+    recurring = about.recurring[found["query"].to_numpy(np.int64)]
+    for (kind, _), mine in found.groupby([found["kind"].astype(str), recurring], sort=True):
+        yield _of_stages(about, FindingKind(str(kind)), mine)
+
+
+def _of_stages(about: _About, kind: FindingKind, mine: pd.DataFrame) -> Finding:
+    high = mine["high_ms"].to_numpy(np.float64)
+    (runs,) = about.grouped(mine["query"].astype(int).tolist(), high)
+    worst = mine.iloc[int(high.argmax())]
+    query = max(runs, key=lambda row: runs[row])
+    stage = about.diagnosis.stragglers.labels.stage(int(worst["stage"]))
+    most = float(high.sum())
+    advice = advice_kinds()[_ADVICE_OF.get(kind) or _skew_advice(about, int(worst["stage"]))]
+    finding = about.finding(
+        kind,
+        runs,
+        sentence=_stage_sentence(about, kind, worst, query, stage, most),
+        action=_more_partitions(worst) if kind is FindingKind.PARTITIONS else advice.do,
+        ranged=(float(mine["low_ms"].sum()) / most, 1.0),
+        where=f"stage {stage}",
+        settings=[]
+        if kind is FindingKind.PARTITIONS
+        else [(one.name, one.value, one.why) for one in advice.settings[:2]],
+        section="stragglers" if kind is FindingKind.SKEW else "stages",
+    )
+    middle = min(float(mine["saves_ms"].sum()), finding.high_ms)
+    run = float(about.run_of[about.recurring[query]])
+    return replace(finding, saves_ms=middle, share=middle / run if run > 0 else 0.0)
+
+
+def _stage_sentence(
+    about: _About, kind: FindingKind, worst: pd.Series, query: int, stage: str, most: float
+) -> str:
+    called, place = about.called(query), f"stage {short(stage, 60)}"
+    tasks, slots = int(worst["tasks"]), int(worst["slots"])
+    if kind is FindingKind.PARTITIONS:
+        each = f", {size(worst['bytes'])} each" if worst["bytes"] > 0 else ""
+        plural = "s" if tasks != 1 else ""
+        if tasks < slots:
+            return (
+                f"{called} left slots idle: {place} has {tasks} task{plural} of "
+                f"{duration(worst['median_ms'])}{each}, for {slots} slots."
+            )
+        return (
+            f"{called} ended its waves of tasks unevenly: {place} has {tasks} tasks of "
+            f"{duration(worst['median_ms'])}{each}, for {slots} slots."
+        )
+    if kind is FindingKind.SKEW:
+        return (
+            f"{called} waited {about.of_run(most, query)} for single tasks: in {place} the longest "
+            f"took {duration(worst['longest_ms'])}, the median {duration(worst['median_ms'])}."
+        )
+    if kind is FindingKind.GC:
+        return f"Garbage collection took {about.of_run(most, query)} of {called}, most in {place}."
+    return f"{called} spilled {size(worst['bytes'])} to disk in {place}."
+
+
+def _more_partitions(worst: pd.Series) -> str:
+    """How many partitions, and how to get them."""
+    count = 2 * int(worst["slots"])
+    ways = f"repartition({count}), or spark.sql.shuffle.partitions where it reads a shuffle"
+    if worst["bytes"] > 0:
+        mb = max(int(worst["bytes"] * worst["tasks"] / count / 2**20), 1)
+        ways += (
+            f", or spark.sql.files.maxPartitionBytes={mb}m where it reads files that can be split"
+        )
+    return f"Use {count} partitions or more: {ways}."
+
+
+def _skew_advice(about: _About, stage: int) -> str:
+    """Key of the advice on the most frequent kind of skew among the stragglers of a stage."""
+    found = about.diagnosis.stragglers
+    rows = found.stragglers.index[(found.stragglers["stage"] == stage).to_numpy()]
+    causes = found.causes[found.causes["straggler"].isin(rows)]["cause"].value_counts()
+    named = (_SKEW_ADVICE[cause] for cause in causes.index if cause in _SKEW_ADVICE)
+    return next(named, "spread-computing")
+
+
+def _wasted(about: _About) -> Iterator[Finding]:
+    """Work of no use, one finding per cause, of the query that it delayed most."""
+    by_cause: dict[str, list[WastedLine]] = {}
+    for line in wasted_lines(about.diagnosis):
+        if line.delayed:
+            by_cause.setdefault(line.cause_name, []).append(line)
+    for lines in by_cause.values():
+        others = len(lines) - 1
+        more = f" It delayed {others} more quer{'y' if others == 1 else 'ies'}." if others else ""
+        yield about.finding(
+            FindingKind.WASTED,
+            {lines[0].query: lines[0].elapsed_ms},
+            sentence=f"{lines[0].sentence}{more}",
+            action=lines[0].advice,
+            ranged=(0.3, 1.0),
+            section="wasted",
+        )
+
+
+def _slow_hosts(about: _About) -> Iterator[Finding]:
+    """Hosts that are slow across stages, as the advice to people says."""
+    ids = {query_id: row for row, query_id in enumerate(texts(about.tables.queries, "query_id"))}
+    for rule in about.diagnosis.rules:
+        if rule.is_advice and rule.kind == "exclude-host" and rule.query_id in ids:
+            query = ids[rule.query_id]
+            finding = about.finding(
+                FindingKind.SLOW_HOST,
+                {query: rule.rule_value},
+                sentence=rule.reason,
+                action=rule.advice,
+                ranged=(0.2, 1.0),
+                where=rule.host,
+                settings=[(one["name"], one["value"], one["why"]) for one in rule.settings[:2]],
+                section="hosts",
+            )
+            yield replace(finding, subject=printable(rule.host))
+
+
+def _driver(about: _About) -> Iterator[Finding]:
+    """SQL queries during which no stage ran for long."""
+    queries = about.tables.queries
+    is_sql = ((queries["kind"] == "sql") & queries["ended"]).to_numpy(bool)
+    idle = np.where(is_sql, driver_time(about.tables), 0.0)
+    rows = np.flatnonzero(idle >= DRIVER_SHARE * np.maximum(about.ran, 1.0))
+    kind = advice_kinds()["relieve-driver"]
+    for runs in about.grouped(rows.tolist(), idle[rows]):
+        worst = max(runs, key=lambda row: runs[row])
+        yield about.finding(
+            FindingKind.DRIVER,
+            runs,
+            sentence=f"No stage of {about.called(worst)} ran for "
+            f"{about.of_run(sum(runs.values()), worst)}: the driver worked, or waited.",
+            action="Look at what the driver does there: planning, listing files, collect(), "
+            f"broadcasts, committing output. {kind.do}",
+            ranged=(0.1, 0.9),
+            section="timeline",
+        )
+
+
+def _executors(about: _About, others: Sequence[Finding]) -> Iterator[Finding]:
+    """Queries that kept all slots busy, where nothing else is worth as much."""
+    hurts = about.diagnosis.graph.who_hurts_whom(Resource.SLOTS)
+    mine = hurts[(hurts["kind"] == BlameKind.OWN.value).to_numpy()]
+    told = {int(about.recurring[row]) for one in others for row in one.queries[:1]}
+    queries = mine["target_query"].astype(int).tolist()
+    for runs in about.grouped(queries, mine["lost_ms"].to_numpy(np.float64)):
+        worst = max(runs, key=lambda row: runs[row])
+        run = float(about.run_of[about.recurring[worst]])
+        own = sum(runs.values())
+        if int(about.recurring[worst]) in told or own < SMALL_CLUSTER_SHARE * run:
+            continue
+        fewer = 1.0 - 1.0 / MORE_SLOTS
+        yield about.finding(
+            FindingKind.EXECUTORS,
+            {row: ms * fewer for row, ms in runs.items()},
+            sentence=f"{about.called(worst)} has more tasks than the cluster has slots: all of "
+            f"them worked for {about.of_run(own, worst)}.",
+            action="Give it half as many executors again, or read less: prune columns and "
+            "partitions, filter before joins.",
+            section="slots",
+        )

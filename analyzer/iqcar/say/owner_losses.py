@@ -1,4 +1,4 @@
-"""Sum the time that owners of queries lost, by whom they lost it to and what they waited for."""
+"""Sums the time that owners of queries lost, by whom they lost it to and what they waited for."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from iqcar.base.formatting import resource_name
+from iqcar.base.units import resource_name
 from iqcar.causes.blame.blame_tables import BLAME_KINDS, QUERY, UNATTRIBUTED
 from iqcar.causes.blame.demand_weights import RESOURCES
 from iqcar.diagnosis import Diagnosis
@@ -161,11 +161,8 @@ def _line(victim: str, source: str, kind: str, part: pd.DataFrame) -> OwnerLine:
     by_resource = part.groupby("resource")["lost_ms"].sum().sort_values(ascending=False)
     weakest = min(part["evidence"], key=[str(one) for one in EVIDENCES].index)
     return OwnerLine(
-        victim,
-        source,
-        BlameKind(kind),
-        float(part["lost_ms"].sum()),
-        float(part["share"].sum()),
-        {resource_name(Resource(name)): float(ms) for name, ms in by_resource.items()},
-        weakest,
-    )
+        victim=victim, source=source, kind=BlameKind(kind), lost_ms=float(part["lost_ms"].sum()),
+        share=float(part["share"].sum()),
+        by_resource={resource_name(Resource(name)): float(ms) for name, ms in by_resource.items()},
+        evidence=weakest,
+    )  # fmt: skip

@@ -7,7 +7,7 @@ from functools import cached_property
 
 import pandas as pd
 
-from iqcar.base.formatting import run_numbers, short
+from iqcar.base.units import run_numbers, short
 from iqcar.tables import texts
 
 NAME_WIDTH = 60
@@ -39,7 +39,7 @@ class QueryNames:
         return short(self.full[row], width) or self.number(row)
 
     def number(self, row: int) -> str:
-        """What tells runs of one query apart; see :func:`iqcar.base.formatting.run_numbers`."""
+        """What tells runs of one query apart; see :func:`iqcar.base.units.run_numbers`."""
         return short(self._numbers[row], NUMBER_WIDTH)
 
     def called(self, row: int, width: int = NAME_WIDTH) -> str:

@@ -1,17 +1,17 @@
-"""Scheduler rules in words: what each does, why, and what is expected of it."""
+"""Puts scheduler rules in words: what each does, why, and what is expected of it."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from iqcar.base.formatting import percent, printable, resource_name, short
+from iqcar.base.units import percent, printable, resource_name, short
 from iqcar.diagnosis import Diagnosis
 from iqcar.enums import Resource
 from iqcar.replay.rule_effect.expected import Expected
-from iqcar.rules.outlook import Outlook
-from iqcar.rules.rule import QueryType, RejectedRule, Rule, RuleType, scheduler_rules
+from iqcar.rules.rule import Outlook, QueryType, RejectedRule, Rule, RuleType, scheduler_rules
 from iqcar.rules.rule_sentences import called
+from iqcar.rules.vocabulary.advice_kinds import advice_kinds
 
 NAME_WIDTH = 80
 
@@ -122,6 +122,49 @@ def _line(rule: Rule, first: Rule, besides: str) -> RuleLine:
         instead=instead,
         besides=besides,
     )
+
+
+@dataclass(frozen=True)
+class AdviceLine:
+    """Advice to people in words; every text is printable.
+
+    Attributes
+    ----------
+    id, title, host : str
+        ``ADVICE-1``, what kind of advice it is, and the host that it is about, if any.
+    reason, advice : str
+        The evidence, and what would help; sentences.
+    settings : tuple of (str, str, str)
+        Name and value of each setting, and why.
+    """
+
+    id: str
+    title: str
+    host: str
+    reason: str
+    advice: str
+    settings: tuple[tuple[str, str, str], ...]
+
+
+def advice_lines(rules: Iterable[Rule]) -> list[AdviceLine]:
+    """Put the rules that are for people into words: no scheduler acts on them."""
+    kinds = advice_kinds()
+    return [
+        AdviceLine(
+            id=rule.id,
+            # A kind of a vocabulary of the user's own is called by its key.
+            title=printable(kinds[rule.kind].name if rule.kind in kinds else rule.kind),
+            host=printable(rule.host),
+            reason=printable(rule.reason),
+            advice=printable(rule.advice),
+            settings=tuple(
+                (printable(one["name"]), printable(one["value"]), printable(one["why"]))
+                for one in rule.settings
+            ),
+        )
+        for rule in rules
+        if rule.is_advice
+    ]
 
 
 def rejected_lines(rejected: Iterable[RejectedRule]) -> list[str]:

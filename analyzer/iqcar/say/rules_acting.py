@@ -1,11 +1,11 @@
-"""Which rules acted from when to when, and which files of rules were not accepted."""
+"""Lists which rules acted from when to when, and which files of rules were not accepted."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from math import inf
 
-from iqcar.base.formatting import duration, printable, short
+from iqcar.base.units import duration, printable, short
 from iqcar.tables import Tables
 
 ACCEPTED, PLACEMENT, POOL = "accepted", "placement", "pool"
@@ -61,11 +61,23 @@ def acting_rules(tables: Tables) -> list[ActingRule]:
         key = (app, kind, name)
         if key in begun:
             of, value, since = begun.pop(key)
-            found.append(ActingRule(app, of, kind, name, value, since, time))
+            found.append(
+                ActingRule(
+                    app=app,
+                    rule=of,
+                    kind=kind,
+                    name=name,
+                    value=value,
+                    from_ms=since,
+                    until_ms=time,
+                )
+            )
         if row["after"]:
             begun[key] = (row["rule"], row["after"], time)
     found += [
-        ActingRule(app, rule, kind, name, value, since, inf)
+        ActingRule(
+            app=app, rule=rule, kind=kind, name=name, value=value, from_ms=since, until_ms=inf
+        )
         for (app, kind, name), (rule, value, since) in begun.items()
     ]
     return sorted(found, key=lambda one: (one.app, one.from_ms, one.kind, one.name))

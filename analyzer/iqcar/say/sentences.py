@@ -1,4 +1,4 @@
-"""What a query lost in words: of what, to whom, on which hosts; and what its tasks waited for."""
+"""Says what a query lost: of what, to whom, on which hosts; and what its tasks waited for."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from iqcar.base.formatting import duration, percent, printable, resource_name
 from iqcar.base.limits import LEAST_MISSING
+from iqcar.base.units import duration, percent, printable, resource_name
 from iqcar.diagnosis import Diagnosis
 from iqcar.enums import BlameKind, Resource
 from iqcar.say.blamed import cause_name
@@ -43,7 +43,7 @@ _KNOWN = {
 }
 
 
-class Part(NamedTuple):
+class SentencePart(NamedTuple):
     """A part of what a query lost: one line of blame, by resource where that is a query."""
 
     blamed: Blamed
@@ -52,7 +52,7 @@ class Part(NamedTuple):
     share: float
 
 
-def parts_of(blamed: Sequence[Blamed]) -> list[Part]:
+def parts_of(blamed: Sequence[Blamed]) -> list[SentencePart]:
     """Split the time lost to queries by what was waited for.
 
     Returns
@@ -60,20 +60,20 @@ def parts_of(blamed: Sequence[Blamed]) -> list[Part]:
     list of Part
         The largest first. ``resource`` is None for what is no query. Lost times sum to the query's.
     """
-    parts: list[Part] = []
+    parts: list[SentencePart] = []
     for one in blamed:
         if one.kind in (BlameKind.QUERY, BlameKind.REST):
             parts += [
-                Part(one, resource, ms, one.share * ms / one.lost_ms)
+                SentencePart(one, resource, ms, one.share * ms / one.lost_ms)
                 for resource, ms in one.by_resource.items()
             ]
         else:
-            parts.append(Part(one, None, one.lost_ms, one.share))
+            parts.append(SentencePart(one, None, one.lost_ms, one.share))
     return sorted(parts, key=lambda part: -part.lost_ms)
 
 
 def loss_sentence(
-    name: str, ran_ms: float, lost_ms: float, parts: Sequence[Part], names: QueryNames
+    name: str, ran_ms: float, lost_ms: float, parts: Sequence[SentencePart], names: QueryNames
 ) -> str:
     """Say what one query lost of its run, and where the largest parts went."""
     if not lost_ms > 0:
@@ -95,7 +95,7 @@ def loss_sentence(
     return f"{name} lost {duration(lost_ms)}{of_run}: {'; '.join(said)}."
 
 
-def _part_words(part: Part, names: QueryNames, hosts: int) -> str:
+def _part_words(part: SentencePart, names: QueryNames, hosts: int) -> str:
     one = part.blamed
     if part.resource is not None:
         who = names.called(one.query)
@@ -110,7 +110,7 @@ def _part_words(part: Part, names: QueryNames, hosts: int) -> str:
     return "by its own tasks in each other's way"
 
 
-def _idle(part: Part) -> str:
+def _idle(part: SentencePart) -> str:
     """Say that executors were held without tasks: those are the cheapest to give back."""
     share = part.blamed.idle_ms / part.lost_ms
     if share >= 1 - LEAST_IDLE:

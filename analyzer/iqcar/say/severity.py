@@ -1,4 +1,4 @@
-"""How badly a query was hit, in a word: never by colour alone."""
+"""Says how badly a query was hit in a word: never by colour alone."""
 
 from __future__ import annotations
 

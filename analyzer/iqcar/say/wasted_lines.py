@@ -1,4 +1,4 @@
-"""Wasted work in words: what it cost each query, why, and what helps."""
+"""Puts wasted work in words: what it cost each query, why, and what helps."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from iqcar.base.formatting import duration, percent, short
+from iqcar.base.units import duration, percent, short
 from iqcar.diagnosis import Diagnosis
 from iqcar.enums import WasteCause
 from iqcar.logs.text.redact import redact_text
@@ -78,17 +78,6 @@ def wasted_lines(diagnosis: Diagnosis) -> tuple[WastedLine, ...]:
     rows = frame.iloc[order].to_dict("records")
     return tuple(
         _line(row, names, ran[row["query"]].item(), executors[row["executor"]]) for row in rows
-    )
-
-
-def wasted_headline(lines: tuple[WastedLine, ...]) -> str:
-    """Name the worst delay by wasted work in a sentence; empty where none is worth naming."""
-    worst = next((line for line in lines if line.delayed), None)
-    if worst is None:
-        return ""
-    return (
-        f"{worst.name} ended about {duration(worst.elapsed_ms)} later because of "
-        f"{worst.cause_name}."
     )
 
 

@@ -1,4 +1,4 @@
-"""What an answer to a what-if question says: sentences for terminal, page and notebook."""
+"""Puts the answer to a what-if question in sentences for terminal, page and notebook."""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from iqcar.base.formatting import duration, percent, run_numbers, short, signed, size
+from iqcar.base.units import duration, percent, run_numbers, short, signed, size
 from iqcar.replay.whatif.plan_capacity import Plan
 from iqcar.replay.whatif.removal_blame import RemovalBlame
 from iqcar.replay.whatif.what_if import RESOURCES, SLOWER, WhatIf
+from iqcar.say.section import Section, change_words, columns, range_words
 
 NOTICED = 0.01
 """Share of a query's duration from which a change of a wait is named."""
@@ -39,14 +40,94 @@ def told_apart(queries: pd.DataFrame) -> Callable[[dict[str, Any]], str]:
     return called
 
 
-def plan_note(plan: Plan, value: int) -> str:
-    """Say what is special about a value of a plan: the knee, or the recorded run's."""
-    notes = []
-    if value == plan.knee:
-        notes.append("knee: more gains little")
-    if value == plan.recorded:
-        notes.append("as recorded")
-    return ", ".join(notes)
+def what_if_section(answer: WhatIf, most: int) -> Section:
+    """Show the queries that change most, recorded and predicted."""
+    called = told_apart(answer.queries)
+    rows = tuple(
+        (
+            called(row),
+            row["recorded_ms"],
+            row["predicted_ms"],
+            range_words(row["low_ms"], row["high_ms"]),
+            row["change_percent"],
+            waits_of(row),
+        )
+        for row in most_changed(answer, most).to_dict("records")
+    )
+    left = answer.total["queries"] - len(rows)
+    return Section(
+        "whatif-queries",
+        answer.question.sentence(),
+        columns=columns(
+            "query:name | recorded:time | predicted:time | range (80 %) | change:relative", "waits"
+        ),
+        rows=rows,
+        caption="Queries, those first that change most; waits that change by more than 1 % of "
+        "the run",
+        notes=(f"{left:,} more change less: iqcar whatif --json has all.",) if left > 0 else (),
+    )
+
+
+def plan_section(plan: Plan) -> Section:
+    """Show what each number of executors or slots would take."""
+    cost = [] if plan.price is None else ["cost:number"]
+    rows = []
+    for row in plan.values.to_dict("records"):
+        notes = ["knee: more gains little"] if row["value"] == plan.knee else []
+        notes += ["as recorded"] if row["value"] == plan.recorded else []
+        rows.append(
+            (
+                f"{row['value']:,}",
+                row["total_ms"],
+                range_words(row["low_ms"], row["high_ms"]),
+                row["p80_ms"],
+                row["makespan_ms"],
+                "unknown" if row["slot_use"] is None else row["slot_use"],
+                *([row["cost"]] if cost else []),
+                ", ".join(notes),
+            )
+        )
+    return Section(
+        "whatif-plan",
+        f"Each number of {plan.of_what}",
+        columns=columns(
+            plan.of_what,
+            "all queries:time",
+            "range (80 %)",
+            "p80:time",
+            "first to last:time",
+            "slots used:share",
+            *cost,
+            "note",
+        ),
+        rows=tuple(rows),
+        caption="What all queries together would take",
+    )
+
+
+def removal_section(blame: RemovalBlame) -> Section:
+    """Show what each other query cost one, by replay and by attribution."""
+    called = told_apart(blame.sources)
+    return Section(
+        "whatif-blame",
+        "Who made it wait, by replays without the others",
+        sentence=removal_sentence(blame),
+        columns=columns(
+            "query:name | cost:change | gain without it:change | attributed:time | note"
+        ),
+        rows=tuple(
+            (
+                called(row),
+                row["shapley_ms"],
+                row["without_ms"],
+                row["attributed_ms"],
+                "the two disagree" if row["disagrees"] else "",
+            )
+            for row in blame.sources.to_dict("records")
+        ),
+        caption="Cost is the Shapley value: all costs sum to what the others cost together",
+        notes=() if len(blame.sources) else ("No other query ran beside it.",),
+    )
 
 
 def plan_sentence(plan: Plan) -> str:
@@ -102,11 +183,6 @@ def waits_of(row: dict[str, float]) -> str:
         if np.isfinite(change) and change >= NOTICED * row["recorded_ms"]:
             found.append((change, f"{resource} {duration(before)} → {duration(after)}"))
     return ", ".join(text for _, text in sorted(found, reverse=True)[:MOST_WAITS])
-
-
-def change_words(percent: float) -> str:
-    """Write a change: ``-12 %``; nothing has no sign."""
-    return f"{percent:+.0f} %" if abs(percent) >= 0.5 else "0 %"
 
 
 def total_lines(answer: WhatIf) -> list[str]:

@@ -1,4 +1,4 @@
-"""Array operations by group: orders by time, running totals, sums, and schedules of events."""
+"""Computes arrays by group: orders by time, running totals, sums, and schedules of events."""
 
 from __future__ import annotations
 

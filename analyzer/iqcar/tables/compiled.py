@@ -1,4 +1,4 @@
-"""Compile numeric kernels with numba, once they have enough work to pay for loading numba.
+"""Compiles numeric kernels with numba, once they have enough work to pay for loading numba.
 
 Importing numba and loading its cached kernels takes about 0.5 s, more than the rest of the analysis
 of a small log. A kernel is therefore a plain Python function, which computes the same numbers,

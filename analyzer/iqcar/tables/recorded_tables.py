@@ -1,4 +1,4 @@
-"""The tables that only the plugin fills: task records, intervals, scheduler, samples."""
+"""Declares the tables that only the plugin fills: task records, intervals, scheduler, samples."""
 
 from __future__ import annotations
 

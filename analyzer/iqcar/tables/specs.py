@@ -1,4 +1,4 @@
-"""Declare the tables that the reader returns: each column once, with dtype, unit and a sentence.
+"""Declares the tables that the reader returns: each column once, with dtype, unit and a sentence.
 
 A table is a pandas frame with a ``RangeIndex``; an integer column that names another table
 (``app``, ``stage``, ``query`` ...) holds the row number there, and −1 means "none". Times are

@@ -93,9 +93,6 @@ def test_queries_lists_what_ran(log: Path) -> None:
 
 
 OPTIONS = (
-    "--impact=paper",
-    "--source-usage=rate",
-    "--source-usage=paper",
     "--query-by=job",
     "--query-by=app",
     "--critical-path",

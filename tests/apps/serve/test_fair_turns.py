@@ -80,7 +80,6 @@ def client(address: str, base: str) -> httpx.Client:
 @pytest.mark.slow
 def test_long_questions_of_one_client_keep_no_other_client_waiting(tmp_path: Path) -> None:
     folder, cache = tmp_path / "logs", tmp_path / "cache"
-    folder.mkdir()
     for number in range(3):
         long_chain(400, app_id=f"app-{number}").write(folder / f"app-{number}")
     contended_log("app-9").write(folder / "app-9")

@@ -168,7 +168,6 @@ def test_a_real_prometheus_scrapes_it_and_answers_every_query(tmp_path: Path) ->
     if not shutil.which("prometheus"):
         pytest.skip("needs a Prometheus")
     logs = tmp_path / "logs"
-    logs.mkdir()
     contended_log().write(logs / "app-1")
     with served(logs, cache=tmp_path / "cache", options=("--token", TOKEN)) as server:
         server.client.headers["Authorization"] = f"Bearer {TOKEN}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import socket
 import time
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -17,6 +18,15 @@ from tests.support.served import Served, large_log, served, until
 from tests.support.small_log import small_log
 
 pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    """A server of one application for all clients that do it no harm."""
+    folder = tmp_path_factory.mktemp("logs")
+    contended_log().write(folder / "app-20240101000000-0001")
+    with served(folder, cache=folder / "cache") as server:
+        yield server
 
 
 def test_more_analyses_than_fit_are_told_to_come_again(tmp_path: Path) -> None:
@@ -81,15 +91,13 @@ def test_the_event_loop_answers_while_an_analysis_runs(tmp_path: Path) -> None:
         assert answered > 3
 
 
-def test_a_client_that_leaves_early_harms_nothing(tmp_path: Path) -> None:
-    contended_log().write(tmp_path / "app-20240101000000-0001")
-    with served(tmp_path, cache=tmp_path / "cache") as server:
-        address = urlsplit(server.base)
-        for sent in (b"", b"GET / HT", b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n", b"\x00" * 100):
-            with socket.create_connection((address.hostname, address.port)) as line:
-                line.sendall(sent)
-        assert httpx.get(f"{server.base}/").status_code == 200
-        assert not any("Traceback" in line for line in server.said)
+def test_a_client_that_leaves_early_harms_nothing(server: Served) -> None:
+    address = urlsplit(server.base)
+    for sent in (b"", b"GET / HT", b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n", b"\x00" * 100):
+        with socket.create_connection((address.hostname, address.port)) as line:
+            line.sendall(sent)
+    assert httpx.get(f"{server.base}/").status_code == 200
+    assert not any("Traceback" in line for line in server.said)
 
 
 def lines_to(server: Served, count: int, sent: bytes, answered: bool) -> list[socket.socket]:
@@ -120,16 +128,14 @@ def lines_to(server: Served, count: int, sent: bytes, answered: bool) -> list[so
     ids=["nothing", "half a head", "no body", "an answer nobody reads", "one request and no more"],
 )
 def test_no_number_of_clients_that_keep_it_waiting_keeps_out_one_that_asks(
-    tmp_path: Path, sent: bytes, answered: bool
+    server: Served, sent: bytes, answered: bool
 ) -> None:
-    contended_log().write(tmp_path / "app-20240101000000-0001")
-    with served(tmp_path, cache=tmp_path / "cache") as server:
-        assert httpx.get(f"{server.base}/").status_code == 200
-        lines = lines_to(server, 300, sent, answered)
-        answers = [httpx.get(f"{server.base}/", timeout=60).status_code for _ in range(5)]
-        assert answers == [200] * 5
-        for line in lines:
-            line.close()
+    assert httpx.get(f"{server.base}/").status_code == 200
+    lines = lines_to(server, 300, sent, answered)
+    answers = [httpx.get(f"{server.base}/", timeout=60).status_code for _ in range(5)]
+    assert answers == [200] * 5
+    for line in lines:
+        line.close()
 
 
 def resident_bytes(server: Served) -> int:
@@ -139,15 +145,11 @@ def resident_bytes(server: Served) -> int:
 
 
 @pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="needs Linux's /proc")
-def test_an_answer_nobody_reads_is_not_held_whole(tmp_path: Path) -> None:
-    contended_log().write(tmp_path / "app-20240101000000-0001")
-    with served(tmp_path, cache=tmp_path / "cache") as server:
-        whole = len(server.client.get("/static/plotly.js").content)
-        before = resident_bytes(server)
-        lines = lines_to(
-            server, 100, b"GET /static/plotly.js HTTP/1.1\r\nHost: [::1]\r\n\r\n", True
-        )
-        assert server.client.get("/").status_code == 200
-        assert resident_bytes(server) - before < len(lines) * whole / 4
-        for line in lines:
-            line.close()
+def test_an_answer_nobody_reads_is_not_held_whole(server: Served) -> None:
+    whole = len(server.client.get("/static/plotly.js").content)
+    before = resident_bytes(server)
+    lines = lines_to(server, 100, b"GET /static/plotly.js HTTP/1.1\r\nHost: [::1]\r\n\r\n", True)
+    assert server.client.get("/").status_code == 200
+    assert resident_bytes(server) - before < len(lines) * whole / 4
+    for line in lines:
+        line.close()

@@ -206,7 +206,6 @@ def test_no_path_leads_out_of_what_is_served(server: Served, path: bytes) -> Non
 def test_a_link_out_of_the_folder_is_listed_but_not_followed(tmp_path: Path) -> None:
     logs, outside = tmp_path / "logs", tmp_path / "outside"
     logs.mkdir()
-    outside.mkdir()
     secret = contended_log().write(outside / "secret")
     (logs / "app-20240101000000-0001").symlink_to(secret)
     (logs / "folder").symlink_to(outside)

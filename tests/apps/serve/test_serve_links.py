@@ -25,7 +25,6 @@ ROLLING = "eventlog_v2_app-20240101000000-0002"
 
 def secret_log(path: Path) -> Path:
     """A log outside the served folder, told from all others by its name."""
-    path.parent.mkdir(exist_ok=True)
     log = contended_log()
     log.lines = [line.replace(b'"contended"', f'"{OF_OTHERS}"'.encode()) for line in log.lines]
     return log.write(path)
@@ -36,12 +35,10 @@ def single(logs: Path) -> None:
 
 
 def rolling(logs: Path) -> None:
-    (logs / ROLLING).mkdir()
     small_log().write(logs / ROLLING / "events_1_app-20240101000000-0002")
 
 
 def nested(logs: Path) -> None:
-    (logs / "a" / "b").mkdir(parents=True)
     small_log().write(logs / "a" / "b" / "app-20240101000000-0002")
 
 
@@ -65,7 +62,6 @@ def link_folder(logs: Path, outside: Path) -> None:
 
 
 def link_between(logs: Path, outside: Path) -> None:
-    (outside / "b").mkdir()
     secret_log(outside / "b" / "app-20240101000000-0002")
     shutil.rmtree(logs / "a")
     (logs / "a").symlink_to(outside)
@@ -127,7 +123,6 @@ def test_a_log_that_is_put_back_as_a_link_inside_is_read(tmp_path: Path) -> None
 
 def test_links_that_come_and_go_are_never_peeked_through(tmp_path: Path) -> None:
     logs = tmp_path / "logs"
-    logs.mkdir()
     small_log().write(logs / "app-20240101000000-0001")
     secret = secret_log(tmp_path / "outside" / "secret")
     stop = threading.Event()
@@ -175,11 +170,9 @@ def test_files_outside_are_not_even_looked_into(tmp_path: Path) -> None:
 
 def test_pipes_sockets_and_folders_among_logs_are_passed_over(tmp_path: Path) -> None:
     logs = tmp_path / "logs"
-    logs.mkdir()
     small_log().write(logs / "app-20240101000000-0001")
     os.mkfifo(logs / "app-20240101000000-0002")
     (logs / "app-20240101000000-0003").mkdir()
-    (logs / ROLLING).mkdir()
     small_log().write(logs / ROLLING / "events_1_app-20240101000000-0002")
     os.mkfifo(logs / ROLLING / "events_2_app-20240101000000-0002")
     with socket.socket(socket.AF_UNIX) as listening:
@@ -192,7 +185,6 @@ def test_pipes_sockets_and_folders_among_logs_are_passed_over(tmp_path: Path) ->
 
 def test_a_cache_with_odd_entries_neither_blocks_nor_breaks_the_start(tmp_path: Path) -> None:
     logs, cache = tmp_path / "logs", tmp_path / "cache"
-    logs.mkdir()
     SyntheticLog().app("one").end().write(logs / "app-20240101000000-0001")
     cache.mkdir(mode=0o700)
     os.mkfifo(cache / ("1" * 32))

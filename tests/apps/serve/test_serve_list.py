@@ -62,9 +62,7 @@ def check_against_reading(log: EventLog, path: Path) -> None:
     assert seen.hosts or len(tables.tasks) == 0
 
 
-def test_heads_and_tails_of_other_peoples_logs_say_what_reading_them_says(
-    shared_logs: Path,
-) -> None:
+def test_heads_and_tails_of_others_logs_say_what_reading_says(shared_logs: Path) -> None:
     logs = locate([shared_logs])
     assert len(logs) == 17
     for log in logs:

@@ -36,7 +36,6 @@ def events(server: Served, key: str) -> list[dict[str, object]]:
 @pytest.mark.slow
 def test_a_stream_follows_an_application_to_its_end(tmp_path: Path) -> None:
     folder, cache = tmp_path / "logs", tmp_path / "cache"
-    folder.mkdir()
     log = queue().write(folder / "local-1.inprogress")
     with served(folder, cache=cache) as server:
         key = server.key("contended")
@@ -53,7 +52,6 @@ def test_a_stream_follows_an_application_to_its_end(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_nobody_is_followed_when_nobody_looks(tmp_path: Path) -> None:
     folder, cache = tmp_path / "logs", tmp_path / "cache"
-    folder.mkdir()
     queue().write(folder / "local-1.inprogress")
     with served(folder, cache=cache) as server:
         address = f"{server.base}/api/live/{server.key('contended')}"
@@ -75,7 +73,6 @@ def test_nobody_is_followed_when_nobody_looks(tmp_path: Path) -> None:
 def test_no_more_applications_are_followed_than_there_is_room_for(tmp_path: Path) -> None:
     """Also where all are asked for at once: a place is taken in the step that finds it free."""
     folder, cache = tmp_path / "logs", tmp_path / "cache"
-    folder.mkdir()
     for number in range(4 * MAX_FOLLOWED):
         queue().write(folder / f"local-{number}.inprogress")
     with served(folder, cache=cache) as server:

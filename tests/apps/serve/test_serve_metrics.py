@@ -170,7 +170,6 @@ def test_the_metrics_are_guarded_like_everything_else(folder: Path, tmp_path: Pa
 
 def test_names_from_a_log_cannot_break_the_format(tmp_path: Path) -> None:
     folder = tmp_path / "logs"
-    folder.mkdir()
     log = contended_log()
     evil = json.dumps('a"} 1\n# EOF\\\u2028\ud800 é' + "x" * 500).encode()
     log.lines = [
@@ -195,7 +194,6 @@ def test_names_from_a_log_cannot_break_the_format(tmp_path: Path) -> None:
 
 def test_the_last_minute_of_an_application_is_told_while_somebody_looks(tmp_path: Path) -> None:
     folder = tmp_path / "logs"
-    folder.mkdir()
     queue().write(folder / "local-1.inprogress")
     with served(folder, cache=tmp_path / "cache") as server:
         address = f"{server.base}/api/live/{server.key('contended')}"
@@ -217,7 +215,6 @@ def test_the_last_minute_of_an_application_is_told_while_somebody_looks(tmp_path
 
 def test_what_ended_lately_is_analysed_without_being_asked(tmp_path: Path) -> None:
     folder = tmp_path / "logs"
-    folder.mkdir()
     now = time.time() * 1e3
     contended_log("lately-1", start=now - 60_000).write(folder / "lately-1")
     contended_log("long-ago", start=now - 7_200_000).write(folder / "long-ago")
@@ -251,7 +248,6 @@ def test_without_the_option_nothing_is_analysed(folder: Path, tmp_path: Path) ->
 
 def test_an_application_is_not_counted_again_after_its_result_is_gone(tmp_path: Path) -> None:
     folder = tmp_path / "logs"
-    folder.mkdir()
     log = contended_log().write(folder / "app-1")
     with served(folder, cache=tmp_path / "cache", rescan=0.1) as server:
         key = server.key("contended")

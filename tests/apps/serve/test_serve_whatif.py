@@ -152,7 +152,6 @@ def _answered(page: httpx.Response) -> str | None:
 
 
 def test_the_process_ends_with_the_server(tmp_path: Path) -> None:
-    (tmp_path / "logs").mkdir()
     contended_log().write(tmp_path / "logs" / "app-1")
     with served(tmp_path / "logs", cache=tmp_path / "cache") as server:
         asked(server, remove=["etl"])

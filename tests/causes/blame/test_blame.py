@@ -14,14 +14,13 @@ from iqcar.causes.blame.attribute import Blame, attribute
 from iqcar.causes.blame.blame_tables import DEMANDS, KNOWN, OWN, QUERY, SOURCES, UNATTRIBUTED
 from iqcar.causes.blame.demand_weights import STAGE_LOSSES, elapsed_shares, stage_losses
 from iqcar.causes.blame.ratp import ROUNDING
-from iqcar.enums import REQUESTS, Request, SourceUsage
+from iqcar.enums import REQUESTS, Request
 from iqcar.model.waits.columns import WAITS
 from iqcar.tables import Tables
 from tests.support.examples import examples
-from tests.support.naive_blame import naive_blame
+from tests.support.naive_blame import attributed, naive_blame
 from tests.support.random_tables import RandomInput, random_devices, random_input, tables_and_waits
 
-USAGES = st.sampled_from(list(SourceUsage))
 SEEDS = st.integers(0, 2**32)
 RELATIVE = 1e-7
 
@@ -44,14 +43,14 @@ def by_demand(blame: Blame) -> dict[tuple[int, Request, int], tuple[Row, list[Ro
 
 @pytest.mark.slow
 @examples(150)
-@given(tables_and_waits(), USAGES, SEEDS)
+@given(tables_and_waits(), st.booleans(), SEEDS)
 def test_the_sweep_gives_the_blame_of_the_formulas_pair_by_pair(
-    random: RandomInput, usage: SourceUsage, seed: int
+    random: RandomInput, printed: bool, seed: int
 ) -> None:
     tables, waits, _ = random
     devices = random_devices(len(tables.hosts), seed)
-    blame = attribute(tables, waits, usage, devices)
-    expected = naive_blame(tables, waits, usage, devices)
+    blame = attributed(printed, tables, waits, devices)
+    expected = naive_blame(tables, waits, printed, devices)
     found = by_demand(blame)
     assert set(found) == set(expected)
     for key, (told, sources) in found.items():
@@ -71,12 +70,12 @@ def test_the_sweep_gives_the_blame_of_the_formulas_pair_by_pair(
 
 @pytest.mark.slow
 @examples(100)
-@given(tables_and_waits(30), USAGES, SEEDS)
+@given(tables_and_waits(30), st.booleans(), SEEDS)
 def test_blame_of_every_demand_is_never_negative_and_sums_to_what_was_lost(
-    random: RandomInput, usage: SourceUsage, seed: int
+    random: RandomInput, printed: bool, seed: int
 ) -> None:
     devices = random_devices(len(random.tables.hosts), seed)
-    blame = attribute(random.tables, random.waits, usage, devices)
+    blame = attributed(printed, random.tables, random.waits, devices)
     demands, sources = blame.demands, blame.sources
     assert (sources["beta"] >= 0).all()
     assert (sources["lost_ms"] >= 0).all()
@@ -95,11 +94,9 @@ def test_blame_of_every_demand_is_never_negative_and_sums_to_what_was_lost(
 
 @pytest.mark.slow
 @examples(60)
-@given(tables_and_waits(30), USAGES)
-def test_frames_have_the_declared_columns_and_dtypes(
-    random: RandomInput, usage: SourceUsage
-) -> None:
-    blame = attribute(random.tables, random.waits, usage)
+@given(tables_and_waits(30), st.booleans())
+def test_frames_have_the_declared_columns_and_dtypes(random: RandomInput, printed: bool) -> None:
+    blame = attributed(printed, random.tables, random.waits)
     for frame, spec in (
         (blame.demands, DEMANDS),
         (blame.sources, SOURCES),
@@ -143,25 +140,25 @@ def rows(random: RandomInput, order: np.ndarray) -> RandomInput:
 
 @pytest.mark.slow
 @examples(60)
-@given(tables_and_waits(30), USAGES, st.randoms(use_true_random=False), st.none() | SEEDS)
+@given(tables_and_waits(30), st.booleans(), st.randoms(use_true_random=False), st.none() | SEEDS)
 def test_the_order_of_tasks_changes_nothing(
-    random: RandomInput, usage: SourceUsage, shuffle: st.randoms, seed: int | None
+    random: RandomInput, printed: bool, shuffle: st.randoms, seed: int | None
 ) -> None:
     devices = None if seed is None else random_devices(len(random.tables.hosts), seed)
     order = list(range(len(random.waits)))
     shuffle.shuffle(order)
     other = rows(random, np.array(order, dtype=int))
     assert_same(
-        by_name(attribute(random.tables, random.waits, usage, devices)),
-        by_name(attribute(other.tables, other.waits, usage, devices)),
+        by_name(attributed(printed, random.tables, random.waits, devices)),
+        by_name(attributed(printed, other.tables, other.waits, devices)),
     )
 
 
 @pytest.mark.slow
 @examples(60)
-@given(tables_and_waits(30), USAGES, SEEDS)
+@given(tables_and_waits(30), st.booleans(), SEEDS)
 def test_numbering_applications_and_hosts_differently_changes_nothing(
-    random: RandomInput, usage: SourceUsage, seed: int
+    random: RandomInput, printed: bool, seed: int
 ) -> None:
     tables = random.tables
     n_apps, n_hosts = len(tables.applications), len(tables.hosts)
@@ -182,8 +179,8 @@ def test_numbering_applications_and_hosts_differently_changes_nothing(
         hosts=tables.hosts.iloc[::-1].reset_index(drop=True),
     )
     assert_same(
-        by_name(attribute(tables, random.waits, usage, devices)),
-        by_name(attribute(other, random.waits, usage, turned), np.arange(n_hosts)[::-1]),
+        by_name(attributed(printed, tables, random.waits, devices)),
+        by_name(attributed(printed, other, random.waits, turned), np.arange(n_hosts)[::-1]),
     )
 
 
@@ -201,8 +198,8 @@ def quiet(random: RandomInput, row: int, compute_ms: float) -> RandomInput:
 
 @pytest.mark.slow
 @examples(60)
-@given(tables_and_waits(20), st.sampled_from([SourceUsage.ACTIVE, SourceUsage.RATE]))
-def test_cutting_a_source_in_two_changes_nothing(random: RandomInput, usage: SourceUsage) -> None:
+@given(tables_and_waits(20))
+def test_cutting_a_source_in_two_changes_nothing(random: RandomInput) -> None:
     assume(len(random.waits) > 0)
     tasks = random.tables.tasks
     span = tasks["finish_ms"][0] - tasks["launch_ms"][0]
@@ -216,19 +213,19 @@ def test_cutting_a_source_in_two_changes_nothing(random: RandomInput, usage: Sou
     cut_waits = pd.concat([*waits, whole.waits.iloc[1:]], ignore_index=True)
     # Locks are held by whoever runs and does not wait: the same for both halves.
     assert_same(
-        by_name(attribute(whole.tables, whole.waits, usage)),
-        by_name(attribute(whole.tables.with_(tasks=cut_tasks), cut_waits, usage)),
+        by_name(attribute(whole.tables, whole.waits)),
+        by_name(attribute(whole.tables.with_(tasks=cut_tasks), cut_waits)),
     )
 
 
 @pytest.mark.slow
 @examples(60)
-@given(tables_and_waits(20), st.sampled_from([SourceUsage.ACTIVE, SourceUsage.RATE]))
-def test_a_source_that_used_nothing_gets_nothing(random: RandomInput, usage: SourceUsage) -> None:
+@given(tables_and_waits(20))
+def test_a_source_that_used_nothing_gets_nothing(random: RandomInput) -> None:
     assume((random.tables.tasks["stage"] == 0).any())
     for row in np.flatnonzero(random.tables.tasks["stage"] == 0):
         random = quiet(random, row, 0.0)
-    blame = attribute(random.tables, random.waits, usage)
+    blame = attribute(random.tables, random.waits)
     held_by_running = [Request.SLOT_WAIT, Request.MONITOR_BLOCKED, Request.NOTIFICATION_WAIT]
     codes = [REQUESTS.index(r) for r in held_by_running]
     blamed = blame.sources[blame.sources["source_stage"] == 0]

@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 from iqcar.causes.blame.attribute import attribute
 from iqcar.causes.blame.blame_tables import KNOWN, UNATTRIBUTED
 from iqcar.causes.blame.ratp import BYTES_REQUESTS
-from iqcar.causes.blame.task_intervals import Pieces, TaskColumns
-from iqcar.enums import REQUESTS, Request, SourceUsage
+from iqcar.causes.blame.task_intervals import BlameColumns, Pieces
+from iqcar.enums import REQUESTS, Request
+from iqcar.papers.blame_as_printed import attribute_as_printed
 from iqcar.tables import APPLICATIONS, EXECUTORS, HOSTS, QUERIES, STAGES, TASKS, Tables
 from tests.causes.blame.test_blame import assert_same, by_demand, by_name, close
 from tests.support.examples import examples
@@ -22,7 +23,7 @@ from tests.support.interval_profiles import (
     random_profiles,
     random_records,
 )
-from tests.support.naive_blame import naive_blame
+from tests.support.naive_blame import attributed, naive_blame
 from tests.support.random_tables import (
     EPOCH_MS,
     RandomInput,
@@ -32,21 +33,20 @@ from tests.support.random_tables import (
     waits_frame,
 )
 
-USAGES = st.sampled_from(list(SourceUsage))
 SEEDS = st.integers(0, 2**32)
 
 
 @pytest.mark.slow
 @examples(150)
-@given(tables_and_waits(), USAGES, SEEDS)
+@given(tables_and_waits(), st.booleans(), SEEDS)
 def test_the_sweep_over_pieces_gives_the_sums_over_all_pairs_of_pieces(
-    random: RandomInput, usage: SourceUsage, seed: int
+    random: RandomInput, printed: bool, seed: int
 ) -> None:
     tables = random_profiles(random_records(random.tables, seed), seed)
     waits = random.waits
     devices = random_devices(len(tables.hosts), seed)
-    blame = attribute(tables, waits, usage, devices)
-    expected = naive_blame(tables, waits, usage, devices)
+    blame = attributed(printed, tables, waits, devices)
+    expected = naive_blame(tables, waits, printed, devices)
     found = by_demand(blame)
     assert set(found) == set(expected)
     for key, (_, sources) in found.items():
@@ -60,12 +60,12 @@ def test_the_sweep_over_pieces_gives_the_sums_over_all_pairs_of_pieces(
 
 @pytest.mark.slow
 @examples(100)
-@given(tables_and_waits(30), USAGES, SEEDS)
+@given(tables_and_waits(30), st.booleans(), SEEDS)
 def test_blame_by_interval_is_never_negative_and_sums_to_what_was_lost(
-    random: RandomInput, usage: SourceUsage, seed: int
+    random: RandomInput, printed: bool, seed: int
 ) -> None:
-    blame = attribute(random_profiles(random.tables, seed), random.waits, usage)
-    plain = attribute(random.tables, random.waits, usage)
+    blame = attributed(printed, random_profiles(random.tables, seed), random.waits)
+    plain = attributed(printed, random.tables, random.waits)
     for column in ("stage", "request", "host", "tasks", "wait_ms"):
         np.testing.assert_array_equal(blame.demands[column], plain.demands[column])
     # What was lost does not depend on when it was, but in devices, where load is measured then.
@@ -84,27 +84,27 @@ def test_blame_by_interval_is_never_negative_and_sums_to_what_was_lost(
 
 @pytest.mark.slow
 @examples(60)
-@given(tables_and_waits(20), USAGES, st.integers(1, 6))
+@given(tables_and_waits(20), st.booleans(), st.integers(1, 6))
 def test_cutting_tasks_that_wait_and_work_evenly_changes_nothing(
-    random: RandomInput, usage: SourceUsage, width: int
+    random: RandomInput, printed: bool, width: int
 ) -> None:
     tables = even_profiles(random.tables, random.waits, width)
     assert_same(
-        by_name(attribute(random.tables, random.waits, usage)),
-        by_name(attribute(tables, random.waits, usage)),
+        by_name(attributed(printed, random.tables, random.waits)),
+        by_name(attributed(printed, tables, random.waits)),
     )
 
 
 @pytest.mark.slow
 @examples(60)
-@given(tables_and_waits(20), USAGES)
+@given(tables_and_waits(20), st.booleans())
 def test_one_interval_for_the_whole_life_is_the_average_of_the_task(
-    random: RandomInput, usage: SourceUsage
+    random: RandomInput, printed: bool
 ) -> None:
     tables = even_profiles(random.tables, random.waits, width=10_000)
     assert_same(
-        by_name(attribute(random.tables, random.waits, usage)),
-        by_name(attribute(tables, random.waits, usage)),
+        by_name(attributed(printed, random.tables, random.waits)),
+        by_name(attributed(printed, tables, random.waits)),
     )
 
 
@@ -112,7 +112,7 @@ def test_one_interval_for_the_whole_life_is_the_average_of_the_task(
 @examples(100)
 @given(tables_and_waits(20), SEEDS)
 def test_pieces_tile_the_life_of_every_task(random: RandomInput, seed: int) -> None:
-    columns = TaskColumns.from_tables(random_profiles(random.tables, seed), random.waits)
+    columns = BlameColumns.from_tables(random_profiles(random.tables, seed), random.waits)
     pieces = Pieces.from_intervals(columns)
     assert set(pieces.task) == set(range(len(columns.span)))
     np.testing.assert_allclose(pieces.total(pieces.span), columns.span, atol=1e-6)
@@ -131,7 +131,7 @@ def test_pieces_tile_the_life_of_every_task(random: RandomInput, seed: int) -> N
 def test_what_a_task_waited_computed_and_moved_is_divided_without_loss(
     random: RandomInput, seed: int
 ) -> None:
-    columns = TaskColumns.from_tables(random_profiles(random.tables, seed), random.waits)
+    columns = BlameColumns.from_tables(random_profiles(random.tables, seed), random.waits)
     pieces = Pieces.from_intervals(columns)
     assume(not pieces.undivided)
     for request in REQUESTS:
@@ -152,7 +152,7 @@ def test_what_a_task_waited_computed_and_moved_is_divided_without_loss(
 @given(tables_and_waits(20), SEEDS)
 def test_memory_is_held_as_the_profile_says_else_evenly(random: RandomInput, seed: int) -> None:
     tables = random_profiles(random_records(random.tables, seed), seed)
-    columns = TaskColumns.from_tables(tables, random.waits)
+    columns = BlameColumns.from_tables(tables, random.waits)
     pieces = Pieces.from_intervals(columns)
     assume(not pieces.undivided)
     held = pieces.held()
@@ -211,24 +211,23 @@ def three_on_a_core(skew_ms: float = 0.0) -> tuple[Tables, object]:
     return tables, waits
 
 
-def lost_to(tables: Tables, waits: object, usage: SourceUsage) -> dict[int, float]:
-    blame = attribute(tables, waits, usage)
+def lost_to(tables: Tables, waits: object) -> dict[int, float]:
+    blame = attribute(tables, waits)
     return dict(zip(blame.sources["source_stage"], blame.sources["lost_ms"], strict=True))
 
 
-@pytest.mark.parametrize("usage", [SourceUsage.ACTIVE, SourceUsage.RATE])
-def test_who_worked_only_while_nobody_waited_is_not_blamed(usage: SourceUsage) -> None:
+def test_who_worked_only_while_nobody_waited_is_not_blamed() -> None:
     tables, waits = three_on_a_core()
-    lost = lost_to(tables, waits, usage)
+    lost = lost_to(tables, waits)
     assert lost[1] == pytest.approx(600.0)
     assert 2 not in lost
-    averaged = lost_to(tables.with_(intervals=Tables.empty().intervals), waits, usage)
+    averaged = lost_to(tables.with_(intervals=Tables.empty().intervals), waits)
     assert averaged[1] == pytest.approx(averaged[2])
 
 
 def test_the_clock_of_an_executor_may_be_off() -> None:
     for skew in (-50_000.0, 80_000.0):
-        lost = lost_to(*three_on_a_core(skew), SourceUsage.ACTIVE)
+        lost = lost_to(*three_on_a_core(skew))
         assert lost[1] == pytest.approx(600.0)
         assert 2 not in lost
 
@@ -237,8 +236,8 @@ def test_as_the_paper_prints_it_averages_are_taken() -> None:
     tables, waits = three_on_a_core()
     plain = tables.with_(intervals=Tables.empty().intervals)
     assert_same(
-        by_name(attribute(tables, waits, SourceUsage.PAPER)),
-        by_name(attribute(plain, waits, SourceUsage.PAPER)),
+        by_name(attribute_as_printed(tables, waits)),
+        by_name(attribute_as_printed(plain, waits)),
     )
 
 

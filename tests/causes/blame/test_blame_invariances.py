@@ -9,7 +9,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from iqcar.causes.blame.attribute import attribute
-from iqcar.enums import REQUESTS, Request, SourceUsage
+from iqcar.enums import REQUESTS, Request
 from iqcar.tables import Tables
 from tests.causes.blame.test_blame import SEEDS, assert_same, by_name
 from tests.support.examples import examples
@@ -69,16 +69,14 @@ def test_a_query_that_uses_nothing_changes_nobodys_blame(run: Run, seed: int) ->
 
 
 @examples(60)
-@given(tables_and_waits(20), SEEDS, st.sampled_from([SourceUsage.ACTIVE, SourceUsage.RATE]))
-def test_tasks_that_use_nothing_change_nobodys_blame(
-    random: RandomInput, seed: int, usage: SourceUsage
-) -> None:
+@given(tables_and_waits(20), SEEDS)
+def test_tasks_that_use_nothing_change_nobodys_blame(random: RandomInput, seed: int) -> None:
     assume(len(random.waits) > 0)
     devices = random_devices(len(random.tables.hosts), seed)
     both = beside_an_idle_query(random.tables, random.waits, 5, seed)
     assert_same(
-        by_name(attribute(random.tables, random.waits, usage, devices)),
-        by_name(attribute(*both, usage, devices)),
+        by_name(attribute(random.tables, random.waits, devices)),
+        by_name(attribute(*both, devices)),
     )
 
 

@@ -15,11 +15,12 @@ from hypothesis import strategies as st
 import iqcar
 from iqcar.causes.blame.attribute import Blame, attribute
 from iqcar.causes.blame.blame_tables import KNOWN, OWN, QUERY, UNATTRIBUTED
-from iqcar.causes.blame.task_intervals import TaskColumns
-from iqcar.enums import REQUESTS, Request, SourceUsage
+from iqcar.causes.blame.task_intervals import BlameColumns
+from iqcar.enums import REQUESTS, Request
 from iqcar.model.waits.measure import measure_waits
 from iqcar.tables import Tables
 from tests.support.examples import examples
+from tests.support.naive_blame import attributed
 from tests.support.shared_cluster_logs import (
     KUBERNETES,
     MANAGERS,
@@ -140,13 +141,12 @@ def test_an_application_that_ran_nothing_is_named_as_a_doubt(tmp_path: Path) -> 
 
 
 SEEDS = st.integers(0, 2**32)
-USAGES = st.sampled_from(list(SourceUsage))
 
 
-def blamed(seed: int, usage: SourceUsage) -> tuple[Tables, pd.DataFrame, Blame]:
+def blamed(seed: int, printed: bool) -> tuple[Tables, pd.DataFrame, Blame]:
     tables = random_shared_cluster(seed)
     waits = measure_waits(tables)
-    return tables, waits, attribute(tables, waits, usage)
+    return tables, waits, attributed(printed, tables, waits)
 
 
 @pytest.mark.slow
@@ -165,11 +165,11 @@ def test_the_wait_for_launch_is_divided_and_nothing_counts_twice(seed: int) -> N
 
 @pytest.mark.slow
 @examples(25)
-@given(SEEDS, USAGES)
+@given(SEEDS, st.booleans())
 def test_waits_for_executors_are_shared_out_among_all_who_held_slots(
-    seed: int, usage: SourceUsage
+    seed: int, printed: bool
 ) -> None:
-    tables, waits, blame = blamed(seed, usage)
+    tables, waits, blame = blamed(seed, printed)
     demands, sources = blame.demands, blame.sources
     lost = np.bincount(sources["demand"], sources["lost_ms"], len(demands))
     np.testing.assert_allclose(lost, demands["lost_ms"], rtol=1e-7, atol=1e-6)
@@ -196,7 +196,7 @@ def test_waits_for_executors_are_shared_out_among_all_who_held_slots(
 
 def naive_shares(tables: Tables, waits: pd.DataFrame) -> dict[tuple[int, int], float]:
     """Lost ms by target stage and source stage, one moment after another."""
-    columns = TaskColumns.from_tables(tables, waits)
+    columns = BlameColumns.from_tables(tables, waits)
     lost = waits["executor_wait_ms"].to_numpy()
     tasks, executors = tables.tasks.to_dict("records"), tables.executors.to_dict("records")
     moments = sorted(
@@ -259,7 +259,7 @@ def slots_held(
 @examples(15)
 @given(SEEDS, st.randoms(use_true_random=False))
 def test_the_order_of_tasks_and_executors_changes_nothing(seed: int, shuffle: st.randoms) -> None:
-    tables, waits, blame = blamed(seed, SourceUsage.ACTIVE)
+    tables, waits, blame = blamed(seed, False)
     order = list(range(len(tables.tasks)))
     shuffle.shuffle(order)
     other = tables.with_(

@@ -23,7 +23,6 @@ from iqcar.causes.blame.folding import (
     beyond_largest,
     distinct_pairs,
 )
-from iqcar.enums import ImpactModel
 from iqcar.show.json.analyze import json_chunks, result_schema, to_dict, to_json
 from iqcar.show.terminal.analyze import print_diagnosis
 from tests.support.crowd import crowd
@@ -35,10 +34,10 @@ ENTRIES = st.lists(
 
 
 @functools.cache
-def diagnosed(all_sources: bool, impact: ImpactModel = ImpactModel.TIME_LOST) -> Diagnosis:
+def diagnosed(all_sources: bool) -> Diagnosis:
     with TemporaryDirectory() as folder:
         tables = iqcar.read(crowd(QUERIES).write(Path(folder) / "log"))
-    return iqcar.diagnose(tables, impact=impact, all_sources=all_sources)
+    return iqcar.diagnose(tables, all_sources=all_sources)
 
 
 def columns(entries: list[tuple[int, int, int]]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -107,9 +106,8 @@ def test_batches_divide_the_groups_and_never_an_owner(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("impact", list(ImpactModel))
-def test_every_sum_is_the_same_folded_or_not(impact: ImpactModel) -> None:
-    few, every = diagnosed(False, impact), diagnosed(True, impact)
+def test_every_sum_is_the_same_folded_or_not() -> None:
+    few, every = diagnosed(False), diagnosed(True)
     assert (few.blame.sources["kind"] == REST).any()
     assert not (every.blame.sources["kind"] == REST).any()
     for column in ("beta", "lost_ms"):
@@ -126,9 +124,8 @@ def test_every_sum_is_the_same_folded_or_not(impact: ImpactModel) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("impact", list(ImpactModel))
-def test_the_rest_of_a_target_is_its_total_less_what_is_named(impact: ImpactModel) -> None:
-    few, every = diagnosed(False, impact), diagnosed(True, impact)
+def test_the_rest_of_a_target_is_its_total_less_what_is_named() -> None:
+    few, every = diagnosed(False), diagnosed(True)
     for query in range(QUERIES):
         shown = {row["source_query_id"]: row for row in few.graph.blame_rows(query)}
         whole = {row["source_query_id"]: row for row in every.graph.blame_rows(query)}

@@ -7,10 +7,11 @@ import pytest
 
 from iqcar.causes.blame.attribute import attribute
 from iqcar.causes.blame.blame_tables import KNOWN, QUERY, UNATTRIBUTED
-from iqcar.causes.blame.ratp import Loss, best_seen, data_processed, measure_loss
-from iqcar.causes.blame.task_intervals import TaskColumns
-from iqcar.enums import Request, SourceUsage
+from iqcar.causes.blame.ratp import Loss, data_processed, measure_loss
+from iqcar.causes.blame.task_intervals import BlameColumns
+from iqcar.enums import Request
 from iqcar.model.demand.contention import Contention
+from iqcar.papers.blame_as_printed import best_seen, loss_as_printed
 from tests.support.hand_cluster import cluster, parts
 from tests.support.random_tables import EPOCH_MS
 
@@ -31,8 +32,8 @@ def read_of_two(to_tasks: list[float], to_host: list[float]) -> Loss:
         {Request.IO_READ: [10.0, 40.0]}, launch=[0, 0], finish=[50, 50], input_bytes=[1e6, 1e6]
     )
     found = {Request.IO_READ: Contention(np.array(to_tasks), np.zeros(2), np.array(to_host))}
-    columns = TaskColumns.from_tables(tables, waits)
-    return measure_loss(columns, Request.IO_READ, found, SourceUsage.ACTIVE)
+    columns = BlameColumns.from_tables(tables, waits)
+    return measure_loss(columns, Request.IO_READ, found)
 
 
 def test_a_read_that_lost_three_quarters_of_its_time_is_slowed_down_by_three() -> None:
@@ -62,8 +63,8 @@ def test_nothing_is_lost_in_a_device_of_which_nothing_is_known() -> None:
     tables, waits = cluster(
         {Request.IO_READ: [10.0, 40.0]}, launch=[0, 0], finish=[50, 50], input_bytes=[1e6, 1e6]
     )
-    columns = TaskColumns.from_tables(tables, waits)
-    loss = measure_loss(columns, Request.IO_READ, {}, SourceUsage.ACTIVE)
+    columns = BlameColumns.from_tables(tables, waits)
+    loss = measure_loss(columns, Request.IO_READ, {})
     np.testing.assert_array_equal(loss.lost, [0, 0])
     np.testing.assert_array_equal(loss.wait, [10, 40])
 
@@ -72,8 +73,8 @@ def test_as_the_paper_prints_it_a_read_at_a_quarter_of_the_best_speed_lost_the_r
     tables, waits = cluster(
         {Request.IO_READ: [10.0, 40.0]}, launch=[0, 0], finish=[50, 50], input_bytes=[1e6, 1e6]
     )
-    columns = TaskColumns.from_tables(tables, waits)
-    loss = measure_loss(columns, Request.IO_READ, {}, SourceUsage.PAPER)
+    columns = BlameColumns.from_tables(tables, waits)
+    loss = loss_as_printed(columns, Request.IO_READ)
     np.testing.assert_allclose(loss.slowdown, [0, 3])
     np.testing.assert_allclose(loss.lost, [0, 30])
 
@@ -82,8 +83,8 @@ def test_a_task_that_waited_as_long_as_it_computed_has_lost_its_waiting_time() -
     tables, waits = cluster(
         {Request.RUN_QUEUE: [40.0]}, launch=[0], finish=[100], compute_ms=[50.0], gc_ms=[10.0]
     )
-    columns = TaskColumns.from_tables(tables, waits)
-    loss = measure_loss(columns, Request.RUN_QUEUE, {}, SourceUsage.ACTIVE)
+    columns = BlameColumns.from_tables(tables, waits)
+    loss = measure_loss(columns, Request.RUN_QUEUE, {})
     assert loss.slowdown[0] == pytest.approx(1.0)
     assert loss.known[0] == pytest.approx(0.2)
     assert loss.lost[0] == pytest.approx(50)
@@ -126,7 +127,7 @@ def test_cpu_by_data_is_input_else_what_was_written() -> None:
         remote_bytes=[2.0, 0.0],
         shuffle_write_bytes=[50.0, 70.0],
     )
-    found = data_processed(TaskColumns.from_tables(tables, waits), Request.RUN_QUEUE)
+    found = data_processed(BlameColumns.from_tables(tables, waits), Request.RUN_QUEUE)
     assert list(found) == [7.0, 70.0]
 
 
@@ -181,7 +182,7 @@ def test_data_of_a_slot_wait_is_the_slots_handed_out_meanwhile() -> None:
         launch=[0, 10, 20, 25],
         finish=[100, 100, 100, 100],
     )
-    offered = data_processed(TaskColumns.from_tables(tables, waits), Request.SLOT_WAIT)
+    offered = data_processed(BlameColumns.from_tables(tables, waits), Request.SLOT_WAIT)
     np.testing.assert_array_equal(offered, [1.0, 1.0, 3.0, np.nan])
 
 
@@ -205,11 +206,11 @@ def test_slot_clocks_read_the_same_whatever_ran_before_in_other_applications() -
         cores=3.0,
     )
     app = np.arange(120) % 40
-    slots = TaskColumns.from_tables(tables, waits).slots
+    slots = BlameColumns.from_tables(tables, waits).slots
     for one in range(40):
         mine = np.flatnonzero(app == one)
         alone = tables.with_(tasks=tables.tasks.iloc[mine].reset_index(drop=True))
-        there = TaskColumns.from_tables(alone, waits.iloc[mine].reset_index(drop=True)).slots
+        there = BlameColumns.from_tables(alone, waits.iloc[mine].reset_index(drop=True)).slots
         for readings in ("asked", "launched", "finished"):
             found, expected = getattr(slots, readings)[mine], getattr(there, readings)
             np.testing.assert_array_equal(found, expected)

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from iqcar.causes.blame.attribute import attribute
-from iqcar.enums import REQUESTS, Request, SourceUsage
+from iqcar.enums import REQUESTS, Request
 from tests.support import simulated_truth as truth
 from tests.support.cluster_simulator import Simulation
 from tests.support.simulated_work import Cluster, QueryPlan, StagePlan
@@ -18,7 +18,6 @@ from tests.support.simulated_work import Cluster, QueryPlan, StagePlan
 pytestmark = pytest.mark.slow
 
 SEEDS = range(4)
-ACTIVE = truth.formula(SourceUsage.ACTIVE)
 
 
 def cases(*families: str) -> list[truth.Case]:
@@ -68,23 +67,23 @@ def scores() -> dict[str, truth.Score]:
 def test_blame_by_time_in_the_resource_predicts_who_is_worth_removing(
     scores: dict[str, truth.Score],
 ) -> None:
-    active = scores["source usage active"]
-    assert active.tau > 0.82
-    assert active.top > 0.85
-    assert active.false_blame < 0.10
+    ours = scores["ours"]
+    assert ours.tau > 0.82
+    assert ours.top > 0.85
+    assert ours.false_blame < 0.10
 
 
 def test_no_other_formula_comes_near(scores: dict[str, truth.Score]) -> None:
-    active = scores["source usage active"]
-    for name in ("source usage rate", "source usage paper", "simple overlap"):
-        assert scores[name].tau < active.tau - 0.15, name
-        assert scores[name].false_blame > active.false_blame + 0.10, name
+    ours = scores["ours"]
+    for name in ("as printed", "simple overlap"):
+        assert scores[name].tau < ours.tau - 0.15, name
+        assert scores[name].false_blame > ours.false_blame + 0.10, name
 
 
 def test_profiles_tell_who_computed_while_the_target_waited_for_the_processor() -> None:
     """Tasks that go through their phases once wait unevenly, which their averages hide."""
     once = [truth.case("processor", seed, rounds=1) for seed in range(8)]
-    averaged, profiled = truth.score(once, ACTIVE), truth.score(once, truth.by_interval)
+    averaged, profiled = truth.score(once, truth.ours), truth.score(once, truth.by_interval)
     assert profiled.tau > averaged.tau + 0.02
     assert profiled.false_blame < averaged.false_blame - 0.01
 
@@ -92,34 +91,34 @@ def test_profiles_tell_who_computed_while_the_target_waited_for_the_processor() 
 @pytest.mark.parametrize("rounds", [1, 4])
 def test_profiles_rank_no_worse_than_averages(rounds: int) -> None:
     every = [truth.case(f, s, rounds) for f in truth.FAMILIES for s in SEEDS]
-    averaged, profiled = truth.score(every, ACTIVE), truth.score(every, truth.by_interval)
+    averaged, profiled = truth.score(every, truth.ours), truth.score(every, truth.by_interval)
     assert profiled.tau > averaged.tau - 0.03
     assert profiled.false_blame < averaged.false_blame + 0.02
 
 
 def test_readers_of_the_page_cache_are_not_blamed_for_the_disk() -> None:
     for case in cases("disk, reader", "disk, writer"):
-        predicted = ACTIVE(case)
+        predicted = truth.ours(case)
         cached = case.tables.queries["name"].tolist().index("cached")
         assert predicted[cached] < 0.15 * sum(predicted.values())
 
 
 def test_a_writer_is_blamed_by_those_who_read() -> None:
     for case in cases("disk, writer"):
-        predicted = ACTIVE(case)
+        predicted = truth.ours(case)
         writer = case.tables.queries["name"].tolist().index("writer-0")
         assert predicted[writer] == max(predicted.values())
 
 
 def test_a_query_of_another_application_is_blamed_through_the_host() -> None:
-    score = truth.score(cases("two applications"), ACTIVE)
+    score = truth.score(cases("two applications"), truth.ours)
     assert score.tau > 0.7
     assert score.false_blame < 0.12
 
 
 def test_time_lost_to_slots_is_near_the_gain_of_removing_their_holder() -> None:
     for case in cases("slots, fifo", "slots, fair"):
-        predicted = ACTIVE(case)
+        predicted = truth.ours(case)
         hog = case.tables.queries["name"].tolist().index("hog")
         share = predicted[hog] / case.tables.queries["duration_ms"][case.target]
         assert share == pytest.approx(case.gains[hog], abs=0.15)
@@ -131,7 +130,7 @@ def test_where_nobody_is_guilty_hardly_any_time_is_lost_to_others() -> None:
     plans += [truth._query(rng, name, work, 0) for name, work in truth.IDLE.items()]
     run = Simulation(Cluster(slots=32), plans, seed=5)
     case = truth.Case("quiet", *run.emit(), 0, {})
-    lost = sum(ACTIVE(case).values()) / case.tables.queries["duration_ms"][0]
+    lost = sum(truth.ours(case).values()) / case.tables.queries["duration_ms"][0]
     assert lost < 0.06
 
 
@@ -147,7 +146,7 @@ def test_a_store_that_is_not_shared_costs_nobody_time() -> None:
 
 def test_splitting_elapsed_time_beats_adding_up_task_time() -> None:
     def by_task_time(case: truth.Case) -> dict[int, float]:
-        return truth.predicted(case, SourceUsage.ACTIVE, elapsed=False)
+        return truth.predicted(case, printed=False, elapsed=False)
 
     every = cases()
-    assert truth.score(every, ACTIVE).tau > truth.score(every, by_task_time).tau
+    assert truth.score(every, truth.ours).tau > truth.score(every, by_task_time).tau

@@ -10,14 +10,14 @@ import pytest
 from iqcar.causes.blame.attribute import attribute
 from iqcar.causes.blame.blame_doubts import doubts_of
 from iqcar.causes.blame.blame_tables import OWN, QUERY, UNATTRIBUTED
-from iqcar.causes.blame.ratp import measure_loss
-from iqcar.causes.blame.source_usage import most_explicable, used_share
-from iqcar.causes.blame.task_intervals import TaskColumns
-from iqcar.enums import REQUESTS, Request, SourceUsage
+from iqcar.causes.blame.ratp import measure_loss, most_explicable, used_share
+from iqcar.causes.blame.task_intervals import BlameColumns
+from iqcar.enums import REQUESTS, Request
 from iqcar.model.demand.contention import Contention, StageRates
 from iqcar.model.demand.estimate import Demand
 from iqcar.model.waits.columns import ESTIMATED, MEASURED
-from tests.support.hand_cluster import cluster, known_device, parts
+from iqcar.papers.blame_as_printed import attribute_as_printed, used_while_waiting
+from tests.support.hand_cluster import cluster, known_device, parts, parts_of
 from tests.support.tiny_tables import tiny_tables
 
 # --- use
@@ -26,8 +26,8 @@ from tests.support.tiny_tables import tiny_tables
 DEVICES = {Request.SHUFFLE_FETCH: known_device(2e4), Request.IO_WRITE: known_device(1e5)}
 
 
-def used(request: Request, usage: SourceUsage, *data: Any) -> np.ndarray:
-    return used_share(TaskColumns.from_tables(*data), request, Demand(DEVICES), usage)
+def used(request: Request, *data: Any) -> np.ndarray:
+    return used_share(BlameColumns.from_tables(*data), request, Demand(DEVICES))
 
 
 def test_reads_and_writes_keep_one_disk_busy() -> None:
@@ -39,7 +39,7 @@ def test_reads_and_writes_keep_one_disk_busy() -> None:
         shuffle_write_bytes=[1e6],
     )
     for request in (Request.IO_READ, Request.IO_WRITE):
-        assert used(request, SourceUsage.ACTIVE, *data)[0] == pytest.approx(0.5)
+        assert used(request, *data)[0] == pytest.approx(0.5)
 
 
 def test_an_unknown_time_in_the_resource_is_told_from_its_data() -> None:
@@ -49,9 +49,7 @@ def test_an_unknown_time_in_the_resource_is_told_from_its_data() -> None:
         finish=[100, 100, 100],
         remote_bytes=[1e6, 5e5, 0.0],
     )
-    np.testing.assert_allclose(
-        used(Request.SHUFFLE_FETCH, SourceUsage.ACTIVE, *data), [0.5, 0.25, 0.0]
-    )
+    np.testing.assert_allclose(used(Request.SHUFFLE_FETCH, *data), [0.5, 0.25, 0.0])
 
 
 def test_of_a_contended_device_a_source_used_what_it_moved_unless_it_bypassed_it() -> None:
@@ -64,21 +62,14 @@ def test_of_a_contended_device_a_source_used_what_it_moved_unless_it_bypassed_it
     one = np.ones(2)
     rates = StageRates(np.arange(2), one, one, one, one, one > 0, np.array([1.0, 0.1]))
     demand = Demand(DEVICES, rates={Request.SHUFFLE_FETCH: rates})
-    columns = TaskColumns.from_tables(*data)
-    share = used_share(columns, Request.SHUFFLE_FETCH, demand, SourceUsage.ACTIVE)
+    columns = BlameColumns.from_tables(*data)
+    share = used_share(columns, Request.SHUFFLE_FETCH, demand)
     np.testing.assert_allclose(share, [0.5, 0.05, 0.25])
-
-
-def test_by_rate_a_source_used_what_it_moved_at_the_speed_of_the_device() -> None:
-    data = cluster(
-        {Request.SHUFFLE_FETCH: [90.0]}, launch=[0], finish=[100], remote_bytes=[1e6]
-    )  # fmt: skip
-    assert used(Request.SHUFFLE_FETCH, SourceUsage.RATE, *data)[0] == pytest.approx(0.5)
 
 
 def test_an_unknown_speed_of_reading_is_that_of_writing_to_the_same_disk() -> None:
     data = cluster({}, launch=[0], finish=[100], input_bytes=[2e6], output_bytes=[3e6])
-    assert used(Request.IO_READ, SourceUsage.RATE, *data)[0] == pytest.approx(0.5)
+    assert used(Request.IO_READ, *data)[0] == pytest.approx(0.5)
 
 
 def test_who_moved_data_in_a_device_of_which_nothing_is_known_used_it_while_it_waited() -> None:
@@ -88,15 +79,14 @@ def test_who_moved_data_in_a_device_of_which_nothing_is_known_used_it_while_it_w
         finish=[100, 100],
         remote_bytes=[1e6, 1e6],
     )
-    columns = TaskColumns.from_tables(*data)
-    share = used_share(columns, Request.SHUFFLE_FETCH, Demand(), SourceUsage.ACTIVE)
+    columns = BlameColumns.from_tables(*data)
+    share = used_share(columns, Request.SHUFFLE_FETCH, Demand())
     np.testing.assert_allclose(share, [0.9, 0.0])
 
 
 def test_the_processor_is_used_in_cores() -> None:
     data = cluster({}, launch=[0, 0], finish=[100, 100], compute_ms=[80.0, np.nan])
-    for usage in (SourceUsage.ACTIVE, SourceUsage.RATE):
-        np.testing.assert_allclose(used(Request.RUN_QUEUE, usage, *data), [0.8, 0.0])
+    np.testing.assert_allclose(used(Request.RUN_QUEUE, *data), [0.8, 0.0])
 
 
 def test_as_the_paper_prints_it_a_source_used_what_it_got_while_it_waited() -> None:
@@ -106,9 +96,8 @@ def test_as_the_paper_prints_it_a_source_used_what_it_got_while_it_waited() -> N
         finish=[100] * 4,
         remote_bytes=[1e6, 1e6, 1e6, 0.0],
     )
-    np.testing.assert_allclose(
-        used(Request.SHUFFLE_FETCH, SourceUsage.PAPER, *data), [1.0, 0.25, 1.0, 0.0]
-    )
+    share = used_while_waiting(BlameColumns.from_tables(*data), Request.SHUFFLE_FETCH)
+    np.testing.assert_allclose(share, [1.0, 0.25, 1.0, 0.0])
 
 
 # --- memory, once somebody measures it
@@ -138,7 +127,7 @@ def test_held_memory_that_was_seen_counts_and_not_the_peaks_of_operators() -> No
     seen += [{"task": 2, "mean_held_bytes": 0.0, "wall_ms": 100.0}]
     seen += [{"task": 3, "mean_held_bytes": np.nan, "wall_ms": 100.0}]
     tables = tables.with_(task_records=tiny_tables(task_records=seen).task_records)
-    np.testing.assert_allclose(TaskColumns.from_tables(tables, waits).held(), [0, 3e6, 0, 1e6])
+    np.testing.assert_allclose(BlameColumns.from_tables(tables, waits).held(), [0, 3e6, 0, 1e6])
     found = parts(tables, waits, 0, Request.EXECUTION_MEMORY)
     assert found[QUERY, 1] == pytest.approx((0.75, 37.5))
     assert found[QUERY, 3] == pytest.approx((0.25, 12.5))
@@ -191,8 +180,8 @@ def explicable(lost: float | None, evidence: int) -> float:
         {Request.RUN_QUEUE: [50.0]}, launch=[0], finish=[100], compute_ms=[50.0]
     )  # fmt: skip
     waits["run_queue_evidence"] = np.int8(evidence)
-    columns = TaskColumns.from_tables(tables, waits)
-    loss = measure_loss(columns, Request.RUN_QUEUE, {}, SourceUsage.ACTIVE)
+    columns = BlameColumns.from_tables(tables, waits)
+    loss = measure_loss(columns, Request.RUN_QUEUE, {})
     found = None if lost is None else Contention(np.array([lost]), np.zeros(1), np.zeros(1))
     return float(most_explicable(columns, loss, found)[0])
 
@@ -229,7 +218,7 @@ def test_as_the_paper_prints_it_an_estimated_cpu_wait_is_blamed_like_any_other()
         input_bytes=[1e6, 1e6],
     )
     waits["run_queue_evidence"] = np.int8(ESTIMATED)
-    found = parts(tables, waits, 1, Request.RUN_QUEUE, source_usage=SourceUsage.PAPER)
+    found = parts_of(attribute_as_printed(tables, waits), 1, Request.RUN_QUEUE)
     assert found[QUERY, 0][0] > 0
 
 
@@ -249,6 +238,6 @@ def test_over_attribution_of_a_small_part_of_all_losses_is_no_doubt(
     blame = attribute(tables, waits)
     memory = blame.demands["request"] == REQUESTS.index(Request.EXECUTION_MEMORY)
     blame.demands.loc[memory, "over_attribution"] = 10.0
-    columns = TaskColumns.from_tables(tables, waits)
+    columns = BlameColumns.from_tables(tables, waits)
     doubts = doubts_of(columns, blame.demand, blame.demands)
     assert any("time lost to execution memory" in doubt for doubt in doubts) == said

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from iqcar.causes.blame.attribute import attribute
 from iqcar.causes.blame.blame_tables import UNATTRIBUTED as UNATTRIBUTED_CODE
 from iqcar.causes.graph.iqc_graph import build_graph
-from iqcar.enums import ImpactModel, Request, Resource
+from iqcar.enums import Request, Resource
+from iqcar.papers.blame_as_printed import build_graph_as_printed
 from iqcar.tables import Tables
 from tests.support import naive_graph
 from tests.support.examples import examples
@@ -25,12 +26,14 @@ from tests.support.random_blame import (
 )
 from tests.support.random_tables import tables_and_waits
 
-MODELS = st.sampled_from(ImpactModel)
+MODELS = st.booleans()
+"""Whether contributions are those of the paper."""
 
 
-def graphs(blamed, impact=ImpactModel.TIME_LOST, critical_path=False, targets=None):
+def graphs(blamed, printed=False, critical_path=False, targets=None):
     tables, blame = blamed
-    return build_graph(tables, blame, targets=targets, impact=impact, critical_path=critical_path)
+    build = build_graph_as_printed if printed else build_graph
+    return build(tables, blame, targets=targets, critical_path=critical_path)
 
 
 def key_of(level: int, row) -> tuple:
@@ -60,13 +63,13 @@ def keys_of(graph) -> list[list[tuple]]:
 @pytest.mark.slow
 @examples(80)
 @given(blamed_tables(), MODELS, st.booleans(), st.data())
-def test_graph_equals_algorithms_1_and_2_walked_in_networkx(blamed, impact, critical, data):
+def test_graph_equals_algorithms_1_and_2_walked_in_networkx(blamed, printed, critical, data):
     tables, blame = blamed
     every = list(range(len(tables.queries)))
     targets = data.draw(st.one_of(st.none(), st.lists(st.sampled_from(every), unique=True)))
-    graph = graphs(blamed, impact, critical, targets)
+    graph = graphs(blamed, printed, critical, targets)
     naive = naive_graph.build(
-        tables, blame, every if targets is None else targets, impact, critical
+        tables, blame, every if targets is None else targets, printed, critical
     )
     naive_graph.update_impact_factors(naive)
     naive_graph.update_dor(naive)
@@ -94,8 +97,8 @@ def test_graph_equals_algorithms_1_and_2_walked_in_networkx(blamed, impact, crit
 @pytest.mark.slow
 @examples(50)
 @given(blamed_tables(), MODELS, st.booleans())
-def test_dor_towards_one_target_sums_to_one_at_every_level(blamed, impact, critical):
-    graph = graphs(blamed, impact, critical)
+def test_dor_towards_one_target_sums_to_one_at_every_level(blamed, printed, critical):
+    graph = graphs(blamed, printed, critical)
     for target in graph.targets:
         explained = graph.lost_ms(target) > 0
         for level in range(7):
@@ -113,8 +116,8 @@ def test_dor_towards_one_target_sums_to_one_at_every_level(blamed, impact, criti
 @pytest.mark.slow
 @examples(50)
 @given(blamed_tables(), MODELS)
-def test_lost_time_of_one_target_is_whole_at_every_level_in_both_models(blamed, impact):
-    graph = graphs(blamed, impact)
+def test_lost_time_of_one_target_is_whole_at_every_level_in_both_models(blamed, printed):
+    graph = graphs(blamed, printed)
     for target in graph.targets:
         lost = graph.lost_ms(target)
         for level in range(5):
@@ -137,8 +140,8 @@ def test_under_time_lost_dor_is_the_share_of_lost_time(blamed):
 
 @examples(50)
 @given(blamed_tables(), MODELS)
-def test_blame_of_a_target_sums_to_what_it_lost(blamed, impact):
-    graph = graphs(blamed, impact)
+def test_blame_of_a_target_sums_to_what_it_lost(blamed, printed):
+    graph = graphs(blamed, printed)
     for target in graph.targets:
         lost = graph.lost_ms(target)
         blame = graph.blame_of(target)
@@ -157,8 +160,8 @@ def test_blame_of_a_target_sums_to_what_it_lost(blamed, impact):
 
 @examples(40)
 @given(blamed_tables(), MODELS)
-def test_sums_over_all_targets_agree_between_the_views(blamed, impact):
-    graph = graphs(blamed, impact)
+def test_sums_over_all_targets_agree_between_the_views(blamed, printed):
+    graph = graphs(blamed, printed)
     lost = sum(graph.lost_ms(target) for target in graph.targets)
     assert graph.hot_resources()["lost_ms"].sum() == pytest.approx(lost)
     assert graph.slow_nodes()["lost_ms"].sum() == pytest.approx(lost)
@@ -174,7 +177,7 @@ def test_sums_over_all_targets_agree_between_the_views(blamed, impact):
 @pytest.mark.slow
 @examples(40)
 @given(blamed_tables(), MODELS, st.randoms(use_true_random=False))
-def test_order_of_demands_and_sources_changes_nothing(blamed, impact, random):
+def test_order_of_demands_and_sources_changes_nothing(blamed, printed, random):
     tables, blame = blamed
     order = list(range(len(blame.demands)))
     random.shuffle(order)
@@ -188,7 +191,7 @@ def test_order_of_demands_and_sources_changes_nothing(blamed, impact, random):
         blame.stages,
         (),
     )
-    first, second = graphs(blamed, impact), graphs((tables, shuffled), impact)
+    first, second = graphs(blamed, printed), graphs((tables, shuffled), printed)
     for level in range(7):
         a = first.vertices(level).set_index("id").sort_index()
         b = second.vertices(level).set_index("id").sort_index()
@@ -198,8 +201,8 @@ def test_order_of_demands_and_sources_changes_nothing(blamed, impact, random):
 
 @examples(40)
 @given(blamed_tables(), MODELS, st.integers(1, 6), st.integers(0, 6))
-def test_top_k_are_the_first_of_all_vertices_by_dor(blamed, impact, k, level):
-    graph = graphs(blamed, impact)
+def test_top_k_are_the_first_of_all_vertices_by_dor(blamed, printed, k, level):
+    graph = graphs(blamed, printed)
     every = graph.vertices(level)
     every = every[every["dor"] > 0].sort_values("dor", ascending=False, kind="stable")
     assert graph.top(level, k)["id"].tolist() == every["id"].head(k).tolist()
@@ -284,7 +287,7 @@ def test_in_the_paper_model_a_vertex_nobody_contributes_to_ends_unattributed():
     tables = named_tables([0, 1])
     demands = [(0, Request.RUN_QUEUE, 0, 10.0, [(1, 10.0)])]
     blame = blame_of_rows(tables, demands, [5.0, 0.0], ratp=[0.0], cpu=[0.0, 0.0], beta=[0.0] * 3)
-    graph = graphs((tables, blame), ImpactModel.PAPER)
+    graph = graphs((tables, blame), printed=True)
     by_kind = graph.vertices(4).set_index("kind")["dor"]
     assert by_kind["unattributed"] == 1
     assert by_kind["query"] == 0
@@ -299,7 +302,7 @@ def test_unknown_and_infinite_contributions_count_as_zero():
         (0, Request.SHUFFLE_FETCH, 0, 10.0, [(1, 10.0)]),
     ]
     blame = blame_of_rows(tables, demands, [5.0, 0.0], ratp=[np.nan, np.inf, 2.0])
-    frame = graphs((tables, blame), ImpactModel.PAPER).vertices(3)
+    frame = graphs((tables, blame), printed=True).vertices(3)
     assert frame["dor"].tolist() == [0, 0, 1]
 
 
@@ -348,16 +351,16 @@ def test_levels_beyond_the_seven_are_refused(level):
 def test_the_graph_is_frozen():
     graph = graphs(a_blamed_pair())
     with pytest.raises(FrozenInstanceError):
-        graph.impact = ImpactModel.PAPER
+        graph.dor = None
 
 
 @pytest.mark.slow
 @examples(40)
 @given(tables_and_waits(), MODELS)
-def test_what_attribute_finds_makes_a_whole_graph(made, impact):
+def test_what_attribute_finds_makes_a_whole_graph(made, printed):
     tables, waits = made.tables, made.waits
     blame = attribute(tables, waits)
-    graph = build_graph(tables, blame, impact=impact)
+    graph = graphs((tables, blame), printed)
     query = tables.stages["query"].to_numpy()
     of_stages = [blame.stages["lost_ms"][query == row].sum() for row in range(len(tables.queries))]
     for target in graph.targets:

@@ -42,8 +42,8 @@ def check_export_is_consistent(exported, targets: int, lost_targets: int) -> nx.
 @pytest.mark.slow
 @examples(50)
 @given(blamed_tables(), MODELS, st.integers(0, 8))
-def test_an_exported_graph_is_whole_whatever_was_folded(blamed, impact, limit):
-    graph = graphs(blamed, impact)
+def test_an_exported_graph_is_whole_whatever_was_folded(blamed, printed, limit):
+    graph = graphs(blamed, printed)
     exported = graph.export(max_blame_nodes=limit)
     lost_targets = sum(graph.lost_ms(target) > 0 for target in graph.targets)
     check_export_is_consistent(exported, len(graph.targets), lost_targets)
@@ -103,8 +103,8 @@ def test_networkx_graph_is_a_dag_from_source_queries_to_targets():
 @pytest.mark.slow
 @examples(30)
 @given(blamed_tables(), MODELS)
-def test_networkx_graph_has_every_vertex_and_edge(blamed, impact):
-    graph = graphs(blamed, impact)
+def test_networkx_graph_has_every_vertex_and_edge(blamed, printed):
+    graph = graphs(blamed, printed)
     walk = graph.to_networkx()
     assert len(walk) == sum(graph.sizes())
     assert walk.number_of_edges() == len(graph.edges())

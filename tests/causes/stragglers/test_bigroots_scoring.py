@@ -44,7 +44,7 @@ def test_counts_by_hand() -> None:
 
 
 def test_the_rates_of_table_v_follow_from_its_counts() -> None:
-    scoring, shown = load("bigroots_scoring"), load("bigroots_table")
+    scoring, shown = load("bigroots_scoring"), load("straggler_tables")
     for tp, tn, fp, fn, tpr, fpr, accuracy in shown.TABLE_V.values():
         counts = scoring.Counts(tp, tn, fp, fn)
         # The paper cuts some digits off instead of rounding.
@@ -252,7 +252,7 @@ def test_runs_together_have_the_sum_of_their_decisions() -> None:
 
 def test_the_tables_hold_every_method_and_the_papers_numbers() -> None:
     result = load("bigroots_result").make_result([scored(1)])
-    text = load("bigroots_table").bigroots({"seeds": [1], **result})
+    text = load("straggler_tables").bigroots({"seeds": [1], **result})
     for method in load("bigroots_methods").METHODS:
         assert f"| {method} |" in text
     assert "| BigRoots (paper) | 43 | 282 | 1 | 28 | 60.6% | 0.4% | 91.8% |" in text
@@ -267,7 +267,7 @@ def test_the_table_of_induced_contention_sets_the_loaded_host_beside_the_other()
         "phase": "cpu", "queries": 2, "duration_s": [1.0, 3.0], "losses": {"cpu": loss, "io": loss},
         "blamed_on_culprit": 0.25,
     }  # fmt: skip
-    text = load("induced_table").induced_contention({"loaded": "127.0.0.3", "phases": [phase]})
+    text = load("live_tables").induced_contention({"loaded": "127.0.0.3", "phases": [phase]})
     last = text.splitlines()[-1]
     assert last.startswith("| cpu | 2 | 2.0 s (1.0 … 3.0) | 50% | 40% / 10% | 1 / – |")
     assert last.endswith("| 25% |")

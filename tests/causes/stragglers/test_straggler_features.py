@@ -9,8 +9,13 @@ from hypothesis import strategies as st
 
 from iqcar.causes.stragglers.feature_list import FEATURE_LIST, FEATURES
 from iqcar.causes.stragglers.features import build_features
-from iqcar.causes.stragglers.host_features import clock_doubts, clock_offsets
-from iqcar.causes.stragglers.windows import LEAST_COVER, Spans, Windows
+from iqcar.causes.stragglers.host_features import (
+    LEAST_COVER,
+    Spans,
+    Windows,
+    clock_doubts,
+    clock_offsets,
+)
 from iqcar.model.waits.measure import measure_waits
 from tests.support.random_tables import tables_and_waits
 from tests.support.straggler_truth import simulate

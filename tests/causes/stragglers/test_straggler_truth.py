@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from iqcar.causes.stragglers.bigroots import cause_names, find_marks
-from iqcar.causes.stragglers.cause_evidence import Marks
 from iqcar.causes.stragglers.features import TaskFeatures, build_features
 from iqcar.causes.stragglers.peers import ComparedTasks
+from iqcar.causes.stragglers.straggler_result import Marks
 from iqcar.causes.stragglers.straggler_settings import StragglerSettings
 from iqcar.enums import CauseEvidence
 from iqcar.model.waits.measure import measure_waits

@@ -196,5 +196,5 @@ def test_every_setting_is_documented_with_its_default() -> None:
 
 def fits_schema(found: dict) -> None:
     schema = json.loads(result_schema())
-    part = {"$defs": schema["$defs"], "$ref": "#/$defs/stragglers"}
+    part = {"$defs": schema["$defs"], "$ref": "#/$defs/ResultStragglers"}
     jsonschema.Draft202012Validator(part).validate(found)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from iqcar.causes.stragglers.find_stragglers import explain
 from iqcar.errors import IqcarError, UsageError
-from iqcar.lab.traces import trace_files
+from iqcar.lab.traces import trace_columns
 from iqcar.lab.traces.trace_columns import TraceColumns
 from iqcar.lab.traces.trace_survey import features_of, read_trace
 from iqcar.lab.traces.trace_topic_search import TraceStream
@@ -135,13 +135,13 @@ def test_a_file_that_is_missing_a_folder_or_no_parquet_is_one_clear_line(tmp_pat
 
 
 def test_sizes_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(trace_files, "MAX_BYTES", 1000)
+    monkeypatch.setattr(trace_columns, "MAX_BYTES", 1000)
     bomb = tmp_path / "x.csv.gz"
     bomb.write_bytes(gzip.compress(b"job,latency\n" + b"1,2\n" * 10_000))
     with pytest.raises(IqcarError, match="larger than"):
         read_trace(bomb)
     monkeypatch.undo()
-    monkeypatch.setattr(trace_files, "MAX_ROWS", 3)
+    monkeypatch.setattr(trace_columns, "MAX_ROWS", 3)
     with pytest.raises(IqcarError, match="more than 3 rows"):
         read_trace(write(tmp_path, GOOGLE))
 

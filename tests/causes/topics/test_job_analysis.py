@@ -16,11 +16,11 @@ from iqcar.causes.topics.build_topics import find_topics, topics_from
 from iqcar.causes.topics.jobs import Jobs, Tally
 from iqcar.causes.topics.kernels.ranks import Ranks
 from iqcar.causes.topics.keyword_evidence import share_kept
-from iqcar.causes.topics.learners import BY_STRAGGLER
 from iqcar.causes.topics.mixture_by_straggler import deviations_of_job
 from iqcar.causes.topics.topic_result import TopicSettings
 from iqcar.causes.topics.validate import differences
 from iqcar.enums import LearnerSet
+from iqcar.papers.learners_as_printed import SETTINGS as KINDS
 from tests.support import naive_hound
 from tests.support.hound_traces import Planted, features_from, plant
 from tests.support.topic_truth import known
@@ -95,10 +95,10 @@ def test_the_rank_sum_test_is_scipys() -> None:
 
 def test_stragglers_are_kept_where_topics_are_shared_out_by_straggler(planted: Planted) -> None:
     for chosen in LearnerSet:
-        settings = TopicSettings(learners=chosen)
+        settings = KINDS[chosen]()
         for job in Jobs.from_tasks(planted.features, settings):
             deviations = analyse_job(job, settings).deviations
-            if chosen not in BY_STRAGGLER:
+            if not settings.learners().by_straggler:
                 assert deviations is None
                 continue
             expected = deviations_of_job(*known(job), settings)

@@ -14,15 +14,12 @@ from iqcar.causes.topics.kernels.ranks import Ranks, codes_by_rank, two_means_cu
 from iqcar.causes.topics.learners import (
     AdaBoostIPW,
     BaggedElasticNet,
-    LeastSquares,
-    LogisticIPW,
-    PearsonCorrelation,
     SignedSchweizerWolff,
-    base_learners,
     binned,
     treatments,
 )
 from iqcar.enums import LearnerSet
+from iqcar.papers.learners_as_printed import SETTINGS, LeastSquares, LogisticIPW, PearsonCorrelation
 from tests.support import naive_hound
 
 ALL = (
@@ -282,7 +279,7 @@ def test_collinear_metrics_share_the_blame_instead_of_opposite_signs() -> None:
 @pytest.mark.parametrize("chosen", LearnerSet)
 def test_every_set_has_three_kinds_of_learners_that_find_the_plain_cause(chosen) -> None:
     x, y = job(11, tasks=300)
-    for learner in base_learners(chosen, 0).values():
+    for learner in SETTINGS[chosen]().learners().of_model.values():
         profile = learner.fit(x, y).profile_
         assert profile[0] > 0.1 or profile[2] > 0.1
         assert profile[1] < 0

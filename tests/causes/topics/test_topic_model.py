@@ -8,8 +8,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from iqcar.causes.topics.ensemble import TopicEnsemble, average_linkage, cosine, score
-from iqcar.causes.topics.kernels.em import fold_in, sweeps
-from iqcar.causes.topics.topic_model import MOST_GROWN, TopicModel, trimmed, words_of
+from iqcar.causes.topics.topic_model import (
+    MOST_GROWN,
+    TopicModel,
+    fold_in,
+    sweeps,
+    trimmed,
+    words_of,
+)
 from tests.support import naive_hound
 
 seeds = st.integers(0, 2**32 - 1)

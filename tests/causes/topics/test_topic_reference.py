@@ -12,15 +12,15 @@ import pytest
 from iqcar.causes.topics.analyse_job import profiles_of_job
 from iqcar.causes.topics.build_topics import find_topics, word
 from iqcar.causes.topics.jobs import Jobs
-from iqcar.causes.topics.topic_result import TopicSettings
-from iqcar.enums import BaseModel, LearnerSet
+from iqcar.enums import BaseModel
+from iqcar.papers.learners_as_printed import PaperSettings
 from tests.support import reference_hound
 from tests.support.hound_traces import Planted, cause_of_words, plant
 from tests.support.topic_truth import Nearness, known, nearness, nearness_of, variation_of_profiles
 
 pytestmark = pytest.mark.slow
 
-PAPER = TopicSettings(learners=LearnerSet.PAPER)
+PAPER = PaperSettings()
 EQUAL = 0.01
 """Largest difference of mean total variation at which learners count as equally accurate."""
 
@@ -46,7 +46,7 @@ def kept(jobs: Jobs) -> np.ndarray:
 @pytest.fixture(scope="module")
 def differences(planted: Planted, jobs: Jobs, kept: np.ndarray) -> dict[BaseModel, np.ndarray]:
     """Total variation to the truth given the true topics, ours less the reference's, by job."""
-    mine = [profiles_of_job(*known(job), PAPER) for job in jobs]
+    mine = [profiles_of_job(*known(job), PAPER.learners()) for job in jobs]
     return {
         kind: variation_of_profiles(planted, np.array([one[kind] for one in mine]), jobs.stage)
         - variation_of_profiles(planted, theirs, jobs.stage)

@@ -11,7 +11,7 @@ from iqcar.causes.topics.mixture_by_straggler import (
     NO_TOPIC,
     SHIFT,
     Deviations,
-    Shares,
+    TopicShares,
     deviations_of_job,
     refined_mixtures,
     shares_of_job,
@@ -41,7 +41,7 @@ def job(seed: int, tasks: int = 200, strength: float = 5.0) -> tuple[np.ndarray,
     return np.exp(0.3 * latent + 2), latency
 
 
-def shares(metrics: np.ndarray, latency: np.ndarray, mixture: np.ndarray = EVEN) -> Shares:
+def shares(metrics: np.ndarray, latency: np.ndarray, mixture: np.ndarray = EVEN) -> TopicShares:
     seen = deviations_of_job(metrics, latency, SETTINGS)
     return shares_of_job(seen, TOPICS, mixture, EVEN, SETTINGS)
 

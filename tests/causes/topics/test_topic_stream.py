@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from iqcar.causes.topics.build_topics import find_topics, in_order
 from iqcar.causes.topics.topic_result import TopicSettings
 from iqcar.errors import IqcarError
-from iqcar.lab.traces import trace_files, trace_topic_search
+from iqcar.lab.traces import trace_columns, trace_topic_search
 from iqcar.lab.traces.trace_columns import TraceColumns, codes_of
 from iqcar.lab.traces.trace_survey import read_trace
 from iqcar.lab.traces.trace_topic_search import TraceStream, find_topics_in_trace
@@ -64,7 +64,7 @@ def whole(table: pd.DataFrame, tmp_path_factory: pytest.TempPathFactory):
 def test_some_jobs_at_a_time_give_the_topics_of_the_whole(
     table, whole, tmp_path, monkeypatch, name, workers
 ) -> None:
-    monkeypatch.setattr(trace_files, "PIECE_ROWS", 100)
+    monkeypatch.setattr(trace_columns, "PIECE_ROWS", 100)
     path = written(table, tmp_path / name)
     stream = TraceStream.open(path)
     assert stream.grouped
@@ -80,7 +80,7 @@ def test_some_jobs_at_a_time_give_the_topics_of_the_whole(
 def test_jobs_scattered_over_the_file_are_sorted_outside_of_memory(
     table, whole, tmp_path, monkeypatch
 ) -> None:
-    monkeypatch.setattr(trace_files, "PIECE_ROWS", 100)
+    monkeypatch.setattr(trace_columns, "PIECE_ROWS", 100)
     monkeypatch.setattr(trace_topic_search, "BLOCK_BYTES", 50_000)
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     mixed = table.sample(frac=1.0, random_state=0)
@@ -109,7 +109,7 @@ def test_every_job_comes_once_and_whole(seed: int, piece: int, scattered: bool) 
     latency[np.isfinite(job)] += 1
     table = pd.DataFrame({"job": job, "latency": latency, "m": np.arange(len(job)) * 1.0})
     with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
-        patch.setattr(trace_files, "PIECE_ROWS", piece)
+        patch.setattr(trace_columns, "PIECE_ROWS", piece)
         patch.setattr(trace_topic_search, "BLOCK_BYTES", 500)
         stream = TraceStream.open(written(table, Path(folder) / "t.parquet"))
         blocks = list(stream.blocks())
@@ -199,7 +199,7 @@ def test_a_damaged_parquet_and_one_that_lies_about_its_statistics(tmp_path: Path
 
 
 def test_a_job_over_many_pieces_is_one_block(tmp_path, monkeypatch) -> None:
-    monkeypatch.setattr(trace_files, "PIECE_ROWS", 10)
+    monkeypatch.setattr(trace_columns, "PIECE_ROWS", 10)
     table = pd.DataFrame({"job": [1] * 95 + [2] * 5, "latency": 1.0, "m": np.arange(100.0)})
     blocks = list(TraceStream.open(written(table, tmp_path / "t.parquet")).blocks())
     assert [len(block.job) for block in blocks] == [95, 5]

@@ -12,6 +12,7 @@ from iqcar.causes.topics.jobs import Jobs
 from iqcar.causes.topics.topic_counts import mixture_matrix
 from iqcar.causes.topics.topic_result import Topics, TopicSettings
 from iqcar.enums import LearnerSet
+from iqcar.papers.learners_as_printed import SETTINGS
 from tests.support.hound_traces import CAUSES, NOISE, Planted, features_from, plant
 from tests.support.topic_truth import Nearness, causes_found, known, nearness
 
@@ -33,10 +34,7 @@ def planted() -> Planted:
 
 @pytest.fixture(scope="module")
 def topics(planted: Planted) -> dict[LearnerSet, Topics]:
-    return {
-        chosen: find_topics(planted.features, TopicSettings(learners=chosen))
-        for chosen in LearnerSet
-    }
+    return {chosen: find_topics(planted.features, SETTINGS[chosen]()) for chosen in LearnerSet}
 
 
 @pytest.fixture(scope="module")
@@ -66,7 +64,7 @@ def unseen(planted, topics) -> dict[LearnerSet, list[Nearness]]:
     for seed in UNSEEN[1:]:
         trace = plant(JOBS, seed)
         for chosen, found in near.items():
-            settings = TopicSettings(learners=chosen)
+            settings = SETTINGS[chosen]()
             found.append(nearness(trace, find_topics(trace.features, settings)))
     return near
 
@@ -110,7 +108,7 @@ def test_the_gain_on_the_papers_learners_is_not_of_one_kind_of_trace(harder: dic
     # Each kind by itself gained .11 to .21 in both on two other seeds.
     trace = plant(100, 14, **harder)
     best, rest = (
-        nearness(trace, find_topics(trace.features, TopicSettings(learners=chosen)))
+        nearness(trace, find_topics(trace.features, SETTINGS[chosen]()))
         for chosen in (LearnerSet.RECOMMENDED, LearnerSet.PAPER)
     )
     assert best.variation < rest.variation - 0.07
@@ -224,7 +222,7 @@ def test_thousands_of_identical_jobs_have_one_mixture(learners: LearnerSet) -> N
     )  # fmt: skip
     trace = pd.concat([job] * 2000, ignore_index=True)
     trace["stage"] = np.repeat(np.arange(2000), 20)
-    found = find_topics(features_from(trace), TopicSettings(learners=learners))
+    found = find_topics(features_from(trace), SETTINGS[learners]())
     mixtures = mixture_matrix(found)
     assert len(mixtures) == 2000 and (mixtures == mixtures[0]).all()
     assert mixtures[0].sum() == pytest.approx(1)

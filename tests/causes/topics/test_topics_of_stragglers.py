@@ -34,7 +34,7 @@ from iqcar.causes.topics.topic_result import (
 from iqcar.enums import REQUESTS, Request
 from iqcar.pipeline import diagnose, topics_of
 from iqcar.rules.vocabulary.topics import topic_name
-from iqcar.show.json.straggler_links import link_lines, links_to_dict
+from iqcar.say.straggler_links import link_lines, links_to_dict
 from tests.causes.stragglers.test_straggler_blame import rows
 from tests.support.hound_traces import features_from
 from tests.support.straggler_truth import simulate

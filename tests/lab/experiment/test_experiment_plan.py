@@ -13,7 +13,7 @@ import pytest
 
 from iqcar.errors import UsageError
 from iqcar.lab.experiment.cells import Cell, Pair, at_level, cells_of, next_cell, streams
-from iqcar.lab.experiment.experiment_plan import ExperimentPlan, read_experiment
+from iqcar.lab.experiment.experiment_plan import LoadedPlan, read_experiment
 from iqcar.lab.inject.load_generators import CpuSettings, IoSettings, MemorySettings
 from iqcar.show.json.experiment import experiment_schema
 from tests.support.command import iqcar
@@ -45,7 +45,7 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
     "a command with an open quote": ({"hosts": {"a": "ssh 'a"}}, "'a': No closing quotation"),
     "a host with a blank": ({"hosts": {"a b": "ssh a"}}, "is no host name"),
     "no host": ({"hosts": []}, "hosts: 0 is not 1"),
-    "no time": ({"budget": "soon"}, "budget: 'soon' is no time"),
+    "no time": ({"budget": "soon"}, "budget: is no time of 10 ms or more: 'soon'"),
     "a long run": ({"longest_run": "2h"}, "longest_run: is longer than 1h"),
     "a typing error": ({"budgte": "1s"}, "unknown field `budgte`"),
     "a number as text": ({"repeats": "3"}, "Expected `int`, got `str`"),
@@ -60,7 +60,7 @@ def written(folder: Path, **changes: Any) -> str:
 
 
 @pytest.fixture
-def plan(tmp_path: Path) -> ExperimentPlan:
+def plan(tmp_path: Path) -> LoadedPlan:
     resources = {"cpu": {"processes": 2}, "memory": {"size_bytes": 64 << 20}}
     return read_experiment(written(tmp_path, resources=resources, repeats=4, levels=[0, 0.5, 1]))
 
@@ -147,7 +147,7 @@ def test_a_level_is_a_share_of_the_hogs() -> None:
     assert streams(at_level(memory, 0.5), memory) == 0.5
 
 
-def test_every_cell_comes_once_before_any_comes_again(plan: ExperimentPlan) -> None:
+def test_every_cell_comes_once_before_any_comes_again(plan: LoadedPlan) -> None:
     cells = cells_of(plan)
     pairs: list[Pair] = []
     while len(pairs) < len(cells):
@@ -158,7 +158,7 @@ def test_every_cell_comes_once_before_any_comes_again(plan: ExperimentPlan) -> N
     assert pairs[0].cell.level == 1
 
 
-def test_the_least_certain_curve_is_measured_next(plan: ExperimentPlan) -> None:
+def test_the_least_certain_curve_is_measured_next(plan: LoadedPlan) -> None:
     slow = {"cpu": (1500.0, 1500.0), "memory": (1100.0, 2500.0)}
     pairs = [
         Pair(cell, 1000.0, slow[cell.resource][turn]) for turn in (0, 1) for cell in cells_of(plan)
@@ -168,7 +168,7 @@ def test_the_least_certain_curve_is_measured_next(plan: ExperimentPlan) -> None:
 
 
 def test_all_cells_are_repeated_as_often_as_planned_and_failed_ones_are_not(
-    plan: ExperimentPlan,
+    plan: LoadedPlan,
 ) -> None:
     broken = Cell("q", "memory", 1.0)
     pairs: list[Pair] = []

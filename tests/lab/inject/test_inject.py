@@ -16,9 +16,10 @@ from typing import Any
 import psutil
 import pytest
 
-from iqcar.lab.inject.anomalies import BURST_S, Anomaly, usable_cores
+from iqcar.base.processes import usable_cores
+from iqcar.lab.inject.anomalies import BURST_S, Anomaly
 from iqcar.lab.inject.host_limits import FILE_SYSTEMS_IN_MEMORY, file_system
-from iqcar.lab.inject.injection_log import Record, read_log
+from iqcar.lab.inject.injection_log import InjectionRecord, read_log
 from iqcar.lab.inject.load_generators import (
     CpuSettings,
     IoSettings,
@@ -170,7 +171,7 @@ def test_network_hogs_without_a_rate_move_bytes() -> None:
 
 
 def test_a_lost_hog_is_an_error_and_ends_the_others() -> None:
-    def kill_one(record: Record) -> None:
+    def kill_one(record: InjectionRecord) -> None:
         if record.event == "start":
             os.kill(record.hogs[0].pid, signal.SIGKILL)
 

@@ -14,14 +14,14 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from iqcar.apps.cli.main import app
+from iqcar.base.processes import usable_cores
 from iqcar.errors import IqcarError, UsageError
-from iqcar.lab.inject.anomalies import Anomaly, Pattern, usable_cores
+from iqcar.lab.inject.anomalies import Anomaly, Pattern
 from iqcar.lab.inject.host_limits import available_memory_bytes
-from iqcar.lab.inject.injection_log import Record, read_log
+from iqcar.lab.inject.injection_log import InjectionRecord, read_log
 from iqcar.lab.inject.load_generators import IoSettings, MemorySettings
-from iqcar.lab.inject.parsing import parse_moment, parse_size
 from iqcar.lab.inject.plan import Injection, check_room, read_plan
-from iqcar.lab.inject.random_plans import Place, random_plan
+from iqcar.lab.inject.random_plans import InjectedHost, random_plan
 
 MB = 1 << 20
 CORES = usable_cores()
@@ -36,7 +36,9 @@ def schedule(*arguments: object) -> str:
 
 places = st.lists(
     st.sampled_from(["127.0.0.2", "127.0.0.3", "worker-4"]), min_size=1, unique=True
-).map(lambda hosts: [Place(h, (CORES[i % len(CORES)],)) for i, h in enumerate(sorted(hosts))])
+).map(
+    lambda hosts: [InjectedHost(h, (CORES[i % len(CORES)],)) for i, h in enumerate(sorted(hosts))]
+)
 arguments = st.fixed_dictionaries(
     {
         "for_ms": st.integers(60_000, 600_000),
@@ -49,7 +51,7 @@ anomalies = st.lists(st.sampled_from(list(Anomaly)), min_size=1)
 
 @given(st.integers(), places, anomalies, arguments, st.sampled_from(list(Pattern)))
 def test_a_random_plan_keeps_its_bounds(
-    seed: int, places: list[Place], kinds: list[Anomaly], given: Any, pattern: Pattern
+    seed: int, places: list[InjectedHost], kinds: list[Anomaly], given: Any, pattern: Pattern
 ) -> None:
     plan = random_plan(seed, places, kinds, pattern=pattern, **given)
     assert plan == random_plan(seed, places, kinds[::-1], pattern=pattern, **given)
@@ -73,8 +75,8 @@ def test_a_random_plan_keeps_its_bounds(
 def test_another_host_changes_nothing_on_the_first(
     seed: int, kinds: list[Anomaly], given: Any
 ) -> None:
-    alone = random_plan(seed, [Place("a")], kinds, **given)
-    both = random_plan(seed, [Place("b"), Place("a")], kinds, **given)
+    alone = random_plan(seed, [InjectedHost("a")], kinds, **given)
+    both = random_plan(seed, [InjectedHost("b"), InjectedHost("a")], kinds, **given)
     assert [i for i in both if i.host == "a"] == alone
 
 
@@ -82,7 +84,12 @@ def test_seeds_differ_and_mixed_anomalies_meet() -> None:
     def drawn(seed: int) -> list[Injection]:
         kinds = [Anomaly.CPU, Anomaly.IO]
         return random_plan(
-            seed, [Place("a")], kinds, for_ms=600_000, mean_length_ms=20_000, pattern=Pattern.MIXED
+            seed,
+            [InjectedHost("a")],
+            kinds,
+            for_ms=600_000,
+            mean_length_ms=20_000,
+            pattern=Pattern.MIXED,
         )
 
     assert drawn(1) != drawn(2)
@@ -172,23 +179,7 @@ def test_an_impossible_plan_is_refused_with_its_place(entry: Any, tmp_path: Path
 @pytest.mark.parametrize("line", ["{}", "nonsense", '{"version": 1}', "[" * 100_000])
 def test_a_line_that_is_no_record_is_refused_with_its_number(line: str, tmp_path: Path) -> None:
     log = tmp_path / "truth.jsonl"
-    record = Record(1, "end", "r", 0, "cpu", "h", "m", 0, 1, 0, 1)
+    record = InjectionRecord(1, "end", "r", 0, "cpu", "h", "m", 0, 1, 0, 1)
     log.write_bytes(record.line() + line.encode() + b"\n")
     with pytest.raises(IqcarError, match=rf"^{log}:2: "):
         read_log(str(log))
-
-
-@given(st.integers(1, 2**40))
-def test_sizes_are_read_as_spark_reads_them(count: int) -> None:
-    assert parse_size(f"{count}", "") == parse_size(f"{count} B", "") == count
-    assert parse_size(f"{count}KB", "") == parse_size(f"{count}k", "") == count * 1024
-    for wrong in ("0", "-1", f"{count}XB", "nan", "inf", ""):
-        with pytest.raises(UsageError):
-            parse_size(wrong, "--size")
-
-
-def test_moments_are_read_with_their_zone() -> None:
-    assert parse_moment("2026-05-01T12:00:00Z", "") == parse_moment("2026-05-01T14:00+02:00", "")
-    assert parse_moment("1777636800000", "") == parse_moment("2026-05-01T12:00:00Z", "")
-    with pytest.raises(UsageError):
-        parse_moment("tomorrow", "--start-at")

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from iqcar.causes.blame.loads import find_loads
-from iqcar.causes.blame.task_intervals import DomainSchedules, Pieces, TaskColumns
-from iqcar.enums import Request, SourceUsage
+from iqcar.causes.blame.task_intervals import BlameColumns, DomainSchedules, Pieces
+from iqcar.enums import Request
 from iqcar.model.demand.load import MOST_STAGES, TASKS_OF_STAGE, Load
 from tests.support.examples import examples
 from tests.support.naive_blame import NaiveBlame
@@ -137,11 +137,11 @@ def test_of_a_large_stage_of_like_tasks_some_are_sampled_and_not_all() -> None:
 @examples(100)
 @given(tables_and_waits(20))
 def test_the_load_of_every_task_is_the_sum_over_pairs_of_tasks(random: RandomInput) -> None:
-    columns = TaskColumns.from_tables(random.tables, random.waits)
+    columns = BlameColumns.from_tables(random.tables, random.waits)
     pieces = Pieces.one_each(columns)
-    schedules = DomainSchedules(pieces, SourceUsage.ACTIVE)
+    schedules = DomainSchedules(pieces)
     loads = find_loads(pieces, schedules)
-    naive = NaiveBlame(random.tables, random.waits, SourceUsage.ACTIVE, {})
+    naive = NaiveBlame(random.tables, random.waits, False, {})
     assert (Request.RUN_QUEUE in loads) == naive.has_estimates()
     for request, load in loads.items():
         uses = naive.uses(request)

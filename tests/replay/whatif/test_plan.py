@@ -11,7 +11,7 @@ from iqcar.errors import UsageError
 from iqcar.replay.whatif import edit_cluster
 from iqcar.replay.whatif.plan_capacity import find_knee, plan_capacity
 from iqcar.replay.whatif.question import parse_plan, parse_price
-from iqcar.show.pictures.capacity_plan import capacity_plan
+from iqcar.show.pictures.what_if import capacity_plan
 from tests.replay.whatif.test_predictions import model_of
 from tests.support.cluster_simulator import Simulation
 from tests.support.simulated_work import Cluster, QueryPlan, StagePlan

@@ -19,7 +19,7 @@ from iqcar.show.pictures import (
     matrix_cells,
     stage_waits,
 )
-from iqcar.show.pictures.labels import distinct, label, safe, wrapped
+from iqcar.show.pictures.theme import distinct, label, safe, wrapped
 from tests.support.examples import examples
 from tests.support.plotted import HOSTILE, assert_only_text, diagnosis_of, nothing_read, texts_of
 from tests.support.random_tables import RandomInput, tables_and_waits

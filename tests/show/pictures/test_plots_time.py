@@ -4,26 +4,35 @@ from __future__ import annotations
 
 import itertools
 import math
+import re
+from dataclasses import replace
+from pathlib import Path
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
 from hypothesis import given
 
 import iqcar
+from iqcar.apps.notebook import ShownWhatIf
+from iqcar.base.units import duration
 from iqcar.causes.stragglers.features import build_features
 from iqcar.enums import Resource
 from iqcar.model.waits.columns import requests_of
-from iqcar.show.pictures import compare_stragglers, topic_mixtures
+from iqcar.show.html.page import render_page
+from iqcar.show.pictures import cluster_slots, compare_stragglers, executors, topic_mixtures
 from iqcar.show.pictures.bins import Bins
-from iqcar.show.pictures.host_series import host_series, span_of
-from iqcar.show.pictures.hosts import slot_shares
+from iqcar.show.pictures.hosts import host_series, slot_shares, span_of
+from iqcar.show.pictures.main_wait import query_waiting
 from iqcar.show.pictures.straggler_boxes import worst_stage
-from iqcar.show.pictures.waiting import query_waiting
+from iqcar.show.pictures.theme import legend_above
 from iqcar.tables import SAMPLES
+from tests.support.contended_log import contended_log
 from tests.support.examples import examples
 from tests.support.many_tasks import many_tasks
 from tests.support.plotted import diagnosis_of
 from tests.support.random_tables import RandomInput, frame, tables_and_waits
+from tests.support.shared_cluster_logs import read, three_of_four_held
 
 
 @pytest.mark.slow
@@ -152,3 +161,100 @@ def test_mixtures_sum_to_one_and_weigh_stages_by_stragglers(shared_logs) -> None
         mine = [i for i, stage in enumerate(by_stage.rows) if query_of[stage] == query]
         weights = np.array([by_stage.stragglers[i] for i in mine])
         assert share == pytest.approx(weights @ by_stage.share[mine] / weights.sum())
+
+
+def test_areas_sum_to_the_slots_held_and_idle_ones_are_apart(tmp_path: Path) -> None:
+    found = iqcar.diagnose(read(three_of_four_held(busy=10), tmp_path), expected=False)
+    (cluster,) = cluster_slots(found.tables, found.waits, 29)
+    assert cluster.names == ["nightly", "morning"]  # from 1 s to 30 s, second by second
+    held = (cluster.busy + cluster.idle).sum(axis=0)
+    assert held[:2] == pytest.approx(3)
+    assert held[2:24] == pytest.approx(4)
+    assert held[24:] == pytest.approx(3)
+    assert cluster.busy[0][:9] == pytest.approx(3)
+    assert cluster.idle[0][9:] == pytest.approx(3)
+    assert cluster.missing[4:15] == pytest.approx(3)
+    assert cluster.missing[24:] == pytest.approx(0, abs=1e-9)
+
+
+@pytest.mark.slow
+def test_the_figure_has_an_area_for_each_application_and_a_line_for_what_lacked(
+    tmp_path: Path,
+) -> None:
+    found = iqcar.diagnose(read(three_of_four_held(busy=10), tmp_path), expected=False)
+    figure = found.plot.executors()
+    names = [trace.name for trace in figure.data if np.max(trace.y) > 0]
+    assert names[:2] == ["nightly", "nightly, idle"]
+    assert "morning" in names
+    assert figure.data[-1].name == "lacking because others held them"
+    page = render_page(found)
+    assert "Who held the cluster's slots" in page.replace("&#39;", "'")
+    assert 'id="executors-series"' in page
+
+
+def test_the_legend_has_room_for_every_name_that_it_shows(tmp_path: Path) -> None:
+    found = iqcar.diagnose(read(three_of_four_held(busy=10), tmp_path), expected=False)
+    names = [f"{name} of all orders and customers" for name in ("nightly", "morning")]
+    applications = found.tables.applications.assign(name=names)
+    figure = executors(found.tables.with_(applications=applications), found.waits)
+    named = [trace.name for trace in figure.data if trace.showlegend is not False]
+    assert any(name.endswith(", idle") for name in named)
+    assert figure.layout.margin.t == legend_above(named)["margin"]["t"]
+
+
+def test_one_application_alone_has_no_such_picture(tmp_path: Path) -> None:
+    found = iqcar.diagnose(read([contended_log()], tmp_path), expected=False)
+    assert "shared a cluster" in executors(found.tables, found.waits).layout.annotations[0].text
+    assert 'id="executors-series"' not in render_page(found)
+
+
+HOSTILE = "<script>alert(1)</script>"
+
+
+@pytest.fixture(scope="module")
+def without_etl(tmp_path_factory: pytest.TempPathFactory) -> ShownWhatIf:
+    path = tmp_path_factory.mktemp("whatif") / "app"
+    return iqcar.diagnose(iqcar.read(contended_log().write(path))).what_if(remove="etl")
+
+
+def marks(svg: str, tag: str) -> list[dict[str, str]]:
+    return [one.attrib for one in ElementTree.fromstring(svg).iter() if one.tag.endswith(tag)]  # noqa: S314
+
+
+def test_a_dot_stands_where_the_duration_is_on_the_axis(without_etl: ShownWhatIf) -> None:
+    (row,) = without_etl.queries.to_dict("records")
+    svg = without_etl.plot.durations().svg
+    recorded, predicted = [float(dot["cx"]) for dot in marks(svg, "circle")][2:]
+    zero = float(marks(svg, "line")[0]["x1"])
+    assert (predicted - zero) / (recorded - zero) == pytest.approx(
+        row["predicted_ms"] / row["recorded_ms"], abs=0.001
+    )
+    bar = marks(svg, "rect")[1]
+    low, high = float(bar["x"]), float(bar["x"]) + float(bar["width"])
+    assert low <= predicted <= high
+    assert (high - zero) / (recorded - zero) == pytest.approx(
+        row["high_ms"] / row["recorded_ms"], abs=0.001
+    )
+
+
+def test_waits_and_devices_say_the_answer_s_numbers(without_etl: ShownWhatIf) -> None:
+    (row,) = without_etl.queries.to_dict("records")
+    before, after = (duration(row[f"slots_wait_{when}_ms"]) for when in ("before", "after"))
+    assert f"{before} → {after}" in without_etl.plot.waits().svg
+    said = re.findall(r">\u2068(\d+ %) → (\d+ %)", without_etl.plot.devices().svg)
+    (device,) = without_etl.capacities.to_dict("records")
+    busy = (device["busy_before"], device["busy_after"])
+    assert said == [tuple(f"{100 * share:.0f} %" for share in busy)]
+
+
+def test_a_notebook_shows_the_verdict_and_the_durations(without_etl: ShownWhatIf) -> None:
+    shown = without_etl._repr_html_()
+    assert "without etl" in shown
+    assert without_etl.plot.durations().svg in shown
+    assert "self-check" in shown
+
+
+def test_names_in_pictures_stay_text(without_etl: ShownWhatIf) -> None:
+    hostile = replace(without_etl, queries=without_etl.queries.assign(name=HOSTILE))
+    assert HOSTILE not in hostile._repr_html_()
+    assert "&lt;script&gt;" in hostile.plot.durations().svg

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import io
 import json
 import re
 from pathlib import Path
 
+import jsonschema
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from rich.console import Console
 
 import iqcar
 from iqcar.base import limits
@@ -18,13 +21,14 @@ from iqcar.causes.topics.jobs import enough_for_topics
 from iqcar.diagnosis import Diagnosis
 from iqcar.enums import Resource
 from iqcar.say import find_verdict
+from iqcar.say.input_sections import coverage_section
 from iqcar.show.html import files, render_page
 from iqcar.show.html.blame_rows import FOLDED, KEYS, bounded, lay_out_blame
-from iqcar.show.html.page import coverage
 from iqcar.show.html.payload import page_payload
 from iqcar.show.html.payload_explore import rows_of_each
-from iqcar.show.json.analyze import to_dict
-from iqcar.show.pictures.embed import json_for_html, source_hash
+from iqcar.show.json.analyze import result_schema, to_dict, to_json
+from iqcar.show.pictures.timeline import json_for_html, source_hash
+from iqcar.show.terminal.analyze import print_diagnosis
 from tests.support.contended_log import NO_IO
 from tests.support.crowded_log import NAMES, crowded_log
 from tests.support.page_reader import Reader, sections
@@ -234,8 +238,9 @@ def test_an_application_without_tasks_gives_a_page_that_says_so(tmp_path: Path) 
 
 
 def test_coverage_of_every_wait_sums_to_all_task_time(crowded: Diagnosis) -> None:
-    for row in coverage(crowded):
-        shares = [row[key] for key in ("missing", "estimated", "reported", "measured")]
+    rows = coverage_section(crowded).rows
+    assert rows
+    for _, _, *shares in rows:
         assert sum(shares) == pytest.approx(1)
 
 
@@ -264,3 +269,47 @@ def test_the_payload_names_every_resource_and_no_row_is_out_of_range(crowded: Di
 
 def test_topics_are_looked_for_where_there_are_enough_stages(crowded: Diagnosis) -> None:
     assert not enough_for_topics(crowded.tables)
+
+
+GOLD = {"kind": "pool", "rule": "AGG-1", "name": "<b>gold", "after": "FIFO weight 3 minShare 0"}
+
+
+def ruled(folder: Path) -> Diagnosis:
+    """A diagnosis of a log with one rule and one file that was not accepted."""
+    log = crowded_log()
+    for time, outcome, reason, changes in (
+        (1_000_001_000, "accepted", "", [GOLD]),
+        (1_000_002_000, "refused", "r.json: not JSON", []),
+    ):
+        event = {"timeMs": time, "outcome": outcome, "reason": reason, "changes": changes}
+        log.event("org.iqcar.spark.IqcarEventRules", event)
+    return iqcar.diagnose(iqcar.read(log.write(folder / log.app_id)), expected=False)
+
+
+def test_terminal_page_and_json_say_which_rule_acted_and_what_was_refused(tmp_path: Path) -> None:
+    diagnosis = ruled(tmp_path)
+    terminal = io.StringIO()
+    print_diagnosis(diagnosis, Console(file=terminal, width=200))
+    said = terminal.getvalue()
+    assert "Rules that acted" in said
+    assert "pool <b>gold: FIFO weight 3 minShare 0" in said
+    assert "rules file refused, the rules stayed as they were: r.json: not JSON" in said
+
+    page = render_page(diagnosis)
+    assert "pool &lt;b&gt;gold: FIFO weight 3 minShare 0" in page
+    assert "r.json: not JSON" in page
+
+    result = json.loads(to_json(diagnosis))
+    jsonschema.validate(result, json.loads(result_schema()))
+    (acted,) = result["acting_rules"]["acted"]
+    assert (acted["rule"], acted["from_ms"], acted["until_ms"]) == ("AGG-1", 1_000_001_000, None)
+    assert len(result["acting_rules"]["not_accepted"]) == 1
+
+
+def test_without_rules_nothing_is_said_of_any(tmp_path: Path) -> None:
+    log = crowded_log()
+    diagnosis = iqcar.diagnose(iqcar.read(log.write(tmp_path / log.app_id)), expected=False)
+    terminal = io.StringIO()
+    print_diagnosis(diagnosis, Console(file=terminal))
+    assert "Rules that acted" not in terminal.getvalue()
+    assert 'id="acted"' not in render_page(diagnosis)

@@ -10,9 +10,9 @@ import pytest
 
 import iqcar
 from iqcar import Diagnosis
-from iqcar.base.formatting import duration
+from iqcar.base.units import duration
 from iqcar.replay.whatif import usual_questions
-from iqcar.show.html.whatif import answer_html, what_if_section
+from iqcar.show.html.whatif import answer_html, what_if_part
 from iqcar.show.json.whatif import whatif_to_json
 from tests.support.contended_log import contended_log
 from tests.support.page_reader import Reader
@@ -27,10 +27,13 @@ def contended(tmp_path_factory: pytest.TempPathFactory) -> Diagnosis:
 
 
 def test_the_page_s_answers_are_those_of_the_json(contended: Diagnosis) -> None:
-    section = what_if_section(contended)
+    section = what_if_part(contended)
     one = next(one for one in section["answers"] if one["label"] == "without etl")
     said = json.loads(whatif_to_json(contended.what_if(remove="etl")))
-    assert one["total"] == said["total"]
+    row = next(row for row in section["table"].rows if row[0] == "without etl")
+    total = said["total"]
+    assert row[1:3] == (total["recorded_ms"], total["predicted_ms"])
+    assert row[4:] == (total["change_percent"], total["slower"])
     (query,) = said["queries"]
     times = [query[f"{name}_ms"] for name in ("recorded", "predicted", "low", "high")]
     words = Reader(one["html"]).words
@@ -41,7 +44,7 @@ def test_the_page_s_answers_are_those_of_the_json(contended: Diagnosis) -> None:
 
 
 def test_the_capacity_plan_is_drawn_from_the_answers(contended: Diagnosis) -> None:
-    plan = what_if_section(contended)["plan"]
+    plan = what_if_part(contended)["plan"]
     totals = {1: None, 2: None, 3: None, 4: None, 6: None}
     for slots in totals:
         answer = contended.what_if(slots=str(slots)) if slots != 2 else contended.what_if()
@@ -52,7 +55,7 @@ def test_the_capacity_plan_is_drawn_from_the_answers(contended: Diagnosis) -> No
 
 
 def test_every_answer_can_be_chosen_once(contended: Diagnosis) -> None:
-    section = what_if_section(contended)
+    section = what_if_part(contended)
     steps = [step["answer"] for kind in section["kinds"] for step in kind["steps"]]
     assert sorted(at for at in steps if at is not None) == list(range(len(section["answers"])))
     sliders = {kind["key"]: kind["steps"] for kind in section["kinds"] if kind["slider"]}
@@ -77,7 +80,7 @@ def test_a_run_that_is_too_large_is_told_whom_to_ask(
     contended: Diagnosis, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("iqcar.show.html.whatif.MOST_TASKS", 3)
-    section = what_if_section(contended)
+    section = what_if_part(contended)
     assert section["answers"] == []
     assert "ask iqcar whatif" in section["sentence"]
 

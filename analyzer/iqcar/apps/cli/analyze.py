@@ -2,129 +2,143 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
-import typer
+from collections.abc import Mapping
+from dataclasses import asdict
+from functools import partial
 
 from iqcar.apps.cli import options
-from iqcar.enums import ImpactModel, QueryBy, SourceUsage
+from iqcar.apps.cli.command import Result, command
+from iqcar.errors import UsageError
+
+_INSTEAD = {"--topics": "use `iqcar topics --on-spark`", "--samples": "leave out one of the two"}
+"""What to do in place of options that do not go with --on-spark."""
 
 
+@command("Who made your queries wait, and what to change.", writes=("json", "rules", "html"))
 def analyze(
-    paths: options.Paths,
-    json: options.JsonFile = None,
-    rules: Annotated[
-        str | None,
-        typer.Option(
-            metavar="FILE|-",
-            help="Write the scheduler rules as JSON, compiled to FAIR pools: what "
-            "spark.iqcar.rules takes, and `iqcar rules compile`.",
-        ),
-    ] = None,
-    previous: Annotated[
-        str,
-        typer.Option(
-            metavar="FILE",
-            help="The rules file that these runs were recorded with: its rules stay unless nothing "
-            "needs them any more, and no new rule undoes them without saying so.",
-        ),
-    ] = "",
-    html: Annotated[
-        str | None,
-        typer.Option(
-            metavar="FILE|-", help="Write a report to explore as one HTML file (`iqcar report`)."
-        ),
-    ] = None,
-    target: options.Targets = None,
-    top: options.Top = 5,
-    impact: options.Impact = ImpactModel.TIME_LOST,
-    source_usage: options.Usage = SourceUsage.ACTIVE,
-    query_by: options.Queries = QueryBy.SQL,
-    critical_path: options.CriticalPath = False,
-    topics: options.Recurring = False,
-    advice: options.Advice = "",
-    samples: options.Samples = None,
-    all_sources: options.AllSources = False,
-    all_rules: options.AllRules = False,
-    on_spark: Annotated[
-        bool,
-        typer.Option(
-            "--on-spark",
-            help="Read and diagnose the logs on Spark, and sum up what all applications lost: on "
-            "the active session or the application of spark-submit, else on --master. "
-            "Applications that shared hosts at the same time are diagnosed together. Needs "
-            "iqcar[spark].",
-        ),
-    ] = False,
-    master: options.Master = "",
-    by: options.By = "",
-    force: options.Force = False,
-) -> None:
+    paths: list[str],
+    *,
+    json: str | None = None,
+    rules: str | None = None,
+    previous: str = "",
+    html: str | None = None,
+    target: list[str] | None = None,
+    how: options.Diagnosing,
+    topics: bool = False,
+    advice: str = "",
+    samples: list[str] | None = None,
+    all_sources: bool = False,
+    all_rules: bool = False,
+    on_spark: bool = False,
+    master: str = "",
+    by: str = "",
+    full: bool = False,
+) -> Result:
     """Find who made your queries wait, for what, where, and propose scheduler rules.
 
-    Prints for each target query: how long it waited for what, which queries were in the way and
-    by how much, where; then hot resources, slow nodes, aggressive queries, proposed rules, and
-    what is doubtful about all that.
+    Prints what would save most time, whatever the cause, and what to do. With --full for each
+    target query how long it waited for what, which queries were in the way and by how much, where;
+    then resources, hosts, aggressive queries, proposed rules, and what is doubtful about all that.
 
     Example: iqcar analyze spark-events/ --target q39b --json diagnosis.json --rules rules.json
 
     For many logs: iqcar analyze s3a://logs/ --on-spark --master spark://host:7077
-    """
-    from iqcar.apps.cli.analyze_on_spark import analyze_on_spark, refuse
-    from iqcar.apps.cli.reading import exit_code, read_for, working
-    from iqcar.apps.cli.writing import check_writable, write_result
-    from iqcar.diagnosis import Settings
-    from iqcar.errors import UsageError
-    from iqcar.pipeline import diagnose
-    from iqcar.rules.rule_file import dump_compiled, load_rules_file
-    from iqcar.rules.vocabulary.advice_kinds import advice_kinds
-    from iqcar.show.json.analyze import json_chunks
-    from iqcar.show.terminal.analyze import print_diagnosis
 
-    check_writable(json, force)
+    Parameters
+    ----------
+    rules : FILE|-
+        Write the scheduler rules as JSON, compiled to FAIR pools: what spark.iqcar.rules takes, and
+        `iqcar rules compile`.
+    previous : FILE
+        The rules file that these runs were recorded with: its rules stay unless nothing needs them
+        any more, and no new rule undoes them without saying so.
+    html : FILE|-
+        Write a report to explore as one HTML file (`iqcar report`).
+    full
+        Print everything, not only what would save most.
+    on_spark
+        Read and diagnose the logs on Spark, and sum up what all applications lost: on the active
+        session or the application of spark-submit, else on --master. Applications that shared hosts
+        at the same time are diagnosed together. Needs iqcar[spark].
+    """
     if on_spark:
-        refuse(
+        _refuse(
             {
                 "--rules": rules, "--previous": previous, "--html": html, "--target": target,
                 "--topics": topics, "--advice": advice, "--samples": samples,
                 "--all-rules": all_rules, "--by": by,
             }
         )  # fmt: skip
-        settings = Settings(query_by, impact, source_usage, critical_path, top)
-        raise typer.Exit(analyze_on_spark(paths, master, json, settings, all_sources=all_sources))
-    if master:
-        raise UsageError("goes with --on-spark only", "--master")
-    check_writable(rules, force)
+        return _on_spark(paths, master, how, all_sources)
+    options.check_master(master, on_spark)
+    from iqcar.apps.cli.reading import diagnosed
+    from iqcar.rules.rule_file import dump_compiled, load_rules_file
+    from iqcar.rules.vocabulary.advice_kinds import advice_kinds
+    from iqcar.show.json.analyze import json_chunks
+    from iqcar.show.terminal.analyze import print_answer, print_diagnosis
+
     if advice:
         advice_kinds(advice)
-    check_writable(html, force)
-    earlier = load_rules_file(previous) if previous else None
-    tables = read_for(paths, query_by, samples)
-    with working("analysing"):
-        diagnosis = diagnose(
-            tables,
-            targets=target or (),
-            impact=impact,
-            source_usage=source_usage,
-            critical_path=critical_path,
-            top=top,
-            query_by=query_by,
-            by=by,
-            topics=topics,
-            advice=advice,
-            all_sources=all_sources,
-            all_rules=all_rules,
-            previous=earlier,
-        )
-    if "-" not in (json, rules, html):
-        print_diagnosis(diagnosis)
-    if json is not None:
-        write_result(json, json_chunks(diagnosis))
-    if rules is not None:
-        found, since = diagnosis.rules, diagnosis.earlier
-        write_result(rules, dump_compiled(diagnosis.tables, found, since.recorded, since.notes))
-    if html is not None:
+    found = diagnosed(
+        paths,
+        samples,
+        targets=target or (),
+        previous=load_rules_file(previous) if previous else None,
+        **asdict(how),
+        by=by,
+        topics=topics,
+        advice=advice,
+        all_sources=all_sources,
+        all_rules=all_rules,
+    )
+
+    def page() -> bytes:
         from iqcar.show.html import render_page
 
-        write_result(html, render_page(diagnosis).encode("utf-8", "replace"))
-    raise typer.Exit(exit_code(diagnosis.tables))
+        return render_page(found).encode("utf-8", "replace")
+
+    def show() -> None:
+        if full or by or topics or target:
+            print_diagnosis(found)
+        else:
+            print_answer(found, paths[0] if len(paths) == 1 else "PATH")
+
+    since = found.earlier
+    compiled = partial(dump_compiled, found.tables, found.rules, since.recorded, since.notes)
+    return Result(
+        show,
+        partial(json_chunks, found),
+        {"rules": compiled, "html": page},
+        tables=[found.tables],
+    )
+
+
+def _refuse(given: Mapping[str, object]) -> None:
+    """Raise UsageError for an option that a summary of many applications has no place for."""
+    for name, value in given.items():
+        if value:
+            raise UsageError(
+                "does not go with --on-spark",
+                name,
+                _INSTEAD.get(name, "analyse the logs of one group without Spark for it"),
+            )
+
+
+def _on_spark(paths: list[str], master: str, how: options.Diagnosing, all_sources: bool) -> Result:
+    """Diagnose logs on executors, and sum up what all applications lost."""
+    from iqcar.apps.cli.reading import check_any, on_executors
+    from iqcar.diagnosis import Settings
+    from iqcar.fleet.fleet_summary import summary_on_spark
+    from iqcar.fleet.session import spark_session
+    from iqcar.show.json.fleet import fleet_to_json
+    from iqcar.show.terminal.fleet import print_fleet
+
+    settings = Settings(**asdict(how))
+    with spark_session(master) as spark, on_executors() as progress:
+        found = summary_on_spark(spark, paths, settings, all_sources=all_sources, progress=progress)
+    check_any(found.tables)
+    return Result(
+        partial(print_fleet, found, settings.top),
+        partial(fleet_to_json, found, settings),
+        tables=[found.tables],
+    )

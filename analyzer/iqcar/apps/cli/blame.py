@@ -2,56 +2,36 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
-import typer
+from dataclasses import asdict
+from functools import partial
 
 from iqcar.apps.cli import options
-from iqcar.enums import ImpactModel, QueryBy, SourceUsage
+from iqcar.apps.cli.command import Result, command
 
 
+@command("One query, level by level.")
 def blame(
-    paths: options.Paths,
-    target: Annotated[
-        str,
-        typer.Option(metavar="QUERY", help="The query: its id, name or fingerprint."),
-    ],
-    json: options.JsonFile = None,
-    top: options.Top = 5,
-    impact: options.Impact = ImpactModel.TIME_LOST,
-    source_usage: options.Usage = SourceUsage.ACTIVE,
-    query_by: options.Queries = QueryBy.SQL,
-    critical_path: options.CriticalPath = False,
-    topics: options.Recurring = False,
-    all_sources: options.AllSources = False,
-    force: options.Force = False,
-) -> None:
+    paths: list[str],
+    *,
+    target: str,
+    how: options.Diagnosing,
+    topics: bool = False,
+    all_sources: bool = False,
+) -> Result:
     """Explain one query level by level: its stages, resources, hosts, and source queries.
 
     Example: iqcar blame spark-events/ --target q39b
+
+    Parameters
+    ----------
+    target : QUERY
+        The query: its id, name or fingerprint.
     """
-    from iqcar.apps.cli.reading import exit_code, read_for, working
-    from iqcar.apps.cli.writing import check_writable, write_result
-    from iqcar.pipeline import diagnose
+    from iqcar.apps.cli.reading import diagnosed
     from iqcar.show.json.analyze import json_chunks
     from iqcar.show.terminal.blame import print_levels
 
-    check_writable(json, force)
-    tables = read_for(paths, query_by)
-    with working("analysing"):
-        diagnosis = diagnose(
-            tables,
-            targets=[target],
-            impact=impact,
-            source_usage=source_usage,
-            critical_path=critical_path,
-            top=top,
-            query_by=query_by,
-            topics=topics,
-            all_sources=all_sources,
-        )
-    if json != "-":
-        print_levels(diagnosis)
-    if json is not None:
-        write_result(json, json_chunks(diagnosis))
-    raise typer.Exit(exit_code(diagnosis.tables))
+    found = diagnosed(
+        paths, targets=[target], topics=topics, all_sources=all_sources, **asdict(how)
+    )
+    return Result(partial(print_levels, found), partial(json_chunks, found), tables=[found.tables])

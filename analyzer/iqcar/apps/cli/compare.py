@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-import typer
-
-from iqcar.apps.cli import options
+from iqcar.apps.cli.command import Result, command, explain_line, write_result
 from iqcar.enums import CompareMethod, MatchBy, QueryBy, RunBy
 from iqcar.errors import ExitCode, UsageError
 
@@ -14,147 +12,100 @@ if TYPE_CHECKING:
     from iqcar.comparison.sides.side import Side
 
 
+@command("What changed between two sets of runs.", writes=("json", "out", "save_baseline"))
 def compare(
-    before: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="BEFORE",
-            help="Event logs of the runs before: a file, folder, quoted glob, zip or URL; or a "
-            "file of --save-baseline.",
-            show_default=False,
-        ),
-    ] = None,
-    after: Annotated[
-        str | None,
-        typer.Argument(metavar="AFTER", help="Event logs of the runs after.", show_default=False),
-    ] = None,
-    more_before: Annotated[
-        list[str] | None,
-        typer.Option("--before", metavar="PATH", help="One more log before; several times."),
-    ] = None,
-    more_after: Annotated[
-        list[str] | None,
-        typer.Option("--after", metavar="PATH", help="One more log after; several times."),
-    ] = None,
-    split: Annotated[
-        str | None,
-        typer.Option(
-            metavar="TIME",
-            help="Cut one set of logs in time instead, such as at a deployment: "
-            "2026-10-01T04:00 (local time, or with an offset such as +02:00).",
-        ),
-    ] = None,
-    query: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="NAME", help="Show only this query, by name or fingerprint; several times."
-        ),
-    ] = None,
-    margin: Annotated[
-        str, typer.Option(metavar="SHARE", help="Change of time that is none: 5% or 0.05.")
-    ] = "5%",
-    alpha: Annotated[
-        float,
-        typer.Option(help="Rate of false findings among all findings, and level of the tests."),
-    ] = 0.05,
-    top: Annotated[int, typer.Option(min=1, max=1000, help="How many changes to show.")] = 10,
-    match: Annotated[
-        MatchBy,
-        typer.Option(help=f"How queries are matched. {options.choices(MatchBy)}."),
-    ] = MatchBy.AUTO,
-    pair: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="OLD=NEW", help="Two names or fingerprints of one query; several times."
-        ),
-    ] = None,
-    run_by: Annotated[
-        RunBy, typer.Option(help=f"What one run is. {options.choices(RunBy)}.")
-    ] = RunBy.HOUR,
-    structure_only: Annotated[
-        bool,
-        typer.Option(
-            "--structure-only", help="Show only other stage graphs, new queries and gone ones."
-        ),
-    ] = False,
-    explain: Annotated[
-        str | None,
-        typer.Option(
-            metavar="CHANGE",
-            help="Ask which parameters tell the runs after from those before, for one change: its "
-            "rank, 1.2 for the second stage of the first, or the name of a query.",
-        ),
-    ] = None,
-    without: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="PARAMETER",
-            help="Leave a parameter out of --explain, to see the next best; several times.",
-        ),
-    ] = None,
-    method: Annotated[
-        CompareMethod,
-        typer.Option(help=f"How it is decided what changed. {options.choices(CompareMethod)}."),
-    ] = CompareMethod.RUNS,
-    fail_on: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--fail-on",
-            metavar="LIMIT",
-            help="End with code 4 if a query on both sides got slower by more than 10%, 500ms, or "
-            "(one query) NAME=20%; several times.",
-        ),
-    ] = None,
-    fail_on_new_plan: Annotated[
-        bool,
-        typer.Option("--fail-on-new-plan", help="The same if a query has another stage graph."),
-    ] = False,
-    strict: Annotated[
-        bool, typer.Option("--strict", help="Let the gate fail where it cannot tell, too.")
-    ] = False,
-    save_baseline: Annotated[
-        str | None,
-        typer.Option(
-            "--save-baseline",
-            metavar="FILE",
-            help="Keep what was measured of AFTER (of BEFORE if it is alone), to be compared with "
-            "later in place of its logs.",
-        ),
-    ] = None,
-    json: options.JsonFile = None,
-    out: Annotated[
-        str | None,
-        typer.Option(
-            metavar="FILE|-",
-            help="Write the comparison as one HTML file to look at, without network.",
-        ),
-    ] = None,
-    query_by: options.Queries = QueryBy.SQL,
-    force: options.Force = False,
-) -> None:
+    before: str | None = None,
+    after: str | None = None,
+    *,
+    more_before: list[str] | None = None,
+    more_after: list[str] | None = None,
+    split: str | None = None,
+    query: list[str] | None = None,
+    margin: str = "5%",
+    alpha: float = 0.05,
+    top: int = 10,
+    match: MatchBy = MatchBy.AUTO,
+    pair: list[str] | None = None,
+    run_by: RunBy = RunBy.HOUR,
+    structure_only: bool = False,
+    explain: str | None = None,
+    without: list[str] | None = None,
+    method: CompareMethod = CompareMethod.RUNS,
+    fail_on: list[str] | None = None,
+    fail_on_new_plan: bool = False,
+    strict: bool = False,
+    save_baseline: str | None = None,
+    json: str | None = None,
+    out: str | None = None,
+    query_by: QueryBy = QueryBy.SQL,
+) -> Result:
     """Find what changed between two sets of runs, by how much, and why.
 
     Queries and stages of both sides are matched; runs decide what changed, beyond a margin and not
     by chance; tasks tell which part of it. Three verdicts: changed, same, cannot tell.
 
     Example: iqcar compare logs/monday/ logs/tuesday/ --fail-on 10%
+
+    Parameters
+    ----------
+    before : BEFORE
+        Event logs of the runs before: a file, folder, quoted glob, zip or URL; or a file of
+        --save-baseline.
+    after : AFTER
+        Event logs of the runs after.
+    more_before : --before PATH
+        One more log before; several times.
+    more_after : --after PATH
+        One more log after; several times.
+    split : TIME
+        Cut one set of logs in time instead, such as at a deployment: 2026-10-01T04:00 (local time,
+        or with an offset such as +02:00).
+    query : NAME
+        Show only this query, by name or fingerprint; several times.
+    margin : SHARE
+        Change of time that is none: 5% or 0.05.
+    alpha
+        Rate of false findings among all findings, and level of the tests.
+    top : 1..1000
+        How many changes to show.
+    match
+        How queries are matched.
+    pair : OLD=NEW
+        Two names or fingerprints of one query; several times.
+    run_by
+        What one run is.
+    structure_only
+        Show only other stage graphs, new queries and gone ones.
+    explain : CHANGE
+        Ask which parameters tell the runs after from those before, for one change: its rank, 1.2
+        for the second stage of the first, or the name of a query.
+    without : PARAMETER
+        Leave a parameter out of --explain, to see the next best; several times.
+    method
+        How it is decided what changed.
+    fail_on : LIMIT
+        End with code 4 if a query on both sides got slower by more than 10%, 500ms, or (one query)
+        NAME=20%; several times.
+    fail_on_new_plan
+        The same if a query has another stage graph.
+    strict
+        Let the gate fail where it cannot tell, too.
+    save_baseline : FILE
+        Keep what was measured of AFTER (of BEFORE if it is alone), to be compared with later in
+        place of its logs.
+    out : FILE|-
+        Write the comparison as one HTML file to look at, without network.
     """
     from iqcar.apps.cli.reading import working
-    from iqcar.apps.cli.writing import check_writable, write_result
+    from iqcar.base.units import parse_share
     from iqcar.comparison.compare_sets import check_levels, compare_sides
     from iqcar.comparison.comparison import only_queries, only_structure
     from iqcar.comparison.explore import explain_category, find_change
     from iqcar.comparison.gate import check_gate, parse_limit
-    from iqcar.comparison.sides.baseline import dump_baseline
+    from iqcar.comparison.sides.side import dump_baseline
     from iqcar.papers.spectroscope import printed_findings
-    from iqcar.show.json.compare import compare_to_json
-    from iqcar.show.terminal.compare import print_comparison
-    from iqcar.show.terminal.compare_explain import print_explanation, print_printed
 
-    check_writable(json, force)
-    check_writable(out, force)
-    check_writable(save_baseline, force)
-    least = options.share(margin)
+    least = parse_share(margin, "--margin")
     check_levels(least, alpha)
     if without and explain is None:
         raise UsageError("leaves parameters out of --explain", "--without", "give --explain CHANGE")
@@ -174,7 +125,7 @@ def compare(
     damaged = any(side.facts.damaged for side in sides)
     ends = ExitCode.PARTIAL if damaged else ExitCode.OK
     if len(sides) == 1:
-        raise typer.Exit(ends)
+        return Result(ends=ends)
     with working("comparing"):
         compared = compare_sides(
             (sides[0], sides[1]), margin=least, alpha=alpha, pairs=pairs, match_by=match
@@ -187,24 +138,35 @@ def compare(
     if explain is not None:
         explained = explain_category(compared, find_change(compared, explain), without or ())
     printed = printed_findings(compared) if method is CompareMethod.PRINTED else None
-    quiet = "-" in (json, out)
-    if not quiet and explained is not None:
-        print_explanation(compared, explained)
-    elif not quiet and printed is not None:
-        print_printed(compared, printed, top)
-    elif not quiet:
-        print_comparison(shown, top)
-    if json is not None:
-        write_result(json, compare_to_json(shown, gate if gated else None, explained, printed))
-    if out is not None:
+    failures = gate.failures if gated and not gate.passed else ()
+
+    def show() -> None:
+        from iqcar.show.terminal.compare import print_comparison
+        from iqcar.show.terminal.compare_explain import print_explanation, print_printed
+
+        if explained is not None:
+            print_explanation(compared, explained)
+        elif printed is not None:
+            print_printed(compared, printed, top)
+        else:
+            print_comparison(shown, top)
+
+    def as_json() -> bytes:
+        from iqcar.show.json.compare import compare_to_json
+
+        return compare_to_json(shown, gate if gated else None, explained, printed)
+
+    def page() -> bytes:
         from iqcar.show.html.compare import render_comparison
 
-        write_result(out, render_comparison(shown).encode("utf-8", "replace"))
-    if gated and not gate.passed:
-        for failure in gate.failures:
-            typer.echo(f"failed: {_printable(failure)}", err=quiet)
-        ends = ExitCode.GATE
-    raise typer.Exit(ends)
+        return render_comparison(shown).encode("utf-8", "replace")
+
+    def tell_failures() -> None:
+        for failure in failures:
+            explain_line(f"failed: {failure}", err="-" in (json, out))
+
+    ends = ExitCode.GATE if gated and not gate.passed else ends
+    return Result(show, as_json, {"out": page}, ends=ends, last=tell_failures)
 
 
 def _sides(
@@ -218,16 +180,17 @@ def _sides(
 ) -> tuple[Side, ...]:
     """Read and measure what was given: two sides, or one whose baseline is wanted."""
     from iqcar.apps.cli.reading import read_for, working
+    from iqcar.base.units import parse_moment
     from iqcar.comparison.compare_sets import split_sides
-    from iqcar.comparison.sides.baseline import is_baseline, load_baseline
     from iqcar.comparison.sides.measured_side import measure_side
+    from iqcar.comparison.sides.side import is_baseline, load_baseline
 
     if not before:
         raise UsageError("no logs of the runs before", "iqcar compare", "give BEFORE and AFTER")
     if split is not None:
         if after:
             raise UsageError("cuts one set of logs", "--split", "leave AFTER out")
-        moment = _moment(split)
+        moment = float(parse_moment(split, "--split"))
         tables = read_for(before, query_by)
         with working("measuring"):
             return split_sides(tables, moment, run_by)
@@ -251,21 +214,3 @@ def _pair(text: str) -> tuple[str, str]:
     if not (old and equals and new):
         raise UsageError(f"is no pair: {text!r}", "--pair", "give OLD=NEW")
     return old, new
-
-
-def _moment(text: str) -> float:
-    """Read a time as milliseconds since the epoch."""
-    from datetime import datetime
-
-    try:
-        return datetime.fromisoformat(text.replace("Z", "+00:00")).timestamp() * 1000
-    except (ValueError, OverflowError, OSError):
-        raise UsageError(
-            f"is no time: {text!r}", "--split", "give one like 2026-10-01T04:00"
-        ) from None
-
-
-def _printable(text: str) -> str:
-    from iqcar.base.formatting import printable
-
-    return printable(text)

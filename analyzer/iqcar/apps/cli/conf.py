@@ -4,75 +4,56 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Annotated
 
 import typer
 
+from iqcar.apps.cli.command import command
 
+
+@command("What to tell Spark to attach the plugin.", writes=())
 def conf(
-    pyspark: Annotated[
-        bool, typer.Option("--pyspark", help="Print Python code that builds a SparkSession.")
-    ] = False,
-    shell: Annotated[
-        bool,
-        typer.Option(
-            "--shell",
-            help="Print a line for eval that sets PYSPARK_SUBMIT_ARGS, for `python job.py`.",
-        ),
-    ] = False,
-    properties: Annotated[
-        bool, typer.Option("--properties", help="Print lines for spark-defaults.conf.")
-    ] = False,
-    log_dir: Annotated[
-        str,
-        typer.Option(
-            metavar="PATH",
-            help="Folder or URL for event logs (spark.eventLog.dir). A folder must exist here; "
-            "write file:///… for one elsewhere. Default: what Spark is configured for.",
-        ),
-    ] = "",
-    jar: Annotated[
-        str,
-        typer.Option(
-            metavar="PATH",
-            help="Path or URL of the jar where Spark runs, if it is not this machine's: "
-            "hdfs:///…, s3a://…, local:///…. Default: the jar that iqcar carries.",
-        ),
-    ] = "",
-    listener: Annotated[
-        bool,
-        typer.Option(
-            "--listener/--no-listener",
-            help="Name the listener too. Without it the plugin registers it itself.",
-        ),
-    ] = True,
-    apply_rules: Annotated[
-        str,
-        typer.Option(
-            metavar="FILE",
-            help="Path or URL of compiled rules that the plugin is to apply (spark.iqcar.rules).",
-        ),
-    ] = "",
-    with_jars: Annotated[
-        str,
-        typer.Option(metavar="LIST", help="The job's own --jars: Spark takes that option once."),
-    ] = "",
-    with_plugins: Annotated[
-        str,
-        typer.Option(metavar="LIST", help="The job's own spark.plugins: Spark takes one list."),
-    ] = "",
-    with_listeners: Annotated[
-        str,
-        typer.Option(
-            metavar="LIST", help="The job's own spark.extraListeners: Spark takes one list."
-        ),
-    ] = "",
+    *,
+    pyspark: bool = False,
+    shell: bool = False,
+    properties: bool = False,
+    log_dir: str = "",
+    jar: str = "",
+    listener: bool = True,
+    apply_rules: str = "",
+    with_jars: str = "",
+    with_plugins: str = "",
+    with_listeners: str = "",
 ) -> None:
     """Print what to tell Spark: the plugin, its jar, and an event log.
 
     Without an option it prints flags on one line, for spark-submit, spark-shell and pyspark.
 
     Example: spark-submit $(iqcar conf) job.py
+
+    Parameters
+    ----------
+    pyspark
+        Print Python code that builds a SparkSession.
+    shell
+        Print a line for eval that sets PYSPARK_SUBMIT_ARGS, for `python job.py`.
+    properties
+        Print lines for spark-defaults.conf.
+    log_dir : PATH
+        Folder or URL for event logs (spark.eventLog.dir). A folder must exist here; write file:///…
+        for one elsewhere. Default: what Spark is configured for.
+    jar : PATH
+        Path or URL of the jar where Spark runs, if it is not this machine's: hdfs:///…, s3a://…,
+        local:///…. Default: the jar that iqcar carries.
+    listener
+        Name the listener too. Without it the plugin registers it itself.
+    apply_rules : FILE
+        Path or URL of compiled rules that the plugin is to apply (spark.iqcar.rules).
+    with_jars : LIST
+        The job's own --jars: Spark takes that option once.
+    with_plugins : LIST
+        The job's own spark.plugins: Spark takes one list.
+    with_listeners : LIST
+        The job's own spark.extraListeners: Spark takes one list.
     """
     from iqcar.errors import UsageError
     from iqcar.logs.attach.spark_conf import SparkConf, is_url, listener_jar

@@ -2,30 +2,20 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 
-from iqcar.apps.cli import options
+from iqcar.apps.cli.command import DEMO, Result, command
 
 if TYPE_CHECKING:
     from iqcar.diagnosis import Diagnosis
 
 
-def demo(
-    out: Annotated[
-        Path, typer.Option(metavar="DIR", help="Folder for data, event logs and results.")
-    ] = Path("iqcar-demo"),
-    scale: Annotated[
-        float, typer.Option(min=0.01, max=100.0, help="TPC-DS scale factor; 0.3 is 75 MB.")
-    ] = 0.3,
-    keep: Annotated[
-        bool, typer.Option("--keep", help="Keep the event logs of earlier runs in the folder.")
-    ] = False,
-    json: options.JsonFile = None,
-    force: options.Force = False,
-) -> None:
+@command("Try it all on an embedded Spark.", needs=DEMO)
+def demo(*, out: Path = Path("iqcar-demo"), scale: float = 0.3, keep: bool = False) -> Result:
     """Record TPC-DS queries beside a heavy hitter, diagnose them, run them again with the rules.
 
     Everything runs on an embedded Spark on this machine: the same queries at the same times, once
@@ -34,22 +24,26 @@ def demo(
     run's diagnosis.
 
     Example: iqcar demo --scale 0.3
+
+    Parameters
+    ----------
+    out : DIR
+        Folder for data, event logs and results.
+    scale : 0.01..100
+        TPC-DS scale factor; 0.3 is 75 MB.
+    keep
+        Keep the event logs of earlier runs in the folder.
     """
     import io
     import shutil
 
-    from iqcar.apps.cli.extras import need
-    from iqcar.apps.cli.writing import check_writable, write_result
+    from iqcar.apps.demo.record_and_compare import print_story, story_json, tell
     from iqcar.base.files.derived import open_derived, write_derived
+    from iqcar.show.html import render_page
     from iqcar.show.json.analyze import to_json
     from iqcar.show.terminal.analyze import print_diagnosis
     from iqcar.show.terminal.layout import terminal
 
-    need("demo", "pyspark", "duckdb", "duckdb_extension_tpcds")
-    from iqcar.apps.demo.record_and_compare import print_story, story_json, tell
-    from iqcar.show.html import render_page
-
-    check_writable(json, force)
     if not keep:
         shutil.rmtree(out / "eventlogs", ignore_errors=True)
     out.mkdir(parents=True, exist_ok=True)
@@ -63,13 +57,13 @@ def demo(
             write_derived(out / "report.html", page)
 
         story = tell(out, scale, say=typer.echo, show=show)
-        if json != "-":
-            print_story(story)
         print_story(story, terminal(text))
-    if json is not None:
-        write_result(json, story_json(story))
-    typer.echo(
+    wrote = (
         f"Wrote {out}: report.html (open it in a browser), diagnosis.txt, diagnosis.json, "
-        "rules.json, eventlogs/",
-        err=True,
+        "rules.json, eventlogs/"
+    )
+    return Result(
+        partial(print_story, story),
+        partial(story_json, story),
+        last=partial(typer.echo, wrote, err=True),
     )

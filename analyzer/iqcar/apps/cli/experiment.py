@@ -2,28 +2,37 @@
 
 from __future__ import annotations
 
+import shlex
+from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING
 
 import typer
 
-from iqcar.apps.cli import options
+from iqcar.apps.cli.command import (
+    SPARK,
+    Result,
+    check_writable,
+    command,
+    make_folder,
+    need,
+    write_result,
+)
+from iqcar.errors import ExitCode, IqcarError, UsageError
+
+if TYPE_CHECKING:
+    pass
 
 
+@command("Run queries under load, and fit how much it slows them.")
 def experiment(
-    plan: Annotated[
-        str, typer.Argument(metavar="PLAN", help="JSON file: `iqcar schema experiment`.")
-    ],
-    yes: Annotated[bool, typer.Option("--yes", help="Run it. Without it nothing runs.")] = False,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Print what would run; as without --yes.")
-    ] = False,
-    out: Annotated[
-        Path, typer.Option(metavar="DIR", help="Folder for curves.json and Spark's event log.")
-    ] = Path("iqcar-experiment"),
-    json: options.JsonFile = None,
-    force: options.Force = False,
-) -> None:
+    plan: str,
+    *,
+    yes: bool = False,
+    dry_run: bool = False,
+    out: Path = Path("iqcar-experiment"),
+    force: bool = False,
+) -> Result | None:
     """Run queries with and without load on own hosts, and fit how much each resource slows them.
 
     Each query runs in turn alone and beside processes that load the processor, disk, network or
@@ -32,14 +41,20 @@ def experiment(
     was started and keeps what was measured; a second one ends at once.
 
     Example: iqcar experiment plan.json --yes
-    """
-    import shlex
 
-    from iqcar.apps.cli.extras import need
-    from iqcar.apps.cli.run_injection import SIGNAL_EXIT, check_system
-    from iqcar.apps.cli.writing import check_writable, write_result
+    Parameters
+    ----------
+    plan : PLAN
+        JSON file: `iqcar schema experiment`.
+    yes
+        Run it. Without it nothing runs.
+    dry_run
+        Print what would run; as without --yes.
+    out : DIR
+        Folder for curves.json and Spark's event log.
+    """
+    from iqcar.apps.cli.run_injection import check_system, end_if_stopped
     from iqcar.base.files.json_text import json_bytes
-    from iqcar.errors import ExitCode, IqcarError, UsageError
     from iqcar.lab.experiment.curves_file import results_of
     from iqcar.lab.experiment.experiment_plan import read_experiment
     from iqcar.lab.experiment.experiment_text import print_dry_run, print_results
@@ -50,17 +65,13 @@ def experiment(
     if yes and dry_run:
         raise UsageError("only one of --yes and --dry-run can be given")
     planned = read_experiment(plan)
-    check_writable(json, force)
     check_host_bears(planned)
     if not yes:
         print_dry_run(planned, f"iqcar experiment {shlex.quote(plan)} --yes")
-        return
+        return None
     if planned.needs_spark:
-        need("spark", "pyspark")
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise IqcarError(f"cannot be made: {error.strerror}", str(out)) from error
+        need(SPARK)
+    make_folder(out, parents=True)
     curves = str(out / "curves.json")
     check_writable(curves, force)
     with stopping(second_interrupts=True) as stop:
@@ -68,15 +79,15 @@ def experiment(
         results = results_of(planned, done)
         content = json_bytes(results, indent=1) + b"\n"
         write_result(curves, content)
-    if json != "-":
-        print_results(results)
-    if json is not None:
-        write_result(json, content)
-    if stop.signal:
-        typer.echo(f"iqcar: stopped by {stop.name}", err=True)
-        raise typer.Exit(SIGNAL_EXIT + stop.signal)
-    if not any(run.pair and not run.failed for run in done.runs):
-        failed = next((run.failed for run in done.runs if run.failed), "the budget is too short")
-        raise IqcarError(f"nothing was measured; the first error: {failed}", plan)
-    if any(run.failed for run in done.runs):
-        raise typer.Exit(ExitCode.PARTIAL)
+
+    def end() -> None:
+        end_if_stopped(stop)
+        if not any(run.pair and not run.failed for run in done.runs):
+            failed = next(
+                (run.failed for run in done.runs if run.failed), "the budget is too short"
+            )
+            raise IqcarError(f"nothing was measured; the first error: {failed}", plan)
+
+    partly = any(run.failed for run in done.runs)
+    ends = ExitCode.PARTIAL if partly else ExitCode.OK
+    return Result(partial(print_results, results), lambda: content, ends=ends, last=end)

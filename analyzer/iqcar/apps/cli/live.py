@@ -2,58 +2,116 @@
 
 from __future__ import annotations
 
-from contextlib import nullcontext
-from typing import TYPE_CHECKING, Annotated
+import signal
+import sys
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, nullcontext
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
 
 import typer
 
-from iqcar.apps.cli import live_apply, options
-from iqcar.enums import ImpactModel, QueryBy, SourceUsage
+from iqcar.apps.cli import options
+from iqcar.apps.cli.command import Result, command, explain_line, write_result
+from iqcar.errors import ExitCode, IqcarError, UsageError
 
 if TYPE_CHECKING:
-    from iqcar.live.apply_rules import RuleApplier
+    from iqcar.live.apply_rules import Applied, RuleApplier
     from iqcar.live.watch import Watch
+    from iqcar.live.window import Window
 
 
+@dataclass(frozen=True)
+class Acting:
+    """Whether and how rules are written while the application runs.
+
+    Attributes
+    ----------
+    apply : FILE
+        Act: write rules into this file, which the plugin watches (spark.iqcar.rules). Rules that
+        are in it stay.
+    dry_run
+        With --apply: say what would be written, and write not.
+    max_rules : 0..100
+        With --apply: rules that act at once, at most.
+    max_changes : 0..1000
+        With --apply: rules written and taken back in an hour, together, at most. One is kept for
+        each rule that acts, to take it back.
+    wins : 1..1000
+        With --apply: a rule is written when it won in so many of the last windows.
+    of_windows : 1..1000
+        With --apply: how many windows those are. A window counts that is new by half.
+    unneeded_windows : 1..1000
+        With --apply: a rule is taken back when nothing needed it in so many windows in a row.
+    hold_off : TIME
+        With --apply: how long a rule that was taken back is not written again; twice as long after
+        each further time.
+    journal : FILE
+        With --apply: gets a line of JSON for each decision, with its reason. Default: the rules
+        file's name with .journal.jsonl.
+    keep_rules
+        With --apply: leave the rules that act at the end, instead of restoring the file.
+    take_over
+        With --apply: where somebody else edits the file meanwhile, keep those rules and add to
+        them, instead of stopping to act.
+    """
+
+    apply: str = ""
+    dry_run: bool = False
+    max_rules: int = 3
+    max_changes: int = 12
+    wins: int = 3
+    of_windows: int = 5
+    unneeded_windows: int = 6
+    hold_off: str = "60s"
+    journal: str = ""
+    keep_rules: bool = False
+    take_over: bool = False
+
+    def loop(self) -> RuleApplier | None:
+        """Make the loop of the rules file; None without one.
+
+        Raises
+        ------
+        IqcarError
+            If the file is no rules file, the kill switch is on, or options contradict each other.
+        """
+        from iqcar.base.units import parse_time
+        from iqcar.live.apply_rules import RuleApplier
+        from iqcar.live.rule_loop import Limits
+        from iqcar.live.rule_writer import RuleWriter
+
+        if not self.apply:
+            if self.dry_run or self.journal or self.keep_rules or self.take_over:
+                raise UsageError("there are no rules to write", "", "name the file with --apply")
+            return None
+        wins, of = self.wins, self.of_windows
+        if wins > of:
+            raise UsageError(f"no rule wins in {wins} of {of} windows", "--wins", "lower it")
+        hold_off_ms = 1e3 * parse_time(self.hold_off, "--hold-off")
+        bounds = (self.max_rules, self.max_changes, wins, of, self.unneeded_windows, hold_off_ms)
+        return RuleApplier(
+            RuleWriter(self.apply),
+            Limits(*bounds),
+            journal=self.journal or f"{self.apply}.journal.jsonl",
+            dry_run=self.dry_run,
+            take_over=self.take_over,
+            restore=not self.keep_rules,
+        )
+
+
+@command("Who waits for whom now, while it runs.", writes=())
 def live(
-    path: Annotated[
-        str,
-        typer.Argument(
-            metavar="PATH",
-            help="Event log of a running application: its file, its eventlog_v2_* folder, a folder "
-            "in which one application runs, the URL of one of these, or spark-live://host:port, at "
-            "which a driver streams its events.",
-            show_default=False,
-        ),
-    ],
-    window: Annotated[
-        str,
-        typer.Option(metavar="TIME", help="How much of the past is looked at: 90s, 5m, 1h."),
-    ] = "60s",
-    every: Annotated[
-        str, typer.Option(metavar="TIME", help="How often it is looked at: 500ms, 2s.")
-    ] = "2s",
-    once: Annotated[bool, typer.Option("--once", help="Look once and stop.")] = False,
-    json: Annotated[
-        bool, typer.Option("--json", help="Print a line of JSON each time (`iqcar schema live`).")
-    ] = False,
-    top: options.Top = 5,
-    impact: options.Impact = ImpactModel.TIME_LOST,
-    source_usage: options.Usage = SourceUsage.ACTIVE,
-    query_by: options.Queries = QueryBy.SQL,
-    critical_path: options.CriticalPath = False,
-    apply: live_apply.Apply = "",
-    dry_run: live_apply.DryRun = False,
-    max_rules: live_apply.MaxRules = 3,
-    max_changes: live_apply.MaxChanges = 12,
-    wins: live_apply.Wins = 3,
-    of_windows: live_apply.OfWindows = 5,
-    unneeded_windows: live_apply.UnneededWindows = 6,
-    hold_off: live_apply.HoldOff = "60s",
-    journal: live_apply.JournalFile = "",
-    keep_rules: live_apply.KeepRules = False,
-    take_over: live_apply.TakeOver = False,
-) -> None:
+    path: str,
+    *,
+    window: str = "60s",
+    every: str = "2s",
+    once: bool = False,
+    json: bool = False,
+    how: options.Diagnosing,
+    acting: Acting,
+) -> Result:
     """Follow a running application: who waits for whom in the last minute.
 
     Reads its event log as Spark writes it. Prints which queries lost time, to whom, for what and
@@ -63,27 +121,57 @@ def live(
     at the end. It stops acting while a file of the same name with .stop exists.
 
     Example: iqcar live spark-events/app-20240101000000-0001.inprogress
+
+    Parameters
+    ----------
+    path : PATH
+        Event log of a running application: its file, its eventlog_v2_* folder, a folder in which
+        one application runs, the URL of one of these, or spark-live://host:port, at which a driver
+        streams its events.
+    window : TIME
+        How much of the past is looked at: 90s, 5m, 1h.
+    every : TIME
+        How often it is looked at: 500ms, 2s.
+    once
+        Look once and stop.
+    json
+        Print a line of JSON each time (`iqcar schema live`).
     """
     from iqcar.apps.cli.reading import counting
+    from iqcar.base.units import parse_time
     from iqcar.diagnosis import Settings
-    from iqcar.errors import ExitCode, IqcarError
     from iqcar.live.watch import Watch
-    from iqcar.logs.attach.host_sampler import parse_time
 
     span_s, every_s = parse_time(window, "--window"), parse_time(every, "--every")
-    settings = Settings(query_by, impact, source_usage, critical_path, top)
-    watch = Watch(path, settings, span_s * 1e3)
-    with live_apply.acting(
-        apply, max_rules, max_changes, wins, of_windows, unneeded_windows, hold_off,
-        journal=journal, dry_run=dry_run, keep_rules=keep_rules, take_over=take_over,
-    ) as loop:  # fmt: skip
+    watch = Watch(path, Settings(**asdict(how)), span_s * 1e3)
+    with _until_the_end(acting.loop()) as loop:
         with counting(f"reading {path}") as progress:
             watch.read(progress)
         if not _look(watch, loop, span_s, 0.0 if once else every_s, json):
             raise IqcarError("no event was written yet", path)
     if watch.over:
         typer.echo(f"iqcar: {watch.last_words()}", err=True)
-    raise typer.Exit(ExitCode.OK if watch.ended or not watch.over else ExitCode.PARTIAL)
+    return Result(ends=ExitCode.OK if watch.ended or not watch.over else ExitCode.PARTIAL)
+
+
+@contextmanager
+def _until_the_end(loop: RuleApplier | None) -> Iterator[RuleApplier | None]:
+    """Start a loop, and end it however the command ends."""
+    if loop is None:
+        yield None
+        return
+    _say(loop.start(_now_ms()))
+    why = "the command ended"
+    previous = signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
+    try:
+        yield loop
+        why = "nothing more will come of the log"
+    except KeyboardInterrupt:
+        why = "Ctrl-C"
+        raise
+    finally:
+        _say(loop.end(_now_ms(), why).lines)
+        signal.signal(signal.SIGTERM, previous)
 
 
 def _look(
@@ -96,11 +184,8 @@ def _look(
     bool
         Whether there was any.
     """
-    import time
-
     from rich.live import Live
 
-    from iqcar.apps.cli.writing import write_result
     from iqcar.show.json.live import window_to_json
     from iqcar.show.terminal.layout import terminal
     from iqcar.show.terminal.live import window_view
@@ -110,11 +195,11 @@ def _look(
     drawn = Live(console=console, auto_refresh=False, screen=True) if redraws else nullcontext()
     with drawn as view:
         while True:
-            due = loop is not None and live_apply.is_due(loop, span_s, watch.over)
+            due = loop is not None and _is_due(loop, span_s, watch.over)
             found = watch.window()
             applied = None
             if found is not None and loop is not None:
-                applied = live_apply.take_in(loop, found, due)
+                applied = _take_in(loop, found, due)
             if found is None:
                 pass
             elif json:
@@ -131,3 +216,33 @@ def _look(
     if redraws and found is not None:
         console.print(window_view(found))  # the screen of the view is gone
     return found is not None
+
+
+def _is_due(loop: RuleApplier, window_s: float, last: bool) -> bool:
+    """Tell whether the next window is for the loop: predictions are made for these alone."""
+    return last or loop.is_due(_now_ms(), 1e3 * window_s)
+
+
+def _take_in(loop: RuleApplier, window: Window, due: bool) -> Applied:
+    """Give a window to the loop, and say on standard error what it decided."""
+    from iqcar.live.apply_rules import predicted_rules
+
+    applied = loop.look(_now_ms())
+    if due and not applied.stopped:
+        seen = window.diagnosis
+        rules = predicted_rules(seen.tables, seen.graph, seen.rules, loop.acting())
+        times = (window.start_ms, window.end_ms)
+        applied = loop.window(window.tables, rules, *times, _now_ms())
+    _say(applied.lines)
+    return applied
+
+
+def _now_ms() -> float:
+    return 1e3 * time.time()
+
+
+def _say(lines: Iterable[dict[str, Any]]) -> None:
+    for line in lines:
+        rule = line.get("rule")
+        what = f" {rule['rule-type']} for {rule['query_name']}" if rule else ""
+        explain_line(f"iqcar: {line['event']}{what}: {line['reason']}")

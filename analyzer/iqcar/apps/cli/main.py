@@ -4,29 +4,14 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import Annotated
+from importlib import import_module
+from pkgutil import iter_modules
+from typing import Annotated, Any
 
 import typer
 
-from iqcar.apps.cli.analyze import analyze
-from iqcar.apps.cli.blame import blame
-from iqcar.apps.cli.compare import compare
-from iqcar.apps.cli.conf import conf
-from iqcar.apps.cli.demo import demo
-from iqcar.apps.cli.experiment import experiment
-from iqcar.apps.cli.history import app as history
-from iqcar.apps.cli.inject import app as inject
-from iqcar.apps.cli.live import live
-from iqcar.apps.cli.mcp import mcp
-from iqcar.apps.cli.queries import queries
-from iqcar.apps.cli.report import report
-from iqcar.apps.cli.rules import app as rules
-from iqcar.apps.cli.sample import sample
-from iqcar.apps.cli.schema import schema
-from iqcar.apps.cli.serve import serve
-from iqcar.apps.cli.stragglers import stragglers
-from iqcar.apps.cli.topics import topics
-from iqcar.apps.cli.whatif import whatif
+import iqcar.apps.cli
+from iqcar.apps.cli.command import explain_line
 from iqcar.errors import DEBUG, ExitCode, IqcarError, explain_bug
 from iqcar.version import __version__
 
@@ -51,25 +36,26 @@ app = typer.Typer(
         "1 nothing could be analysed; 2 wrong usage; 4 `compare`: slower than --fail-on allows."
     ),
 )
-app.command(short_help="Who made your queries wait, and what to change.")(analyze)
-app.command(short_help="The same as one HTML file to explore.")(report)
-app.command(short_help="Which queries ran, and what they lost.")(queries)
-app.command(short_help="One query, level by level.")(blame)
-app.command(short_help="What changed between two sets of runs.")(compare)
-app.command(short_help="What if something had been different.")(whatif)
-app.command(short_help="Who waits for whom now, while it runs.")(live)
-app.command(short_help="Why each slow task was slow.")(stragglers)
-app.command(short_help="What keeps making tasks slow.")(topics)
-app.command(short_help="JSON Schema of results, rules and checks.")(schema)
-app.command(short_help="Applications and reports in a browser.")(serve)
-app.command(short_help="Answers for agents (Model Context Protocol).")(mcp)
-app.command(short_help="What to tell Spark to attach the plugin.")(conf)
-app.command(short_help="Sample this host once a second.")(sample)
-app.command(short_help="Run queries under load, and fit how much it slows them.")(experiment)
-app.command(short_help="Try it all on an embedded Spark.")(demo)
-app.add_typer(history, name="history", short_help="Who hurt whom over months.")
-app.add_typer(rules, name="rules", short_help="Compile rules to pools; check what they did.")
-app.add_typer(inject, name="inject", short_help="Load this host on purpose, and log it.")
+
+FIRST = (
+    *("analyze", "report", "queries", "blame", "compare", "whatif", "live", "stragglers", "topics"),
+    *("schema", "serve", "mcp", "conf", "sample", "experiment", "demo", "history", "rules"),
+)
+"""What the list of commands begins with; the others follow by name."""
+
+
+def _register() -> None:
+    """Add each command or group of commands, named as the module in this room that it is in."""
+    names = {each.name for each in iter_modules(iqcar.apps.cli.__path__)} - {"main"}
+    for name in (*FIRST, *sorted(names - set(FIRST))):
+        found: Any = getattr(import_module(f"iqcar.apps.cli.{name}"), name, None)
+        if isinstance(found, typer.Typer):
+            app.add_typer(found)
+        elif hasattr(found, "short_help"):
+            app.command(name, short_help=found.short_help)(found)
+
+
+_register()
 
 
 def _show_version(wanted: bool) -> None:
@@ -105,9 +91,7 @@ def main() -> None:
     try:
         app()
     except IqcarError as error:
-        from iqcar.base.formatting import printable
-
-        typer.echo(f"iqcar: {printable(str(error))}", err=True)
+        explain_line(f"iqcar: {error}")
         sys.exit(error.exit_code)
     except KeyboardInterrupt:
         typer.echo("iqcar: stopped", err=True)
@@ -117,10 +101,8 @@ def main() -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(ExitCode.OK)
     except Exception as error:
-        from iqcar.base.formatting import printable
-
         # Caught here for all commands: tracebacks are printed only on request.
-        typer.echo(f"iqcar: the analysis {printable(explain_bug(error))}", err=True)
+        explain_line(f"iqcar: the analysis {explain_bug(error)}")
         sys.exit(ExitCode.NOTHING)
 
 

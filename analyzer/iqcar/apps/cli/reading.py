@@ -1,27 +1,46 @@
-"""Read logs for a command, with a progress bar on a terminal, and compute the exit code."""
+"""Reads logs for a command, with a progress bar on a terminal, and computes the exit code."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from iqcar.enums import InputStatus, QueryBy
 from iqcar.errors import ExitCode, IqcarError
-from iqcar.tables import Tables, texts
 
 if TYPE_CHECKING:
+    from iqcar.diagnosis import Diagnosis
     from iqcar.logs import ReadProgress
+    from iqcar.tables import Tables
+
+FIRST = "(the first run on a machine compiles for some seconds)"
 
 
 def read_for(paths: list[str], query_by: QueryBy, samples: list[str] | None = None) -> Tables:
     """Read the logs at some paths; raises IqcarError if nothing in them can be analysed."""
     from iqcar.pipeline import read
 
-    with _progress() as progress:
-        tables = read(paths, query_by=query_by, samples=samples or (), progress=progress)
+    with _bar("reading {task.fields[doing]}", "bytes") as bar:
+
+        def show(now: ReadProgress) -> None:
+            if bar is not None:
+                bar(now.path.rstrip("/").rsplit("/", 1)[-1], now.read_bytes, now.total_bytes)
+
+        tables = read(
+            paths, query_by=query_by, samples=samples or (), progress=show if bar else None
+        )
     check_any(tables)
     return tables
+
+
+def diagnosed(paths: list[str], samples: list[str] | None = None, **settings: Any) -> Diagnosis:
+    """Read the logs at some paths and diagnose them: :func:`iqcar.pipeline.diagnose`."""
+    from iqcar.pipeline import diagnose
+
+    tables = read_for(paths, settings["query_by"], samples)
+    with working("analysing"):
+        return diagnose(tables, **settings)
 
 
 def check_any(tables: Tables) -> None:
@@ -33,41 +52,39 @@ def check_any(tables: Tables) -> None:
 @contextmanager
 def working(what: str) -> Iterator[None]:
     """Show the current step on standard error, if it is a terminal."""
-    from rich.console import Console
-
-    console = Console(stderr=True)
-    if not console.is_terminal:
-        yield
-        return
-    with console.status(f"{what} (the first run on a machine compiles for some seconds)"):
+    with status(f"{what} {FIRST}"):
         yield
 
 
 @contextmanager
-def counting(what: str) -> Iterator[Callable[[int, int], None] | None]:
-    """Show a progress bar on standard error, if it is a terminal; called with done and all."""
+def status(what: str) -> Iterator[Any]:
+    """Show a line on standard error, if it is a terminal; yields it, else None."""
     from rich.console import Console
 
     console = Console(stderr=True)
     if not console.is_terminal:
         yield None
         return
-    from rich.progress import Progress
+    with console.status(what) as line:
+        yield line
 
-    with Progress(console=console, transient=True) as bar:
-        task = bar.add_task(what, total=None)
-        yield lambda done, total: bar.update(task, completed=done, total=total)
+
+@contextmanager
+def counting(what: str) -> Iterator[Callable[[int, int], None] | None]:
+    """Show a progress bar on a terminal; called with the number done and the total."""
+    with _bar(what) as bar:
+        yield None if bar is None else lambda done, total: bar("", done, total)
 
 
 @contextmanager
 def on_executors() -> Iterator[Callable[[str, int, int], None] | None]:
     """Show Spark's current step and the number of tasks done, on a terminal."""
-    with steps_done("Spark: {task.fields[doing]}", "tasks") as bar:
+    with _bar("Spark: {task.fields[doing]}", "tasks") as bar:
         yield bar
 
 
 @contextmanager
-def steps_done(what: str, of: str = "") -> Iterator[Callable[[str, int, int], None] | None]:
+def _bar(what: str, of: str = "") -> Iterator[Callable[[str, int, int], None] | None]:
     """Show a progress bar on standard error, if it is a terminal.
 
     Yields a function of the current step, the number done, and the total; None without terminal.
@@ -78,21 +95,27 @@ def steps_done(what: str, of: str = "") -> Iterator[Callable[[str, int, int], No
     if not console.is_terminal:
         yield None
         return
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+    from rich import progress as rich
 
-    columns = (TextColumn(what), BarColumn(), MofNCompleteColumn(), TextColumn(of))
-    with Progress(*columns, console=console, transient=True) as bar:
-        task = bar.add_task("", total=None, doing="starting")
-        yield lambda doing, done, whole: bar.update(task, completed=done, total=whole, doing=doing)
+    done: Any = rich.DownloadColumn() if of == "bytes" else rich.MofNCompleteColumn()
+    words = rich.TextColumn("" if of == "bytes" else of)
+    columns = (rich.TextColumn(what), rich.BarColumn(), done, words, rich.TimeRemainingColumn())
+    with rich.Progress(*columns, console=console, transient=True) as bar:
+        task = bar.add_task("", total=None, doing="")
+        yield lambda doing, done, total: bar.update(task, completed=done, total=total, doing=doing)
 
 
 def exit_code(tables: Tables) -> ExitCode:
     """Return ``PARTIAL`` if some input failed or was truncated, else ``OK``."""
+    from iqcar.tables import texts
+
     bad = {str(InputStatus.FAILED), str(InputStatus.TRUNCATED)}
     return ExitCode.PARTIAL if bad & set(texts(tables.inputs, "status")) else ExitCode.OK
 
 
 def _why_nothing(tables: Tables) -> tuple[str, str, str]:
+    from iqcar.tables import texts
+
     inputs = tables.inputs
     advice = "give the file or folder that Spark writes event logs to (spark.eventLog.dir)"
     if len(inputs) == 0:
@@ -101,31 +124,3 @@ def _why_nothing(tables: Tables) -> tuple[str, str, str]:
     if len(inputs) == 1:
         return message.rstrip("."), path, ""
     return f"none of {len(inputs)} inputs could be read; the first: {message}", path, advice
-
-
-@contextmanager
-def _progress() -> Iterator[Callable[[ReadProgress], None] | None]:
-    """Show a progress bar on standard error while reading, if it is a terminal."""
-    from rich.console import Console
-
-    console = Console(stderr=True)
-    if not console.is_terminal:
-        yield None
-        return
-    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
-
-    with Progress(
-        TextColumn("reading {task.fields[log]}"),
-        BarColumn(),
-        DownloadColumn(),
-        TimeRemainingColumn(),
-        console=console,
-        transient=True,
-    ) as bar:
-        task = bar.add_task("read", total=None, log="")
-
-        def show(progress: ReadProgress) -> None:
-            name = progress.path.rstrip("/").rsplit("/", 1)[-1]
-            bar.update(task, total=progress.total_bytes, completed=progress.read_bytes, log=name)
-
-        yield show

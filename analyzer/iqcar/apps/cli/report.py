@@ -2,48 +2,31 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from dataclasses import asdict
 
 import typer
 
 from iqcar.apps.cli import options
-from iqcar.enums import ImpactModel, QueryBy, SourceUsage
+from iqcar.apps.cli.command import Result, check_writable, command, write_result
+from iqcar.errors import UsageError
 
 
+@command("The same as one HTML file to explore.", writes=())
 def report(
-    paths: options.Paths,
-    out: Annotated[
-        str,
-        typer.Option(
-            metavar="FILE|-",
-            help="File to write. Default: the log's name with -report.html, or "
-            "iqcar-report.html for several.",
-        ),
-    ] = "",
-    target: options.Targets = None,
-    top: options.Top = 5,
-    impact: options.Impact = ImpactModel.TIME_LOST,
-    source_usage: options.Usage = SourceUsage.ACTIVE,
-    query_by: options.Queries = QueryBy.SQL,
-    critical_path: options.CriticalPath = False,
-    topics: Annotated[
-        bool | None,
-        typer.Option(
-            "--topics/--no-topics",
-            help="Look for causes of stragglers that recur in many stages. By default where "
-            "there are enough stages to find any.",
-        ),
-    ] = None,
-    advice: options.Advice = "",
-    title: Annotated[
-        str, typer.Option(help="Heading of the report. Default: the applications' names.")
-    ] = "",
-    show: Annotated[bool, typer.Option("--open", help="Open the report in a browser.")] = False,
-    samples: options.Samples = None,
-    all_rules: options.AllRules = False,
-    by: options.By = "",
-    force: options.Force = False,
-) -> None:
+    paths: list[str],
+    *,
+    out: str = "",
+    target: list[str] | None = None,
+    how: options.Diagnosing,
+    topics: bool | None = None,
+    advice: str = "",
+    title: str = "",
+    show: bool = False,
+    samples: list[str] | None = None,
+    all_rules: bool = False,
+    by: str = "",
+    force: bool = False,
+) -> Result:
     """Write the diagnosis as one interactive HTML file, which needs no network.
 
     Verdict, who hurts whom, each query step by step (stages, resources, hosts, sources), timeline,
@@ -51,11 +34,21 @@ def report(
     the selection.
 
     Example: iqcar report spark-events/ --out report.html
+
+    Parameters
+    ----------
+    out : FILE|-
+        File to write. Default: the log's name with -report.html, or iqcar-report.html for several.
+    topics
+        Look for causes of stragglers that recur in many stages. By default where there are enough
+        stages to find any.
+    title
+        Heading of the report. Default: the applications' names.
+    show : --open
+        Open the report in a browser.
     """
-    from iqcar.apps.cli.reading import exit_code, read_for, working
-    from iqcar.apps.cli.writing import check_writable, write_result
+    from iqcar.apps.cli.reading import read_for, working
     from iqcar.causes.topics.jobs import enough_for_topics
-    from iqcar.errors import UsageError
     from iqcar.pipeline import diagnose
     from iqcar.rules.vocabulary.advice_kinds import advice_kinds
     from iqcar.show.html import render_page
@@ -67,26 +60,22 @@ def report(
     check_writable(file, force)
     if advice:
         advice_kinds(advice)
-    tables = read_for(paths, query_by, samples)
+    tables = read_for(paths, how.query_by, samples)
     with working("analysing"):
         diagnosis = diagnose(
             tables,
             targets=target or (),
-            impact=impact,
-            source_usage=source_usage,
-            critical_path=critical_path,
-            top=top,
-            query_by=query_by,
             by=by,
             topics=enough_for_topics(tables) if topics is None else topics,
             advice=advice,
             all_rules=all_rules,
+            **asdict(how),
         )
         content = render_page(diagnosis, title=title).encode("utf-8", "replace")
     write_result(file, content)
     if show:
         _open(file)
-    raise typer.Exit(exit_code(diagnosis.tables))
+    return Result(tables=[diagnosis.tables])
 
 
 def _open(file: str) -> None:

@@ -3,41 +3,37 @@
 from __future__ import annotations
 
 import sys
-from typing import Annotated
 
 import typer
 
-from iqcar.apps.cli import options
+from iqcar.apps.cli.command import command
 
 
-def sample(
-    out: Annotated[str, typer.Option(metavar="FILE|-", help="Where to write a line per sample.")],
-    period: Annotated[
-        str, typer.Option(metavar="TIME", help="Time between samples: 500ms, 1s, 2min.")
-    ] = "1s",
-    for_: Annotated[
-        str,
-        typer.Option("--for", metavar="TIME", help="How long; by default until Ctrl-C or SIGTERM."),
-    ] = "",
-    host: Annotated[
-        str,
-        typer.Option(metavar="NAME", help="This host's name as Spark knows it. Default: its own."),
-    ] = "",
-    force: options.Force = False,
-) -> None:
+@command("Sample this host once a second.", writes=("out",))
+def sample(*, out: str, period: str = "1s", for_: str = "", host: str = "") -> None:
     """Sample this host: processors, memory, disks, network, and waits for them.
 
     Hosts that run Spark executors with the iqcar plugin are sampled by it. This command is for
     the others, and `iqcar analyze LOGS --samples FILE` joins what it wrote by host and time.
 
     Example: iqcar sample --out samples.jsonl --for 10min
-    """
-    from iqcar.apps.cli.writing import check_writable
-    from iqcar.base.files.derived import open_derived
-    from iqcar.errors import IqcarError
-    from iqcar.logs.attach.host_sampler import parse_time, sample_host
 
-    check_writable(out, force)
+    Parameters
+    ----------
+    out : FILE|-
+        Where to write a line per sample.
+    period : TIME
+        Time between samples: 500ms, 1s, 2min.
+    for_ : TIME
+        How long; by default until Ctrl-C or SIGTERM.
+    host : NAME
+        This host's name as Spark knows it. Default: its own.
+    """
+    from iqcar.base.files.derived import open_derived
+    from iqcar.base.units import parse_time
+    from iqcar.errors import IqcarError
+    from iqcar.logs.attach.host_sampler import sample_host
+
     period_s = parse_time(period, "--period")
     for_s = parse_time(for_, "--for") if for_ else float("inf")
     if out == "-":

@@ -2,48 +2,42 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import Annotated
 
 import typer
 
+from iqcar.apps.cli.command import command
+from iqcar.errors import UsageError
 
+SCHEMAS = {
+    "result": "show.json.analyze",
+    "rules": "rules.vocabulary.data_files",
+    "check": "show.json.analyze",
+    "compare": "show.json.compare",
+    "whatif": "show.json.whatif",
+    "experiment": "show.json.experiment",
+    "curves": "show.json.experiment",
+    "live": "show.json.live",
+    "history": "show.json.history",
+    "fleet": "show.json.fleet",
+}
+"""The module with the function ``…_schema`` of each file."""
+
+
+@command("JSON Schema of results, rules and checks.", writes=())
 def schema(
     of: Annotated[
-        str,
-        typer.Argument(
-            metavar="[result|rules|check|compare|whatif|experiment|curves|live|history|fleet]",
-            help="Which file to describe.",
-        ),
+        str, typer.Argument(metavar=f"[{'|'.join(SCHEMAS)}]", help="Which file to describe.")
     ] = "result",
 ) -> None:
     """Print the JSON Schema of the result, a rules file, or what another command writes.
 
     Example: iqcar schema > result.schema.json
     """
-    from iqcar.errors import UsageError
-    from iqcar.rules.vocabulary.data_files import rule_schema
-    from iqcar.show.json.analyze import check_schema, result_schema
-    from iqcar.show.json.compare import compare_schema
-    from iqcar.show.json.experiment import curves_schema, experiment_schema
-    from iqcar.show.json.fleet import fleet_schema
-    from iqcar.show.json.history import history_schema
-    from iqcar.show.json.live import live_schema
-    from iqcar.show.json.whatif import whatif_schema
-
-    schemas = {
-        "result": result_schema,
-        "rules": rule_schema,
-        "check": check_schema,
-        "compare": compare_schema,
-        "whatif": whatif_schema,
-        "experiment": experiment_schema,
-        "curves": curves_schema,
-        "live": live_schema,
-        "history": history_schema,
-        "fleet": fleet_schema,
-    }
-    if of not in schemas:
+    if of not in SCHEMAS:
         raise UsageError(
-            f"there is no schema of {of!r}", "iqcar schema", f"use {', '.join(schemas)}"
+            f"there is no schema of {of!r}", "iqcar schema", f"use {', '.join(SCHEMAS)}"
         )
-    typer.echo(schemas[of]())
+    name = "rule_schema" if of == "rules" else f"{of}_schema"
+    typer.echo(getattr(import_module(f"iqcar.{SCHEMAS[of]}"), name)())

@@ -2,70 +2,84 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import typer
 
 from iqcar.apps.cli import options
-from iqcar.enums import ImpactModel, QueryBy, SourceUsage
+from iqcar.apps.cli.command import HISTORY, SERVE, command, need
+
+if TYPE_CHECKING:
+    from iqcar.apps.serve.service import Service
 
 
+@dataclass(frozen=True)
+class Serving:
+    """Where answers are given, and what is kept for them.
+
+    Attributes
+    ----------
+    host : ADDRESS
+        Address to listen on. On any but a loopback address a token is asked for.
+    cache : DIR
+        Folder to keep results in, shared by `iqcar serve` and `iqcar mcp`, at most 1 GiB. By
+        default iqcar in XDG_CACHE_HOME, else ~/.cache/iqcar.
+    processes : 1..64
+        Analyses that run at once; each needs memory for its logs.
+    store : STORE
+        Store of `iqcar history` to answer from too: weeks and fleets.
+    """
+
+    host: str = "127.0.0.1"
+    cache: str | None = None
+    processes: int = 1
+    store: str = ""
+
+    def service(
+        self,
+        paths: list[str],
+        how: options.Diagnosing,
+        by: str = "",
+        analyse_new: float | None = None,
+    ) -> Service:
+        """Make the service of the applications at some paths."""
+        from dataclasses import asdict
+
+        from iqcar.apps.serve.cache import Cache, cache_folder
+        from iqcar.apps.serve.served_paths import Places
+        from iqcar.apps.serve.service import Service
+        from iqcar.diagnosis import Settings
+        from iqcar.model.queries.owners import checked_grouping
+
+        places, kept = Places(paths), Cache(cache_folder(self.cache))
+        settings = Settings(**asdict(how), by=checked_grouping(by) if by else "")
+        service = Service(
+            places=places,
+            cache=kept,
+            settings=settings,
+            processes=self.processes,
+            new_hours=analyse_new,
+            store=self.store,
+        )
+        if self.store:
+            need(HISTORY)
+            from iqcar.history.stored_files import open_store
+
+            open_store(self.store).must_exist()
+        return service
+
+
+@command("Applications and reports in a browser.", writes=(), needs=SERVE)
 def serve(
-    paths: options.Paths,
-    host: Annotated[
-        str,
-        typer.Option(
-            metavar="ADDRESS",
-            help="Address to listen on. On any but a loopback address a token is asked for.",
-        ),
-    ] = "127.0.0.1",
-    port: Annotated[
-        int, typer.Option(min=0, max=65535, help="Port to listen on; 0 chooses a free one.")
-    ] = 18480,
-    token: Annotated[
-        str,
-        typer.Option(
-            envvar="IQCAR_SERVE_TOKEN",
-            help="Secret that browsers and programs must send; better given in the environment "
-            "as IQCAR_SERVE_TOKEN. Generated where one is needed.",
-        ),
-    ] = "",
-    cache: Annotated[
-        str | None,
-        typer.Option(
-            metavar="DIR",
-            help="Folder to keep results in, at most 1 GiB. By default iqcar in XDG_CACHE_HOME, "
-            "else ~/.cache/iqcar.",
-        ),
-    ] = None,
-    processes: Annotated[
-        int,
-        typer.Option(
-            min=1, max=64, help="Analyses that run at once; each needs memory for its logs."
-        ),
-    ] = 1,
-    analyse_new: Annotated[
-        float | None,
-        typer.Option(
-            "--analyse-new",
-            metavar="HOURS",
-            min=0,
-            help="Analyse by itself each application that ended at most so many hours ago, one at "
-            "a time, while nobody else waits for an analysis; without it only what is asked for.",
-        ),
-    ] = None,
-    store: Annotated[
-        str,
-        typer.Option(
-            metavar="STORE", help="Store of `iqcar history` to show too: weeks and fleets."
-        ),
-    ] = "",
-    top: options.Top = 5,
-    impact: options.Impact = ImpactModel.TIME_LOST,
-    source_usage: options.Usage = SourceUsage.ACTIVE,
-    query_by: options.Queries = QueryBy.SQL,
-    critical_path: options.CriticalPath = False,
-    by: options.By = "",
+    paths: list[str],
+    *,
+    serving: Serving,
+    port: int = 18480,
+    token: str = "",
+    analyse_new: float | None = None,
+    how: options.Diagnosing,
+    by: str = "",
 ) -> None:
     """Show applications and their reports in a browser, and answer programs in JSON.
 
@@ -74,32 +88,24 @@ def serve(
     Stops at Ctrl-C.
 
     Example: iqcar serve spark-events/
+
+    Parameters
+    ----------
+    port : 0..65535
+        Port to listen on; 0 chooses a free one.
+    token : $IQCAR_SERVE_TOKEN
+        Secret that browsers and programs must send; better given in the environment as
+        IQCAR_SERVE_TOKEN. Generated where one is needed.
+    analyse_new : HOURS 0..
+        Analyse by itself each application that ended at most so many hours ago, one at a time,
+        while nobody else waits for an analysis; without it only what is asked for.
     """
-    from iqcar.apps.cli.extras import need
-
-    need("serve", "starlette", "uvicorn", "prometheus_client")
-    if store:
-        need("history", "duckdb", "fsspec", "pyarrow")
-
-    from iqcar.apps.serve.cache import Cache, cache_folder
-    from iqcar.apps.serve.served_paths import Places
     from iqcar.apps.serve.server import address_of, listen, token_for
     from iqcar.apps.serve.server import serve as serve_until_stopped
-    from iqcar.apps.serve.service import Service
-    from iqcar.diagnosis import Settings
-    from iqcar.model.queries.owners import checked_grouping
 
-    secret = token_for(host, token)
-    places = Places(paths)
-    kept = Cache(cache_folder(cache))
-    grouping = checked_grouping(by) if by else ""
-    settings = Settings(query_by, impact, source_usage, critical_path, top, grouping)
-    service = Service(places, kept, settings, processes, analyse_new, store)
-    if store:
-        from iqcar.history.stored_files import open_store
-
-        open_store(store).must_exist()
-    listening = listen(host, port)
+    secret = token_for(serving.host, token)
+    service = serving.service(paths, how, by, analyse_new)
+    listening = listen(serving.host, port)
     service.listing.check()
-    address = address_of(listening, host, secret)
-    serve_until_stopped(service, listening, host, secret, lambda: typer.echo(f"Serving {address}"))
+    said = f"Serving {address_of(listening, serving.host, secret)}"
+    serve_until_stopped(service, listening, serving.host, secret, lambda: typer.echo(said))

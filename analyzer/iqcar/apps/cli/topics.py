@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from functools import partial
-from typing import TYPE_CHECKING, Annotated
-
-import typer
+from typing import TYPE_CHECKING
 
 from iqcar.apps.cli import options
+from iqcar.apps.cli.command import Result, command
 from iqcar.enums import LearnerSet, QueryBy
 
 if TYPE_CHECKING:
@@ -18,51 +15,23 @@ if TYPE_CHECKING:
     from iqcar.tables import Tables
 
 
+@command("What keeps making tasks slow.")
 def topics(
-    paths: options.PathsOrTrace = None,
-    trace: options.Traces = None,
-    columns: options.Columns = "",
-    learners: Annotated[
-        LearnerSet,
-        typer.Option(help=f"Base learners of each stage. {options.choices(LearnerSet)}."),
-    ] = LearnerSet.RECOMMENDED,
-    seed: Annotated[
-        int, typer.Option(min=0, max=2**32 - 1, help="The same seed gives the same topics.")
-    ] = 0,
-    settings: Annotated[
-        str,
-        typer.Option(
-            metavar="NAME=VALUE,…",
-            help="Thresholds (docs/topics.md), e.g. coverage=0.02,least_tasks=10.",
-        ),
-    ] = "",
-    names: Annotated[
-        str,
-        typer.Option(
-            metavar="FILE", help="Your own names of topics, in the format of rules/topics.json."
-        ),
-    ] = "",
-    json: Annotated[
-        str | None,
-        typer.Option("--json", metavar="FILE|-", help="Write topics and all mixtures as JSON."),
-    ] = None,
-    top: Annotated[
-        int, typer.Option(min=1, max=1000, help="How many stages and queries to show.")
-    ] = 10,
-    query_by: options.Queries = QueryBy.SQL,
-    samples: options.Samples = None,
-    on_spark: Annotated[
-        bool,
-        typer.Option(
-            "--on-spark",
-            help="Read the logs, or the traces if they are Parquet, and look at their stages on "
-            "Spark: on the active session or the application of spark-submit, else on --master. "
-            "The result is the same.",
-        ),
-    ] = False,
-    master: options.Master = "",
-    force: options.Force = False,
-) -> None:
+    paths: list[str] | None = None,
+    *,
+    trace: list[str] | None = None,
+    columns: str = "",
+    learners: LearnerSet = LearnerSet.RECOMMENDED,
+    seed: int = 0,
+    settings: str = "",
+    names: str = "",
+    json: str | None = None,
+    top: int = 10,
+    query_by: QueryBy = QueryBy.SQL,
+    samples: list[str] | None = None,
+    on_spark: bool = False,
+    master: str = "",
+) -> Result:
     """Find what keeps making tasks slow: causes of stragglers that recur in many stages.
 
     Three kinds of learners look at every stage with stragglers; metrics that stand out together
@@ -72,33 +41,54 @@ def topics(
     Example: iqcar topics spark-events/ --json topics.json
 
     For many logs: iqcar topics s3a://logs/ --on-spark --master spark://host:7077
+
+    Parameters
+    ----------
+    paths : [PATH]...
+        Event logs of one or many applications, as for `iqcar analyze`. Can be left out if there is
+        a --trace.
+    learners
+        Base learners of each stage.
+    seed : 0..4294967295
+        The same seed gives the same topics.
+    settings : NAME=VALUE,…
+        Thresholds (docs/topics.md), e.g. coverage=0.02,least_tasks=10.
+    names : FILE
+        Your own names of topics, in the format of rules/topics.json.
+    json : FILE|-
+        Write topics and all mixtures as JSON.
+    top : 1..1000
+        How many stages and queries to show.
+    on_spark
+        Read the logs, or the traces if they are Parquet, and look at their stages on Spark: on the
+        active session or the application of spark-submit, else on --master. The result is the same.
     """
-    from iqcar.apps.cli.reading import exit_code
-    from iqcar.apps.cli.writing import check_writable, write_result
     from iqcar.causes.topics.topic_result import TopicSettings
-    from iqcar.errors import ExitCode, UsageError
+    from iqcar.errors import UsageError
     from iqcar.lab.traces.trace_columns import TraceColumns
+    from iqcar.papers.learners_as_printed import SETTINGS
     from iqcar.rules.vocabulary.topics import topic_vocabulary
     from iqcar.show.json.analyze import topics_to_json
     from iqcar.show.terminal.topics import print_topics
 
-    chosen = TopicSettings.parse(settings, TopicSettings(learners=learners, seed=seed))
+    chosen = TopicSettings.parse(settings, SETTINGS[learners](seed=seed))
     named = TraceColumns.parse(columns)
     topic_vocabulary(names)
-    check_writable(json, force)
     options.need_logs_or_traces(paths, trace)
     if on_spark and samples:
         raise UsageError("cannot be joined on Spark", "--samples", "leave out one of the two")
-    if master and not on_spark:
-        raise UsageError("goes with --on-spark only", "--master")
+    options.check_master(master, on_spark)
     find = partial(_on_spark, master) if on_spark else partial(_here, samples)
-    tables, found = find(paths or [], trace or [], named, chosen, query_by, names)
-    if json != "-":
+    tables, found = find(
+        paths or [], trace or [], columns=named, settings=chosen, query_by=query_by, names=names
+    )
+
+    def show() -> None:
         for one in found:
             print_topics(one, top, names)
-    if json is not None:
-        write_result(json, topics_to_json(tables, found, names))
-    raise typer.Exit(exit_code(tables) if tables is not None else ExitCode.OK)
+
+    content = partial(topics_to_json, tables, found, names)
+    return Result(show, content, tables=[] if tables is None else [tables])
 
 
 def _here(
@@ -111,7 +101,7 @@ def _here(
     names: str,
 ) -> tuple[Tables | None, list[Topics]]:
     """Read the logs and find topics in this process."""
-    from iqcar.apps.cli.reading import read_for
+    from iqcar.apps.cli.reading import FIRST, counting, read_for
     from iqcar.lab.traces.trace_topic_search import TraceStream, find_topics_in_trace
     from iqcar.logs.merge import without_faulty
     from iqcar.pipeline import topics_of
@@ -119,12 +109,12 @@ def _here(
     tables = read_for(paths, query_by, samples) if paths else None
     found = []
     if tables is not None:
-        with _learning() as progress:
+        with counting(f"learning from stages {FIRST}") as progress:
             learn = partial(topics_of, settings=settings, names=names, progress=progress)
             tables, one = without_faulty(tables, lambda some: (some, learn(some)))
             found.append(one)
     for path in traces:
-        with _learning() as progress:
+        with counting(f"learning from stages {FIRST}") as progress:
             trace = TraceStream.open(path, columns)
             found.append(find_topics_in_trace(trace, settings, progress))
     return tables, found
@@ -158,13 +148,3 @@ def _on_spark(
             one = trace_topics_on_spark(spark, path, columns, settings, progress=progress)
             found.append(one)
     return tables, found
-
-
-@contextmanager
-def _learning() -> Iterator[Callable[[int, int], None] | None]:
-    """Show the number of stages learned from, on a terminal."""
-    from iqcar.apps.cli.reading import steps_done
-
-    what = "learning from stages (the first run on a machine compiles for some seconds)"
-    with steps_done(what) as bar:
-        yield None if bar is None else lambda done, whole: bar("", done, whole)

@@ -15,7 +15,7 @@ from rich.text import Text
 from iqcar.apps.demo.mix import SCHEDULE, data_folder, make_data, queries_of
 from iqcar.apps.demo.run_mix import Run, run_mix, slots_here
 from iqcar.base.files.derived import write_derived
-from iqcar.base.formatting import duration, printable
+from iqcar.base.units import duration, printable
 from iqcar.comparison.check_rules import Check, check_rules
 from iqcar.comparison.rule_verdict import RuleVerdict
 from iqcar.diagnosis import Diagnosis, WhatIfs
@@ -90,7 +90,16 @@ def check_what_if(predicted: WhatIf, log: Path) -> WhatIfCheck:
         said = [row[f"{which}_ms"] / 1e3 for which in ("predicted", "low", "high")]
         predicted_s, low, high = (float(value) if np.isfinite(value) else None for value in said)
         took, name = float(measured[row["name"]]), str(row["name"])
-        rows.append(PredictedQuery(name, row["recorded_ms"] / 1e3, predicted_s, low, high, took))
+        rows.append(
+            PredictedQuery(
+                name=name,
+                recorded_s=row["recorded_ms"] / 1e3,
+                predicted_s=predicted_s,
+                low_s=low,
+                high_s=high,
+                measured_s=took,
+            )
+        )
     return WhatIfCheck(predicted.question.sentence(), predicted.self_check, tuple(rows))
 
 
@@ -222,4 +231,6 @@ def tell(
     )
     check = check_rules(load_rules_file(str(rules)), diagnosis.tables, read([after.log]))
     what_if = check_what_if(predicted, after.log)
-    return Story(before, after, diagnosis, rules, check, what_if)
+    return Story(
+        before=before, after=after, diagnosis=diagnosis, rules=rules, check=check, what_if=what_if
+    )

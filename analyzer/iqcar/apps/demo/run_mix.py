@@ -13,6 +13,7 @@ from pathlib import Path
 
 from iqcar.apps.demo.mix import Query
 from iqcar.base.files.derived import open_derived, write_derived
+from iqcar.base.processes import usable_cores
 from iqcar.errors import IqcarError
 from iqcar.logs.attach.spark_conf import SparkConf, listener_jar
 
@@ -65,8 +66,7 @@ class Run:
 
 def slots_here() -> int:
     """Return the task slots of the embedded Spark: the processors that the process may use."""
-    usable = getattr(os, "sched_getaffinity", None)
-    return max(LEAST_SLOTS, len(usable(0)) if usable else os.cpu_count() or 1)
+    return max(LEAST_SLOTS, len(usable_cores()))
 
 
 def run_mix(

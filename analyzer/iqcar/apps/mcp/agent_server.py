@@ -19,7 +19,7 @@ from iqcar.apps.mcp.tools import Tools
 from iqcar.apps.serve.guard import Guard
 from iqcar.apps.serve.server import answer_requests, log_to_stderr
 from iqcar.apps.serve.service import Service
-from iqcar.base.formatting import printable
+from iqcar.base.units import printable
 from iqcar.errors import IqcarError, explain_bug
 from iqcar.version import __version__
 
@@ -37,10 +37,7 @@ PATH = "/mcp"
 READ_ONLY = ToolAnnotations(
     read_only_hint=True, destructive_hint=False, idempotent_hint=True, open_world_hint=False
 )
-TOOLS = (
-    *("list_applications", "diagnose", "queries", "blame", "stragglers", "topics", "rules"),
-    *("compare", "what_if", "history"),
-)
+TOOLS = tuple(name for name in vars(Tools) if not name.startswith("_") and name != "report")
 """The methods of :class:`iqcar.apps.mcp.tools.Tools` that agents can call."""
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from math import ceil
 from typing import Any
 
-from iqcar.base.formatting import LINES, printable
+from iqcar.base.units import LINES, printable
 from iqcar.errors import UsageError
 
 Slice = Callable[[dict[str, Any]], dict[str, Any]]

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from iqcar.apps.serve.analysis_process import Task
 from iqcar.apps.serve.fork_server import ForkServer, end
-from iqcar.base.formatting import printable
+from iqcar.base.units import printable
 from iqcar.enums import Kind
 from iqcar.errors import IqcarError, is_debugging
 

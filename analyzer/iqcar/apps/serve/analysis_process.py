@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import os
 import sys
-import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
@@ -19,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
 from iqcar.apps.serve.process_limits import bound_memory
+from iqcar.base.processes import at_end_of
 from iqcar.enums import QueryBy
 from iqcar.errors import IqcarError, explain_bug
 from iqcar.logs.find.log_parts import EventLog, LogPart
@@ -80,7 +80,7 @@ def main() -> None:
     bound_memory()
     task = Task.from_line(sys.stdin.buffer.readline())
     outgoing, sys.stdout = sys.stdout, sys.stderr  # what a library prints is no answer
-    threading.Thread(target=_end_with_server, daemon=True).start()
+    at_end_of(0, lambda: os._exit(1))  # the server closed it, whatever is being done
 
     def tell(**news: Any) -> None:
         _tell(outgoing, news)
@@ -180,10 +180,3 @@ def _tell(outgoing: TextIO, news: dict[str, Any]) -> None:
         outgoing.flush()
     except (OSError, ValueError):
         os._exit(1)  # the server has gone
-
-
-def _end_with_server() -> None:
-    """End this process when the server closes its standard input, whatever it is doing."""
-    while os.read(0, 1):  # not sys.stdin, whose lock must be free at the end
-        pass
-    os._exit(1)

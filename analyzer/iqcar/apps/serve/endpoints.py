@@ -115,8 +115,9 @@ def endpoint(
 
         variables = {one: hints[one] for one in names}
         return Endpoint(
-            method, path, name, summary, answer, answers, variables, query, body, headers or {}
-        )
+            method=method, path=path, name=name, summary=summary, handle=answer, answers=answers,
+            variables=variables, query=query, body=body, headers=headers or {},
+        )  # fmt: skip
 
     return declare
 

@@ -20,7 +20,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from iqcar.apps.serve.fair_turns import CLIENT
 from iqcar.apps.serve.responses import TITLES, error_page, problem
-from iqcar.base.formatting import printable
+from iqcar.base.units import printable
 
 MAX_BODY_BYTES = 16 << 10
 """Bytes of a request's body (16 KiB): the largest names some dozen applications."""

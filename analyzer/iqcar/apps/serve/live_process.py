@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-import threading
 import time
 
 import msgspec
@@ -12,8 +11,9 @@ import msgspec
 from iqcar.apps.serve.followers import FollowRequest
 from iqcar.apps.serve.process_limits import bound_memory
 from iqcar.base.files.json_text import json_bytes
+from iqcar.base.processes import at_end_of
 from iqcar.diagnosis import Settings
-from iqcar.enums import ImpactModel, QueryBy, SourceUsage
+from iqcar.enums import QueryBy
 from iqcar.errors import IqcarError, explain_bug
 from iqcar.live.watch import Watch
 from iqcar.show.json.live import window_to_json
@@ -22,7 +22,7 @@ from iqcar.show.json.live import window_to_json
 def main() -> None:
     """Follow until the application ends or standard input is closed; errors are a line, too."""
     line = sys.stdin.buffer.readline()
-    threading.Thread(target=_end_with_input, daemon=True).start()
+    at_end_of(0, lambda: os._exit(0))  # the server closed it, or has died
     try:
         _follow(msgspec.json.decode(line, type=FollowRequest))
     except IqcarError as error:
@@ -35,8 +35,6 @@ def _follow(wanted: FollowRequest) -> None:
     bound_memory()
     settings = Settings(
         QueryBy(str(wanted.settings["query_by"])),
-        ImpactModel(str(wanted.settings["impact"])),
-        SourceUsage(str(wanted.settings["source_usage"])),
         bool(wanted.settings["critical_path"]),
         int(wanted.settings["top"]),
     )
@@ -57,12 +55,6 @@ def _say(what: dict[str, str]) -> None:
 def _write(line: bytes) -> None:
     sys.stdout.buffer.write(line)
     sys.stdout.buffer.flush()
-
-
-def _end_with_input() -> None:
-    """End this process when the server closes its input, or has died."""
-    sys.stdin.buffer.read()
-    os._exit(0)
 
 
 if __name__ == "__main__":

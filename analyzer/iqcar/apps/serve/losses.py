@@ -9,7 +9,7 @@ from collections.abc import Iterable
 import msgspec
 import numpy as np
 
-from iqcar.base.formatting import short
+from iqcar.base.units import short
 from iqcar.diagnosis import Diagnosis
 from iqcar.enums import BlameKind, Resource
 from iqcar.logs.text.name_family import family
@@ -72,7 +72,7 @@ class Losses(msgspec.Struct, frozen=True):
     """(application, victim) and the time it lost, in ms; the largest first."""
 
 
-NOTHING = Losses(False, 0, 0.0, (), (), ())
+NOTHING = Losses(ended=False, queries=0, query_ms=0.0, by_resource=(), by_source=(), by_victim=())
 """What a result that is about no application alone adds."""
 
 
@@ -96,13 +96,11 @@ def losses_of(diagnosis: Diagnosis) -> Losses:
                 by_source[kind, "", NAMES[BlameKind(kind)]] += lost
     durations = tables.queries["duration_ms"].to_numpy(np.float64)
     return Losses(
-        ended=bool(tables.applications["ended"].all()),
-        queries=len(tables.queries),
-        query_ms=float(np.nansum(durations)),
-        by_resource=tuple(by_resource.items()),
+        ended=bool(tables.applications["ended"].all()), queries=len(tables.queries),
+        query_ms=float(np.nansum(durations)), by_resource=tuple(by_resource.items()),
         by_source=tuple(bounded(by_source, SOURCES_APART, MOST_OF_RESULT).items()),
         by_victim=tuple(bounded(by_victim, VICTIMS_APART, MOST_OF_RESULT).items()),
-    )
+    )  # fmt: skip
 
 
 def sum_losses(every: Iterable[Losses]) -> Losses:
@@ -123,13 +121,10 @@ def sum_losses(every: Iterable[Losses]) -> Losses:
             for label, lost in parts:
                 sums[label] += lost
     return Losses(
-        ended,
-        queries,
-        query_ms,
-        tuple(by_resource.items()),
-        tuple(bounded(by_source, SOURCES_APART).items()),
-        tuple(bounded(by_victim, VICTIMS_APART).items()),
-    )
+        ended=ended, queries=queries, query_ms=query_ms, by_resource=tuple(by_resource.items()),
+        by_source=tuple(bounded(by_source, SOURCES_APART).items()),
+        by_victim=tuple(bounded(by_victim, VICTIMS_APART).items()),
+    )  # fmt: skip
 
 
 def bounded(sums: Sums, apart: tuple[Label, ...], most: int = MOST_NAMED) -> Sums:

@@ -20,7 +20,7 @@ from iqcar.apps.serve.handling import compressed, service_of
 from iqcar.apps.serve.losses import LABEL_CHARACTERS, Label
 from iqcar.apps.serve.metric_families import CREATED, kept_families, total_families
 from iqcar.apps.serve.service import Service
-from iqcar.base.formatting import short
+from iqcar.base.units import short
 from iqcar.enums import InputStatus
 from iqcar.logs.text.name_family import family
 from iqcar.version import __version__

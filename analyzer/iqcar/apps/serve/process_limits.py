@@ -6,7 +6,7 @@ import os
 import sys
 from pathlib import Path
 
-from iqcar.base.formatting import size
+from iqcar.base.units import size
 
 MEMORY_SHARE = 0.75
 """Share of the machine's memory that one process may take: more would end others, too."""

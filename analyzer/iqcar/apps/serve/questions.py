@@ -16,7 +16,7 @@ from iqcar.apps.serve.analyses import ABANDONED_S, MAX_LINE_BYTES, FullError, St
 from iqcar.apps.serve.analysis_process import Task
 from iqcar.apps.serve.fair_turns import CLIENT, FairQueue, Places
 from iqcar.apps.serve.fork_server import ForkServer, Process, end
-from iqcar.base.formatting import duration, printable
+from iqcar.base.units import duration, printable
 
 MOST_MODELS = 2
 """Models kept at a time (2): each is a process that holds a log's tables in memory."""

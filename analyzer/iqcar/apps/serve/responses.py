@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timezone
 from functools import cache
 from typing import Any
 
@@ -11,14 +10,12 @@ from jinja2 import Environment
 from starlette.responses import Response
 
 from iqcar.base.files.json_text import json_bytes
-from iqcar.base.formatting import duration, percent, printable, short
+from iqcar.base.units import duration, moment, percent, printable, short, size
 from iqcar.show.html.environment import escaping_environment
 from iqcar.version import __version__
 
 SHOWN_NAME = 120
 """Characters of a name on a page; the whole one is in its title."""
-
-KIB = 1024.0
 
 TITLES = {
     400: "Not understood",
@@ -86,19 +83,3 @@ def _templates() -> Environment:
         printable=printable,
         short=lambda text: short(text, SHOWN_NAME),
     )
-
-
-def moment(time_ms: float | None) -> str:
-    """Write a point in time: ``2024-03-01 12:30:05`` in UTC; empty where unknown."""
-    if time_ms is None:
-        return ""
-    return datetime.fromtimestamp(time_ms / 1e3, timezone.utc).strftime("%Y-%m-%d %H:%M:%S")
-
-
-def size(number: float) -> str:
-    """Write a size: ``640 B``, ``1.2 MiB``."""
-    for unit in ("B", "KiB", "MiB", "GiB"):
-        if number < KIB:
-            return f"{number:.0f} {unit}" if unit == "B" else f"{number:.1f} {unit}"
-        number /= KIB
-    return f"{number:.1f} TiB"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Annotated, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import msgspec
 from msgspec import Meta
@@ -16,7 +16,7 @@ from iqcar.enums import InputStatus
 
 if TYPE_CHECKING:
     from iqcar.apps.serve.applications import Application
-    from iqcar.apps.serve.service import AnalysisWork, ComparisonWork, Service
+    from iqcar.apps.serve.service import AnalysisWork, ComparisonWork, Service, Work
 
 Key = Annotated[
     str,
@@ -118,11 +118,9 @@ class NeighbourRow(msgspec.Struct, frozen=True):
     hosts: Annotated[list[str], Meta(description="Hosts known to have run both.")]
 
 
-class Progress(msgspec.Struct, frozen=True):
-    """How far an analysis is."""
+class HowFar(msgspec.Struct, frozen=True, kw_only=True):
+    """How far an analysis or a comparison is."""
 
-    id: AnalysisId
-    applications: Annotated[list[Key], Meta(description="Analysed together.")]
     state: Annotated[
         State | None,
         Meta(description="Null: not asked for. " + " ".join(f"{s}: {s.sentence}" for s in State)),
@@ -132,8 +130,7 @@ class Progress(msgspec.Struct, frozen=True):
         str, Meta(description="What is being done: reading, analysing or writing; or empty.")
     ]
     share: Annotated[
-        float,
-        Meta(ge=0, le=1, description="How far the reading is; other phases are not measured."),
+        float, Meta(ge=0, le=1, description="How far the phase is; of a comparison, of one set.")
     ]
     running_ms: Annotated[float, Meta(description="Time since it began, in ms.")]
     message: Annotated[str, Meta(description="Why it failed; empty if it did not.")]
@@ -141,10 +138,24 @@ class Progress(msgspec.Struct, frozen=True):
         bool,
         Meta(
             description="Whether there is a result, but of an earlier state of a log: "
-            "it has grown since, analyse it again."
+            "it has grown since, ask again."
         ),
     ]
-    address: Annotated[str, Meta(description="Path of the page about these applications.")]
+    address: Annotated[str, Meta(description="Path of its page.")]
+
+
+class Progress(HowFar, frozen=True, kw_only=True):
+    """How far an analysis is."""
+
+    id: AnalysisId
+    applications: Annotated[list[Key], Meta(description="Analysed together.")]
+
+
+class ComparisonProgress(HowFar, frozen=True, kw_only=True):
+    """How far a comparison is."""
+
+    before: Annotated[list[Key], Meta(description="Applications before.")]
+    after: Annotated[list[Key], Meta(description="Applications after.")]
 
 
 class ApplicationAbout(msgspec.Struct, frozen=True):
@@ -190,47 +201,27 @@ class Sets(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     ]
 
 
-class ComparisonProgress(msgspec.Struct, frozen=True):
-    """How far a comparison is."""
-
-    before: Annotated[list[Key], Meta(description="Applications before.")]
-    after: Annotated[list[Key], Meta(description="Applications after.")]
-    state: Annotated[
-        State | None,
-        Meta(description="Null: not asked for. " + " ".join(f"{s}: {s.sentence}" for s in State)),
-    ]
-    waiting_before: Annotated[int, Meta(description="Analyses that wait before it.")]
-    phase: Annotated[
-        str, Meta(description="What is being done: reading, analysing or writing; or empty.")
-    ]
-    share: Annotated[float, Meta(ge=0, le=1, description="How far the reading of a set is.")]
-    running_ms: Annotated[float, Meta(description="Time since it began, in ms.")]
-    message: Annotated[str, Meta(description="Why it failed; empty if it did not.")]
-    grown: Annotated[
-        bool,
-        Meta(
-            description="Whether there is a result, but of an earlier state of a log: "
-            "it has grown since, compare again."
-        ),
-    ]
-    address: Annotated[str, Meta(description="Path of its page.")]
-
-
 def comparison_progress(compared: ComparisonWork, service: Service) -> ComparisonProgress:
     """Lay out how far a comparison is."""
-    analysis = compared.analysis
     return ComparisonProgress(
         before=[one.key for one in compared.before],
         after=[one.key for one in compared.after],
-        state=compared.state,
-        waiting_before=service.analyses.place(compared.digest),
-        phase=analysis.phase if analysis else "",
-        share=analysis.share if analysis else 0.0,
-        running_ms=analysis.running_ms if analysis else 0.0,
-        message=analysis.message if analysis else "",
-        grown=compared.grown,
         address=compared.address,
+        **_how_far(compared, service),
     )
+
+
+def _how_far(work: Work, service: Service) -> dict[str, Any]:
+    analysis = work.analysis
+    return {
+        "state": work.state,
+        "waiting_before": service.analyses.place(work.digest),
+        "phase": analysis.phase if analysis else "",
+        "share": analysis.share if analysis else 0.0,
+        "running_ms": analysis.running_ms if analysis else 0.0,
+        "message": analysis.message if analysis else "",
+        "grown": work.grown,
+    }
 
 
 def row_of(one: Application) -> ApplicationRow:
@@ -251,13 +242,13 @@ def row_of(one: Application) -> ApplicationRow:
         end_ms=one.end_ms,
         duration_ms=one.duration_ms,
         found=Found(
-            not one.summary_is_current,
-            summary.queries,
-            summary.lost_ms,
-            summary.lost_to_others_ms,
-            summary.worst_query_id,
-            summary.worst_name,
-            summary.worst_lost_ms,
+            grown=not one.summary_is_current,
+            queries=summary.queries,
+            lost_ms=summary.lost_ms,
+            lost_to_others_ms=summary.lost_to_others_ms,
+            worst_query_id=summary.worst_query_id,
+            worst_name=summary.worst_name,
+            worst_lost_ms=summary.worst_lost_ms,
         )
         if summary
         else None,
@@ -269,31 +260,19 @@ def list_of(page: Page, service: Service) -> ApplicationList:
     """Lay a page of the list out."""
     listing = service.listing
     return ApplicationList(
-        [row_of(one) for one in page.applications],
-        page.number,
-        page.pages,
-        page.chosen,
-        page.total,
-        listing.unread,
-        listing.left_out,
-        listing.problem,
-    )
+        applications=[row_of(one) for one in page.applications], page=page.number, pages=page.pages,
+        chosen=page.chosen, total=page.total, unread=listing.unread, left_out=listing.left_out,
+        problem=listing.problem,
+    )  # fmt: skip
 
 
 def progress_of(standing: AnalysisWork, service: Service) -> Progress:
     """Lay out how far an analysis is."""
-    analysis = standing.analysis
     return Progress(
         id=standing.digest,
         applications=list(standing.keys),
-        state=standing.state,
-        waiting_before=service.analyses.place(standing.digest),
-        phase=analysis.phase if analysis else "",
-        share=analysis.share if analysis else 0.0,
-        running_ms=analysis.running_ms if analysis else 0.0,
-        message=analysis.message if analysis else "",
-        grown=standing.grown,
         address=standing.address,
+        **_how_far(standing, service),
     )
 
 

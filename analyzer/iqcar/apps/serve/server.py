@@ -22,7 +22,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from iqcar.apps.serve import api, metrics, pages
 from iqcar.apps.serve.guard import Guard, is_loopback
 from iqcar.apps.serve.service import Service
-from iqcar.base.formatting import printable
+from iqcar.base.units import printable
 from iqcar.errors import IqcarError, UsageError
 
 MAX_HELD = 200

@@ -5,7 +5,7 @@ For a target task tt and a source task st in the same contention domain::
     β(st→tt) = overlap / T_tt · u_st · C_h / c_tt          (eq. 6; u_st = c_st / C_h)
 
 The target's factors come from :mod:`iqcar.causes.blame.ratp`, the source's u_st from
-:mod:`iqcar.causes.blame.source_usage`. A slowdown is divided into its known part, the sources'
+:mod:`iqcar.causes.blame.ratp`. A slowdown is divided into its known part, the sources'
 parts (scaled down where they would exceed the rest), and the unattributed remainder (eq. 4). A
 sweep over time (:mod:`iqcar.causes.blame.sweep`) computes sums over pairs of tasks without
 enumerating pairs.
@@ -19,17 +19,25 @@ import numpy as np
 import pandas as pd
 
 from iqcar.causes.blame.blame_doubts import doubts_of
-from iqcar.causes.blame.blame_sources import Ledger, Shares, SweepInput, name_sources
+from iqcar.causes.blame.blame_sources import BlameShares, Ledger, SweepInput, name_sources
 from iqcar.causes.blame.blame_tables import DEMANDS, FOLDED, SOURCES
 from iqcar.causes.blame.demand_weights import stage_losses, weigh_demands
 from iqcar.causes.blame.executor_blame import executor_sweep_input
 from iqcar.causes.blame.folding import MOST_SOURCES
 from iqcar.causes.blame.loads import find_loads, is_estimated
-from iqcar.causes.blame.ratp import BYTES_REQUESTS, ROUNDING, Loss, measure_loss
-from iqcar.causes.blame.source_usage import most_explicable, share_of_executors, used_share
-from iqcar.causes.blame.task_intervals import DomainSchedules, Pieces, TaskColumns
+from iqcar.causes.blame.ratp import (
+    BYTES_REQUESTS,
+    ROUNDING,
+    Loss,
+    measure_loss,
+    most_explicable,
+    share_of_executors,
+    used_share,
+)
+from iqcar.causes.blame.task_intervals import BlameColumns, DomainSchedules, Pieces
 from iqcar.causes.blame.usage_sweep import usage_during
-from iqcar.enums import REQUESTS, Domain, ImpactModel, Request, SourceUsage
+from iqcar.enums import REQUESTS, Domain, Request
+from iqcar.model.demand.contention import Contention
 from iqcar.model.demand.device import Device
 from iqcar.model.demand.estimate import Demand, estimate_demand, fit_devices
 from iqcar.model.waits.columns import evidence_column
@@ -63,75 +71,101 @@ class Blame:
 def attribute(
     tables: Tables,
     waits: pd.DataFrame,
-    source_usage: SourceUsage = SourceUsage.ACTIVE,
     devices: dict[Request, Device] | None = None,
     most_sources: int | None = MOST_SOURCES,
-    impact: ImpactModel | None = None,
     critical_path: bool = False,
 ) -> Blame:
     """Attribute every stage's waits to the stages that held the resource meanwhile.
 
     tables: their queries must be identified.
     waits: from :func:`iqcar.model.waits.measure.measure_waits`, one row per row of
-    ``tables.tasks``. source_usage: how a source's use of a resource is measured.
+    ``tables.tasks``.
     devices: devices of the hosts, if estimated from more than these tables; see
         :func:`iqcar.model.demand.estimate.fit_devices`.
     most_sources: number of source queries named per target query, largest first; the others are
         summed in one REST row per demand. None names all: time and memory then grow with the square
         of the number of queries that run at once.
-    impact: how a demand weighs in its target query; by default by its lost task time.
     critical_path: whether only stages on their query's critical path weigh.
     """
-    columns = TaskColumns.from_tables(tables, waits)
-    places = _Places.from_columns(columns)
-    tasks = Pieces.one_each(columns)
-    # Eq. 6 as printed uses averages over whole tasks.
-    pieces = tasks if source_usage is SourceUsage.PAPER else Pieces.from_intervals(columns)
-    schedules = DomainSchedules(pieces, source_usage)
-    demand = Demand()
-    if source_usage is not SourceUsage.PAPER:
-        loads = find_loads(pieces, schedules)
-        if devices is None:
-            devices = fit_devices(loads, len(tables.hosts))
-        demand = estimate_demand(loads, devices)
-    demands: list[pd.DataFrame] = []
-    ledgers: list[Ledger] = []
-    count = 0
+    columns = BlameColumns.from_tables(tables, waits)
+    tasks, pieces = Pieces.one_each(columns), Pieces.from_intervals(columns)
+    schedules = DomainSchedules(pieces)
+    loads = find_loads(pieces, schedules)
+    if devices is None:
+        devices = fit_devices(loads, len(tables.hosts))
+    demand = estimate_demand(loads, devices)
+    accounts = Accounts(columns)
     for request in REQUESTS:
-        loss = measure_loss(columns, request, demand.contention, source_usage)
-        waited = ((loss.wait > 0) | (loss.lost > 0)) & (columns.stage >= 0)
-        if not waited.any():
+        loss = measure_loss(columns, request, demand.contention)
+        if not accounts.waited(loss).any():
             continue
         if request.domain is Domain.CLUSTER:
-            shares = _executor_shares(columns, loss, places)
-        else:
-            parts = tasks if request.domain is Domain.APPLICATION else pieces
-            shares = _share_out(parts, loss, schedules.of(request), places, demand, source_usage)
-        frame, ledger = _account(columns, loss, shares, places, waited, count)
-        demands.append(frame)
-        ledgers.append(ledger)
-        count += len(frame)
-    demand_table = _joined(demands, DEMANDS)
-    lost = sum_by(
-        demand_table["stage"].to_numpy(np.int64),
-        demand_table["lost_ms"].to_numpy(np.float64),
-        len(tables.stages),
-    )
-    losses = stage_losses(tables, waits, lost)
-    weights = weigh_demands(tables, demand_table, losses, impact, critical_path)
-    sources, folded = name_sources(ledgers, places.stage, tables, weights, most_sources)
-    return Blame(
-        demands=demand_table,
-        sources=_joined(sources, SOURCES),
-        stages=losses,
-        doubts=doubts_of(columns, demand, demand_table),
-        folded=folded,
-        demand=demand,
-    )
+            accounts.add_executors(loss)
+            continue
+        parts = tasks if request.domain is Domain.APPLICATION else pieces
+        found = demand.contention.get(request)
+        room = np.minimum(room_of(loss), most_explicable(columns, loss, found))
+        room = room * share_of_executors(parts, request)
+        used = used_share(parts, request, demand)
+        share = Sharing(parts, loss, schedules.of(request), accounts.places)
+        accounts.add(loss, share.out(used, room, found))
+    return accounts.blame(waits, demand, most_sources, critical_path)
+
+
+class Accounts:
+    """The demands of one request after another, and the ledgers to divide their losses."""
+
+    def __init__(self, columns: BlameColumns) -> None:
+        self.columns, self.places = columns, TargetGroups.from_columns(columns)
+        self._demands: list[pd.DataFrame] = []
+        self._ledgers: list[Ledger] = []
+        self._count = 0
+
+    def waited(self, loss: Loss) -> Flags:
+        """Return which tasks of a stage waited or lost time."""
+        return ((loss.wait > 0) | (loss.lost > 0)) & (self.columns.stage >= 0)
+
+    def add(self, loss: Loss, shares: BlameShares) -> None:
+        """Take in the demands of one request."""
+        waited = self.waited(loss)
+        demands, ledger = _account(
+            self.columns, loss, shares, places=self.places, waited=waited, first=self._count
+        )
+        self._demands.append(demands)
+        self._ledgers.append(ledger)
+        self._count += len(demands)
+
+    def add_executors(self, loss: Loss) -> None:
+        """Take in waits for executors: whoever held slots of the cluster explains all of them."""
+        nobody = np.zeros(len(self.places.stage))
+        sweep = executor_sweep_input(self.columns, loss, self.places.group)
+        nothing = np.zeros(len(loss.lost))
+        self.add(loss, BlameShares(sweep, nobody, nobody, raw=nothing, room=loss.slowdown))
+
+    def blame(
+        self, waits: pd.DataFrame, demand: Demand, most_sources: int | None, critical_path: bool
+    ) -> Blame:
+        """Name the sources of all demands; parameters are those of :func:`attribute`."""
+        tables = self.columns.tables
+        demands = _joined(self._demands, DEMANDS)
+        lost = sum_by(
+            demands["stage"].to_numpy(np.int64),
+            demands["lost_ms"].to_numpy(np.float64),
+            len(tables.stages),
+        )
+        losses = stage_losses(tables, waits, lost)
+        weights = weigh_demands(tables, demands, losses, critical_path)
+        sources, folded = name_sources(
+            self._ledgers, self.places.stage, tables, weights, most_sources
+        )
+        return Blame(
+            demands=demands, sources=_joined(sources, SOURCES), stages=losses,
+            doubts=doubts_of(self.columns, demand, demands), folded=folded, demand=demand,
+        )  # fmt: skip
 
 
 @dataclass(frozen=True)
-class _Places:
+class TargetGroups:
     """Groups of target tasks, one per (stage, host) with tasks; ``group`` maps task to group."""
 
     stage: Ints
@@ -139,7 +173,8 @@ class _Places:
     group: Ints
 
     @classmethod
-    def from_columns(cls, columns: TaskColumns) -> _Places:
+    def from_columns(cls, columns: BlameColumns) -> TargetGroups:
+        """Group the tasks by stage and host."""
         width = len(columns.tables.hosts) + 1
         key = np.maximum(columns.stage, 0) * width + columns.host + 1
         unique, group = np.unique(key, return_inverse=True)
@@ -150,82 +185,89 @@ class _Places:
         return sum_by(self.group, values, len(self.stage))
 
 
-def _share_out(
-    pieces: Pieces,
-    loss: Loss,
-    events: Schedule,
-    places: _Places,
-    demand: Demand,
-    source_usage: SourceUsage,
-) -> Shares:
-    """Sum the blame of pieces on pieces (eq. 5; with one piece per task eq. 6).
+def room_of(loss: Loss) -> Floats:
+    """Return the slowdown of each task that has no known cause."""
+    room = loss.slowdown - loss.known
+    return np.where(room > ROUNDING * loss.slowdown, room, 0.0)
+
+
+@dataclass(frozen=True)
+class Sharing:
+    """Sums the blame of pieces on pieces (eq. 5; with one piece per task eq. 6).
 
     Each piece of a target is weighted by the wait in it; conservation holds per task.
     """
-    columns, request = pieces.columns, loss.request
-    found = demand.contention.get(request)
-    room = loss.slowdown - loss.known
-    room = np.where(room > ROUNDING * loss.slowdown, room, 0.0)
-    is_target = (room > 0) & (loss.span > 0) & (columns.stage >= 0)
-    weight = np.where(is_target, share_of(loss.stretch, loss.span), 0.0)
-    weight = pieces.of_task(weight) * pieces.emphasis(request)
-    # A source task without a stage cannot be named: the blame on it stays unattributed.
-    stage = pieces.of_task(columns.stage)
-    used = used_share(pieces, request, demand, source_usage)
-    rate = np.where(stage >= 0, used, 0.0)
-    everyone = usage_during(events, rate, pieces.of_task(is_target))
-    # Pieces of a task do not overlap, so within its task a piece overlaps only with itself.
-    itself = rate * pieces.span if request.domain is not Domain.APPLICATION else np.zeros(len(rate))
-    others = everyone - itself
-    if source_usage is not SourceUsage.PAPER:
-        room = np.minimum(room, most_explicable(columns, loss, found))
-        room = room * share_of_executors(pieces, request, source_usage)
-    raw_parts = np.where(others > ROUNDING * everyone, others, 0.0) * weight
-    raw = pieces.total(raw_parts)
-    scale = share_of(room, raw)
-    # What was lost in a device is what others cost: they explain all of it, if all can be named.
-    if found is None or request not in BYTES_REQUESTS or (stage < 0).any():
-        scale = np.minimum(scale, 1.0)
-    beta_weight = np.where(raw_parts > 0, weight * pieces.of_task(scale), 0.0)
-    lost_weight = beta_weight * pieces.of_task(share_of(loss.lost, loss.slowdown))
-    to_others = None
-    if found is not None:
-        beta = raw * scale * share_of(found.to_others, found.to_tasks)
-        lost = beta * share_of(loss.lost, loss.slowdown)
+
+    pieces: Pieces
+    loss: Loss
+    events: Schedule
+    places: TargetGroups
+
+    def out(self, used: Floats, room: Floats, found: Contention | None) -> BlameShares:
+        """Share the losses to one request out among those who used its resource.
+
+        used: (n_pieces,) u_st of each piece.
+        room: (n_tasks,) the slowdown that sources can explain.
+        found: what the tasks lost at the request's device, if that is known.
+        """
+        pieces, loss, places = self.pieces, self.loss, self.places
+        # A source task without a stage cannot be named: the blame on it stays unattributed.
+        stage = pieces.of_task(pieces.columns.stage)
+        rate = np.where(stage >= 0, used, 0.0)
+        weight, others, itself = self._overlaps(rate)
+        raw_parts = others * weight
+        raw = pieces.total(raw_parts)
+        scale = share_of(room, raw)
+        # What was lost in a device is what others cost: they explain all of it, if all are named.
+        if found is None or loss.request not in BYTES_REQUESTS or (stage < 0).any():
+            scale = np.minimum(scale, 1.0)
+        beta_weight = np.where(raw_parts > 0, weight * pieces.of_task(scale), 0.0)
+        lost_weight = beta_weight * pieces.of_task(share_of(loss.lost, loss.slowdown))
+        sweep = SweepInput.from_tasks(
+            self.events,
+            (rate, stage, (beta_weight, lost_weight), pieces.of_task(places.group)),
+            one_domain=loss.request.domain is not Domain.EXECUTOR,
+        )
+        return BlameShares(
+            raw=raw, room=room, sweep=sweep,
+            own_beta=places.total(pieces.total(beta_weight * itself)),
+            own_lost=places.total(pieces.total(lost_weight * itself)),
+            to_others=None if found is None else self._to_others(raw * scale, found),
+        )  # fmt: skip
+
+    def _overlaps(self, rate: Floats) -> tuple[Floats, Floats, Floats]:
+        """Return each piece's weight as a target, and what others and it itself used meanwhile."""
+        pieces, loss = self.pieces, self.loss
+        left = room_of(loss)
+        is_target = (left > 0) & (loss.span > 0) & (pieces.columns.stage >= 0)
+        weight = np.where(is_target, share_of(loss.stretch, loss.span), 0.0)
+        weight = pieces.of_task(weight) * pieces.emphasis(loss.request)
+        everyone = usage_during(self.events, rate, pieces.of_task(is_target))
+        # Pieces of a task do not overlap, so within its task a piece overlaps only with itself.
+        alone = loss.request.domain is Domain.APPLICATION
+        itself = np.zeros(len(rate)) if alone else rate * pieces.span
+        others = everyone - itself
+        return weight, np.where(others > ROUNDING * everyone, others, 0.0), itself
+
+    def _to_others(self, beta: Floats, found: Contention) -> tuple[Floats, ...]:
+        """Return blame and lost ms of each group that other queries cost, NaN where not known."""
+        columns, loss, places = self.pieces.columns, self.loss, self.places
+        of_others = beta * share_of(found.to_others, found.to_tasks)
+        lost = of_others * share_of(loss.lost, loss.slowdown)
         # A wait that was measured is not divided by the load: whoever held the processor shares it.
-        measured = ~is_estimated(columns) if request is Request.RUN_QUEUE else np.zeros(len(raw))
-        untold = places.total(np.where(raw * scale > 0, measured, 0.0)) > 0
-        to_others = tuple(np.where(untold, np.nan, places.total(part)) for part in (beta, lost))
-    group = pieces.of_task(places.group)
-    sweep = SweepInput.from_tasks(
-        events,
-        (rate, stage, (beta_weight, lost_weight), group),
-        one_domain=request.domain is not Domain.EXECUTOR,
-    )
-    return Shares(
-        raw=raw,
-        room=room,
-        sweep=sweep,
-        own_beta=places.total(pieces.total(beta_weight * itself)),
-        own_lost=places.total(pieces.total(lost_weight * itself)),
-        to_others=to_others,
-    )
-
-
-def _executor_shares(columns: TaskColumns, loss: Loss, places: _Places) -> Shares:
-    """Give waits for executors to whoever held slots of the cluster; they explain all of it."""
-    nobody = np.zeros(len(places.stage))
-    return Shares(
-        raw=np.zeros(len(loss.lost)),
-        room=loss.slowdown,
-        sweep=executor_sweep_input(columns, loss, places.group),
-        own_beta=nobody,
-        own_lost=nobody,
-    )
+        processor = loss.request is Request.RUN_QUEUE
+        measured = ~is_estimated(columns) if processor else np.zeros(len(beta))
+        untold = places.total(np.where(beta > 0, measured, 0.0)) > 0
+        return tuple(np.where(untold, np.nan, places.total(part)) for part in (of_others, lost))
 
 
 def _account(
-    columns: TaskColumns, loss: Loss, shares: Shares, places: _Places, waited: Flags, first: int
+    columns: BlameColumns,
+    loss: Loss,
+    shares: BlameShares,
+    places: TargetGroups,
+    waited: Flags,
+    first: int,
 ) -> tuple[pd.DataFrame, Ledger]:
     """Return one request's demands, and the ledger to divide their losses among sources."""
     tasks = places.total(waited.astype(np.float64))

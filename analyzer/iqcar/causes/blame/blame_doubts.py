@@ -7,9 +7,9 @@ from collections.abc import Iterator
 import numpy as np
 import pandas as pd
 
-from iqcar.base.formatting import short
+from iqcar.base.units import short
 from iqcar.causes.blame.ratp import BYTES_REQUESTS, data_processed
-from iqcar.causes.blame.task_intervals import TaskColumns
+from iqcar.causes.blame.task_intervals import BlameColumns
 from iqcar.enums import REQUESTS, Request
 from iqcar.model.demand.estimate import Demand
 from iqcar.model.waits.shared_cluster import clusters_of, executor_offers
@@ -39,7 +39,7 @@ _NAMES = {
 }
 
 
-def doubts_of(columns: TaskColumns, demand: Demand, demands: pd.DataFrame) -> tuple[str, ...]:
+def doubts_of(columns: BlameColumns, demand: Demand, demands: pd.DataFrame) -> tuple[str, ...]:
     """List reasons to doubt the blame, one sentence each.
 
     demands: frame of `DEMANDS`.
@@ -57,7 +57,7 @@ def doubts_of(columns: TaskColumns, demand: Demand, demands: pd.DataFrame) -> tu
     )
 
 
-def _waits_without_data(columns: TaskColumns) -> Iterator[str]:
+def _waits_without_data(columns: BlameColumns) -> Iterator[str]:
     for request in BYTES_REQUESTS:
         wait = np.nan_to_num(columns.wait(request))
         blind = wait[~(data_processed(columns, request) > 0)].sum()
@@ -68,7 +68,7 @@ def _waits_without_data(columns: TaskColumns) -> Iterator[str]:
             )
 
 
-def _unknown_amounts(columns: TaskColumns, demand: Demand) -> Iterator[str]:
+def _unknown_amounts(columns: BlameColumns, demand: Demand) -> Iterator[str]:
     for request in (*BYTES_REQUESTS, Request.RUN_QUEUE):
         waited = np.nan_to_num(columns.wait(request)).sum()
         if request is Request.RUN_QUEUE and request not in demand.devices:
@@ -105,7 +105,7 @@ def _over_attribution(demands: pd.DataFrame) -> Iterator[str]:
             )
 
 
-def _unknown_slots(columns: TaskColumns) -> Iterator[str]:
+def _unknown_slots(columns: BlameColumns) -> Iterator[str]:
     if columns.slots.unknown_cores:
         yield (
             f"the cores of {columns.slots.unknown_cores} executors are not recorded: the most "
@@ -113,7 +113,7 @@ def _unknown_slots(columns: TaskColumns) -> Iterator[str]:
         )
 
 
-def _estimated_executors(columns: TaskColumns, demands: pd.DataFrame) -> Iterator[str]:
+def _estimated_executors(columns: BlameColumns, demands: pd.DataFrame) -> Iterator[str]:
     """Say how the size of the cluster was found, which no event log holds."""
     lost = demands["lost_ms"].to_numpy()
     waited = demands["request"].to_numpy() == REQUESTS.index(Request.EXECUTOR_WAIT)
@@ -129,7 +129,7 @@ def _estimated_executors(columns: TaskColumns, demands: pd.DataFrame) -> Iterato
         )
 
 
-def _holders_without_tasks(columns: TaskColumns) -> Iterator[str]:
+def _holders_without_tasks(columns: BlameColumns) -> Iterator[str]:
     """Name applications that held slots but have no stage that could be blamed."""
     if not columns.shortages:
         return
@@ -147,7 +147,7 @@ def _holders_without_tasks(columns: TaskColumns) -> Iterator[str]:
             )
 
 
-def _one_machine(columns: TaskColumns) -> Iterator[str]:
+def _one_machine(columns: BlameColumns) -> Iterator[str]:
     names = columns.tables.hosts["host"].to_numpy()
     for row, name in enumerate(names):
         if name in ONE_MACHINE_NAMES:

@@ -61,11 +61,14 @@ class SweepInput:
         rate, source, (first, second), group = columns
         row = events.row
         weights = first[row], second[row]
-        return cls(events, rate[row], source[row], weights, group[row], one_domain, sources)
+        return cls(
+            events=events, rate=rate[row], source=source[row], weights=weights, group=group[row],
+            one_domain=one_domain, sources=sources,
+        )  # fmt: skip
 
 
 @dataclass(frozen=True)
-class Shares:
+class BlameShares:
     """Input to divide the losses to one request among sources.
 
     own_beta, own_lost: (n_groups,) blame and lost ms of tasks on themselves, which the sweep
@@ -94,7 +97,7 @@ class Ledger:
     """
 
     request: Request
-    shares: Shares
+    shares: BlameShares
     demand_of: Ints
     first: int
     slowdown: Floats
@@ -164,8 +167,8 @@ def _batches(
     for ledger in ledgers:
         sweep = ledger.shares.sweep
         cost += pairs_of_groups(
-            sweep.events, sweep.rate, sweep.source, sweep.weights[0], sweep.group,
-            max(sweep.sources, len(query)), len(stage_of_group),
+            sweep.events, sweep.rate, sweep.source, weight=sweep.weights[0], group=sweep.group,
+            n_sources=max(sweep.sources, len(query)), n_groups=len(stage_of_group),
         )  # fmt: skip
         pieces = max(pieces, len(sweep.rate))
     owner = query[stage_of_group]
@@ -180,15 +183,10 @@ def _entries(ledger: Ledger, stage_of_group: Ints, query: Ints, batch: Flags) ->
     if not batch.all():
         first = np.where(batch[sweep.group], first, 0.0)
     group, source, beta, lost = pair_integrals(
-        sweep.events,
-        sweep.rate,
-        sweep.source,
-        (first, second),
-        sweep.group,
-        max(sweep.sources, len(query)),
-        len(stage_of_group),
+        sweep.events, sweep.rate, sweep.source, weights=(first, second), group=sweep.group,
+        n_sources=max(sweep.sources, len(query)), n_groups=len(stage_of_group),
         one_domain=sweep.one_domain,
-    )
+    )  # fmt: skip
     idle = np.zeros(len(lost))
     if sweep.sources:
         idle = np.where(source >= len(query), lost, 0.0)
@@ -204,7 +202,9 @@ def _entries(ledger: Ledger, stage_of_group: Ints, query: Ints, batch: Flags) ->
         beta = _divided(group, own, beta, ledger.shares.to_others[0])
         lost = _divided(group, own, lost, ledger.shares.to_others[1])
     kind = np.where(own, OWN, QUERY)
-    entries = _Entries(ledger.demand_of[group], kind, source, beta, lost, idle)
+    entries = _Entries(
+        demand=ledger.demand_of[group], kind=kind, stage=source, beta=beta, lost=lost, idle=idle
+    )
     return entries.some(beta > 0)
 
 
@@ -235,15 +235,15 @@ def _frame(ledger: Ledger, parts: list[_Entries], beta: Floats, lost: Floats) ->
     left = ledger.slowdown - ledger.known - beta
     left_lost = ledger.lost - ledger.known_lost - lost
     none = np.zeros(len(each))
-    known = _Entries(each, np.full(len(each), KNOWN), nobody, ledger.known, ledger.known_lost, none)
+    known = _Entries(
+        demand=each, kind=np.full(len(each), KNOWN), stage=nobody, beta=ledger.known,
+        lost=ledger.known_lost, idle=none,
+    )  # fmt: skip
     unattributed = _Entries(
-        each,
-        np.full(len(each), UNATTRIBUTED),
-        nobody,
-        np.where(left > ROUNDING * ledger.slowdown, left, 0),
-        np.where(left_lost > ROUNDING * ledger.lost, left_lost, 0),
-        none,
-    )
+        demand=each, kind=np.full(len(each), UNATTRIBUTED), stage=nobody,
+        beta=np.where(left > ROUNDING * ledger.slowdown, left, 0),
+        lost=np.where(left_lost > ROUNDING * ledger.lost, left_lost, 0), idle=none,
+    )  # fmt: skip
     columns = [np.concatenate(column) for column in zip(*parts, known, unattributed, strict=True)]
     return SOURCES.frame(dict(zip(SOURCES.column_names(), columns, strict=True)))
 
@@ -284,11 +284,7 @@ class _Rest:
         if not small.any():
             return every
         resource = np.array([RESOURCES.index(ledger.request.resource) for ledger in ledgers])
-        part, sum_of_demand = merged.lost, total
-        if self._weights.by_beta:
-            part = merged.beta
-            sum_of_demand = np.concatenate([ledger.slowdown for ledger in ledgers])
-        dor = self._weights.dor[merged.demand] * share_of(part, sum_of_demand[merged.demand])
+        dor = self._weights.dor[merged.demand] * share_of(merged.lost, total[merged.demand])
         at = np.flatnonzero(small)
         self._count(target[at], source[at], lost[at], dor[at], np.repeat(resource, size)[at])
         each = np.split(small, np.cumsum(size)[:-1])
@@ -342,12 +338,10 @@ def _with_rest(entries: _Entries, small: Flags) -> _Entries:
     size = int(owner.max(initial=-1)) + 1
     demand = np.flatnonzero(np.bincount(owner, minlength=size))
     rest = _Entries(
-        demand,
-        np.full(len(demand), REST),
-        np.full(len(demand), NONE),
-        sum_by(owner, entries.beta[small], size)[demand],
-        sum_by(owner, entries.lost[small], size)[demand],
-        sum_by(owner, entries.idle[small], size)[demand],
-    )
+        demand=demand, kind=np.full(len(demand), REST), stage=np.full(len(demand), NONE),
+        beta=sum_by(owner, entries.beta[small], size)[demand],
+        lost=sum_by(owner, entries.lost[small], size)[demand],
+        idle=sum_by(owner, entries.idle[small], size)[demand],
+    )  # fmt: skip
     kept = entries.some(~small)
     return _Entries(*(np.concatenate(pair) for pair in zip(kept, rest, strict=True)))

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
-from iqcar.enums import REQUESTS, ImpactModel, Resource
+from iqcar.enums import REQUESTS, Resource
 from iqcar.model.waits.columns import LAUNCH_REQUESTS, wait_column
 from iqcar.tables import NONE, Column, Tables, TableSpec
 from iqcar.tables.arrays import (
@@ -167,16 +167,15 @@ def demand_levels(
 
 
 def contributions(
-    levels: DemandLevels, demands: pd.DataFrame, losses: pd.DataFrame, model: ImpactModel
+    levels: DemandLevels, stages: pd.Series, demands: pd.Series
 ) -> tuple[Floats, Floats, Floats]:
     """Return the vertex contributions VC of levels 1 to 3.
 
-    ``TIME_LOST``: time lost to contention in ms, elapsed at level 1 and task time below.
-    ``PAPER``: cumulative CPU time and cumulative RATP (eq. 7 and 8).
+    stages: what each stage contributes, such as the elapsed time it lost, in ms.
+    demands: what each demand contributes, such as task time lost, in ms.
     """
-    printed = model is ImpactModel.PAPER
-    of_stage = non_negative(losses["cpu_ms" if printed else "lost_ms"])[levels.stage]
-    of_demand = non_negative(demands["ratp" if printed else "lost_ms"])[levels.demand]
+    of_stage = non_negative(stages)[levels.stage]
+    of_demand = non_negative(demands)[levels.demand]
     of_resource = sum_by(levels.resource_of_demand, of_demand, len(levels.resource))
     return of_stage, of_resource, of_demand
 
@@ -212,38 +211,27 @@ class DemandWeights(NamedTuple):
 
     dor: (n_demands,) degree of responsibility.
     lost_ms: (n_demands,) elapsed time lost, ms.
-    by_beta: whether sources share in ``dor`` by their blame β instead of their lost time.
     """
 
     dor: Floats
     lost_ms: Floats
-    by_beta: bool = False
 
 
 def weigh_demands(
-    tables: Tables,
-    demands: pd.DataFrame,
-    losses: pd.DataFrame,
-    impact: ImpactModel | None,
-    critical_path: bool,
+    tables: Tables, demands: pd.DataFrame, losses: pd.DataFrame, critical_path: bool
 ) -> DemandWeights:
-    """Compute the weight of each demand in its target query; its lost task time without a model."""
-    if impact is None:
-        return DemandWeights(np.zeros(len(demands)), demands["lost_ms"].to_numpy(np.float64))
+    """Compute the weight of each demand in its target query."""
     targets = np.arange(len(tables.queries), dtype=np.int64)
     levels = demand_levels(tables, demands, losses, targets, critical_path)
     towards = levels.target_of_stage, levels.stage_of_resource, levels.resource_of_demand
-    by_time = contributions(levels, demands, losses, ImpactModel.TIME_LOST)
-    of_model = contributions(levels, demands, losses, impact)
-    lost = sum_by(levels.target_of_stage, by_time[0], len(targets))
+    contribution = contributions(levels, losses["lost_ms"], demands["lost_ms"])
+    dor, lost = np.ones(len(targets)), sum_by(levels.target_of_stage, contribution[0], len(targets))
+    for vc, to in zip(contribution, towards, strict=True):
+        factor = impact_factors(vc, to, len(dor))
+        dor, lost = factor * dor[to], factor * lost[to]
     weights = np.zeros((2, len(demands)))
-    for weight, amount, contribution in zip(
-        weights, (np.ones(len(targets)), lost), (of_model, by_time), strict=True
-    ):
-        for vc, to in zip(contribution, towards, strict=True):
-            amount = impact_factors(vc, to, len(amount)) * amount[to]
-        weight[levels.demand] = amount
-    return DemandWeights(weights[0], weights[1], impact is ImpactModel.PAPER)
+    weights[:, levels.demand] = dor, lost
+    return DemandWeights(weights[0], weights[1])
 
 
 def non_negative(values: pd.Series) -> Floats:

@@ -10,7 +10,7 @@ import numpy as np
 from iqcar.causes.blame.blame_sources import SweepInput
 from iqcar.causes.blame.ratp import Loss
 from iqcar.causes.blame.sweep import SOURCE_ENDS, SOURCE_STARTS, TARGET_ENDS, TARGET_STARTS
-from iqcar.causes.blame.task_intervals import TaskColumns
+from iqcar.causes.blame.task_intervals import BlameColumns
 from iqcar.causes.blame.usage_sweep import usage_during
 from iqcar.model.waits.executor_shortage import NO_SLOTS
 from iqcar.model.waits.shared_cluster import Offers, clusters_of, executor_offers
@@ -75,7 +75,7 @@ def held_slots(
             parts.append((row, found))
     if not parts:
         none, no = np.zeros(0, np.int64), np.zeros(0)
-        return HeldSlots(none, none, none.astype(bool), no, no, no)
+        return HeldSlots(app=none, stage=none, idle=none.astype(bool), since=no, until=no, slots=no)
     columns = [np.concatenate(column) for column in zip(*(part for _, part in parts), strict=True)]
     columns[0] = np.repeat([row for row, _ in parts], [len(part.stage) for _, part in parts])
     return HeldSlots(*columns)
@@ -92,7 +92,9 @@ def _of_application(
     length = np.diff(edges)
     busy, owner, most = np.zeros(cells), np.full(cells, NONE), np.zeros(cells)
     of_stage, in_cell, slots = [], [], []
-    for number, cell, mean in _by_stage(edges, length, stage, launch, finish, held):
+    for number, cell, mean in _by_stage(
+        edges, length, stage, launch=launch, finish=finish, held=held
+    ):
         of_stage.append(np.full(len(cell), number))
         in_cell.append(cell)
         slots.append(mean)
@@ -108,13 +110,10 @@ def _of_application(
     cell = np.concatenate(in_cell)
     running = len(cell) - len(empty)
     return HeldSlots(
-        app=np.zeros(len(cell), np.int64),
-        stage=np.concatenate(of_stage),
-        idle=np.arange(len(cell)) >= running,
-        since=edges[cell],
-        until=edges[cell + 1],
+        app=np.zeros(len(cell), np.int64), stage=np.concatenate(of_stage),
+        idle=np.arange(len(cell)) >= running, since=edges[cell], until=edges[cell + 1],
         slots=np.concatenate(slots),
-    )
+    )  # fmt: skip
 
 
 def _by_stage(
@@ -147,7 +146,7 @@ def _last_or_next(owner: Ints) -> Ints:
     return owner[np.where(before >= 0, before, int(known.argmax()))]
 
 
-def executor_sweep_input(columns: TaskColumns, loss: Loss, group: Ints) -> SweepInput:
+def executor_sweep_input(columns: BlameColumns, loss: Loss, group: Ints) -> SweepInput:
     """Return the input of the sweep that divides waits for executors.
 
     Slots that other applications held while some were missing share in the wait of each moment in
@@ -194,13 +193,13 @@ def executor_sweep_input(columns: TaskColumns, loss: Loss, group: Ints) -> Sweep
     )
     every_task, every_rate = np.concatenate(task), np.concatenate(rate)
     waits = every_task >= 0
-    of = np.maximum(every_task, 0)
+    row_of = np.maximum(every_task, 0)
     everyone = usage_during(events, every_rate, waits)
     weights = tuple(
-        share_of(np.where(waits, amount[of], 0.0) if len(amount) else everyone, everyone)
+        share_of(np.where(waits, amount[row_of], 0.0) if len(amount) else everyone, everyone)
         for amount in (loss.slowdown, loss.lost)
     )
-    target = np.where(waits, group[of], 0) if len(group) else of
+    target = np.where(waits, group[row_of], 0) if len(group) else row_of
     return SweepInput.from_tasks(
         events,
         (every_rate, np.concatenate(source), (weights[0], weights[1]), target),

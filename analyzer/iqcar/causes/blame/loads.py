@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from iqcar.causes.blame.ratp import BYTES_REQUESTS, ONE_DEVICE, data_processed
-from iqcar.causes.blame.task_intervals import SHORTEST_MS, DomainSchedules, Pieces, TaskColumns
+from iqcar.causes.blame.task_intervals import SHORTEST_MS, BlameColumns, DomainSchedules, Pieces
 from iqcar.causes.blame.usage_sweep import mean_of_others
 from iqcar.enums import Request
 from iqcar.model.demand.load import Load
@@ -55,7 +55,7 @@ def find_loads(pieces: Pieces, schedules: DomainSchedules) -> dict[Request, Load
     return found
 
 
-def is_estimated(columns: TaskColumns) -> Flags:
+def is_estimated(columns: BlameColumns) -> Flags:
     """Mark tasks whose wait for the processor is what nothing else explains."""
     flags: Flags = columns.waits[evidence_column(Request.RUN_QUEUE)].to_numpy() == ESTIMATED
     return flags
@@ -85,8 +85,9 @@ def _load(
     levels = _levels(speed[speed > 0], band)
     events = schedules.of(Request.IO_READ)
     others, siblings, taken = mean_of_others(
-        events, speed, busy, pieces.span, life, levels, pieces.of_task(columns.owner())
-    )
+        events, speed, busy, span=pieces.span, life=life, levels=levels,
+        owner=pieces.of_task(columns.owner()),
+    )  # fmt: skip
     total_wait = pieces.total(wait_ms)
     of_life = np.minimum(share_of(total_wait, np.maximum(columns.span, SHORTEST_MS)), 1.0)
     if not pieces.undivided:

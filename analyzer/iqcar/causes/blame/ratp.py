@@ -1,24 +1,30 @@
-"""Computes data processed, RATP, slowdown and lost time of every task (iQCAR §4.1, eq. 2 and 3)."""
+"""Computes RATP, slowdown and lost time of every task, and how much of a resource it used.
+
+Targets lose (iQCAR §4.1, eq. 2 and 3), sources use: the terms of eq. 6.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 
-from iqcar.causes.blame.task_intervals import SHORTEST_MS, Pieces, TaskColumns
-from iqcar.enums import Request, SourceUsage
-from iqcar.model.demand.contention import Contention
-from iqcar.tables.arrays import Floats, Ints, known_or_zero, share_of, sum_known
-
-
-def best_seen(data: Floats, wait_ms: Floats, domain: Ints, n_domains: int) -> Floats:
-    """Return the highest DP / WT in each domain, as eq. 3 is printed; NaN where there is none."""
-    moved = np.flatnonzero((data > 0) & (wait_ms > 0) & (domain >= 0))
-    best = np.full(n_domains, -np.inf)
-    np.maximum.at(best, domain[moved], data[moved] / wait_ms[moved])
-    return np.where(np.isfinite(best), best, np.nan)
+from iqcar.causes.blame.task_intervals import SHORTEST_MS, BlameColumns, Pieces
+from iqcar.enums import Request
+from iqcar.model.demand.contention import NEGLIGIBLE, Contention, StageRates
+from iqcar.model.demand.estimate import Demand
+from iqcar.model.demand.outside_load import outside_share
+from iqcar.model.waits.columns import ESTIMATED, evidence_column
+from iqcar.tables.arrays import (
+    Floats,
+    Ints,
+    known_or_zero,
+    most_at_once,
+    positive_or_zero,
+    share_of,
+    sum_known,
+)
 
 
 def of_domain(per_domain: Floats, domain: Ints) -> Floats:
@@ -28,10 +34,7 @@ def of_domain(per_domain: Floats, domain: Ints) -> Floats:
     return np.where(domain >= 0, per_domain[np.maximum(domain, 0)], np.nan)
 
 
-if TYPE_CHECKING:
-    from iqcar.causes.blame.task_intervals import Pieces
-
-Users: TypeAlias = "TaskColumns | Pieces"
+Users: TypeAlias = BlameColumns | Pieces
 """Users of resources: tasks or pieces of them, with columns of the same names."""
 MOST_LOST = 0.999
 """Largest share of a wait in a device that is lost."""
@@ -107,38 +110,21 @@ def data_processed(columns: Users, request: Request) -> Floats:
 
 
 def measure_loss(
-    columns: TaskColumns,
-    request: Request,
-    contention: dict[Request, Contention],
-    source_usage: SourceUsage,
+    columns: BlameColumns, request: Request, contention: dict[Request, Contention]
 ) -> Loss:
     """Compute every task's loss to one request.
 
-    Zero for a task whose wait is unknown. Where the loss is computed from data, a wait without data
-    (DP 0 or unknown) has no ideal to compare with: it counts as a wait without loss.
+    Zero for a task whose wait is unknown. The speed in a device is compared with that of the
+    stage's tasks without contention; for processor, slots, memory and locks, the waiting time with
+    the time in which the task held the resource. In a device, a wait without data (DP 0 or unknown)
+    has no ideal to compare with: it counts as a wait without loss.
 
     contention: what tasks lost in devices; see :class:`iqcar.model.demand.estimate.Demand`.
-    source_usage: ``PAPER`` compares data per waiting time with the best in the domain, for every
-        request. The others compare the speed in a device with that of the stage's tasks without
-        contention, and for processor, slots, memory and locks the waiting time with the time in
-        which the task held the resource.
     """
-    wait = columns.wait(request)
-    wait = np.where(wait > 0, wait, 0.0)
-    data = data_processed(columns, request)
-    ratp = np.where(data > 0, wait / np.where(data > 0, data, 1.0), 0.0)
+    wait, ratp = wait_and_ratp(columns, request)
     if request is Request.EXECUTOR_WAIT:
         slowdown = wait / np.maximum(columns.span, SHORTEST_MS)
         return Loss.of_all(request, wait, ratp, slowdown, columns.span)
-    if source_usage is SourceUsage.PAPER:
-        # Eq. 3: S = C_h / c_tt − 1, with c_tt = 1 / RATP_tt at most C_h.
-        domain = columns.domain(request)
-        best = of_domain(best_seen(data, wait, domain, domain.max(initial=-1) + 1), domain)
-        slowdown = known_or_zero(best * ratp) - 1.0
-        slowdown = np.where(slowdown > ROUNDING, slowdown, 0.0)
-        span = wait if request is Request.SLOT_WAIT else columns.span
-        loss = Loss.of_all(request, wait, ratp, slowdown, span)
-        return replace(loss, lost=wait * slowdown / (1.0 + slowdown))
     if request in BYTES_REQUESTS:
         return _device_loss(columns, wait, ratp, request, contention.get(request))
     if request is Request.SLOT_WAIT:
@@ -149,8 +135,16 @@ def measure_loss(
     return Loss.of_all(request, wait, ratp, slowdown, columns.span)
 
 
+def wait_and_ratp(columns: BlameColumns, request: Request) -> tuple[Floats, Floats]:
+    """Return the waiting time of every task, 0 where unknown, and WT / DP (eq. 2)."""
+    wait = columns.wait(request)
+    wait = np.where(wait > 0, wait, 0.0)
+    data = data_processed(columns, request)
+    return wait, np.where(data > 0, wait / np.where(data > 0, data, 1.0), 0.0)
+
+
 def _device_loss(
-    columns: TaskColumns, wait: Floats, ratp: Floats, request: Request, found: Contention | None
+    columns: BlameColumns, wait: Floats, ratp: Floats, request: Request, found: Contention | None
 ) -> Loss:
     """Compute the loss to other tasks in a device, and to a slow host, which is a known cause."""
     to_tasks, to_host = (found.to_tasks, found.to_host) if found else (0.0 * wait, 0.0 * wait)
@@ -162,7 +156,7 @@ def _device_loss(
     return replace(loss, known=known, lost=wait * share)
 
 
-def _slot_loss(columns: TaskColumns, wait: Floats, ratp: Floats) -> Loss:
+def _slot_loss(columns: BlameColumns, wait: Floats, ratp: Floats) -> Loss:
     """Compute the loss of a task that ran R after waiting W: it got R / (R + W) of a slot.
 
     T_tt is W + R, the time over which that share was measured, so the part of S that falls on slots
@@ -178,7 +172,7 @@ def _slot_loss(columns: TaskColumns, wait: Floats, ratp: Floats) -> Loss:
     return replace(loss, stretch=stretch, known=known)
 
 
-def _processor_loss(columns: TaskColumns, wait: Floats, ratp: Floats) -> Loss:
+def _processor_loss(columns: BlameColumns, wait: Floats, ratp: Floats) -> Loss:
     """Compute the loss against one core, c_tt = CPU / (CPU + wait); GC is a known cause of it."""
     measured = np.isfinite(columns.wait(Request.RUN_QUEUE))
     cpu = np.maximum(known_or_zero(columns.compute()), SHORTEST_MS)
@@ -187,3 +181,112 @@ def _processor_loss(columns: TaskColumns, wait: Floats, ratp: Floats) -> Loss:
     lost = wait + gc
     loss = Loss.of_all(Request.RUN_QUEUE, wait, ratp, lost / cpu, columns.span)
     return replace(loss, stretch=1 + wait / cpu, known=gc / cpu, lost=lost)
+
+
+def share_of_executors(pieces: Pieces, request: Request) -> Floats:
+    """Return the part of each task's slowdown that is not the doing of programs outside executors.
+
+    Threads that wait for a processor wait for whoever uses one, in proportion to the use: what
+    programs outside the executors used of it, by the samples of the host at that moment, stays
+    unattributed (eq. 4). Each piece of a task counts by the wait in it. Shape (n_tasks,). From 0 to
+    1; 1 for every other request, and where no host was sampled.
+    """
+    tables = pieces.columns.tables
+    if request is not Request.RUN_QUEUE or len(tables.samples) == 0:
+        return np.ones(len(pieces.columns.span))
+    outside = outside_share(tables, pieces.host, pieces.launch, pieces.finish, pieces.compute())
+    weight = pieces.span * pieces.emphasis(request)
+    return 1.0 - share_of(pieces.total(weight * outside), pieces.total(weight))
+
+
+def used_share(columns: Users, request: Request, demand: Demand) -> Floats:
+    """Return ``u_st = c_st / C_h`` ≥ 0 of each source, a task or a piece of one.
+
+    Shape (n_tasks,) or (n_pieces,). Cores for the processor, slots for slots, else a share of the
+    capacity; 0 where the source used nothing or its use is unknown.
+
+    request: what the target waits for.
+    demand: devices, and own rates of stages in them.
+    """
+    if request is Request.SLOT_WAIT:
+        return columns.slots.held
+    if request in ONE_DEVICE:
+        return _device_share(columns, request, demand)
+    life = np.maximum(columns.span, SHORTEST_MS)
+    if request in (Request.EXECUTION_MEMORY, Request.STORAGE_MEMORY):
+        return _memory_share(columns)
+    if request is Request.RUN_QUEUE:
+        return np.minimum(positive_or_zero(columns.compute()) / life, 1.0)
+    # Holders of locks are not recorded; a task cannot hold a lock while waiting for it.
+    return np.clip(1.0 - positive_or_zero(columns.wait(request)) / life, 0.0, 1.0)
+
+
+def most_explicable(columns: BlameColumns, loss: Loss, found: Contention | None) -> Floats:
+    """Return the largest part of each task's slowdown that other tasks can explain.
+
+    An estimated CPU wait is the unexplained rest of a task's time, and may contain much that is no
+    CPU wait (calls to the driver, sleep, storage that reports no scan time). Others explain of it
+    only what the load of the processor does. A measured wait needs no such bound. Shape (n_tasks,).
+    Infinite where nothing bounds it.
+
+    found: what the tasks lost at the request's device, if that is known.
+    """
+    unbounded = np.full(len(loss.wait), np.inf)
+    if loss.request is not Request.RUN_QUEUE:
+        return unbounded
+    estimated = columns.waits[evidence_column(loss.request)].to_numpy() == ESTIMATED
+    if found is None:
+        return np.where(estimated, 0.0, unbounded)
+    in_device = positive_or_zero(columns.compute()) + loss.wait
+    explained = np.minimum(share_of(found.to_tasks * in_device, loss.wait), 1.0)
+    return np.where(estimated, loss.slowdown * explained, unbounded)
+
+
+def _device_share(columns: Users, request: Request, demand: Demand) -> Floats:
+    """Return the used part of the capacity of a device; reads and writes share a disk.
+
+    Where nobody is likely to have waited for another, the capacity is unknown: a source then counts
+    by its time in the device.
+    """
+    life, devices = np.maximum(columns.span, SHORTEST_MS), demand.devices
+    known = [part for part in ONE_DEVICE[request] if part in devices]
+    share = np.zeros(len(life))
+    for part in ONE_DEVICE[request]:
+        # An unknown speed (output has no write time) is that of the device's other request.
+        speeds = np.full(1 + int(columns.host.max(initial=0)), np.nan)
+        if known:
+            speeds = devices[part if part in known else known[0]].per_host
+        ideal = positive_or_zero(data_processed(columns, part)) / of_domain(speeds, columns.host)
+        used = np.minimum(positive_or_zero(ideal) / life, 1.0)
+        if part in demand.rates and devices[part].contended >= NEGLIGIBLE:
+            used *= _shared(demand.rates[part], columns.stage)
+        else:
+            time = columns.wait(part)
+            used = np.where(time > 0, positive_or_zero(time) / life, used)
+        share += used
+    return np.minimum(share, 1.0)
+
+
+def _shared(rates: StageRates, stage: Ints) -> Floats:
+    """Return the probability that each user shares the device; 1 where its stage is unknown."""
+    last = max(int(stage.max(initial=0)), int(rates.stage.max(initial=0)))
+    shared = np.ones(last + 2)
+    shared[rates.stage] = rates.shared
+    return shared[stage]
+
+
+def _memory_share(columns: Users) -> Floats:
+    """Return memory held as a share of the maximum that the executor's tasks held at one time."""
+    held = positive_or_zero(columns.held())
+    rows = np.flatnonzero((held > 0) & (columns.executor >= 0) & (columns.span > 0))
+    executor = columns.executor[rows]
+    most = most_at_once(
+        executor,
+        columns.launch[rows],
+        columns.finish[rows],
+        held[rows],
+        int(executor.max(initial=-1)) + 1,
+    )
+    share = np.zeros(len(held))
+    share[rows] = held[rows] / most[executor]
+    return share

@@ -65,9 +65,12 @@ def slot_times(
         held[rows] = np.where(cpus > 0, cpus, 1.0)[app[rows]]
     blank = np.full(n, np.nan)
     if len(rows) == 0:
-        return SlotTimes(blank, blank, blank, np.zeros(n), held, 0)
+        return SlotTimes(
+            asked=blank, launched=blank, finished=blank, no_executor_ms=np.zeros(n), held=held,
+            unknown_cores=0,
+        )  # fmt: skip
 
-    offers = _offers(tables, rows, held, asked, launch, finish)
+    offers = _offers(tables, rows, held, asked=asked, launch=launch, finish=finish)
     if len(rows) < n:
         place = np.cumsum(usable) - 1
         order = order[usable[order % n]]
@@ -87,7 +90,10 @@ def slot_times(
         held_elsewhere = shortage.short * (shortage.own < NO_SLOTS)
         elsewhere = shortage.during(held_elsewhere, asked[mine], launch[mine])
         no_executor[mine] = np.maximum(no_executor[mine] - elsewhere, 0.0)
-    return SlotTimes(columns[0], columns[1], columns[2], no_executor, held, offers.unknown)
+    return SlotTimes(
+        asked=columns[0], launched=columns[1], finished=columns[2], no_executor_ms=no_executor,
+        held=held, unknown_cores=offers.unknown,
+    )  # fmt: skip
 
 
 def _clocks(

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from iqcar.causes.blame.slots import SlotTimes, slot_times, slots_offered
 from iqcar.causes.blame.sweep import SOURCE_ENDS, SOURCE_STARTS, TARGET_ENDS, TARGET_STARTS
-from iqcar.enums import Domain, Request, SourceUsage
+from iqcar.enums import Domain, Request
 from iqcar.model.waits.columns import launch_wait, wait_column
 from iqcar.model.waits.executor_shortage import Shortage, find_shortages
 from iqcar.tables import LAST_PLAUSIBLE_MS, Tables
@@ -39,7 +39,7 @@ SHORTEST_MS = 1.0
 
 
 @dataclass(frozen=True)
-class TaskColumns:
+class BlameColumns:
     """The columns of tasks that blame is computed from, checked and as arrays of shape (n_tasks,).
 
     ``launch``, ``finish`` and ``asked`` (launch less slot wait) are NaN for a task with
@@ -75,7 +75,7 @@ class TaskColumns:
         return slots_offered(self.app, self.asked, self.launch, by_launch)
 
     @classmethod
-    def from_tables(cls, tables: Tables, waits: pd.DataFrame) -> TaskColumns:
+    def from_tables(cls, tables: Tables, waits: pd.DataFrame) -> BlameColumns:
         """Build the columns from the tables."""
         tasks = tables.tasks
         launch = tasks["launch_ms"].to_numpy(np.float64)
@@ -90,29 +90,21 @@ class TaskColumns:
         asked = launch - np.clip(launch_wait(waits), 0.0, LAST_PLAUSIBLE_MS)
         shortages = find_shortages(tables, asked, launch, finish)
         return cls(
-            tables=tables,
-            waits=waits,
-            app=_rows(tasks["app"], len(tables.applications)),
+            tables=tables, waits=waits, app=_rows(tasks["app"], len(tables.applications)),
             stage=_rows(tasks["stage"], len(tables.stages)),
             host=_rows(tasks["host"], len(tables.hosts)),
-            executor=_rows(tasks["executor"], len(tables.executors)),
-            launch=launch,
-            finish=finish,
-            asked=asked,
-            span=np.where(sane, finish - launch, 0.0),
-            order=by_time(_known_asked(asked, launch), launch, finish),
-            shortages=shortages,
-        )
+            executor=_rows(tasks["executor"], len(tables.executors)), launch=launch, finish=finish,
+            asked=asked, span=np.where(sane, finish - launch, 0.0),
+            order=by_time(_known_asked(asked, launch), launch, finish), shortages=shortages,
+        )  # fmt: skip
 
     def wait(self, request: Request) -> Floats:
         """Return the waits in ms, NaN where unknown."""
-        waited: Floats = self.waits[wait_column(request)].to_numpy(np.float64)
-        return waited
+        return np.asarray(self.waits[wait_column(request)], np.float64)
 
     def compute(self) -> Floats:
         """Return the time on the processor in ms, NaN where unknown."""
-        compute: Floats = self.waits["compute_ms"].to_numpy(np.float64)
-        return compute
+        return np.asarray(self.waits["compute_ms"], np.float64)
 
     def owner(self) -> Ints:
         """Return a number ≥ 0 that tasks of one query share; without a query, those of a stage."""
@@ -123,11 +115,9 @@ class TaskColumns:
     def domain(self, request: Request) -> Ints:
         """Return the row of each task's contention domain, −1 where it has none."""
         by_domain = {
-            Domain.APPLICATION: self.app,
-            Domain.HOST: self.host,
-            Domain.EXECUTOR: self.executor,
+            Domain.APPLICATION: self.app, Domain.HOST: self.host, Domain.EXECUTOR: self.executor,
             Domain.CLUSTER: self.app,
-        }
+        }  # fmt: skip
         return by_domain[request.domain]
 
     def number(self, column: str) -> Floats:
@@ -190,7 +180,7 @@ class Pieces:
     undivided: whether each task is one piece, in the order of tasks.
     """
 
-    columns: TaskColumns
+    columns: BlameColumns
     task: Ints
     launch: Floats
     finish: Floats
@@ -200,16 +190,17 @@ class Pieces:
     _shares: dict[str, Floats] = field(default_factory=dict, repr=False)
 
     @classmethod
-    def one_each(cls, columns: TaskColumns) -> Pieces:
+    def one_each(cls, columns: BlameColumns) -> Pieces:
         """Return one piece per task."""
         n = len(columns.span)
         every, none = np.arange(n), np.full(n, -1)
         return cls(
-            columns, every, columns.launch, columns.finish, columns.span, none, undivided=True
-        )
+            columns=columns, task=every, launch=columns.launch, finish=columns.finish,
+            span=columns.span, interval=none, undivided=True,
+        )  # fmt: skip
 
     @classmethod
-    def from_intervals(cls, columns: TaskColumns) -> Pieces:
+    def from_intervals(cls, columns: BlameColumns) -> Pieces:
         """Divide tasks by their recorded intervals.
 
         Profiles use the executor's clock and tasks the driver's: a profile outside of its task's
@@ -254,7 +245,10 @@ class Pieces:
             for which in range(4)
         )
         span = np.where(np.isfinite(till - since), till - since, 0.0)
-        return cls(columns, of_task, since, till, span, interval, undivided=False)
+        return cls(
+            columns=columns, task=of_task, launch=since, finish=till, span=span, interval=interval,
+            undivided=False,
+        )  # fmt: skip
 
     def of_task(self, values: NDArray[T]) -> NDArray[T]:
         """Return the value of each piece's task."""
@@ -361,9 +355,8 @@ class DomainSchedules:
     hosts and executors the events are those of pieces of tasks.
     """
 
-    def __init__(self, pieces: Pieces, source_usage: SourceUsage) -> None:
+    def __init__(self, pieces: Pieces) -> None:
         self._pieces = pieces
-        self._paper = source_usage is SourceUsage.PAPER
         self._made: dict[Domain, Schedule] = {}
 
     def of(self, request: Request) -> Schedule:
@@ -386,15 +379,21 @@ class DomainSchedules:
                 order=order,
             )
         slots = columns.slots
-        asked, launched, finished = slots.asked, slots.launched, slots.finished
-        if self._paper:
-            launched, finished = columns.launch, columns.finish
-            asked = np.where(np.isnan(columns.asked), launched, columns.asked)
         # Slot clocks never run backwards: their order is that of the times.
-        return schedule(
-            columns.app,
-            (asked, TARGET_STARTS),
-            (launched, TARGET_ENDS | SOURCE_STARTS),
-            (finished, SOURCE_ENDS),
-            order=columns.order,
-        )
+        return slot_schedule(columns, slots.asked, slots.launched, slots.finished)
+
+
+def slot_schedule(
+    columns: BlameColumns, asked: Floats, launched: Floats, finished: Floats
+) -> Schedule:
+    """Return the schedule of slots, which tasks wait for from asked to launched and then hold.
+
+    asked, launched, finished: (n_tasks,) in the order of their times.
+    """
+    return schedule(
+        columns.app,
+        (asked, TARGET_STARTS),
+        (launched, TARGET_ENDS | SOURCE_STARTS),
+        (finished, SOURCE_ENDS),
+        order=columns.order,
+    )

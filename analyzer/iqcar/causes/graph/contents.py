@@ -1,17 +1,25 @@
-"""Holds an iQC-Graph: vertices, impact factors, DOR, lost time, and names of vertices."""
+"""Holds an iQC-Graph: vertices, impact factors, DOR, lost time, and names of vertices.
+
+Ids start with the level and name the vertex: ``tq:`` target query, ``ts:`` target stage, ``ie:``
+resource, ``de:`` request and host, ``be:`` blame explanation, ``ss:`` source stage, ``sq:``
+source query.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 import pandas as pd
 
+from iqcar.causes.blame.blame_tables import BLAME_KINDS, OWN
+from iqcar.causes.blame.demand_weights import RESOURCES
 from iqcar.causes.graph.structure import ByTarget, Flow, Structure, column
-from iqcar.enums import ImpactModel
+from iqcar.enums import LEVELS, REQUESTS, BlameKind
 from iqcar.tables import NONE, texts
-from iqcar.tables.arrays import Floats, Ints
+from iqcar.tables.arrays import Floats, Ints, sum_by
 
 
 @dataclass(frozen=True)
@@ -69,8 +77,8 @@ class Names:
 class Contents:
     """Vertices, impact factors, DOR and lost time of an iQC-Graph.
 
-    dor: DOR in the chosen impact model.
-    lost: elapsed lost time in ms, by time lost in every impact model.
+    dor: DOR.
+    lost: elapsed lost time in ms.
     by_stage, by_query: DOR and lost time per target and source stage, or source query.
     folded: frame of `FOLDED`.
     idle_share: (n_sources,) part of the lost time of each row of ``Blame.sources`` in which
@@ -82,7 +90,6 @@ class Contents:
     lost: Flow
     by_stage: ByTarget
     by_query: ByTarget
-    impact: ImpactModel
     names: Names
     folded: pd.DataFrame
     idle_share: Floats
@@ -162,3 +169,192 @@ def rows_or_none(rows: Ints, positions: Ints) -> Ints:
     if len(rows) == 0:
         return np.full(len(positions), NONE, np.int64)
     return np.where(positions >= 0, rows[np.maximum(positions, 0)], NONE)
+
+
+PREFIXES = ("tq", "ts", "ie", "de", "be", "ss", "sq")
+"""Prefixes of the ids, by level."""
+
+SHARED_LABELS = {"rest": "other queries", "known": "known causes", "unattributed": "unattributed"}
+"""Display names of the sources that are no query."""
+
+
+def vertex_ids(contents: Contents, level: int, at: Ints) -> list[str]:
+    """Return the ids of some vertices of a level, by position."""
+    return [f"{PREFIXES[level]}:{key}" for key in _keys(contents, level, at)]
+
+
+def vertex_frame(contents: Contents, level: int, at: Ints | None = None) -> pd.DataFrame:
+    """Describe some or all vertices of a level.
+
+    id, level, kind, label, contribution (VC), dor, lost_ms, own (whether it belongs to its only
+    target), the rows target, stage, host, source_stage and source_query (−1 where the level has
+    none), and the names resource and request (empty where the level has none). At levels 5 and 6,
+    dor and lost_ms are sums over targets and target is −1. Raises ValueError if there is no such
+    level.
+
+    level: 0 to 6.
+    at: positions at the level; all by default.
+    """
+    if not 0 <= level < len(LEVELS):
+        raise ValueError(f"iQC-Graph has levels 0 to {len(LEVELS) - 1}, not {level}")
+    structure = contents.structure
+    if at is None:
+        at = np.arange(structure.sizes()[level], dtype=np.int64)
+    rows = _rows_of(contents, level, at)
+    contribution, dor, lost = _amounts(contents, level, at)
+    kinds = _kinds(contents, level, at)
+    return pd.DataFrame(
+        {
+            "id": objects(vertex_ids(contents, level, at)),
+            "level": np.full(len(at), level, np.int64),
+            "kind": objects(kinds),
+            "label": objects(vertex_labels(contents, level, at)),
+            "contribution": contribution,
+            "dor": dor,
+            "lost_ms": lost,
+            "own": np.array([kind == BlameKind.OWN.value for kind in kinds], bool),
+            "target": rows["target"],
+            "stage": rows["stage"],
+            "resource": objects([RESOURCES[c].value if c >= 0 else "" for c in rows["resource"]]),
+            "request": objects([REQUESTS[c].value if c >= 0 else "" for c in rows["request"]]),
+            "host": rows["host"],
+            "source_stage": rows["source_stage"],
+            "source_query": rows["source_query"],
+        }
+    )
+
+
+def edge_frame(contents: Contents) -> pd.DataFrame:
+    """Return all edges: from_level, from_position, to_position and impact_factor.
+
+    Edges lead to the level below. Positions are row numbers of the level's :func:`vertex_frame`.
+    """
+    structure = contents.structure
+    sizes = structure.sizes()
+    froms = [np.arange(n, dtype=np.int64) for n in sizes]
+    tos = list(structure.towards)
+    factors = list(contents.dor.impact_factor)
+    explanations = froms[4]
+    parts = [(level, froms[level], tos[level], factors[level]) for level in range(1, 5)]
+    parts.append((5, structure.source, explanations, np.ones(sizes[4])))
+    parts.append((6, structure.query_of_source, froms[5], np.ones(sizes[5])))
+    return pd.DataFrame(
+        {
+            "from_level": np.concatenate([np.full(len(f), level) for level, f, _, _ in parts]),
+            "from_position": np.concatenate([f for _, f, _, _ in parts]),
+            "to_position": np.concatenate([t for _, _, t, _ in parts]),
+            "impact_factor": np.concatenate([i for _, _, _, i in parts]),
+        }
+    )
+
+
+def objects(values: Sequence[object]) -> pd.Series:
+    """Return a column of objects."""
+    return pd.Series(list(values), dtype=object)
+
+
+def _rows_of(contents: Contents, level: int, at: Ints) -> dict[str, Ints]:
+    """Return the rows and codes of vertices; −1 where the level has none."""
+    s = contents.structure
+    names = ("target", "stage", "resource", "request", "host", "source_stage", "source_query")
+    rows = {name: np.full(len(at), NONE, np.int64) for name in names}
+    if level <= 4:
+        rows["target"] = s.targets[s.target[level][at]]
+    if level == 4:
+        rows["source_stage"] = s.source_stage[s.source[at]]
+        rows["source_query"] = s.source_query[contents.query_of_explanation[at]]
+        at = s.towards[4][at]
+    if level in (3, 4):
+        rows["request"], rows["host"] = s.request[at], s.host[at]
+        at = s.towards[3][at]
+    if level in (2, 3, 4):
+        rows["resource"] = s.resource[at]
+        at = s.towards[2][at]
+    if level in (1, 2, 3, 4):
+        rows["stage"] = s.stage[at]
+    if level == 5:
+        rows["source_stage"] = s.source_stage[at]
+        rows["source_query"] = s.source_query[s.query_of_source[at]]
+    if level == 6:
+        rows["source_query"] = s.source_query[at]
+    return rows
+
+
+def _amounts(contents: Contents, level: int, at: Ints) -> tuple[Floats, Floats, Floats]:
+    """Return contribution, DOR and lost time of vertices; over all targets at levels 5 and 6."""
+    if level <= 4:
+        return (
+            contents.dor.contribution[level][at],
+            contents.dor.amount[level][at],
+            contents.lost.amount[level][at],
+        )
+    pairs = contents.by_stage if level == 5 else contents.by_query
+    size = contents.structure.sizes()[level]
+    dor = sum_by(pairs.source, pairs.dor, size)
+    lost = sum_by(pairs.source, pairs.lost_ms, size)
+    return np.ones(len(at)), dor[at], lost[at]
+
+
+def _kinds(contents: Contents, level: int, at: Ints) -> list[str]:
+    """Return kinds: below level 4 the level's, else of blame (`own` if it has no other victim)."""
+    s = contents.structure
+    if level < 4:
+        return [LEVELS[level].value] * len(at)
+    if level == 4:
+        return [BLAME_KINDS[code].value for code in s.kind[at]]
+    size = s.sizes()[level]
+    of_explanation = s.source if level == 5 else contents.query_of_explanation
+    not_own = np.zeros(size, bool)
+    not_own[of_explanation[s.kind != OWN]] = True
+    real = ["query" if not_own[p] else "own" for p in at]
+    return [c or kind for c, kind in zip(_causes(contents, level, at), real, strict=True)]
+
+
+def _keys(contents: Contents, level: int, at: Ints) -> list[str]:
+    """Return the ids of vertices without the prefix of their level."""
+    s, names = contents.structure, contents.names
+    if level == 0:
+        return [names.query_ids[row] for row in s.targets[at]]
+    if level == 1:
+        return [names.stage_key(row) for row in s.stage[at]]
+    if level == 2:
+        stages = _keys(contents, 1, s.towards[2][at])
+        return [f"{k}/{RESOURCES[c]}" for k, c in zip(stages, s.resource[at], strict=True)]
+    if level == 3:
+        stages = _keys(contents, 1, s.towards[2][s.towards[3][at]])
+        places = zip(stages, s.request[at], s.host[at], strict=True)
+        return [f"{k}/{REQUESTS[r]}@{names.host(h)}" for k, r, h in places]
+    if level == 4:
+        demands, sources = _keys(contents, 3, s.towards[4][at]), _keys(contents, 5, s.source[at])
+        return [f"{d}<-{source}" for d, source in zip(demands, sources, strict=True)]
+    causes = _causes(contents, level, at)
+    if level == 5:
+        return [c or names.stage_key(r) for c, r in zip(causes, s.source_stage[at], strict=True)]
+    return [c or names.query_ids[r] for c, r in zip(causes, s.source_query[at], strict=True)]
+
+
+def vertex_labels(contents: Contents, level: int, at: Ints) -> list[str]:
+    """Return the display names of some vertices of a level, by position."""
+    s, names = contents.structure, contents.names
+    if level == 0:
+        return [names.query_names[row] for row in s.targets[at]]
+    if level == 1:
+        return [names.stage_label(row) for row in s.stage[at]]
+    if level == 2:
+        return [RESOURCES[code].value for code in s.resource[at]]
+    if level == 3:
+        pairs = zip(s.request[at], s.host[at], strict=True)
+        return [f"{REQUESTS[r].value} on {names.host(h)}" for r, h in pairs]
+    if level == 4:
+        sources, hosts = vertex_labels(contents, 5, s.source[at]), s.host[s.towards[4][at]]
+        return [f"{n} on {names.host(h)}" for n, h in zip(sources, hosts, strict=True)]
+    label = names.stage_label if level == 5 else names.query_names.__getitem__
+    rows = s.source_stage if level == 5 else s.source_query
+    pairs = zip(_causes(contents, level, at), rows[at], strict=True)
+    return [SHARED_LABELS[cause] if cause else label(row) for cause, row in pairs]
+
+
+def _causes(contents: Contents, level: int, at: Ints) -> list[str]:
+    """Return the shared causes at positions of level 5 or 6; empty for stages and queries."""
+    size = contents.structure.sizes()[level]
+    return [pseudo_name(contents.structure, int(position), size) for position in at]

@@ -17,8 +17,7 @@ import numpy as np
 import pandas as pd
 
 from iqcar.causes.blame.blame_tables import OWN, QUERY
-from iqcar.causes.graph.contents import Contents
-from iqcar.causes.graph.describe import PREFIXES, vertex_frame, vertex_ids
+from iqcar.causes.graph.contents import PREFIXES, Contents, vertex_frame, vertex_ids
 from iqcar.tables.arrays import Flags, Floats, Ints, sum_by
 
 if TYPE_CHECKING:
@@ -67,7 +66,7 @@ def to_networkx(contents: Contents, targets: Sequence[int] | None = None) -> nx.
 
     kept = _of_targets(contents, targets)
     exported = _write(contents, kept, np.zeros(len(kept[4]), bool))
-    graph = nx.DiGraph(impact=contents.impact.value)
+    graph = nx.DiGraph(impact="time-lost")
     graph.add_nodes_from((node["id"], node) for node in exported.nodes)
     graph.add_edges_from(
         (edge["from"], edge["to"], {"impact_factor": edge["impact_factor"]})
@@ -85,7 +84,7 @@ def _of_targets(contents: Contents, targets: Sequence[int] | None) -> list[Flags
 
 
 def _write(contents: Contents, kept: list[Flags], folded: Flags) -> GraphExport:
-    writer = _Writer(contents)
+    writer = _GraphWriter(contents)
     for level in range(4):
         writer.add_level(level, np.flatnonzero(kept[level]))
     whole = np.flatnonzero(kept[4] & ~folded)
@@ -113,7 +112,7 @@ def _to_fold(contents: Contents, kept: Flags, limit: int) -> Flags:
     return folded
 
 
-class _Writer:
+class _GraphWriter:
     """Collects nodes and edges, and sums DOR and lost time of levels 5 and 6 by target."""
 
     def __init__(self, contents: Contents) -> None:

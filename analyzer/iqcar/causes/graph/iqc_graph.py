@@ -12,8 +12,14 @@ import pandas as pd
 
 from iqcar.causes.blame.attribute import Blame
 from iqcar.causes.graph import views
-from iqcar.causes.graph.contents import Contents, Names
-from iqcar.causes.graph.describe import edge_frame, objects, vertex_frame, vertex_ids
+from iqcar.causes.graph.contents import (
+    Contents,
+    Names,
+    edge_frame,
+    objects,
+    vertex_frame,
+    vertex_ids,
+)
 from iqcar.causes.graph.export import export_graph, to_networkx
 from iqcar.causes.graph.structure import (
     Flow,
@@ -24,7 +30,7 @@ from iqcar.causes.graph.structure import (
     lay_out,
     pass_up,
 )
-from iqcar.enums import LEVELS, ImpactModel
+from iqcar.enums import LEVELS
 from iqcar.tables import Tables
 from iqcar.tables.arrays import Floats, Ints, share_of, sum_by
 
@@ -112,7 +118,6 @@ def build_graph(
     blame: Blame,
     *,
     targets: Sequence[int] | None = None,
-    impact: ImpactModel = ImpactModel.TIME_LOST,
     critical_path: bool = False,
 ) -> IQCGraph:
     """Build iQC-Graph with impact factors and degrees of responsibility.
@@ -122,24 +127,23 @@ def build_graph(
     tables: ``queries``, ``stages`` and ``hosts`` are used.
     blame: demands, their sources, and the losses of stages.
     targets: query rows; queries to explain; all by default.
-    impact: measure of the contributions of vertices.
     critical_path: whether only stages on their query's critical path are target stages.
     """
     rows = chosen_targets(targets, len(tables.queries))
     structure = lay_out(tables, blame, rows, critical_path)
-    by_time = all_contributions(structure, blame, ImpactModel.TIME_LOST)
+    by_time = all_contributions(
+        structure, *(frame["lost_ms"] for frame in (blame.stages, blame.demands, blame.sources))
+    )
     target_lost = sum_by(structure.towards[1], by_time[1], len(rows))
     lost = pass_up(structure, by_time, target_lost)
-    printed = impact is ImpactModel.PAPER
-    of_model = all_contributions(structure, blame, impact) if printed else by_time
-    dor = pass_up(structure, of_model, np.ones(len(rows)))
+    dor = pass_up(structure, by_time, np.ones(len(rows)))
     by_stage, by_query = by_source(structure, dor, lost)
     names = Names(tables.queries, tables.stages, tables.hosts)
     idle, of_all = (blame.sources[name].to_numpy(np.float64) for name in ("idle_ms", "lost_ms"))
     idle = share_of(idle, of_all)
     return IQCGraph(
         structure=structure, dor=dor, lost=lost, by_stage=by_stage, by_query=by_query,
-        impact=impact, names=names, folded=blame.folded, idle_share=idle,
+        names=names, folded=blame.folded, idle_share=idle,
         critical_path=critical_path,
     )  # fmt: skip
 
@@ -148,8 +152,8 @@ def build_graph(
 class IQCGraph(Contents):
     """The multi-level graph that explains the time that target queries lost to source queries.
 
-    Rows of queries, stages and hosts are row numbers of the tables it was built from. DOR is in
-    the chosen impact model; ``lost_ms`` is always elapsed time lost to contention in ms.
+    Rows of queries, stages and hosts are row numbers of the tables it was built from. ``lost_ms``
+    is elapsed time lost to contention in ms.
     """
 
     critical_path: bool

@@ -30,7 +30,6 @@ from iqcar.causes.blame.demand_weights import (
     non_negative,
     positions,
 )
-from iqcar.enums import ImpactModel
 from iqcar.tables import NONE, Tables
 from iqcar.tables.arrays import Floats, Ints, sum_by
 
@@ -79,8 +78,9 @@ class Structure:
     def levels(self) -> DemandLevels:
         """Levels 1 to 3."""
         return DemandLevels(
-            self.stage, self.towards[1], self.resource, self.towards[2], self.demand,
-            self.towards[3],
+            stage=self.stage, target_of_stage=self.towards[1], resource=self.resource,
+            stage_of_resource=self.towards[2], demand=self.demand,
+            resource_of_demand=self.towards[3],
         )  # fmt: skip
 
     def sizes(self) -> tuple[int, ...]:
@@ -138,18 +138,11 @@ def lay_out(tables: Tables, blame: Blame, targets: Ints, critical_path: bool) ->
     stage_query = column(tables.stages, "query")
     shared = _shared_levels(column(sources, "source_stage")[explanation], kind, stage_query)
     return Structure(
-        targets=targets,
-        towards=towards,
-        target=tuple(target),
-        stage=levels.stage,
-        resource=levels.resource,
-        demand=levels.demand,
+        targets=targets, towards=towards, target=tuple(target), stage=levels.stage,
+        resource=levels.resource, demand=levels.demand,
         request=column(demands, "request")[levels.demand],
-        host=column(demands, "host")[levels.demand],
-        explanation=explanation,
-        kind=kind,
-        **shared,
-    )
+        host=column(demands, "host")[levels.demand], explanation=explanation, kind=kind, **shared,
+    )  # fmt: skip
 
 
 def _shared_levels(source_stage: Ints, kind: Ints, stage_query: Ints) -> dict[str, Any]:
@@ -221,16 +214,17 @@ class ByTarget:
     lost_ms: Floats
 
 
-def all_contributions(structure: Structure, blame: Blame, model: ImpactModel) -> tuple[Floats, ...]:
-    """Return the vertex contributions VC of levels 0 to 4: 1, those of demands, and of blame.
+def all_contributions(
+    structure: Structure, stages: pd.Series, demands: pd.Series, sources: pd.Series
+) -> tuple[Floats, ...]:
+    """Return the vertex contributions VC of levels 0 to 4.
 
-    Blame counts by time lost, or by β under ``PAPER`` (eq. 9).
+    stages, demands, sources: what each row of these frames of a Blame contributes.
     """
-    source = blame.sources["beta" if model is ImpactModel.PAPER else "lost_ms"]
     return (
         np.ones(len(structure.targets)),
-        *contributions(structure.levels, blame.demands, blame.stages, model),
-        non_negative(source)[structure.explanation],
+        *contributions(structure.levels, stages, demands),
+        non_negative(sources)[structure.explanation],
     )
 
 
@@ -263,21 +257,13 @@ def by_source(structure: Structure, dor: Flow, lost: Flow) -> tuple[ByTarget, By
     edges of levels 5 and 6 and DOR is a plain sum; it is kept per target (iQCAR §6.1).
     """
     stages = sum_pairs(
-        structure.source,
-        structure.target[4],
-        len(structure.source_stage),
-        len(structure.targets),
-        dor.amount[4],
-        lost.amount[4],
-    )
+        structure.source, structure.target[4], len(structure.source_stage),
+        targets=len(structure.targets), dor=dor.amount[4], lost_ms=lost.amount[4],
+    )  # fmt: skip
     queries = sum_pairs(
-        structure.query_of_source[stages.source],
-        stages.target,
-        len(structure.source_query),
-        len(structure.targets),
-        stages.dor,
-        stages.lost_ms,
-    )
+        structure.query_of_source[stages.source], stages.target, len(structure.source_query),
+        targets=len(structure.targets), dor=stages.dor, lost_ms=stages.lost_ms,
+    )  # fmt: skip
     return stages, queries
 
 

@@ -1,8 +1,7 @@
 """Computes rankings from the graph: aggressive queries, hot resources, slow nodes, source × target.
 
 Frames have both the paper's measure (DOR, or Σ IF) and elapsed lost time in ms, because DOR sums to
-1 per target even where little time was lost. Rankings are sorted by lost time under ``TIME_LOST``
-and by the paper's measure under ``PAPER``.
+1 per target even where little time was lost. Rankings are sorted by lost time.
 """
 
 from __future__ import annotations
@@ -22,10 +21,9 @@ from iqcar.causes.blame.blame_tables import (
     UNATTRIBUTED,
 )
 from iqcar.causes.blame.demand_weights import RESOURCES
-from iqcar.causes.graph.contents import Contents, rows_or_none
-from iqcar.causes.graph.describe import vertex_frame, vertex_labels
+from iqcar.causes.graph.contents import Contents, rows_or_none, vertex_frame, vertex_labels
 from iqcar.causes.graph.structure import ByTarget, sum_pairs
-from iqcar.enums import REQUESTS, BlameKind, ImpactModel, Resource
+from iqcar.enums import REQUESTS, BlameKind, Resource
 from iqcar.tables import NONE
 from iqcar.tables.arrays import Floats, Ints, sum_by
 
@@ -138,10 +136,7 @@ def aggressive_queries(contents: Contents, k: int | None = None) -> pd.DataFrame
             "resource": pd.Series(main, dtype=object),
         }
     )
-    measure = ["lost_ms", "dor"]
-    if contents.impact is ImpactModel.PAPER:
-        measure.reverse()
-    ordered = _ordered(frame, measure, ["query"])
+    ordered = _ordered(frame, ["lost_ms", "dor"], ["query"])
     return ordered if k is None else ordered.iloc[: max(k, 0)]
 
 
@@ -155,7 +150,9 @@ def hot_resources(contents: Contents) -> pd.DataFrame:
     size = len(RESOURCES)
     code = s.resource
     lost = contents.lost.amount[2]
-    hit = sum_pairs(code, s.target[2], size, len(s.targets), contents.dor.amount[2], lost)
+    hit = sum_pairs(
+        code, s.target[2], size, targets=len(s.targets), dor=contents.dor.amount[2], lost_ms=lost
+    )
     lost_ms = sum_by(code, lost, size)
     frame = pd.DataFrame(
         {
@@ -168,8 +165,7 @@ def hot_resources(contents: Contents) -> pd.DataFrame:
         }
     )
     frame = frame[np.bincount(code, minlength=size) > 0]
-    measure = "impact" if contents.impact is ImpactModel.PAPER else "lost_ms"
-    return _ordered(frame, [measure], ["resource"])
+    return _ordered(frame, ["lost_ms"], ["resource"])
 
 
 def slow_nodes(contents: Contents) -> pd.DataFrame:
@@ -177,10 +173,10 @@ def slow_nodes(contents: Contents) -> pd.DataFrame:
 
     As in the paper, a wait for a slot belongs to the host on which the task finally ran, although a
     slot on any host of the application could have ended it; the same holds for executors.
-    ``slots_lost_ms`` is the sum of these waits' losses, and under ``TIME_LOST`` hosts are sorted by
-    the other losses. host, impact (Σ IF of its level-3 vertices), dor, lost_ms, share (of all
-    targets' lost time), slots_lost_ms (the part of lost_ms lost to waits for slots and executors),
-    resource (with the largest lost time there).
+    ``slots_lost_ms`` is the sum of these waits' losses; hosts are sorted by the other losses.
+    host, impact (Σ IF of its level-3 vertices), dor, lost_ms, share (of all targets' lost time),
+    slots_lost_ms (the part of lost_ms lost to waits for slots and executors), resource (with the
+    largest lost time there).
     """
     s = contents.structure
     hosts = len(contents.names.hosts)
@@ -206,8 +202,7 @@ def slow_nodes(contents: Contents) -> pd.DataFrame:
         }
     )
     frame["bound"] = frame["lost_ms"] - frame["slots_lost_ms"]
-    measures = ["impact"] if contents.impact is ImpactModel.PAPER else ["bound", "lost_ms"]
-    return _ordered(frame, measures, ["host"]).drop(columns="bound")
+    return _ordered(frame, ["bound", "lost_ms"], ["host"]).drop(columns="bound")
 
 
 def dor_by_target(contents: Contents, level: int = 6) -> pd.DataFrame:
@@ -244,13 +239,10 @@ def _sum_queries(contents: Contents, explanations: Ints) -> ByTarget:
     """Sum blame explanations per source query and target."""
     s = contents.structure
     return sum_pairs(
-        contents.query_of_explanation[explanations],
-        s.target[4][explanations],
-        len(s.source_query),
-        len(s.targets),
-        contents.dor.amount[4][explanations],
-        contents.lost.amount[4][explanations],
-    )
+        contents.query_of_explanation[explanations], s.target[4][explanations], len(s.source_query),
+        targets=len(s.targets), dor=contents.dor.amount[4][explanations],
+        lost_ms=contents.lost.amount[4][explanations],
+    )  # fmt: skip
 
 
 def _name_sources(contents: Contents, source: Ints, target: Ints) -> pd.DataFrame:
@@ -301,17 +293,9 @@ def _ordered(frame: pd.DataFrame, largest: list[str], then: list[str]) -> pd.Dat
 
 
 COLUMNS = (
-    "source_query_id",
-    "source_name",
-    "kind",
-    "share",
-    "dor",
-    "lost_ms",
-    "share_of_duration",
-    "by_resource",
-    "by_host",
-    "idle_ms",
-)
+    "source_query_id", "source_name", "kind", "share", "dor", "lost_ms", "share_of_duration",
+    "by_resource", "by_host", "idle_ms",
+)  # fmt: skip
 """Columns of :func:`blame_of`, named as in the result's JSON."""
 
 _CAUSE_NAMES = {OWN: "itself", KNOWN: "known causes", UNATTRIBUTED: "unattributed"}
@@ -330,11 +314,11 @@ def blame_rows(contents: Contents, target: int) -> list[dict[str, Any]]:
 
     One row per blamed query, and one each for ``own``, ``known``, ``unattributed`` and, where some
     queries are not named, ``rest``; largest share first. Keys: source_query_id (None for the last
-    three kinds), source_name, kind, share (of the target's lost time; they sum to 1), dor (in the
-    chosen impact model), lost_ms (elapsed), share_of_duration, by_resource and by_host (dicts of
-    lost_ms, largest first), idle_ms (the part of lost_ms in which executors of the source had no
-    tasks). A target that lost nothing has one ``unattributed`` row of share 1 and 0 ms. Raises
-    ValueError if the graph was not built for that target.
+    three kinds), source_name, kind, share (of the target's lost time; they sum to 1), dor, lost_ms
+    (elapsed), share_of_duration, by_resource and by_host (dicts of lost_ms, largest first), idle_ms
+    (the part of lost_ms in which executors of the source had no tasks). A target that lost nothing
+    has one ``unattributed`` row of share 1 and 0 ms. Raises ValueError if the graph was not built
+    for that target.
 
     target: row of the target query.
     """
@@ -389,17 +373,10 @@ def blame_rows(contents: Contents, target: int) -> list[dict[str, Any]]:
 
 def _nothing_lost() -> dict[str, Any]:
     return {
-        "source_query_id": None,
-        "source_name": _CAUSE_NAMES[UNATTRIBUTED],
-        "kind": BlameKind.UNATTRIBUTED.value,
-        "share": 1.0,
-        "dor": 1.0,
-        "lost_ms": 0.0,
-        "share_of_duration": 0.0,
-        "by_resource": {},
-        "by_host": {},
-        "idle_ms": 0.0,
-    }
+        "source_query_id": None, "source_name": _CAUSE_NAMES[UNATTRIBUTED],
+        "kind": BlameKind.UNATTRIBUTED.value, "share": 1.0, "dor": 1.0, "lost_ms": 0.0,
+        "share_of_duration": 0.0, "by_resource": {}, "by_host": {}, "idle_ms": 0.0,
+    }  # fmt: skip
 
 
 def _split(

@@ -16,8 +16,8 @@ import pandas as pd
 from iqcar.causes.blame.attribute import Blame
 from iqcar.causes.blame.blame_tables import BLAME_KINDS
 from iqcar.causes.stragglers.feature_list import CPU, DISK, NETWORK
+from iqcar.causes.stragglers.host_features import Spans, Windows
 from iqcar.causes.stragglers.straggler_result import STRAGGLER_SOURCES
-from iqcar.causes.stragglers.windows import Spans, Windows
 from iqcar.enums import REQUESTS, Request, Resource
 from iqcar.tables import Tables
 from iqcar.tables.arrays import Floats, share_of

@@ -7,7 +7,7 @@ user and system time apart, nor the time to open files and connections: these ar
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from iqcar.enums import FeatureKind
 from iqcar.tables.declarations import Column, TableSpec, declare
@@ -43,121 +43,126 @@ class Feature(NamedTuple):
 CPU, DISK, NETWORK, MEMORY = "host-cpu", "host-disk", "host-network", "memory"
 """Causes that are a resource of the host or the executor; measured waits are evidence of them."""
 
-_FRAMEWORK = (
-    Feature("input_bytes", NUMERICAL, "input-skew", "bytes", "input",
+
+def _features(*rows: tuple[Any, ...]) -> tuple[Feature, ...]:
+    return tuple(Feature(*row) for row in rows)
+
+
+_FRAMEWORK = _features(
+    ("input_bytes", NUMERICAL, "input-skew", "bytes", "input",
         "Bytes read from input.", True),
-    Feature("input_records", NUMERICAL, "input-skew", "count", "input records",
+    ("input_records", NUMERICAL, "input-skew", "count", "input records",
         "Records read from input."),
-    Feature("shuffle_read_bytes", NUMERICAL, "shuffle-skew", "bytes", "shuffle read",
+    ("shuffle_read_bytes", NUMERICAL, "shuffle-skew", "bytes", "shuffle read",
         "Shuffle bytes read, from its host and others.", True),
-    Feature("shuffle_read_records", NUMERICAL, "shuffle-skew", "count", "shuffle records read",
+    ("shuffle_read_records", NUMERICAL, "shuffle-skew", "count", "shuffle records read",
         "Shuffle records read."),
-    Feature("remote_bytes", NUMERICAL, "", "bytes", "remote shuffle read",
+    ("remote_bytes", NUMERICAL, "", "bytes", "remote shuffle read",
         "Shuffle bytes read from other hosts."),
-    Feature("local_bytes", NUMERICAL, "", "bytes", "local shuffle read",
+    ("local_bytes", NUMERICAL, "", "bytes", "local shuffle read",
         "Shuffle bytes read from its own host."),
-    Feature("remote_blocks", NUMERICAL, "", "count", "remote shuffle blocks",
+    ("remote_blocks", NUMERICAL, "", "count", "remote shuffle blocks",
         "Shuffle blocks read from other hosts."),
-    Feature("local_blocks", NUMERICAL, "", "count", "local shuffle blocks",
+    ("local_blocks", NUMERICAL, "", "count", "local shuffle blocks",
         "Shuffle blocks read from its own host."),
-    Feature("cpu_ms", NUMERICAL, "computation-skew", "ms", "computing",
-        "CPU time of its code.", elsewhere="slow-host"),
-    Feature("python_cpu_ms", NUMERICAL, "computation-skew", "ms", "its Python worker's computing",
-        "CPU time of its Python worker; measured.", elsewhere="slow-host"),
-    Feature("python_ms", NUMERICAL, "python", "ms", "its Python worker",
+    ("cpu_ms", NUMERICAL, "computation-skew", "ms", "computing",
+        "CPU time of its code.", False, "", "slow-host"),
+    ("python_cpu_ms", NUMERICAL, "computation-skew", "ms", "its Python worker's computing",
+        "CPU time of its Python worker; measured.", False, "", "slow-host"),
+    ("python_ms", NUMERICAL, "python", "ms", "its Python worker",
         "In a stage with Python workers: run time less CPU time, collections and fetches; NaN "
-        "where measured.", elsewhere="slow-host"),
-    Feature("memory_spilled_bytes", NUMERICAL, "spill", "bytes", "spill",
+        "where measured.", False, "", "slow-host"),
+    ("memory_spilled_bytes", NUMERICAL, "spill", "bytes", "spill",
         "Size in memory of what it spilled.", True),
-    Feature("disk_spilled_bytes", NUMERICAL, "spill", "bytes", "spill on disk",
+    ("disk_spilled_bytes", NUMERICAL, "spill", "bytes", "spill on disk",
         "Size on disk of what it spilled.", True),
-    Feature("shuffle_write_bytes", NUMERICAL, "shuffle-write-skew", "bytes", "shuffle write",
+    ("shuffle_write_bytes", NUMERICAL, "shuffle-write-skew", "bytes", "shuffle write",
         "Shuffle bytes written.", True),
-    Feature("shuffle_write_records", NUMERICAL, "shuffle-write-skew", "count", "shuffle records",
+    ("shuffle_write_records", NUMERICAL, "shuffle-write-skew", "count", "shuffle records",
         "Shuffle records written."),
-    Feature("output_bytes", NUMERICAL, "output-skew", "bytes", "output",
+    ("output_bytes", NUMERICAL, "output-skew", "bytes", "output",
         "Bytes written to output."),
-    Feature("output_records", NUMERICAL, "output-skew", "count", "output records",
+    ("output_records", NUMERICAL, "output-skew", "count", "output records",
         "Records written to output."),
-    Feature("result_bytes", NUMERICAL, "result", "bytes", "result",
+    ("result_bytes", NUMERICAL, "result", "bytes", "result",
         "Size of its result."),
-    Feature("peak_memory_bytes", NUMERICAL, "", "bytes", "peak execution memory",
+    ("peak_memory_bytes", NUMERICAL, "", "bytes", "peak execution memory",
         "Peak execution memory it held."),
-    Feature("gc_ms", TIME, "gc", "ms", "garbage collection",
+    ("gc_ms", TIME, "gc", "ms", "garbage collection",
         "Garbage collection of its JVM while it ran.", True),
-    Feature("deserialize_ms", TIME, "deserialise", "ms", "deserialising the task",
+    ("deserialize_ms", TIME, "deserialise", "ms", "deserialising the task",
         "Time to deserialise the task.", True),
-    Feature("result_serialize_ms", TIME, "result", "ms", "serialising the result",
+    ("result_serialize_ms", TIME, "result", "ms", "serialising the result",
         "Time to serialise its result.", True),
-    Feature("getting_result_ms", TIME, "result", "ms", "fetching the result",
+    ("getting_result_ms", TIME, "result", "ms", "fetching the result",
         "Time to fetch its result from the executor."),
-    Feature("scheduler_delay_ms", TIME, "scheduler-delay", "ms", "scheduler delay",
+    ("scheduler_delay_ms", TIME, "scheduler-delay", "ms", "scheduler delay",
         "Its duration less all that its executor reports."),
-    Feature("fetch_wait_ms", TIME, NETWORK, "ms", "waiting for shuffle blocks",
-        "Time it waited for remote shuffle blocks.", instead=NETWORK),
-    Feature("scan_ms", TIME, DISK, "ms", "scanning input",
-        "SQL scan time.", instead=DISK),
-    Feature("shuffle_write_ms", TIME, DISK, "ms", "writing shuffle files",
-        "Time it spent writing shuffle files.", instead=DISK),
-    Feature("off_cpu_ms", TIME, "off-cpu", "ms", "off the processor for no recorded reason",
+    ("fetch_wait_ms", TIME, NETWORK, "ms", "waiting for shuffle blocks",
+        "Time it waited for remote shuffle blocks.", False, NETWORK),
+    ("scan_ms", TIME, DISK, "ms", "scanning input",
+        "SQL scan time.", False, DISK),
+    ("shuffle_write_ms", TIME, DISK, "ms", "writing shuffle files",
+        "Time it spent writing shuffle files.", False, DISK),
+    ("off_cpu_ms", TIME, "off-cpu", "ms", "off the processor for no recorded reason",
         "Estimated wait for the processor: run time less CPU time and every known wait; NaN "
         "where measured."),
-    Feature("run_ms", NUMERICAL, "", "ms", "run time",
+    ("run_ms", NUMERICAL, "", "ms", "run time",
         "Time its code ran."),
-    Feature("locality", DISCRETE, "locality", "", "locality",
+    ("locality", DISCRETE, "locality", "", "locality",
         "0 process-local, 1 node-local, 2 rack-local or any; NaN where it has no "
         "preference.", True),
-    Feature("first_on_executor", DISCRETE, "cold-executor", "", "first on its executor",
+    ("first_on_executor", DISCRETE, "cold-executor", "", "first on its executor",
         "1 if no task had ended on its executor when it was launched, else 0."),
-    Feature("first_of_stage", DISCRETE, "", "", "first of its stage there",
+    ("first_of_stage", DISCRETE, "", "", "first of its stage there",
         "1 if no task of its stage had ended on its executor when it was launched, else 0."),
 )  # fmt: skip
-_WAITS = (
-    Feature("wait_run_queue_ms", WAIT, CPU, "ms", "the processor",
+_WAITS = _features(
+    ("wait_run_queue_ms", WAIT, CPU, "ms", "the processor",
         "Measured wait for the processor."),
-    Feature("wait_io_read_ms", WAIT, DISK, "ms", "reads",
+    ("wait_io_read_ms", WAIT, DISK, "ms", "reads",
         "Measured wait for reads."),
-    Feature("wait_io_write_ms", WAIT, DISK, "ms", "writes",
+    ("wait_io_write_ms", WAIT, DISK, "ms", "writes",
         "Measured wait for writes."),
-    Feature("wait_shuffle_fetch_ms", WAIT, NETWORK, "ms", "shuffle blocks",
+    ("wait_shuffle_fetch_ms", WAIT, NETWORK, "ms", "shuffle blocks",
         "Measured wait for shuffle blocks."),
-    Feature("wait_execution_memory_ms", WAIT, MEMORY, "ms", "execution memory",
+    ("wait_execution_memory_ms", WAIT, MEMORY, "ms", "execution memory",
         "Measured wait for execution memory."),
-    Feature("wait_storage_memory_ms", WAIT, MEMORY, "ms", "storage memory",
+    ("wait_storage_memory_ms", WAIT, MEMORY, "ms", "storage memory",
         "Measured wait for storage memory."),
-    Feature("wait_monitor_blocked_ms", WAIT, "locks", "ms", "locks",
+    ("wait_monitor_blocked_ms", WAIT, "locks", "ms", "locks",
         "Measured wait for locks and for code being compiled."),
-    Feature("wait_notification_wait_ms", WAIT, "locks", "ms", "other threads",
+    ("wait_notification_wait_ms", WAIT, "locks", "ms", "other threads",
         "Measured wait for other threads."),
-    Feature("wait_driver_rpc_ms", WAIT, "driver", "ms", "the driver",
+    ("wait_driver_rpc_ms", WAIT, "driver", "ms", "the driver",
         "Measured wait for the driver: broadcasts, block locations, commits."),
-    Feature("wait_python_other_ms", WAIT, "python-idle", "ms", "its sleeping Python worker",
+    ("wait_python_other_ms", WAIT, "python-idle", "ms", "its sleeping Python worker",
         "Measured wait for a Python worker that slept."),
 )  # fmt: skip
-_HOST = (
-    Feature("host_cpu", RESOURCE, CPU, "share", "host CPU",
+_HOST = _features(
+    ("host_cpu", RESOURCE, CPU, "share", "host CPU",
         "Share of the host's processor time in use (eq. 1).", True, CPU),
-    Feature("host_cpu_pressure", RESOURCE, CPU, "share", "host CPU pressure",
-        "Share of the time in which something waited for a processor.", instead=CPU),
-    Feature("host_throttled", RESOURCE, CPU, "share", "throttling",
-        "Share of the time in which the container's limit held it back.", instead=CPU),
-    Feature("host_disk", RESOURCE, DISK, "share", "host disk",
+    ("host_cpu_pressure", RESOURCE, CPU, "share", "host CPU pressure",
+        "Share of the time in which something waited for a processor.", False, CPU),
+    ("host_throttled", RESOURCE, CPU, "share", "throttling",
+        "Share of the time in which the container's limit held it back.", False, CPU),
+    ("host_disk", RESOURCE, DISK, "share", "host disk",
         "Share of the time the busiest disk was busy (eq. 2).", True, DISK),
-    Feature("host_io_pressure", RESOURCE, DISK, "share", "host IO pressure",
-        "Share of the time in which something waited for IO.", instead=DISK),
-    Feature("host_disk_read", RESOURCE, "", "bytes/s", "host disk reads",
+    ("host_io_pressure", RESOURCE, DISK, "share", "host IO pressure",
+        "Share of the time in which something waited for IO.", False, DISK),
+    ("host_disk_read", RESOURCE, "", "bytes/s", "host disk reads",
         "Bytes read from disks per second."),
-    Feature("host_disk_write", RESOURCE, "", "bytes/s", "host disk writes",
+    ("host_disk_write", RESOURCE, "", "bytes/s", "host disk writes",
         "Bytes written to disks per second."),
-    Feature("host_network", RESOURCE, NETWORK, "bytes/s", "host network",
+    ("host_network", RESOURCE, NETWORK, "bytes/s", "host network",
         "Bytes sent and received per second (eq. 3).", True, NETWORK),
-    Feature("host_net_in", RESOURCE, "", "bytes/s", "host network in",
+    ("host_net_in", RESOURCE, "", "bytes/s", "host network in",
         "Bytes received per second."),
-    Feature("host_net_out", RESOURCE, "", "bytes/s", "host network out",
+    ("host_net_out", RESOURCE, "", "bytes/s", "host network out",
         "Bytes sent per second."),
-    Feature("host_memory", RESOURCE, "", "share", "host memory",
+    ("host_memory", RESOURCE, "", "share", "host memory",
         "Share of the host's memory in use."),
-    Feature("host_memory_pressure", RESOURCE, "host-memory", "share", "host memory pressure",
+    ("host_memory_pressure", RESOURCE, "host-memory", "share", "host memory pressure",
         "Share of the time in which something waited for memory."),
 )  # fmt: skip
 
@@ -170,14 +175,10 @@ PAPER_FEATURES: tuple[Feature, ...] = tuple(f for f in FEATURE_LIST if f.bigroot
 HOST_FEATURES: tuple[Feature, ...] = _HOST
 """Features of the host, sampled before, during and after the task."""
 
-SLOW_HOST = Feature(
-    "host_duration_ms",
-    NUMERICAL,
-    "slow-host",
-    "ms",
-    "tasks on its host",
-    "Mean duration of the stage's other tasks on its host.",
-)
+(SLOW_HOST,) = _features(
+    ("host_duration_ms", NUMERICAL, "slow-host", "ms", "tasks on its host",
+     "Mean duration of the stage's other tasks on its host."),
+)  # fmt: skip
 """Not a column: it is looked at where nothing else explains a straggler."""
 
 
@@ -192,10 +193,8 @@ def after(feature: Feature) -> str:
 
 
 IDENTITY: tuple[Column, ...] = declare(
-    ("task", "int32", "row", "The task."),
-    ("task_id", "int64", "", "Its id in Spark."),
-    ("app", "int32", "row", "Its application."),
-    ("stage", "int32", "row", "Its stage attempt."),
+    ("task", "int32", "row", "The task."), ("task_id", "int64", "", "Its id in Spark."),
+    ("app", "int32", "row", "Its application."), ("stage", "int32", "row", "Its stage attempt."),
     ("query", "int32", "row", "Its query; −1 if none."),
     ("host", "int32", "row", "The machine it ran on; −1 if unknown."),
     ("executor", "int32", "row", "Its executor; −1 if unknown."),
@@ -203,7 +202,7 @@ IDENTITY: tuple[Column, ...] = declare(
     ("duration_ms", "float64", "ms", "Launch to finish."),
     ("compared", "bool", "", "Whether it succeeded, so that its duration tells something."),
     ("measured", "bool", "", "Whether the plugin measured its waits."),
-)
+)  # fmt: skip
 
 FEATURES = TableSpec(
     "features",

@@ -15,7 +15,7 @@ from iqcar.causes.stragglers.host_features import (
     sample_doubts,
     untold_tasks,
 )
-from iqcar.causes.stragglers.labels import Labels, labels_of
+from iqcar.causes.stragglers.straggler_result import Labels, labels_of
 from iqcar.enums import Request, WaitClass
 from iqcar.model.waits.columns import ESTIMATED, MEASURED, evidence_column, wait_column
 from iqcar.tables import Tables

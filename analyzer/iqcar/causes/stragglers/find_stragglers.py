@@ -11,15 +11,16 @@ import pandas as pd
 from iqcar.causes.blame.attribute import Blame
 from iqcar.causes.stragglers.bigroots import cause_names, feature_of, find_marks
 from iqcar.causes.stragglers.blame_of_causes import blamed_queries
-from iqcar.causes.stragglers.cause_evidence import INTRA, Marks
 from iqcar.causes.stragglers.feature_list import SLOW_HOST, Feature
 from iqcar.causes.stragglers.features import TaskFeatures
 from iqcar.causes.stragglers.peers import ComparedTasks
 from iqcar.causes.stragglers.straggler_result import (
+    INTRA,
     PEERS,
     STRAGGLER_CAUSES,
     STRAGGLER_SOURCES,
     STRAGGLERS,
+    Marks,
     Stragglers,
 )
 from iqcar.causes.stragglers.straggler_settings import StragglerSettings

@@ -1,15 +1,132 @@
-"""Declares the tables of stragglers, of their causes, and of the queries blamed for these."""
+"""Declares the tables of stragglers, of their causes and the evidence, and of who is blamed."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
 
 import numpy as np
 import pandas as pd
 
-from iqcar.causes.stragglers.labels import Labels
 from iqcar.causes.stragglers.straggler_settings import StragglerSettings
+from iqcar.tables import Tables, texts
+from iqcar.tables.arrays import Flags, Floats, Ints
 from iqcar.tables.declarations import TableSpec, declare
+
+INTER, INTRA, BOTH, ELSEWHERE, EXECUTORS = range(5)
+"""Peers that a feature stood out from: those on other hosts, on the same host, both; those on
+other hosts while the others on its host were like it; and those on other executors while the others
+on its executor were like it."""
+
+
+@dataclass(frozen=True)
+class Marks:
+    """One entry per straggler and feature that is a cause of it.
+
+    task: (m,) position among the compared tasks.
+    feature: (m,) position among the features; −1 for a slow host.
+    value: the feature as rules compare it: an amount, a share, ms waited.
+    peer_mean: mean of the peers it stood out from; what was to be expected for a wait.
+    quantile: quantile of the stage that it was above; NaN where no rule asks.
+    ratio: value / peer_mean; inf over 0 and next to it, NaN where no rule asks.
+    peers: `INTER`, `INTRA`, `BOTH`, `ELSEWHERE` or `EXECUTORS`.
+    explained: share of the straggler's time over the median; NaN unless measured.
+    """
+
+    task: Ints
+    feature: Ints
+    value: Floats
+    peer_mean: Floats
+    quantile: Floats
+    ratio: Floats
+    peers: Ints
+    explained: Floats
+
+    @classmethod
+    def make(
+        cls, task: Ints, feature: int, value: Floats, peer_mean: Floats, **more: object
+    ) -> Marks:
+        """Make the marks of one feature; what is not given is unknown."""
+        n = len(task)
+        unknown = np.full(n, np.nan)
+        columns = {"quantile": unknown, "ratio": unknown, "explained": unknown}
+        columns["peers"] = np.full(n, BOTH)
+        return cls(
+            task=task, feature=np.full(n, feature), value=value, peer_mean=peer_mean,
+            **{**columns, **more},  # type: ignore[arg-type]
+        )  # fmt: skip
+
+    def kept(self, which: Flags) -> Marks:
+        """Return some of the marks."""
+        return Marks(**{f.name: getattr(self, f.name)[which] for f in fields(self)})
+
+    @classmethod
+    def join(cls, parts: Sequence[Marks]) -> Marks:
+        """Put marks together, ordered by task and feature."""
+        if not parts:
+            parts = [cls.make(np.zeros(0, np.int64), 0, np.zeros(0), np.zeros(0))]
+        columns = {f.name: np.concatenate([getattr(p, f.name) for p in parts]) for f in fields(cls)}
+        order = np.lexsort((columns["feature"], columns["task"]))
+        return cls(**{name: values[order] for name, values in columns.items()})
+
+
+@dataclass(frozen=True)
+class Labels:
+    """Names by row number, which is −1 for something unknown.
+
+    tasks: sequence of str, or None where a task is called by its ``task_id``.
+    """
+
+    apps: Sequence[str]
+    stages: Sequence[str]
+    queries: Sequence[str]
+    query_ids: Sequence[str]
+    hosts: Sequence[str]
+    tasks: Sequence[str] | None = None
+
+    def app(self, row: int) -> str:
+        """Name of an application."""
+        return _at(self.apps, row)
+
+    def stage(self, row: int) -> str:
+        """Name of a stage attempt, or of a trace's job."""
+        return _at(self.stages, row)
+
+    def query(self, row: int) -> str:
+        """Name of a query."""
+        return _at(self.queries, row)
+
+    def query_id(self, row: int) -> str:
+        """Id of a query."""
+        return _at(self.query_ids, row)
+
+    def host(self, row: int) -> str:
+        """Name of a host."""
+        return _at(self.hosts, row)
+
+    def task(self, row: int, task_id: int) -> str:
+        """Name of a task."""
+        return str(task_id) if self.tasks is None else _at(self.tasks, row)
+
+
+def _at(names: Sequence[str], row: int) -> str:
+    return names[row] if 0 <= row < len(names) else ""
+
+
+def labels_of(tables: Tables) -> Labels:
+    """Take the names from the tables of event logs; a stage is called by id, attempt and name."""
+    stages = tables.stages
+    numbers = zip(
+        stages["stage_id"].tolist(), stages["attempt"].tolist(), texts(stages, "name"), strict=True
+    )
+    return Labels(
+        apps=texts(tables.applications, "application_id"),
+        stages=[f"{number}.{attempt} {name}".rstrip() for number, attempt, name in numbers],
+        queries=texts(tables.queries, "name"),
+        query_ids=texts(tables.queries, "query_id"),
+        hosts=texts(tables.hosts, "host"),
+    )
+
 
 STRAGGLERS = TableSpec(
     "stragglers",
@@ -63,7 +180,7 @@ STRAGGLER_SOURCES = TableSpec(
 )
 
 PEERS = ("on other hosts", "on its host", "in its stage", "on other hosts", "on other executors")
-"""Peers in words, by their code in :class:`iqcar.causes.stragglers.cause_evidence.Marks`."""
+"""Peers in words, by their code in :class:`iqcar.causes.stragglers.straggler_result.Marks`."""
 
 
 @dataclass(frozen=True)

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from iqcar.causes.topics.jobs import Job
+from iqcar.causes.topics.jobs import TopicJob
 from iqcar.causes.topics.kernels.ranks import Ranks
-from iqcar.causes.topics.learners import BY_STRAGGLER, LOG_LATENCY, base_learners
+from iqcar.causes.topics.learners import Learners
 from iqcar.causes.topics.mixture_by_straggler import Deviations, deviations_of_job
 from iqcar.causes.topics.topic_result import TopicSettings
 from iqcar.causes.topics.validate import differences
@@ -63,13 +63,14 @@ class JobAnalysis:
     kept: KeptTasks | None
 
 
-def analyse_job(job: Job, settings: TopicSettings, kept: float = 1.0) -> JobAnalysis:
+def analyse_job(job: TopicJob, settings: TopicSettings, kept: float = 1.0) -> JobAnalysis:
     """Learn from one job what topics need of it.
 
     kept: share of all jobs whose tasks are kept for mutual information; which, depends on the
         stage's number alone.
     """
     ranks = Ranks.from_metrics(job.metrics)
+    learners = settings.learners()
     metrics, latency, slow = np.ascontiguousarray(ranks.values.T), job.latency_ms, job.slow
     p_value, difference = differences(ranks.order, ranks.ordered, slow)
     return JobAnalysis(
@@ -79,20 +80,18 @@ def analyse_job(job: Job, settings: TopicSettings, kept: float = 1.0) -> JobAnal
         tasks=len(latency),
         stragglers=int(slow.sum()),
         delay_ms=float((latency - job.median_ms)[slow].sum()),
-        profiles=profiles_of_job(metrics, latency, settings, ranks),
+        profiles=profiles_of_job(metrics, latency, learners, ranks),
         p_value=p_value,
         quartile_difference=difference,
         deviations=(
-            deviations_of_job(metrics, latency, settings)
-            if settings.learners in BY_STRAGGLER
-            else None
+            deviations_of_job(metrics, latency, settings) if learners.by_straggler else None
         ),
         kept=_kept(metrics, latency) if lot(job.stage) < kept else None,
     )
 
 
 def profiles_of_job(
-    metrics: Floats, latency: Floats, settings: TopicSettings, ranks: Ranks | None = None
+    metrics: Floats, latency: Floats, learners: Learners, ranks: Ranks | None = None
 ) -> dict[BaseModel, Floats]:
     """Causality profile of one job by each kind of base learner.
 
@@ -101,10 +100,10 @@ def profiles_of_job(
     ranks: of these metrics, where they were sorted before.
     """
     ranks = ranks or Ranks.from_metrics(metrics)
-    response = np.log(latency) if settings.learners in LOG_LATENCY else latency
-    learners = base_learners(settings.learners, settings.seed)
+    response = np.log(latency) if learners.log_latency else latency
     return {
-        kind: learner.fit(metrics, response, ranks).profile_ for kind, learner in learners.items()
+        kind: learner.fit(metrics, response, ranks).profile_
+        for kind, learner in learners.of_model.items()
     }
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -11,13 +10,13 @@ from typing import TypeVar
 import numpy as np
 import pandas as pd
 
+from iqcar.base.processes import usable_cores
 from iqcar.causes.stragglers.features import TaskFeatures
-from iqcar.causes.stragglers.labels import Labels
+from iqcar.causes.stragglers.straggler_result import Labels
 from iqcar.causes.topics.analyse_job import JobAnalysis, analyse_job
 from iqcar.causes.topics.ensemble import TopicEnsemble
 from iqcar.causes.topics.jobs import Jobs, Tally
 from iqcar.causes.topics.keyword_evidence import check_words, information_of, share_kept
-from iqcar.causes.topics.learners import base_learners
 from iqcar.causes.topics.mixture_by_straggler import refined_mixtures
 from iqcar.causes.topics.topic_model import TopicModel
 from iqcar.causes.topics.topic_result import (
@@ -37,13 +36,6 @@ Found = TypeVar("Found")
 
 AHEAD = 2
 """Blocks that wait for a worker: enough that none is idle, few enough for the memory."""
-
-
-def processors() -> int:
-    """Processors that this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
 
 
 def in_order(
@@ -98,7 +90,7 @@ def topics_from(
     doubts: what was doubtful before.
     """
     ordered = sorted(analyses, key=lambda analysis: analysis.stage)
-    kinds = list(base_learners(settings.learners, settings.seed))
+    kinds = list(settings.learners().of_model)
 
     def fitted(kind: BaseModel) -> TopicModel:
         return TopicModel(
@@ -109,7 +101,7 @@ def topics_from(
             words=settings.words,
         ).fit(_profiles(ordered, kind, len(names)))
 
-    models = dict(zip(kinds, in_order(fitted, kinds, processors()), strict=True))
+    models = dict(zip(kinds, in_order(fitted, kinds, len(usable_cores())), strict=True))
     ensemble = TopicEnsemble(settings.trim, settings.balance).fit(list(models.values()))
     seen = [analysis.deviations for analysis in ordered if analysis.deviations is not None]
     if len(seen) == len(ordered):
@@ -277,9 +269,12 @@ def find_topics(
     for found in in_order(
         lambda block: [analyse_job(jobs[int(job)], settings, kept) for job in block],
         blocks,
-        processors(),
+        len(usable_cores()),
     ):
         analyses += found
         if progress is not None:
             progress(len(analyses), len(jobs))
-    return topics_from(analyses, jobs.names, settings, jobs.tally, features.labels, features.doubts)
+    return topics_from(
+        analyses, jobs.names, settings, tally=jobs.tally, labels=features.labels,
+        doubts=features.doubts,
+    )  # fmt: skip

@@ -40,7 +40,7 @@ class Tally:
 
 
 @dataclass(frozen=True)
-class Job:
+class TopicJob:
     """Tasks of one job, the fastest first.
 
     stage: row of the stage; no two jobs have the same.
@@ -101,7 +101,10 @@ class Jobs:
 
         app, query = frame["app"].to_numpy(np.int64), frame["query"].to_numpy(np.int64)
         rows = np.flatnonzero(usable & (stage >= 0))
-        return cls.among(listed, rows, stage, latency, values, app, query, settings)
+        return cls.among(
+            listed, rows, stage, latency=latency, values=values, app=app, query=query,
+            settings=settings,
+        )  # fmt: skip
 
     @classmethod
     def among(
@@ -128,37 +131,28 @@ class Jobs:
         metrics = values(rows)
         metrics[~np.isfinite(metrics)] = np.nan
         return cls(
-            names=names,
-            metrics=metrics,
-            latency_ms=latency[rows],
-            median_ms=median[kept],
+            names=names, metrics=metrics, latency_ms=latency[rows], median_ms=median[kept],
             starts=np.concatenate([[0], np.cumsum(count[kept])]).astype(np.int64),
-            stage=stages[kept],
-            app=app[fastest],
-            query=query[fastest],
+            stage=stages[kept], app=app[fastest], query=query[fastest],
             tally=Tally(len(stages), int((~large).sum()), int((large & ~straggles).sum())),
             threshold=settings.straggler,
-        )
+        )  # fmt: skip
 
     def __len__(self) -> int:
         """How many jobs there are."""
         return len(self.stage)
 
-    def __getitem__(self, job: int) -> Job:
+    def __getitem__(self, job: int) -> TopicJob:
         """One of the jobs."""
         part = slice(int(self.starts[job]), int(self.starts[job + 1]))
         latency, median = self.latency_ms[part], float(self.median_ms[job])
-        return Job(
-            stage=int(self.stage[job]),
-            app=int(self.app[job]),
-            query=int(self.query[job]),
-            metrics=self.metrics[part],
-            latency_ms=latency,
-            slow=latency > self.threshold * median,
+        return TopicJob(
+            stage=int(self.stage[job]), app=int(self.app[job]), query=int(self.query[job]),
+            metrics=self.metrics[part], latency_ms=latency, slow=latency > self.threshold * median,
             median_ms=median,
-        )
+        )  # fmt: skip
 
-    def __iter__(self) -> Iterator[Job]:
+    def __iter__(self) -> Iterator[TopicJob]:
         """One job after the other, in the order of their stages."""
         return (self[job] for job in range(len(self)))
 

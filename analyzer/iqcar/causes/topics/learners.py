@@ -1,4 +1,4 @@
-"""Chooses the three base learners of a learner set."""
+"""Looks at one job with three kinds of base learners (Hound §3.1)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from iqcar.causes.topics.kernels.adaboost import boosted_effects, weighted_effect
+from iqcar.causes.topics.kernels.adaboost import boosted_effects
 from iqcar.causes.topics.kernels.copula import copula_distances, rank_bins
 from iqcar.causes.topics.kernels.elastic_net import (
     covariances,
@@ -26,7 +26,7 @@ from iqcar.causes.topics.kernels.ranks import (
     standard_rows,
     two_means_cuts,
 )
-from iqcar.enums import BaseModel, LearnerSet
+from iqcar.enums import BaseModel
 from iqcar.tables.arrays import Floats, Ints
 
 Codes = NDArray[np.uint8]
@@ -119,27 +119,6 @@ class SignedSchweizerWolff:
         return self
 
 
-@dataclass
-class PearsonCorrelation:
-    """Linear correlation of each metric with latency (the paper's simpler DP learner).
-
-    dependence_: (metrics,) in [−1, 1].
-    profile_: (metrics,) causality profile.
-    """
-
-    dependence_: Floats = field(init=False, repr=False)
-    profile_: Floats = field(init=False, repr=False)
-
-    def fit(
-        self, metrics: Floats, latency: Floats, ranks: Ranks | None = None
-    ) -> PearsonCorrelation:
-        """Learn from one job; see :class:`iqcar.causes.topics.learners.BaseLearner`."""
-        x, y = standardised(metrics), standardised(latency)
-        self.dependence_ = x.T @ y / max(len(y), 1)
-        self.profile_ = as_profile(self.dependence_)
-        return self
-
-
 OUTERMOST = 0.005
 """A wrong reading is off by orders of magnitude and rules a mean; stragglers are more than this."""
 FEW_LEVELS = 16
@@ -220,26 +199,6 @@ class BaggedElasticNet:
         return float(penalties[best])
 
 
-@dataclass
-class LeastSquares:
-    """Linear regression of latency on all metrics (the paper's simpler PR learner, appendix F).
-
-    coef_: (metrics,) coefficients of standardised metrics and latency; the smallest of several
-        solutions.
-    profile_: (metrics,) causality profile.
-    """
-
-    coef_: Floats = field(init=False, repr=False)
-    profile_: Floats = field(init=False, repr=False)
-
-    def fit(self, metrics: Floats, latency: Floats, ranks: Ranks | None = None) -> LeastSquares:
-        """Learn from one job; see :class:`iqcar.causes.topics.learners.BaseLearner`."""
-        x, y = standardised(metrics), standardised(latency)
-        self.coef_ = np.asarray(np.linalg.lstsq(x, y, rcond=1e-10)[0], np.float64)
-        self.profile_ = as_profile(np.where(np.abs(self.coef_) > 1e-9, self.coef_, 0.0))
-        return self
-
-
 def _in_order(x: Floats, y: Floats) -> NDArray[np.intp]:
     """Tasks by latency; those of the same latency by their metrics."""
     order = np.argsort(y)
@@ -253,8 +212,6 @@ CLIP = 0.05
 """Smallest propensity: one task stands for 20 at most."""
 LEAST_SIDE = 0.05
 """A cluster of fewer tasks is taken for wrong readings, where there is another way to divide."""
-RIDGE = 1e-3
-"""Keeps a logistic regression finite where metrics separate the treated from the others."""
 
 
 @dataclass
@@ -292,34 +249,6 @@ class AdaBoostIPW:
         return self
 
 
-@dataclass
-class LogisticIPW:
-    """The same with propensities from logistic regression (the paper's simpler CA learner).
-
-    effect_, error_, profile_: as of `AdaBoostIPW`.
-    """
-
-    clip: float = CLIP
-    at_median: bool = True
-    significant: float = 0.0
-    effect_: Floats = field(init=False, repr=False)
-    error_: Floats = field(init=False, repr=False)
-    profile_: Floats = field(init=False, repr=False)
-
-    def fit(self, metrics: Floats, latency: Floats, ranks: Ranks | None = None) -> LogisticIPW:
-        """Learn from one job; see :class:`iqcar.causes.topics.learners.BaseLearner`."""
-        width = metrics.shape[1]
-        treated = treatments(metrics, self.at_median, ranks=ranks)
-        response, x = standardised(latency), standardised(metrics)
-        self.effect_, self.error_ = np.zeros(width), np.full(width, np.inf)
-        for j in range(width):
-            if abs(treated[j].sum()) < len(response):
-                e = np.clip(_logistic(np.delete(x, j, 1), treated[j]), self.clip, 1 - self.clip)
-                self.effect_[j], self.error_[j] = weighted_effect(treated[j], e, response)
-        self.profile_ = as_profile(significant(self.effect_, self.error_, self.significant))
-        return self
-
-
 def significant(effects: Floats, errors: Floats, least: float) -> Floats:
     """Effects of at least so many standard errors; the others are 0."""
     sure = np.isfinite(errors)
@@ -344,52 +273,29 @@ def treatments(
     return high
 
 
-def _logistic(x: Floats, treated: Floats) -> Floats:
-    """Propensities by Newton's method with a small ridge."""
-    design = np.concatenate([np.ones((len(x), 1)), x], axis=1)
-    coef = np.zeros(design.shape[1])
-    wanted = (treated + 1.0) / 2.0
-    ridge = RIDGE * len(x)
-    p = np.full(len(x), 0.5)
-    for _ in range(25):
-        weight = np.maximum(p * (1.0 - p), 1e-9)
-        slope = design.T @ (wanted - p) - ridge * coef
-        curve = (design * weight[:, None]).T @ design + ridge * np.eye(len(coef))
-        step = np.linalg.solve(curve, slope)
-        coef += step
-        p = 1.0 / (1.0 + np.exp(-np.clip(design @ coef, -30, 30)))
-        if np.abs(step).max() < 1e-8:
-            break
-    return p
+@dataclass(frozen=True)
+class Learners:
+    """The base learners of a job, and what is done with what they find.
+
+    log_latency: whether they learn from the logarithm of latency, so that a few huge latencies do
+        not rule the means.
+    by_straggler: whether mixtures are shared out straggler by straggler; else the models' mean.
+    """
+
+    of_model: dict[BaseModel, BaseLearner]
+    log_latency: bool = True
+    by_straggler: bool = True
 
 
-LOG_LATENCY = frozenset({LearnerSet.RECOMMENDED})
-"""Sets that learn from the logarithm of latency: a few huge latencies do not rule the means."""
-BY_STRAGGLER = frozenset({LearnerSet.RECOMMENDED})
-"""Sets whose mixtures are shared out straggler by straggler; others take the models' mean."""
-
-
-def base_learners(chosen: LearnerSet, seed: int) -> dict[BaseModel, BaseLearner]:
-    """One fresh learner per kind of model.
+def recommended(seed: int) -> Learners:
+    """One fresh learner per kind of model: the paper's, with what was more accurate.
 
     seed: of what a learner draws. Every job gets the same, so that jobs can come in any order.
     """
-    if chosen is LearnerSet.SIMPLE:
-        return {
-            BaseModel.PREDICTIVE: LeastSquares(),
-            BaseModel.DEPENDENCE: PearsonCorrelation(),
-            BaseModel.CAUSAL: LogisticIPW(),
+    return Learners(
+        {
+            BaseModel.PREDICTIVE: BaggedElasticNet(random_state=seed),
+            BaseModel.DEPENDENCE: SignedSchweizerWolff(),
+            BaseModel.CAUSAL: AdaBoostIPW(),
         }
-    if chosen is LearnerSet.PAPER:
-        return {
-            BaseModel.PREDICTIVE: BaggedElasticNet(
-                cautious=False, outermost=0.0, random_state=seed
-            ),
-            BaseModel.DEPENDENCE: SignedSchweizerWolff(spearman=0.0, floor=0.0),
-            BaseModel.CAUSAL: AdaBoostIPW(rounds=50, bins=32, at_median=True, significant=0.0),
-        }
-    return {
-        BaseModel.PREDICTIVE: BaggedElasticNet(random_state=seed),
-        BaseModel.DEPENDENCE: SignedSchweizerWolff(),
-        BaseModel.CAUSAL: AdaBoostIPW(),
-    }
+    )

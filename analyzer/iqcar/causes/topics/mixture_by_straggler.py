@@ -45,7 +45,7 @@ class Deviations:
     normal: Floats32
 
 
-class Shares(NamedTuple):
+class TopicShares(NamedTuple):
     """A job's mixture, and where it comes from."""
 
     mixture: Floats
@@ -72,7 +72,7 @@ def shares_of_job(
     mixture: Floats,
     popularity: Floats,
     settings: TopicSettings,
-) -> Shares:
+) -> TopicShares:
     """Share out a job's stragglers over the topics.
 
     deviations: of the job.
@@ -91,8 +91,8 @@ def shares_of_job(
     )
     seen = responsibility.sum()
     if seen < LEAST_SEEN:
-        return Shares(mixture, responsibility)
-    return Shares(responsibility.sum(axis=0) / seen, responsibility)
+        return TopicShares(mixture, responsibility)
+    return TopicShares(responsibility.sum(axis=0) / seen, responsibility)
 
 
 def refined_mixtures(

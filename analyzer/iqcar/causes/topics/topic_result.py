@@ -4,21 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import pandas as pd
 
-from iqcar.causes.stragglers.labels import Labels
+from iqcar.causes.stragglers.straggler_result import Labels
 from iqcar.causes.stragglers.straggler_settings import Thresholds
 from iqcar.enums import LearnerSet
 from iqcar.tables.declarations import TableSpec, declare
+
+if TYPE_CHECKING:
+    from iqcar.causes.topics.learners import Learners
 
 
 @dataclass(frozen=True)
 class TopicSettings(Thresholds):
     """What is a job, what is a topic, and who searches for it (Hound algorithms 1 to 4)."""
 
-    learners: LearnerSet = LearnerSet.RECOMMENDED
+    LEARNERS: ClassVar[LearnerSet] = LearnerSet.RECOMMENDED
     """Which base learners analyse each job."""
     seed: int = 0
     """Of the bootstrap replicates; the same seed gives the same topics."""
@@ -47,6 +50,16 @@ class TopicSettings(Thresholds):
         "trim": (0, 0.5), "balance": (0, 1), "words": (1, 1e6),
         "prior": (0.01, 1e9),
     }  # fmt: skip
+
+    def learners(self) -> Learners:
+        """Return fresh base learners of a job; compiles them on first use."""
+        from iqcar.causes.topics.learners import recommended
+
+        return recommended(self.seed)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the learners and the settings as numbers, booleans and strings."""
+        return {"learners": str(self.LEARNERS), **super().to_dict()}
 
 
 TOPICS = TableSpec(

@@ -90,7 +90,10 @@ def waste_delays(tables: Tables, attempts: Attempts, wasted: pd.DataFrame) -> Fl
     stages, first = np.unique(stage, return_index=True)
     of_stage = group[rows][first]
     budget = sum_by(of_stage, elapsed_shares(tables)[stages], len(groups))
-    members = _on_clocks(tables, attempts, rows, group[rows], cause, stages, of_stage, len(groups))
+    members = _on_clocks(
+        tables, attempts, rows, group=group[rows], cause=cause, stages=stages,
+        group_of_stage=of_stage, n=len(groups),
+    )  # fmt: skip
     delays = _delays_by_cause(members, len(groups)) * share_of(budget, members.length)[:, None]
     np.add.at(elapsed, groups // MANY, delays)
     return elapsed
@@ -191,7 +194,7 @@ def _delay(members: _Members, without: Flags, n: int) -> Floats:
     owner[part] = group
     failed = np.isfinite(begun) & np.isnan(took)
     if failed.any():
-        took[failed] = _expected(members, useful, retried, part, owner, n)[failed]
+        took[failed] = _expected(members, useful, retried, part=part, owner=owner, n=n)[failed]
     done = np.flatnonzero(np.isfinite(begun))
     # What was done later than at first frees its slot there, and needs one at first.
     late = useful & (begun[part] < launch)

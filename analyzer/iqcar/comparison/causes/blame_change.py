@@ -15,7 +15,7 @@ import pandas as pd
 from iqcar.causes.blame.attribute import attribute
 from iqcar.causes.graph.iqc_graph import build_graph
 from iqcar.comparison.match.compared_rows import ComparedRows
-from iqcar.enums import BlameKind, ImpactModel, Request, Resource
+from iqcar.enums import BlameKind, Request, Resource
 from iqcar.model.waits.columns import launch_wait, wait_column
 from iqcar.tables import NONE, Tables, TableSpec
 from iqcar.tables.arrays import Flags, Floats, Ints, known_or_zero, share_of, sum_by
@@ -93,7 +93,7 @@ def blame_change(
 
 def _lost_by_source(side: ComparedRows) -> pd.DataFrame:
     """Mean lost time of each category by resource, kind of blame and category of the source."""
-    blame = attribute(side.tables, side.waits, impact=ImpactModel.TIME_LOST)
+    blame = attribute(side.tables, side.waits)
     graph = build_graph(side.tables, blame)
     weight, parts = side.weights(), []
     for resource in Resource:
@@ -244,10 +244,10 @@ def _query_times(side: ComparedRows) -> _Times:
     first, last = (queries[name].to_numpy(np.float64).copy() for name in ("start_ms", "end_ms"))
     launch, finish = (tasks[name].to_numpy(np.float64) for name in ("launch_ms", "finish_ms"))
     query = tasks["query"].to_numpy(np.int64)
-    of = query >= 0
+    known = query >= 0
     asked = launch - known_or_zero(launch_wait(side.waits))
-    np.fmin.at(first, query[of], asked[of])
-    np.fmax.at(last, query[of], np.fmax(finish, launch)[of])
+    np.fmin.at(first, query[known], asked[known])
+    np.fmax.at(last, query[known], np.fmax(finish, launch)[known])
     return _Times(first, last)
 
 

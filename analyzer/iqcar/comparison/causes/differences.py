@@ -197,11 +197,11 @@ def own_differences(
     no session changed it.
     """
     values: tuple[dict[int, dict[str, set[str]]], ...] = ({}, {})
-    for side, of, found in zip(sides, matched.category_of, values, strict=True):
+    for side, categories, found in zip(sides, matched.category_of, values, strict=True):
         frame = side.settings
         columns = frame["node"].tolist(), texts(frame, "key"), texts(frame, "value")
         for node, key, value in zip(*columns, strict=True):
-            found.setdefault(int(of[node]), {}).setdefault(key, set()).add(value)
+            found.setdefault(int(categories[node]), {}).setdefault(key, set()).add(value)
     differs = {}
     for category in sorted({*values[0], *values[1]}):
         keys = sorted({*values[0].get(category, ()), *values[1].get(category, ())})

@@ -20,7 +20,7 @@ from iqcar.comparison.causes.differences import Differences, SettingDifference, 
 from iqcar.comparison.causes.shared_cause import SharedCause
 from iqcar.comparison.causes.stage_cause import StageCause, seen, stage_causes
 from iqcar.comparison.effects.effects import FEW_RUNS
-from iqcar.comparison.match.category_runs import SideMeans
+from iqcar.comparison.match.compared_rows import SideMeans
 from iqcar.comparison.sides.comparison_tables import CHANGE_CAUSES
 from iqcar.enums import ChangeKind
 from iqcar.tables import NONE, texts
@@ -92,10 +92,10 @@ def explain_changes(changes: pd.DataFrame, given: CauseInputs) -> Explained:
         small = np.abs(np.log(after / before)) < np.log(SURE_RATIO)
     by_chance = np.zeros(len(changes), bool)
     found: list[tuple[int, str, float, str]] = []
-    for row, of in enumerate(category):
+    for row, number in enumerate(category):
         if kind[row] in ONE_SIDED:
             continue
-        causes = told.of_stage(of) if parent[row] >= 0 else told.of_query(of)
+        causes = told.of_stage(number) if parent[row] >= 0 else told.of_query(number)
         if kind[row]:
             causes.sort(key=lambda one: str(one.kind) != kind[row])
         else:
@@ -103,7 +103,7 @@ def explain_changes(changes: pd.DataFrame, given: CauseInputs) -> Explained:
             by_chance[row] = (
                 few[row] and small[row] and only_time and all(map(told.may_be_chance, causes))
             )
-            alone = told.one_sided(of) if parent[row] >= 0 else ""
+            alone = told.one_sided(number) if parent[row] >= 0 else ""
             kind[row] = alone or str(causes[0].kind if causes else ChangeKind.RATE)
         found += [(row, *one[1:4]) for one in causes[:MOST_CAUSES]]
     columns = zip(*found, strict=True) if found else ([],) * 4
@@ -130,21 +130,21 @@ class _Causes:
         self.given = given
         self.evidence = dict(zip(category, evidence, strict=True))
         self.inside: dict[int, list[int]] = {}
-        for of, above in zip(category, parent, strict=True):
+        for number, above in zip(category, parent, strict=True):
             if above >= 0:
-                self.inside.setdefault(category[above], []).append(of)
+                self.inside.setdefault(category[above], []).append(number)
         categories = given.categories
         names = texts(categories, "name_after"), texts(categories, "name_before")
         self.names = [after or before for after, before in zip(*names, strict=True)]
         self.query = categories["query_category"].tolist()
         self.matched_by, self.kind = texts(categories, "matched_by"), texts(categories, "kind")
         self.stages: dict[int, list[int]] = {}
-        for of, (what, query) in enumerate(zip(self.kind, self.query, strict=True)):
+        for number, (what, query) in enumerate(zip(self.kind, self.query, strict=True)):
             if what != "query":
-                self.stages.setdefault(query, []).append(of)
+                self.stages.setdefault(query, []).append(number)
         self.other_work = {
-            self.query[of]
-            for of, what, by in zip(category, kind, evidence, strict=True)
+            self.query[number]
+            for number, what, by in zip(category, kind, evidence, strict=True)
             if what or WORK_TESTS & set(by.split(", "))
         }
         self.blame: dict[int, pd.DataFrame] = {}
@@ -217,11 +217,14 @@ class _Causes:
         if query in self.inside and "time" not in self.evidence.get(query, ""):
             stages = self.inside[query]  # the query's own time varies too much to tell
             # Work is trusted before time; beside the chain a stage has no time of its own.
-            by_work = [of for of in stages if self._other_work(of)]
-            change = {of: abs(float(after[of] - before[of])) or 1.0 for of in by_work or stages}
+            by_work = [number for number in stages if self._other_work(number)]
+            change = {
+                number: abs(float(after[number] - before[number])) or 1.0
+                for number in by_work or stages
+            }
             whole = sum(change.values())
         else:
-            change = {of: float(after[of] - before[of]) for of in stages}
+            change = {number: float(after[number] - before[number]) for number in stages}
             whole = float(after[query] - before[query])
         whole = whole or sum(change.values()) or 1.0
         shares: dict[tuple[ChangeKind, str, tuple[int, ...]], float] = defaultdict(float)
@@ -238,8 +241,8 @@ class _Causes:
                     largest[key] = (abs(share), cause)
         order = sorted(shares, key=lambda key: -shares[key])
         found = [(largest[key][1], shares[key]) for key in order if shares[key] > 0]
-        of = self.stages.get(query, ())
-        return [(self._whole_plan(cause, of), share) for cause, share in found]
+        number = self.stages.get(query, ())
+        return [(self._whole_plan(cause, number), share) for cause, share in found]
 
     def _other_work(self, stage: int) -> bool:
         """Tell whether a stage does other work, or is another: not only its time differs."""
@@ -277,11 +280,20 @@ class _Causes:
         found = []
         for root, part in self.chains.roots_of(cause.sources, query):
             path = self.chains.path(cause.sources, root, query)
-            names = [self.names[of] for of in path]
+            names = [self.names[stage] for stage in path]
             text = f"{cause.sentence}: waits for {', which waits for '.join(names)}"
             if (shared := root.shared) is None:
                 named = f"query:{names[-1]}"
-                found.append(_Cause(cause.kind, named, share * part, text, None, root.query))
+                found.append(
+                    _Cause(
+                        kind=cause.kind,
+                        cause=named,
+                        share=share * part,
+                        sentence=text,
+                        symptom=None,
+                        root=root.query,
+                    )
+                )
             else:
                 text += f" ({shared.sentence})"
                 found.append(_Cause(shared.kind, shared.cause, share * part, text, shared.symptom))

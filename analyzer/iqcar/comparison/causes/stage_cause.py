@@ -12,13 +12,13 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
-from iqcar.base.formatting import duration, signed, size
+from iqcar.base.units import duration, signed, size
 from iqcar.comparison.causes.differences import Symptom
 from iqcar.comparison.causes.shared_cause import SharedCause
-from iqcar.comparison.match.category_runs import LEAST_DATA_RATIO, SideMeans
-from iqcar.comparison.sides.comparison_tables import PART_NAMES
+from iqcar.comparison.match.compared_rows import LEAST_DATA_RATIO, SideMeans
 from iqcar.enums import REQUESTS, BlameKind, ChangeKind, Resource
 from iqcar.model.waits.columns import wait_column
+from iqcar.model.waits.stage_parts import PART_NAMES
 
 LEAST_PARTITIONS_RATIO = 1.1
 """Ratio of numbers of partitions from which they differ."""
@@ -65,7 +65,7 @@ class StageCause(NamedTuple):
     """Of contention: categories of the sources, and their shares of what they explain."""
 
 
-class Seen(NamedTuple):
+class CategoryMeasures(NamedTuple):
     """One category's measures on both sides, and what else is known of it."""
 
     category: int
@@ -119,18 +119,21 @@ def seen(
     operators: tuple[str, str],
     relabelled: bool,
     evidence: str,
-) -> Seen:
+) -> CategoryMeasures:
     """Collect the measures of one category."""
     before, after = (
         {name: float(values[category]) for name, values in side.measure.items()} for side in sides
     )
     for measure in (before, after):
         measure["cpu_ms"] += measure.pop("python_cpu_ms")
-    return Seen(category, before, after, operators, relabelled, evidence)
+    return CategoryMeasures(
+        category=category, before=before, after=after, operators=operators, relabelled=relabelled,
+        evidence=evidence,
+    )  # fmt: skip
 
 
 def stage_causes(
-    stage: Seen, shared: SharedCause | None, blame: pd.DataFrame | None
+    stage: CategoryMeasures, shared: SharedCause | None, blame: pd.DataFrame | None
 ) -> list[tuple[StageCause, float]]:
     """Return the causes of the change of a stage with their shares of it, the largest first.
 
@@ -147,13 +150,13 @@ def stage_causes(
     return _by_parts(stage, blame)
 
 
-def _is_shared(stage: Seen, shared: SharedCause) -> bool:
+def _is_shared(stage: CategoryMeasures, shared: SharedCause) -> bool:
     """Tell whether a stage changed as nearly all did; more waiting is no more computing."""
     computes = stage.by_work_only and "cpu" in stage.evidence
     return (shared.ratio > 1) == (stage.sign > 0) and (shared.part == "compute_ms" or not computes)
 
 
-def _structure(stage: Seen) -> StageCause | None:
+def _structure(stage: CategoryMeasures) -> StageCause | None:
     old, new = stage.operators
     if (stage.before["tasks"] > 0) != (stage.after["tasks"] > 0) or stage.relabelled:
         return StageCause(
@@ -170,7 +173,7 @@ def _structure(stage: Seen) -> StageCause | None:
     return None
 
 
-def _data(stage: Seen) -> StageCause | None:
+def _data(stage: CategoryMeasures) -> StageCause | None:
     data = stage.data_growth
     if abs(data) < np.log(LEAST_DATA_RATIO) or (data > 0) != (stage.sign > 0):
         return None
@@ -183,7 +186,7 @@ def _data(stage: Seen) -> StageCause | None:
     return StageCause(ChangeKind.DATA, "data:input_bytes", text, Symptom.DATA)
 
 
-def _skew(stage: Seen) -> StageCause | None:
+def _skew(stage: CategoryMeasures) -> StageCause | None:
     skew = stage.log_ratio("bytes_max_over_mean")
     if abs(skew) < np.log(LEAST_SKEW_RATIO) or (skew > 0) != (stage.sign > 0):
         return None
@@ -192,7 +195,7 @@ def _skew(stage: Seen) -> StageCause | None:
     return StageCause(ChangeKind.SKEW, "skew:input_bytes", text, Symptom.SKEW)
 
 
-def _memory(stage: Seen) -> StageCause | None:
+def _memory(stage: CategoryMeasures) -> StageCause | None:
     before, after = stage.before["spill_bytes"], stage.after["spill_bytes"]
     least = LEAST_SPILL * np.nan_to_num(max(stage.before["bytes"], stage.after["bytes"]))
     if abs(after - before) <= least or (after > before) != (stage.sign > 0):
@@ -201,7 +204,9 @@ def _memory(stage: Seen) -> StageCause | None:
     return StageCause(ChangeKind.MEMORY, "metric:spill_bytes", text, Symptom.MEMORY)
 
 
-def _by_parts(stage: Seen, blame: pd.DataFrame | None) -> list[tuple[StageCause, float]]:
+def _by_parts(
+    stage: CategoryMeasures, blame: pd.DataFrame | None
+) -> list[tuple[StageCause, float]]:
     """Divide the change by the parts that grew; a wait, by what its sources explain of it.
 
     A wait for slots that the query's own tasks hold says nothing: why they take longer is in the

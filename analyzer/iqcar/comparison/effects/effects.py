@@ -1,4 +1,4 @@
-"""Computes how much each category changed, whether its runs show it, and which parts changed.
+"""Computes how much each category and its parts changed, whether runs show it, and ranks changes.
 
 Four measures are tested: time, CPU time, bytes and their skew. Runs of equal queries vary least in
 the last two, so a change of work counts where the time that it stands for changed, too.
@@ -6,17 +6,19 @@ the last two, so a change of work counts where the time that it stands for chang
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from iqcar.comparison.match.category_runs import SideMeans, side_means
-from iqcar.comparison.sides.comparison_tables import EFFECTS, PART_NAMES
+from iqcar.comparison.match.compared_rows import SideMeans, side_means
+from iqcar.comparison.sides.comparison_tables import CHANGES, EFFECTS
 from iqcar.comparison.stats.shrunken_t import Prior, Verdicts, judge
-from iqcar.enums import VERDICTS, Verdict
+from iqcar.enums import VERDICTS, ChangeKind, ChangeVerdict
+from iqcar.model.waits.stage_parts import PART_NAMES
+from iqcar.tables import NONE, texts
 from iqcar.tables.arrays import Flags, Floats, Ints, known_or_zero, share_of
 
 LEAST_EFFECT_MS = 50.0
@@ -93,7 +95,7 @@ def effects(
                 for row in np.column_stack(passed).tolist()
             ],
             "q_value": _least_q(tested, passed),
-            "runs_needed": np.where(verdict == str(Verdict.CANNOT_TELL), time.runs_needed, 0),
+            "runs_needed": np.where(verdict == str(ChangeVerdict.CANNOT_TELL), time.runs_needed, 0),
             **_data_and_rate(sides, instances),
             **{
                 f"{name.removesuffix('_ms')}_change_ms": instances
@@ -107,8 +109,8 @@ def effects(
 def _verdicts(time: Verdicts, changed: Flags, both: Flags) -> NDArray[np.object_]:
     verdict = np.array([str(VERDICTS[code]) for code in time.verdict], object)
     # What is surely different, but by less than matters, is the same.
-    verdict[(verdict == str(Verdict.CHANGED)) & ~changed] = str(Verdict.SAME)
-    verdict[changed] = str(Verdict.CHANGED)
+    verdict[(verdict == str(ChangeVerdict.CHANGED)) & ~changed] = str(ChangeVerdict.SAME)
+    verdict[changed] = str(ChangeVerdict.CHANGED)
     verdict[~both | (np.isnan(time.p) & ~changed)] = ""
     return verdict
 
@@ -119,7 +121,7 @@ def no_verdict(effect: pd.DataFrame, by_chance: Sequence[int]) -> pd.DataFrame:
         return effect
     verdict = effect["verdict"].to_numpy(object).copy()
     needed = effect["runs_needed"].to_numpy(np.int64).copy()
-    verdict[list(by_chance)], needed[list(by_chance)] = str(Verdict.CANNOT_TELL), FEW_RUNS
+    verdict[list(by_chance)], needed[list(by_chance)] = str(ChangeVerdict.CANNOT_TELL), FEW_RUNS
     return effect.assign(verdict=verdict, runs_needed=needed)
 
 
@@ -168,7 +170,7 @@ def _passed(
     stands_for = (after - before, compute, work, after - before)
     with np.errstate(invalid="ignore"):
         return [
-            (test.verdict == VERDICTS.index(Verdict.CHANGED))
+            (test.verdict == VERDICTS.index(ChangeVerdict.CHANGED))
             & (np.abs(change) >= least)
             & (np.sign(change) == np.sign(test.difference))
             for test, change in zip(tested, stands_for, strict=True)
@@ -189,3 +191,79 @@ def _data_and_rate(sides: tuple[SideMeans, SideMeans], instances: Floats) -> dic
     by_data = np.where(known, instances * (data[1] - data[0]) * (rate[0] + rate[1]) / 2, np.nan)
     by_rate = np.where(known, instances * (rate[1] - rate[0]) * (data[0] + data[1]) / 2, np.nan)
     return {"data_ms": by_data, "rate_ms": by_rate}
+
+
+def rank_changes(
+    categories: pd.DataFrame,
+    effect: pd.DataFrame,
+    new_graphs: Mapping[int, object] | None = None,
+) -> pd.DataFrame:
+    """List what changed: queries by contribution, each followed by its stages.
+
+    ``new_graphs``: query categories whose stage graph changed. Returns ``CHANGES``: a query is
+    listed if it or a stage of it changed, if its stage graph did, or if it ran on one side only.
+    `kind` is empty where :mod:`iqcar.comparison.causes` has to tell it.
+    """
+    found = _found(categories, effect, new_graphs or {})
+    rows: list[tuple[int, int, str, int]] = []
+    for rank, (_, category, kind, stages) in enumerate(sorted(found), 1):
+        query = len(rows)
+        rows.append((rank, category, kind, NONE))
+        rows += [(rank, stage, "", query) for stage in stages]
+    columns = list(zip(*rows, strict=True)) or [()] * 4
+    at = np.array(columns[1], np.int64)
+    of_effect = ("before_ms", "after_ms", "contribution_ms", "low_ms", "high_ms", "runs_before")
+    names = [*of_effect, "runs_after", "q_value", "evidence"]
+    contribution = np.abs(effect["contribution_ms"].to_numpy(np.float64))
+    everything = float(contribution[categories["kind"].to_numpy() == "query"].sum())
+    return CHANGES.frame(
+        {
+            **dict(zip(("rank", "category", "kind", "parent"), columns, strict=True)),
+            **{name: effect[name].to_numpy()[at] for name in names},
+            "share": share_of(contribution[at], np.full(len(at), everything)),
+        }
+    )
+
+
+def _found(
+    categories: pd.DataFrame, effect: pd.DataFrame, new_graphs: Mapping[int, object]
+) -> list[tuple[float, int, str, list[int]]]:
+    """Queries that changed: negative size, category, kind and stages, the largest first."""
+    kind, verdict = texts(categories, "kind"), texts(effect, "verdict")
+    query_of = categories["query_category"].tolist()
+    contribution: list[float] = effect["contribution_ms"].tolist()
+    stages: dict[int, list[int]] = {}
+    for category, worth in enumerate(_worth(effect, query_of, verdict, new_graphs)):
+        if kind[category] != "query" and worth:
+            stages.setdefault(query_of[category], []).append(category)
+    changed = str(ChangeVerdict.CHANGED)
+    found = []
+    for category in np.flatnonzero(np.array(kind, object) == "query").tolist():
+        inside = sorted(stages.get(category, ()), key=lambda stage: -abs(contribution[stage]))
+        size, what = abs(contribution[category]), ""
+        if verdict[category] == "":
+            only_after = effect["runs_before"].iloc[category] == 0
+            what, inside = str(ChangeKind.ADDED if only_after else ChangeKind.REMOVED), []
+        elif category in new_graphs:
+            what = str(ChangeKind.STRUCTURE)
+        elif verdict[category] != changed:
+            if not any(verdict[stage] == changed for stage in inside):
+                continue
+            # The query's own time varies too much to tell: its stages say how much.
+            size = abs(sum(contribution[stage] for stage in inside))
+        found.append((-size, category, what, inside))
+    return found
+
+
+def _worth(
+    effect: pd.DataFrame, query_of: list[int], verdict: list[str], new_graphs: Mapping[int, object]
+) -> list[bool]:
+    """Tell which stages are listed: those that changed, or came or went with the stage graph."""
+    before, after = (effect[name].to_numpy(np.float64) for name in ("before_ms", "after_ms"))
+    large = np.abs(effect["contribution_ms"].to_numpy(np.float64)) >= LEAST_EFFECT_MS
+    one_side = (large & ((before == 0) | (after == 0))).tolist()
+    changed = str(ChangeVerdict.CHANGED)
+    return [
+        said == changed or (alone and query in new_graphs and verdict[query] != "")
+        for said, alone, query in zip(verdict, one_side, query_of, strict=True)
+    ]

@@ -154,7 +154,7 @@ def _by_value(values: list[str], rows: dict[int, None]) -> dict[str, list[int]]:
 
 def _alike_plans(sides: tuple[_Queries, _Queries], rows: list[list[int]]) -> list[tuple[int, int]]:
     """Pair the most alike plans first, each query once."""
-    groups = [_by_scans(side, of) for side, of in zip(sides, rows, strict=True)]
+    groups = [_by_scans(side, side_rows) for side, side_rows in zip(sides, rows, strict=True)]
     counts = [sum(map(len, group.values())) for group in groups]
     only_equal = counts[0] * counts[1] > MOST_PAIRS
     found = []
@@ -221,8 +221,8 @@ def _with_stages(groups: list[_Group], sides: tuple[_Queries, _Queries]) -> Matc
 
     def add(kind: str, query: int, how: str, nodes: tuple[list[int], list[int]]) -> int:
         number = len(found)
-        for of, rows in zip(category_of, nodes, strict=True):
-            of[rows] = number
+        for category, rows in zip(category_of, nodes, strict=True):
+            category[rows] = number
         last = 1 if nodes[1] else 0
         shown, row = sides[last], nodes[last][0]
         names = (

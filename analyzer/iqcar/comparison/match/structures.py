@@ -42,8 +42,8 @@ def changed_graphs(sides: tuple[Side, Side], matched: Matched) -> pd.DataFrame:
     """Return the queries whose stage graph changed, with both graphs (``STRUCTURES``)."""
     category, number, run = [], [], []
     graph: list[str] = []
-    for place, (side, of) in enumerate(zip(sides, matched.category_of, strict=True)):
-        category.append(of[side.graphs["node"].to_numpy(np.int64)])
+    for place, (side, categories) in enumerate(zip(sides, matched.category_of, strict=True)):
+        category.append(categories[side.graphs["node"].to_numpy(np.int64)])
         number.append(np.full(len(side.graphs), place))
         run.append(side.graphs["run"].to_numpy(np.int64))
         graph += texts(side.graphs, "graph")

@@ -2,27 +2,9 @@
 
 from __future__ import annotations
 
-from iqcar.model.waits.columns import IN_TASK_REQUESTS
+from iqcar.model.waits.stage_parts import PARTS
 from iqcar.tables import TableSpec
 from iqcar.tables.declarations import declare
-
-PARTS = (
-    ("slots_ms", "Tasks were ready, but the application did not run as many as it could."),
-    ("executors_ms", "The same, because other applications held the executors."),
-    ("compute_ms", "Its tasks' threads computed."),
-    ("gc_ms", "Garbage collection stopped its tasks."),
-    *((f"{request}_ms", request.sentence) for request in IN_TASK_REQUESTS),
-    ("tail_ms", "All tasks had started, and fewer were left than could have run."),
-    ("rest_ms", "Anything else, such as deserialisation and what was not recorded."),
-)
-"""Parts of a stage's elapsed time on the chain that held its query up; they sum to it.
-
-While tasks run, the time is divided by the tasks that could have run at once: what they did is
-divided like their task time, and what is missing to that number is `slots_ms` or `executors_ms`
-while tasks wait, and `tail_ms` after the last one started.
-"""
-
-PART_NAMES = tuple(name for name, _ in PARTS)
 
 CATEGORIES = TableSpec(
     "categories",

@@ -11,7 +11,6 @@ from iqcar.comparison.sides.comparison_tables import (
     MEASURES,
     NODE_RUNS,
     NODES,
-    PART_NAMES,
     QUERY_GRAPHS,
 )
 from iqcar.comparison.sides.side import (
@@ -30,15 +29,16 @@ from iqcar.comparison.sides.stage_graph_key import (
     query_stages,
     stage_graph,
 )
-from iqcar.comparison.sides.stage_parts import (
+from iqcar.enums import RunBy
+from iqcar.model.waits.measure import measure_waits
+from iqcar.model.waits.stage_parts import (
+    PART_NAMES,
     mean_known,
     node_evidence,
     python_cpu,
     query_paths,
     stage_parts,
 )
-from iqcar.enums import RunBy
-from iqcar.model.waits.measure import measure_waits
 from iqcar.tables import Tables, recurring_queries, texts
 from iqcar.tables.arrays import Flags, Floats, Ints, known_or_zero, share_of, sum_by
 
@@ -72,7 +72,9 @@ def measure_side(tables: Tables, run_by: RunBy, kept: Flags | None = None) -> Si
     graph = stage_graph(tables, stages)
     execution = execution_rows(tables)
     query_node, first = _query_nodes(recurring, turn)
-    nodes, stage_node = _nodes(tables, query_node, first, stages, graph, execution)
+    nodes, stage_node = _nodes(
+        tables, query_node, first, stages=stages, graph=graph, execution=execution
+    )
     waits = measure_waits(tables)
     rows = np.flatnonzero(usable)
     graphs = graph_keys(stages, graph)
@@ -81,7 +83,12 @@ def measure_side(tables: Tables, run_by: RunBy, kept: Flags | None = None) -> Si
         facts=side_facts(tables, here, int(run.max(initial=-1)) + 1),
         nodes=nodes,
         node_runs=_node_runs(
-            tables, _stage_sums(tables, waits, stages, usable), stages, run, query_node, stage_node
+            tables,
+            _stage_sums(tables, waits, stages, usable),
+            stages,
+            run=run,
+            query_node=query_node,
+            stage_node=stage_node,
         ),
         graphs=QUERY_GRAPHS.frame(
             {
@@ -222,23 +229,25 @@ def _stage_sums(
     tasks = tables.tasks
     stage = tasks["stage"].to_numpy(np.int64)
     has = np.flatnonzero(stage >= 0)
-    of = stage[has]
+    stage_of = stage[has]
 
     def column(name: str) -> Floats:
         return known_or_zero(tasks[name].to_numpy(np.float64)[has])
 
     read = column("input_bytes") + column("remote_bytes") + column("local_bytes")
-    count = np.bincount(of, minlength=n).astype(np.float64)
+    count = np.bincount(stage_of, minlength=n).astype(np.float64)
     planned = tables.stages["declared_tasks"].to_numpy(np.float64)
-    hosts = np.unique(of * (len(tables.hosts) + 1) + tasks["host"].to_numpy(np.int64)[has] + 1)
+    hosts = np.unique(
+        stage_of * (len(tables.hosts) + 1) + tasks["host"].to_numpy(np.int64)[has] + 1
+    )
     by_row = {
         "time_ms": paths.stage_ms,
-        "cpu_ms": sum_by(of, column("cpu_ms") + column("deserialize_cpu_ms"), n),
+        "cpu_ms": sum_by(stage_of, column("cpu_ms") + column("deserialize_cpu_ms"), n),
         "python_cpu_ms": python_cpu(tables),
-        "bytes": sum_by(of, read, n),
-        "records": sum_by(of, column("input_records") + column("shuffle_read_records"), n),
+        "bytes": sum_by(stage_of, read, n),
+        "records": sum_by(stage_of, column("input_records") + column("shuffle_read_records"), n),
         "tasks": count,
-        "spill_bytes": sum_by(of, column("disk_spilled_bytes"), n),
+        "spill_bytes": sum_by(stage_of, column("disk_spilled_bytes"), n),
         **{name: parts[:, place] for place, name in enumerate(PART_NAMES)},
     }
     number = stages.number
@@ -250,7 +259,7 @@ def _stage_sums(
     host_count = np.bincount(hosts // (len(tables.hosts) + 1), minlength=n).astype(np.float64)
     totals["hosts"] = host_count[stages.row]
     most = np.zeros(n)
-    np.maximum.at(most, of, read)
+    np.maximum.at(most, stage_of, read)
     mean = share_of(by_row["bytes"], count)
     skew = np.where(mean > 0, share_of(most, mean), np.nan)[stages.row]
     values = np.column_stack([totals[name] for name in SUMS]) if m else np.zeros((0, len(SUMS)))

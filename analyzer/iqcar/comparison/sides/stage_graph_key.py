@@ -105,7 +105,7 @@ def number_alike(tables: Tables, stages: QueryStages, graph: StageGraph) -> list
         alike.setdefault(key, []).append(number)
     ordinals = [0] * len(stages.row)
     for numbers in alike.values():
-        numbers.sort(key=lambda of: (sorted(graph.scans[of]), graph.digest[of], -records[of], of))
+        numbers.sort(key=lambda n: (sorted(graph.scans[n]), graph.digest[n], -records[n], n))
         for ordinal, number in enumerate(numbers):
             ordinals[number] = ordinal
     return ordinals
@@ -119,8 +119,8 @@ def graph_keys(stages: QueryStages, graph: StageGraph) -> dict[int, str]:
         if number not in is_read:
             roots.setdefault(query, []).append(number)
     return {
-        query: "\n".join(_lines(sorted(of, key=graph.digest.__getitem__), graph))
-        for query, of in roots.items()
+        query: "\n".join(_lines(sorted(roots_of, key=graph.digest.__getitem__), graph))
+        for query, roots_of in roots.items()
     }
 
 

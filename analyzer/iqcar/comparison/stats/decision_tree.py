@@ -10,13 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
-from difflib import get_close_matches
 from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
 
-from iqcar.errors import UsageError
+from iqcar.errors import UsageError, did_you_mean
 from iqcar.tables.arrays import Flags, Floats, Ints
 
 Show = Callable[[str, float | str], str]
@@ -116,8 +115,7 @@ def explain_change(
     names = sorted(str(name) for name in parameters.columns)
     for name in leave_out:
         if name not in names:
-            near = get_close_matches(name, names, n=3, cutoff=0.4)
-            advice = f"did you mean {' or '.join(near)}" if near else "see --explain without it"
+            advice = did_you_mean(name, names, "see --explain without it")
             raise UsageError(f"there is no parameter {name!r}", "--without", advice)
     columns = {name: _column(parameters[name]) for name in names if name not in set(leave_out)}
     after = np.asarray(side) == 1
@@ -135,14 +133,14 @@ def _column(values: pd.Series) -> Floats | pd.Series:
 def _node(
     columns: dict[str, Floats | pd.Series], after: Flags, rows: Ints, depth: int, show: Show
 ) -> TreeNode:
-    of = after[rows]
-    runs = len(of) - int(of.sum()), int(of.sum())
+    outcome = after[rows]
+    runs = len(outcome) - int(outcome.sum()), int(outcome.sum())
     if not depth or 0 in runs:
         return TreeNode(*runs)
     splits = [
         split
         for name, column in columns.items()
-        if (split := _best_split(name, column, rows, of)) is not None
+        if (split := _best_split(name, column, rows, outcome)) is not None
     ]
     if not splits:
         return TreeNode(*runs)
@@ -155,15 +153,12 @@ def _node(
     )
     yes = np.where(best.known, best.yes, 2 * int(best.yes.sum()) > int(best.known.sum()))
     return TreeNode(
-        *runs,
-        parameter=best.parameter,
-        value=best.value,
-        gain_ratio=best.ratio,
+        *runs, parameter=best.parameter, value=best.value, gain_ratio=best.ratio,
         equally_good=tuple(split.parameter for split in others),
         yes=_node(columns, after, rows[yes], depth - 1, show),
         no=_node(columns, after, rows[~yes], depth - 1, show),
-        sentences=(_sentence(best, True, of, show), _sentence(best, False, of, show)),
-    )
+        sentences=(_sentence(best, True, outcome, show), _sentence(best, False, outcome, show)),
+    )  # fmt: skip
 
 
 def _best_split(name: str, column: Floats | pd.Series, rows: Ints, after: Flags) -> _Split | None:
@@ -201,14 +196,9 @@ def _best_split(name: str, column: Floats | pd.Series, rows: Ints, after: Flags)
             range(len(gain)), key=lambda at: (round(float(gain[at]), 9), with_it[at, 1], -at)
         )
         split = _Split(
-            name,
-            str(distinct_texts[best]),
-            gain[best],
-            ratio[best],
-            1.0,
-            codes == best,
-            known=known,
-        )
+            parameter=name, value=str(distinct_texts[best]), gain=gain[best], ratio=ratio[best],
+            gap=1.0, yes=codes == best, known=known,
+        )  # fmt: skip
     return split if split.gain > EQUAL else None
 
 

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from iqcar.comparison.stats.student_t import digamma, t_quantile, t_tail, trigamma
-from iqcar.enums import VERDICTS, Verdict
+from iqcar.enums import VERDICTS, ChangeVerdict
 from iqcar.tables.arrays import Floats, Ints, sum_by
 
 LEAST_SD = 1e-3
@@ -127,8 +127,10 @@ def judge(
     next_level = alpha * (changed.sum() + 1) / max(int(np.isfinite(p).sum()), 1)
     needed = np.zeros(n, np.int64)
     for prior_df in np.unique(prior.df[unclear]).tolist():  # one per group
-        of = unclear & (prior.df == prior_df)
-        needed[of] = _runs_needed((size - least)[of], variance[of], prior_df, alpha, next_level)
+        members = unclear & (prior.df == prior_df)
+        needed[members] = _runs_needed(
+            (size - least)[members], variance[members], prior_df, alpha, next_level
+        )
     # With as many runs as there are it was not told: at least one more.
     more = np.minimum(*runs.runs).astype(np.int64) + 1
     needed = np.where(unclear, np.clip(needed, more, max(MOST_RUNS_NEEDED, *more, 0)), 0)
@@ -137,7 +139,8 @@ def judge(
 
 
 _CHANGED, _SAME, _CANNOT_TELL = (
-    VERDICTS.index(verdict) for verdict in (Verdict.CHANGED, Verdict.SAME, Verdict.CANNOT_TELL)
+    VERDICTS.index(verdict)
+    for verdict in (ChangeVerdict.CHANGED, ChangeVerdict.SAME, ChangeVerdict.CANNOT_TELL)
 )
 
 
@@ -174,14 +177,14 @@ def _priors(runs: _Runs, group: Ints, one_run: Prior, widen: bool) -> _Priors:
         one_run = _widened(one_run, runs.difference)
     found = _Priors(*(np.empty(len(group)) for _ in range(3)))
     for number in np.unique(group).tolist():
-        of = group == number
-        rows = repeated & of
+        members = group == number
+        rows = repeated & members
         rows = rows if rows.sum() >= LEAST_OF_GROUP else repeated
         df = runs.df[rows]
         prior = fit_prior(runs.squares[rows] / df, df, one_run)
         most_df = float(df.sum()) if len(df) >= LEAST_CATEGORIES else np.inf
         for column, value in zip(found, (*prior, most_df), strict=True):
-            column[of] = value
+            column[members] = value
     return found
 
 

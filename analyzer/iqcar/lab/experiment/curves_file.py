@@ -15,10 +15,9 @@ import numpy as np
 
 from iqcar.enums import Request
 from iqcar.errors import IqcarError
-from iqcar.lab.experiment.cells import at_level, streams
-from iqcar.lab.experiment.experiment_plan import ExperimentPlan
-from iqcar.lab.experiment.law import fit_law
-from iqcar.lab.experiment.run_experiment import Done, Run
+from iqcar.lab.experiment.cells import at_level, fit_law, streams
+from iqcar.lab.experiment.experiment_plan import LoadedPlan
+from iqcar.lab.experiment.run_experiment import Done, ExperimentRun
 from iqcar.model.waits.columns import wait_column
 from iqcar.model.waits.measure import measure_waits
 from iqcar.pipeline import read
@@ -52,13 +51,11 @@ _RUN = re.compile(r"\(run (\d{1,9})\)")
 class StageTime:
     """A stage of one run; stages of one label count as one.
 
-    Attributes
-    ----------
-    device_ms : mean time of a task in each resource.
-    total_ms : the same, all tasks together.
-    moved : bytes that all tasks moved in each resource; 0 in processors and memory.
-    task_ms : all time of the tasks together.
-    at_once : tasks that ran together on a machine with hogs, mean over the time in which any ran.
+    device_ms: mean time of a task in each resource.
+    total_ms: the same, all tasks together.
+    moved: bytes that all tasks moved in each resource; 0 in processors and memory.
+    task_ms: all time of the tasks together.
+    at_once: tasks that ran together on a machine with hogs, mean over the time in which any ran.
     """
 
     run: int
@@ -83,11 +80,9 @@ class StageTime:
 def stage_times(logs: Sequence[Path], hosts: Collection[str], machines: int = 1) -> list[StageTime]:
     """Return the stages of all runs, of tasks on hosts with hogs (all hosts where none is named).
 
-    Parameters
-    ----------
-    logs : event logs of the experiment's Spark.
-    hosts : names of hosts with hogs.
-    machines : how many machines these names stand for.
+    logs: event logs of the experiment's Spark.
+    hosts: names of hosts with hogs.
+    machines: how many machines these names stand for.
     """
     tables = read([str(log) for log in logs])
     waits = measure_waits(tables)
@@ -121,13 +116,15 @@ def stage_times(logs: Sequence[Path], hosts: Collection[str], machines: int = 1)
         lasted = finish[here] - launch[here]
         found.append(
             StageTime(
-                number,
-                name,
-                {resource: value / len(lasted) for resource, value in total.items()},
-                total,
-                {resource: float(values[here].sum()) for resource, values in moved.items()},
-                float(lasted.sum()),
-                float(lasted.sum()) / max(_covered(launch[here], finish[here]), 1.0) / machines,
+                run=number,
+                label=name,
+                device_ms={resource: value / len(lasted) for resource, value in total.items()},
+                total_ms=total,
+                moved={resource: float(values[here].sum()) for resource, values in moved.items()},
+                task_ms=float(lasted.sum()),
+                at_once=float(lasted.sum())
+                / max(_covered(launch[here], finish[here]), 1.0)
+                / machines,
             )
         )
     return found
@@ -182,7 +179,7 @@ Key = tuple[str, str, str, str]
 """What a curve is of (stage or query), the query, the label and the resource."""
 
 
-def results_of(plan: ExperimentPlan, done: Done) -> dict[str, Any]:
+def results_of(plan: LoadedPlan, done: Done) -> dict[str, Any]:
     """Return the content of the file of curves (``iqcar schema curves``)."""
     stages: list[StageTime] = []
     with suppress(IqcarError):  # a log that cannot be read costs the curves of stages only
@@ -203,7 +200,7 @@ def results_of(plan: ExperimentPlan, done: Done) -> dict[str, Any]:
 
 
 def curve_points(
-    plan: ExperimentPlan, done: Done, stages: Sequence[StageTime]
+    plan: LoadedPlan, done: Done, stages: Sequence[StageTime]
 ) -> dict[Key, list[Point]]:
     """Return the points of each curve: of queries as elapsed, of stages the time in the device."""
     points: dict[Key, list[Point]] = defaultdict(list)
@@ -231,13 +228,22 @@ def curve_points(
                 # The driver starts a task before it notes the end of the one whose slot it takes.
                 most = min(before.at_once, at_once)
                 rate = before.rate_per_s(loaded.resource)
-                points[key].append(Point(loaded.level, hogs / most, mine, then, most, rate))
+                points[key].append(
+                    Point(
+                        level=loaded.level,
+                        k=hogs / most,
+                        alone_ms=mine,
+                        loaded_ms=then,
+                        at_once=most,
+                        rate_per_s=rate,
+                    )
+                )
     return dict(points)
 
 
-def _pairs(runs: Sequence[Run]) -> Iterator[tuple[Run, Run]]:
+def _pairs(runs: Sequence[ExperimentRun]) -> Iterator[tuple[ExperimentRun, ExperimentRun]]:
     """Pairs of a run alone and one under hogs that both ended."""
-    by_pair: dict[int, list[Run]] = defaultdict(list)
+    by_pair: dict[int, list[ExperimentRun]] = defaultdict(list)
     for run in runs:
         if run.pair and run.duration_ms:
             by_pair[run.pair].append(run)
@@ -253,18 +259,11 @@ def curve_of(key: Key, points: Sequence[Point]) -> Curve:
     at_once = float(np.median([point.at_once for point in points]))
     rate = float(np.median([point.rate_per_s for point in points]))
     return Curve(
-        *key,
-        alone_ms=float(np.median([point.alone_ms for point in points])),
-        tasks_at_once=at_once,
-        share=fit.share,
-        low=fit.low,
-        high=fit.high,
-        identified=fit.identified,
-        own_rate_share=min(fit.share / max(at_once, 1e-9), 1.0),
-        residual=fit.residual,
-        pairs=len(points),
-        own_rate_per_s=rate if rate > 0 else None,
-    )
+        *key, alone_ms=float(np.median([point.alone_ms for point in points])),
+        tasks_at_once=at_once, share=fit.share, low=fit.low, high=fit.high,
+        identified=fit.identified, own_rate_share=min(fit.share / max(at_once, 1e-9), 1.0),
+        residual=fit.residual, pairs=len(points), own_rate_per_s=rate if rate > 0 else None,
+    )  # fmt: skip
 
 
 def validate(key: Key, points: Sequence[Point]) -> Iterator[Checked]:
@@ -278,8 +277,9 @@ def validate(key: Key, points: Sequence[Point]) -> Iterator[Checked]:
         predicted, low, high = fit_law(*_arrays(rest)).predict(k)
         measured = float(np.exp(np.mean(np.log([point.slowdown for point in left_out]))))
         yield Checked(
-            *key, level, k, len(left_out), measured, predicted, low, high, predicted / measured - 1
-        )
+            *key, level=level, k=k, pairs=len(left_out), measured=measured, predicted=predicted,
+            low=low, high=high, error=predicted / measured - 1,
+        )  # fmt: skip
 
 
 def _arrays(points: Sequence[Point]) -> tuple[np.ndarray, np.ndarray]:

@@ -11,10 +11,10 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from iqcar.base.units import parse_time
 from iqcar.errors import UsageError
-from iqcar.lab.inject.anomalies import LONGEST_S, Anomaly, Settings
+from iqcar.lab.inject.anomalies import LONGEST_S, Anomaly, AnomalySettings
 from iqcar.lab.inject.plan import check_host, settings_of
-from iqcar.logs.attach.host_sampler import parse_time
 from iqcar.logs.text.redact import redact_setting
 
 ANOMALY = {
@@ -42,7 +42,7 @@ class PlannedQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     command: tuple[str, ...] = ()
 
 
-class _File(msgspec.Struct, forbid_unknown_fields=True):
+class _ExperimentFile(msgspec.Struct, forbid_unknown_fields=True):
     queries: list[PlannedQuery]
     resources: dict[str, dict[str, Any]]
     hosts: list[str] | dict[str, str]
@@ -57,13 +57,11 @@ class _File(msgspec.Struct, forbid_unknown_fields=True):
     plugin: bool = True
 
 
-class Place(NamedTuple):
+class HogHost(NamedTuple):
     """A machine on which hogs run.
 
-    Attributes
-    ----------
-    host : as the plan names it; of several names of this machine the first.
-    command : words before ``iqcar inject`` that run it there, such as ``ssh HOST``; empty: this
+    host: as the plan names it; of several names of this machine the first.
+    command: words before ``iqcar inject`` that run it there, such as ``ssh HOST``; empty: this
         machine.
     """
 
@@ -72,28 +70,26 @@ class Place(NamedTuple):
 
 
 @dataclass(frozen=True)
-class ExperimentPlan:
+class LoadedPlan:
     """What is to be run; as in the file (``iqcar schema experiment``), checked.
 
-    Attributes
-    ----------
-    queries : each with SQL or a command; files are read.
-    strengths : settings of the hogs at level 1 by resource.
-    levels : shares of these settings, above 0 and at most 1, rising. Level 0 is in every pair.
-    as_given : the file's content without secrets.
-    hosts : names of all hosts under hogs.
-    places : the machines that these names stand for.
+    queries: each with SQL or a command; files are read.
+    strengths: settings of the hogs at level 1 by resource.
+    levels: shares of these settings, above 0 and at most 1, rising. Level 0 is in every pair.
+    as_given: the file's content without secrets.
+    hosts: names of all hosts under hogs.
+    places: the machines that these names stand for.
     """
 
     queries: tuple[PlannedQuery, ...]
-    strengths: dict[str, Settings]
+    strengths: dict[str, AnomalySettings]
     levels: tuple[float, ...]
     repeats: int
     warm_up: int
     budget_s: float
     longest_run_s: float
     hosts: tuple[str, ...]
-    places: tuple[Place, ...]
+    places: tuple[HogHost, ...]
     master: str
     conf: dict[str, str]
     setup: tuple[str, ...]
@@ -112,7 +108,7 @@ class ExperimentPlan:
         return any(query.sql for query in self.queries)
 
 
-def read_experiment(path: str) -> ExperimentPlan:
+def read_experiment(path: str) -> LoadedPlan:
     """Read and check a plan.
 
     Raises UsageError if the file cannot be read, or something in it is impossible or not allowed.
@@ -122,7 +118,7 @@ def read_experiment(path: str) -> ExperimentPlan:
         if Path(path).stat().st_size > MOST_BYTES:
             raise UsageError("is larger than 1 MB: no plan", path)
         content = Path(path).read_bytes()
-        file = msgspec.json.decode(content, type=_File)
+        file = msgspec.json.decode(content, type=_ExperimentFile)
         given = msgspec.json.decode(content)
     except OSError as error:
         raise UsageError(f"cannot be read: {error.strerror}", path) from error
@@ -136,7 +132,7 @@ def read_experiment(path: str) -> ExperimentPlan:
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None:
         raise UsageError(f"two queries are called {twice[:40]!r}", f"{path}: queries")
-    plan = ExperimentPlan(
+    plan = LoadedPlan(
         queries=queries,
         strengths={name: _strength(name, values, path) for name, values in file.resources.items()},
         levels=tuple(sorted({level for level in file.levels if level > 0})),
@@ -172,7 +168,7 @@ def _without_secrets(value: Any, key: str = "") -> Any:
     return redact_setting(key, value, MOST_TEXT)[1] if isinstance(value, str) else value
 
 
-def _check_numbers(file: _File, path: str) -> None:
+def _check_numbers(file: _ExperimentFile, path: str) -> None:
     for what, count, least, most in (
         ("queries", len(file.queries), 1, MOST_QUERIES),
         ("resources", len(file.resources), 1, len(ANOMALY)),
@@ -195,11 +191,11 @@ def own_names() -> set[str]:
     return {*THIS_HOST, socket.gethostname(), socket.getfqdn()}
 
 
-def _places(hosts: list[str] | dict[str, str], path: str) -> tuple[Place, ...]:
+def _places(hosts: list[str] | dict[str, str], path: str) -> tuple[HogHost, ...]:
     """Return the machines of a plan's hosts; refuse another machine without a command."""
     commands = hosts if isinstance(hosts, dict) else dict.fromkeys(hosts, "")
     own = own_names()
-    places: list[Place] = []
+    places: list[HogHost] = []
     for host, words in commands.items():
         where = f"{path}: hosts"
         try:
@@ -214,7 +210,7 @@ def _places(hosts: list[str] | dict[str, str], path: str) -> tuple[Place, ...]:
                 f'write {{"{host[:80]}": "ssh {host[:80]}"}}',
             )
         if command or not any(not place.command for place in places):
-            places.append(Place(host, command))
+            places.append(HogHost(host, command))
     return tuple(places)
 
 
@@ -236,7 +232,7 @@ def _query(query: PlannedQuery, where: str) -> PlannedQuery:
     return PlannedQuery(query.name, sql=text)
 
 
-def _strength(resource: str, values: dict[str, Any], path: str) -> Settings:
+def _strength(resource: str, values: dict[str, Any], path: str) -> AnomalySettings:
     where = f"{path}: resources.{resource[:40]}"
     if resource not in ANOMALY:
         raise UsageError(f"is none of {', '.join(ANOMALY)}", where)

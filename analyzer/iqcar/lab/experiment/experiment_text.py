@@ -9,9 +9,9 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from iqcar.base.formatting import duration, printable, short, size
+from iqcar.base.units import duration, printable, short, size
 from iqcar.lab.experiment.cells import at_level, cells_of
-from iqcar.lab.experiment.experiment_plan import ExperimentPlan
+from iqcar.lab.experiment.experiment_plan import LoadedPlan
 from iqcar.lab.experiment.hogs import there
 from iqcar.replay.whatif.curves import FILLED
 from iqcar.show.terminal.layout import plain_table, print_section, terminal
@@ -19,7 +19,7 @@ from iqcar.show.terminal.layout import plain_table, print_section, terminal
 MOST_ROWS = 40
 
 
-def print_dry_run(plan: ExperimentPlan, act: str, console: Console | None = None) -> None:
+def print_dry_run(plan: LoadedPlan, act: str, console: Console | None = None) -> None:
     """Print what would run, on which host, for how long at most, and how to do it."""
     console = console or terminal()
     table = plain_table("query", "under", "level", "hogs on each host", "times", "each at most")

@@ -20,11 +20,11 @@ from typing import IO
 
 import msgspec
 
-from iqcar.base.formatting import short
+from iqcar.base.units import short
 from iqcar.errors import IqcarError
-from iqcar.lab.experiment.experiment_plan import Place
-from iqcar.lab.inject.anomalies import Settings
-from iqcar.lab.inject.injection_log import END, START, Record
+from iqcar.lab.experiment.experiment_plan import HogHost
+from iqcar.lab.inject.anomalies import AnomalySettings
+from iqcar.lab.inject.injection_log import END, START, InjectionRecord
 from iqcar.lab.inject.plan import Injection
 from iqcar.lab.inject.run_plan import POLL_S, Stop, epoch_ms, run
 
@@ -64,7 +64,7 @@ def there(command: tuple[str, ...]) -> list[str]:
 def inject_there(
     injection: Injection,
     command: tuple[str, ...],
-    tell: Callable[[Record], object],
+    tell: Callable[[InjectionRecord], object],
     progress: Callable[[float], object],
     stop: Stop,
 ) -> None:
@@ -74,11 +74,9 @@ def inject_there(
     process ends, and with the connection. Raises IqcarError if the command cannot be run, or ended
     without saying how the injection ended.
 
-    Parameters
-    ----------
-    command : words before ``iqcar inject``.
-    tell : takes each record.
-    progress : called about ten times a second with the seconds since it was ordered.
+    command: words before ``iqcar inject``.
+    tell: takes each record.
+    progress: called about ten times a second with the seconds since it was ordered.
     """
     since, heard, ended, let_go = time.monotonic(), b"", False, False
     with tempfile.TemporaryFile() as errors:
@@ -112,7 +110,7 @@ def inject_there(
             raise IqcarError(_why(process, errors), shlex.join(there(command)))
 
 
-def check_reached(place: Place) -> None:
+def check_reached(place: HogHost) -> None:
     """Refuse a host whose command does not run ``iqcar inject`` there; raises IqcarError."""
     with tempfile.TemporaryFile() as errors:
         process = _started(place.command, errors)
@@ -144,9 +142,9 @@ def _order(pipe: IO[bytes], line: bytes) -> None:
         return
 
 
-def _record(line: bytes) -> Record:
+def _record(line: bytes) -> InjectionRecord:
     try:
-        return msgspec.json.decode(line, type=Record)
+        return msgspec.json.decode(line, type=InjectionRecord)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         what = f"no record of iqcar inject: {line[:80].decode('utf-8', 'replace')!r}"
         raise IqcarError(what) from error
@@ -170,13 +168,11 @@ class StoppedError(Exception):
 
 
 @dataclass
-class Load:
+class HogLoad:
     """How hogs ended.
 
-    Attributes
-    ----------
-    error : why those of some machine ended early; empty: none did.
-    cores : processor time of all by time; None where not told.
+    error: why those of some machine ended early; empty: none did.
+    cores: processor time of all by time; None where not told.
     """
 
     error: str = ""
@@ -186,7 +182,7 @@ class Load:
 class _Hogs(threading.Thread):
     """The hogs of one machine."""
 
-    def __init__(self, injection: Injection, place: Place, stop: Stop) -> None:
+    def __init__(self, injection: Injection, place: HogHost, stop: Stop) -> None:
         super().__init__(daemon=True)
         self._injection, self._place, self._experiment = injection, place, stop
         self.over = Stop()
@@ -209,7 +205,7 @@ class _Hogs(threading.Thread):
         except IqcarError as error:
             self.error = str(error)
 
-    def _tell(self, record: Record) -> None:
+    def _tell(self, record: InjectionRecord) -> None:
         self.begun = self.begun or record.event == START
         if record.event == END:
             early = "" if self.over.signal else "they ended early"
@@ -222,19 +218,16 @@ class _Hogs(threading.Thread):
 
 @contextmanager
 def hogs(
-    settings: Settings | None, places: Sequence[Place], longest_s: float, stop: Stop
-) -> Iterator[Load]:
+    settings: AnomalySettings | None, places: Sequence[HogHost], longest_s: float, stop: Stop
+) -> Iterator[HogLoad]:
     """Keep hogs working while the block runs, until it shall stop; None: no hogs.
 
     Raises IqcarError if the hogs of some place cannot be started; StoppedError if it shall stop
     before they began.
 
-    Yields
-    ------
-    Load
-        Filled after the block.
+    Yields: Filled after the block.
     """
-    load = Load()
+    load = HogLoad()
     if settings is None:
         yield load
         return

@@ -16,7 +16,7 @@ from typing import IO, Any
 
 from iqcar.base.files.derived import open_derived
 from iqcar.errors import IqcarError
-from iqcar.lab.experiment.experiment_plan import ExperimentPlan, PlannedQuery
+from iqcar.lab.experiment.experiment_plan import LoadedPlan, PlannedQuery
 from iqcar.lab.experiment.hogs import StoppedError, end
 from iqcar.lab.inject.run_plan import Stop
 from iqcar.logs.attach.spark_conf import LISTENER, PLUGIN, SparkConf, listener_jar
@@ -32,14 +32,12 @@ ENVIRONMENT_OF_SUBMIT = ("PYSPARK_SUBMIT_ARGS", "SPARK_REMOTE")
 
 
 @dataclass(frozen=True)
-class Took:
+class QueryTiming:
     """One run of a query.
 
-    Attributes
-    ----------
-    start_ms : epoch ms.
-    duration_ms : NaN if it failed.
-    failed : why; empty if it did not.
+    start_ms: epoch ms.
+    duration_ms: NaN if it failed.
+    failed: why; empty if it did not.
     """
 
     start_ms: float
@@ -52,13 +50,11 @@ class SparkSession:
 
     Raises IqcarError if Spark does not start; StoppedError if it shall stop meanwhile.
 
-    Parameters
-    ----------
-    folder : for its event log (``eventlogs/``) and messages (``spark.log``).
-    stop : looked at all the time.
+    folder: for its event log (``eventlogs/``) and messages (``spark.log``).
+    stop: looked at all the time.
     """
 
-    def __init__(self, plan: ExperimentPlan, folder: Path, stop: Stop) -> None:
+    def __init__(self, plan: LoadedPlan, folder: Path, stop: Stop) -> None:
         self._stop = stop
         self._messages = folder / "spark.log"
         self._heard = b""
@@ -109,21 +105,17 @@ class SparkSession:
         folder, application = self._log
         return next(iter(sorted(folder.glob(f"{application}*"))), None)
 
-    def run(self, query: PlannedQuery, number: int, longest_s: float) -> Took:
+    def run(self, query: PlannedQuery, number: int, longest_s: float) -> QueryTiming:
         """Run SQL with the noop sink.
 
-        Raises
-        ------
-        IqcarError
-            If Spark has gone or does not end a query in time.
-        StoppedError
+        Raises IqcarError if Spark has gone or does not end a query in time. Raises StoppedError.
         """
         order = {"run": number, "name": query.name, "sql": query.sql}
         began = time.time() * 1000
         answer = self._ask(order, longest_s)
         if "failed" in answer:
-            return Took(began, float("nan"), str(answer["failed"]))
-        return Took(float(answer["start_ms"]), float(answer["duration_ms"]))
+            return QueryTiming(began, float("nan"), str(answer["failed"]))
+        return QueryTiming(float(answer["start_ms"]), float(answer["duration_ms"]))
 
     def close(self) -> None:
         """End Spark, and kill what does not end."""
@@ -175,7 +167,7 @@ def attached(conf: Mapping[str, str]) -> dict[str, str]:
     return found
 
 
-def run_command(query: PlannedQuery, stop: Stop, longest_s: float) -> Took:
+def run_command(query: PlannedQuery, stop: Stop, longest_s: float) -> QueryTiming:
     """Run a command that runs one query; its whole time counts.
 
     Raises StoppedError.
@@ -190,13 +182,13 @@ def run_command(query: PlannedQuery, stop: Stop, longest_s: float) -> Took:
             start_new_session=True,
         )
     except OSError as error:
-        return Took(began, float("nan"), f"{query.command[0]}: {error.strerror}")
+        return QueryTiming(began, float("nan"), f"{query.command[0]}: {error.strerror}")
     try:
         while process.poll() is None:
             if stop.signal:
                 raise StoppedError
             if time.monotonic() - since > longest_s:
-                return Took(began, float("nan"), f"it took longer than {longest_s:g} s")
+                return QueryTiming(began, float("nan"), f"it took longer than {longest_s:g} s")
             time.sleep(POLL_S / 10)
     finally:
         if process.returncode is None:
@@ -204,5 +196,5 @@ def run_command(query: PlannedQuery, stop: Stop, longest_s: float) -> Took:
         end(process, COMMAND_GRACE_S)
     took = (time.monotonic() - since) * 1000
     if process.returncode:
-        return Took(began, float("nan"), f"exit code {process.returncode}")
-    return Took(began, took)
+        return QueryTiming(began, float("nan"), f"exit code {process.returncode}")
+    return QueryTiming(began, took)

@@ -11,9 +11,9 @@ import msgspec
 
 from iqcar.errors import IqcarError
 from iqcar.lab.experiment.cells import Cell, Pair, at_level, cells_of, load, next_cell
-from iqcar.lab.experiment.experiment_plan import ExperimentPlan, PlannedQuery
+from iqcar.lab.experiment.experiment_plan import LoadedPlan, PlannedQuery
 from iqcar.lab.experiment.hogs import StoppedError, check_reached, hogs
-from iqcar.lab.experiment.query_runs import SparkSession, Took, run_command
+from iqcar.lab.experiment.query_runs import QueryTiming, SparkSession, run_command
 from iqcar.lab.inject.plan import Injection, check_room
 from iqcar.lab.inject.run_plan import Stop
 from iqcar.logs.text.redact import redact_text
@@ -22,16 +22,14 @@ BUDGET = "budget"
 """Why it ended, where not by a signal; empty: everything was run."""
 
 
-class Run(msgspec.Struct, frozen=True):
+class ExperimentRun(msgspec.Struct, frozen=True):
     """One run of a query.
 
-    Parameters
-    ----------
-    number : from 1; in the event log it stands in the query's description.
-    pair : from 1, alike for a run with hogs and the one beside it without; 0: warm-up.
-    k : hogs for each task; 0: none.
-    duration_ms : None if it failed.
-    cores : processor time of the hogs by time, where told.
+    number: from 1; in the event log it stands in the query's description.
+    pair: from 1, alike for a run with hogs and the one beside it without; 0: warm-up.
+    k: hogs for each task; 0: none.
+    duration_ms: None if it failed.
+    cores: processor time of the hogs by time, where told.
     """
 
     number: int
@@ -50,7 +48,7 @@ class Run(msgspec.Struct, frozen=True):
 class Done:
     """What was run, and why it ended."""
 
-    runs: list[Run] = field(default_factory=list)
+    runs: list[ExperimentRun] = field(default_factory=list)
     pairs: list[Pair] = field(default_factory=list)
     ended_by: str = ""
     at_once: dict[str, float] = field(default_factory=dict)
@@ -58,7 +56,7 @@ class Done:
     """Event logs, one for each start of Spark."""
 
 
-def check_host_bears(plan: ExperimentPlan) -> None:
+def check_host_bears(plan: LoadedPlan) -> None:
     """Refuse hogs that take more memory or disk than this host can bear now; raises IqcarError."""
     ms = round(plan.longest_run_s * 1000)
     for place in plan.places:
@@ -67,7 +65,7 @@ def check_host_bears(plan: ExperimentPlan) -> None:
 
 
 def run_experiment(
-    plan: ExperimentPlan, folder: Path, stop: Stop, say: Callable[[str], object] = lambda line: None
+    plan: LoadedPlan, folder: Path, stop: Stop, say: Callable[[str], object] = lambda line: None
 ) -> Done:
     """Run cells until all are repeated, the budget is used up, or it shall stop.
 
@@ -75,10 +73,8 @@ def run_experiment(
     runs then is finished. Raises IqcarError if Spark does not start, and nothing was measured
     before.
 
-    Parameters
-    ----------
-    folder : for Spark's event log and messages.
-    say : called with a line about each run.
+    folder: for Spark's event log and messages.
+    say: called with a line about each run.
     """
     experiment = _Experiment(plan, folder, stop, say)
     try:
@@ -96,7 +92,7 @@ def run_experiment(
 
 class _Experiment:
     def __init__(
-        self, plan: ExperimentPlan, folder: Path, stop: Stop, say: Callable[[str], object]
+        self, plan: LoadedPlan, folder: Path, stop: Stop, say: Callable[[str], object]
     ) -> None:
         self._plan, self._folder, self._stop, self._say = plan, folder, stop, say
         self._spark: SparkSession | None = None
@@ -159,7 +155,7 @@ class _Experiment:
 
     def _run(
         self, query: PlannedQuery, cell: Cell | None, pair: int, beside: Cell | None = None
-    ) -> Took:
+    ) -> QueryTiming:
         number = len(self.done.runs) + 1
         settings, k = None, 0.0
         if cell is not None:
@@ -173,16 +169,16 @@ class _Experiment:
                 took = self._ask(query, number)
             cores = beside_it.cores
             if beside_it.error:
-                took = Took(took.start_ms, float("nan"), f"hogs: {beside_it.error}")
+                took = QueryTiming(took.start_ms, float("nan"), f"hogs: {beside_it.error}")
         except IqcarError as error:  # from hogs
-            took = Took(time.time() * 1000, float("nan"), str(error))
+            took = QueryTiming(time.time() * 1000, float("nan"), str(error))
         either = cell or beside
         self.done.runs.append(
-            Run(
-                number, pair, query.name, either.resource if either else "",
-                cell.level if cell else 0.0, k, took.start_ms,
-                None if took.failed else took.duration_ms, redact_text(took.failed),
-                cores,
+            ExperimentRun(
+                number=number, pair=pair, query=query.name,
+                resource=either.resource if either else "", level=cell.level if cell else 0.0, k=k,
+                start_ms=took.start_ms, duration_ms=None if took.failed else took.duration_ms,
+                failed=redact_text(took.failed), cores=cores,
             )
         )  # fmt: skip
         self._say(self._line(query.name, cell, pair, took))
@@ -190,16 +186,16 @@ class _Experiment:
             self._start_spark()
         return took
 
-    def _ask(self, query: PlannedQuery, number: int) -> Took:
+    def _ask(self, query: PlannedQuery, number: int) -> QueryTiming:
         if query.command or self._spark is None:
             return run_command(query, self._stop, self._plan.longest_run_s)
         try:
             return self._spark.run(query, number, self._plan.longest_run_s)
         except IqcarError as error:  # it has gone, or still runs the query
             self.close()
-            return Took(time.time() * 1000, float("nan"), str(error))
+            return QueryTiming(time.time() * 1000, float("nan"), str(error))
 
-    def _line(self, name: str, cell: Cell | None, pair: int, took: Took) -> str:
+    def _line(self, name: str, cell: Cell | None, pair: int, took: QueryTiming) -> str:
         under = f"under {cell.resource} {cell.level:g}" if cell else "alone"
         result = (
             f"failed: {redact_text(took.failed)}"

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import os
 import socket
-import threading
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import ClassVar
 
+from iqcar.base.processes import usable_cores
 from iqcar.enums import Kind
 from iqcar.errors import UsageError
 
@@ -25,9 +23,7 @@ BURST_S = 0.2
 class Deadline:
     """The time of one hog, which ends by the clock or when it is told to stop.
 
-    Parameters
-    ----------
-    for_s : seconds from now.
+    for_s: seconds from now.
     """
 
     def __init__(self, for_s: float) -> None:
@@ -56,24 +52,10 @@ def read_order_line(descriptor: int) -> bytes:
     return line
 
 
-def at_end_of(descriptor: int, act: Callable[[], object]) -> None:
-    """Act, in a thread, once an input ends: whoever held its other end let go or was killed."""
-
-    def wait() -> None:
-        with suppress(OSError):
-            while os.read(descriptor, 1):
-                pass
-        act()
-
-    threading.Thread(target=wait, daemon=True).start()
-
-
 class Pace:
     """Keeps a hog at its rate: it sleeps after what it moved too fast.
 
-    Parameters
-    ----------
-    rate_bytes_per_s : None: as fast as it goes.
+    rate_bytes_per_s: None: as fast as it goes.
     """
 
     def __init__(self, rate_bytes_per_s: float | None) -> None:
@@ -116,11 +98,9 @@ class Pattern(Kind):
 class HogSpec:
     """What one hog of an injection needs beside the settings.
 
-    Parameters
-    ----------
-    index : its number among the injection's hogs, from 0.
-    role : what it does where hogs of one injection differ.
-    connection : an open socket that it inherits; the starter closes its own copy.
+    index: its number among the injection's hogs, from 0.
+    role: what it does where hogs of one injection differ.
+    connection: an open socket that it inherits; the starter closes its own copy.
     """
 
     index: int
@@ -129,15 +109,13 @@ class HogSpec:
 
 
 @dataclass(frozen=True)
-class Settings(ABC):
+class AnomalySettings(ABC):
     """How strong an anomaly is.
 
     Raises UsageError if a value is out of range.
 
-    Parameters
-    ----------
-    processes : how many hogs; 0 takes the anomaly's default.
-    cores : cores that the hogs may run on; empty: any.
+    processes: how many hogs; 0 takes the anomaly's default.
+    cores: cores that the hogs may run on; empty: any.
     """
 
     anomaly: ClassVar[Anomaly]
@@ -168,13 +146,6 @@ class Settings(ABC):
     def hog_specs(self) -> list[HogSpec]:
         """One for each hog; raises IqcarError."""
         return [HogSpec(index) for index in range(self.processes)]
-
-
-def usable_cores() -> list[int]:
-    """Return the cores that this process may run on."""
-    if hasattr(os, "sched_getaffinity"):
-        return sorted(os.sched_getaffinity(0))
-    return list(range(os.cpu_count() or 1))
 
 
 def check_cores(cores: tuple[int, ...], option: str = "--cores") -> None:

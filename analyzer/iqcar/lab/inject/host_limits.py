@@ -6,6 +6,7 @@ import os
 import shutil
 from pathlib import Path
 
+from iqcar.base.units import KIB, size
 from iqcar.errors import IqcarError, UsageError
 
 SHARE_OF_MEMORY = 0.8
@@ -28,7 +29,7 @@ def check_memory(size_bytes: int) -> None:
     """Refuse to hold more than a share of the available memory; raises IqcarError."""
     available = available_memory_bytes()
     if size_bytes > SHARE_OF_MEMORY * available:
-        what = f"{megabytes(size_bytes)} are more than 80 % of {megabytes(available)} available"
+        what = f"{size(size_bytes, KIB)} are more than 80 % of {size(available, KIB)} available"
         raise UsageError(what, "--size", "ask for less")
 
 
@@ -76,7 +77,7 @@ def check_disk(folder: str, size_bytes: int) -> None:
         raise UsageError(f"is in memory ({kind})", folder, "name a folder on a disk with --dir")
     free = shutil.disk_usage(folder).free
     if size_bytes > SHARE_OF_DISK * free:
-        what = f"{megabytes(size_bytes)} are more than half of {megabytes(free)} free"
+        what = f"{size(size_bytes, KIB)} are more than half of {size(free, KIB)} free"
         raise UsageError(what, folder, "ask for less with --size, or name another --dir")
 
 
@@ -93,8 +94,3 @@ def file_system(folder: str) -> str:
         if before.split()[2:3] == [number] and after:
             return after.split()[0]
     return ""
-
-
-def megabytes(count: int) -> str:
-    """Write bytes as people do."""
-    return f"{count / (1 << 20):,.0f} MB".replace(",", "\N{NO-BREAK SPACE}")

@@ -15,8 +15,8 @@ from typing import Any
 import msgspec
 
 from iqcar.base.files.derived import open_to_append
+from iqcar.base.units import KIB, size
 from iqcar.errors import IqcarError
-from iqcar.lab.inject.host_limits import megabytes
 
 VERSION = 1
 START, END = "start", "end"
@@ -32,24 +32,22 @@ class HogTime(msgspec.Struct, frozen=True):
     end_ms: int | None
 
 
-class Record(msgspec.Struct, frozen=True):
+class InjectionRecord(msgspec.Struct, frozen=True):
     """One line of the log.
 
-    Parameters
-    ----------
-    event : ``start`` or ``end``.
-    run, injection : which run of the command, and which injection of its plan, from 0.
-    anomaly, host, machine : what was injected, on which host (a label), and the name of the machine
+    event: ``start`` or ``end``.
+    run, injection: which run of the command, and which injection of its plan, from 0.
+    anomaly, host, machine: what was injected, on which host (a label), and the name of the machine
         that did it.
-    planned_start_ms, planned_end_ms : epoch ms.
-    start_ms, end_ms : epoch ms of the first hog's start and the last one's end; None where it never
+    planned_start_ms, planned_end_ms: epoch ms.
+    start_ms, end_ms: epoch ms of the first hog's start and the last one's end; None where it never
         came to that.
-    settings : how strong, as asked for.
-    hogs : the processes.
-    achieved : sums over the hogs: ``cpu_ms``, ``cores`` (CPU time per wall time) and the anomaly's
+    settings: how strong, as asked for.
+    hogs: the processes.
+    achieved: sums over the hogs: ``cpu_ms``, ``cores`` (CPU time per wall time) and the anomaly's
         own counts; ``…_per_s`` are rates over the time from start to end.
-    stopped : the signal that ended it early; empty: none.
-    error : why it failed; empty: it did not.
+    stopped: the signal that ended it early; empty: none.
+    error: why it failed; empty: it did not.
     """
 
     version: int
@@ -84,7 +82,7 @@ def check_log(path: str) -> None:
         raise IqcarError(f"cannot be written: {error.strerror}", path) from error
 
 
-def append(path: str, record: Record) -> None:
+def append(path: str, record: InjectionRecord) -> None:
     """Append a record with one write, so that several runs can share a log; raises IqcarError."""
     try:
         descriptor = open_to_append(path)
@@ -96,14 +94,14 @@ def append(path: str, record: Record) -> None:
         raise IqcarError(f"cannot be written: {error.strerror}", path) from error
 
 
-def read_log(path: str) -> list[Record]:
+def read_log(path: str) -> list[InjectionRecord]:
     """Read what was injected: the `end` of each injection, or its `start` where there is no end.
 
     Raises IqcarError if the file cannot be read, or a line in it is none of this log.
     """
     file = Path(path)
-    decoder = msgspec.json.Decoder(Record)
-    found: dict[tuple[str, int], Record] = {}
+    decoder = msgspec.json.Decoder(InjectionRecord)
+    found: dict[tuple[str, int], InjectionRecord] = {}
     try:
         if file.stat().st_size > MOST_LOG_BYTES:
             raise IqcarError("is larger than 256 MB: no log of injections", path)
@@ -118,7 +116,9 @@ def read_log(path: str) -> list[Record]:
     return sorted(found.values(), key=lambda r: (r.planned_start_ms, r.run, r.injection))
 
 
-def _decoded(decoder: msgspec.json.Decoder[Record], line: bytes, where: str) -> Record:
+def _decoded(
+    decoder: msgspec.json.Decoder[InjectionRecord], line: bytes, where: str
+) -> InjectionRecord:
     try:
         record = decoder.decode(line)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
@@ -137,7 +137,7 @@ _MOVED = {
 }
 
 
-def one_line(record: Record) -> str:
+def one_line(record: InjectionRecord) -> str:
     """Say what an injection was."""
     name = f"{record.anomaly} on {record.host}"
     if record.start_ms is None or record.end_ms is None:
@@ -149,10 +149,10 @@ def one_line(record: Record) -> str:
         parts.append(f"{done['cores']:.2f} cores")
     for key, word in _MOVED.items():
         if done.get(key):
-            rate = megabytes(int(done.get(f"{key}_per_s", 0)))
-            parts.append(f"{word} {megabytes(int(done[key]))} ({rate}/s)")
+            rate = size(done.get(f"{key}_per_s", 0), KIB)
+            parts.append(f"{word} {size(done[key], KIB)} ({rate}/s)")
     if "held_bytes" in done:
-        parts.append(f"held {megabytes(int(done['held_bytes']))}")
+        parts.append(f"held {size(done['held_bytes'], KIB)}")
     if record.stopped:
         parts.append(f"stopped by {record.stopped}")
     if record.error:

@@ -19,16 +19,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
+from iqcar.base.processes import usable_cores
 from iqcar.errors import IqcarError, UsageError
 from iqcar.lab.inject.anomalies import (
     STEP_S,
     Anomaly,
+    AnomalySettings,
     Deadline,
     HogSpec,
     Pace,
-    Settings,
     check_rate,
-    usable_cores,
 )
 from iqcar.lab.inject.host_limits import check_disk, check_memory, memory_is_tight
 
@@ -40,12 +40,10 @@ EXPONENT = 1.000_1
 
 
 @dataclass(frozen=True)
-class CpuSettings(Settings):
+class CpuSettings(AnomalySettings):
     """Computing processes; by default one for each core (the paper: eight).
 
-    Parameters
-    ----------
-    share : share of the time in which a hog wants a core, in (0, 1].
+    share: share of the time in which a hog wants a core, in (0, 1].
     """
 
     anomaly: ClassVar[Anomaly] = Anomaly.CPU
@@ -83,15 +81,13 @@ PAGE_BYTES = mmap.PAGESIZE
 
 
 @dataclass(frozen=True)
-class MemorySettings(Settings):
+class MemorySettings(AnomalySettings):
     """Processes that hold memory and write to it again and again; by default one.
 
     Spark's own memory is fixed: what this takes from a host is the page cache, memory bandwidth,
     and room for everything outside the heap.
 
-    Parameters
-    ----------
-    size_bytes : bytes held at most, over all hogs.
+    size_bytes: bytes held at most, over all hogs.
     """
 
     anomaly: ClassVar[Anomaly] = Anomaly.MEMORY
@@ -146,18 +142,16 @@ O_DIRECT: int = getattr(os, "O_DIRECT", 0)
 
 
 @dataclass(frozen=True)
-class IoSettings(Settings):
+class IoSettings(AnomalySettings):
     """Writing (and reading) processes; by default eight, as in the paper.
 
     Each has one file without a name, so that nothing is left however it ends. The page cache is
     bypassed (``O_DIRECT``), or every block is flushed and dropped from it: the device is loaded.
 
-    Parameters
-    ----------
-    folder : where the files lie; empty: the system's folder for temporary files.
-    size_bytes : bytes on disk at most, over all hogs.
-    read_share : share of blocks that are read instead of written, in [0, 1); the paper only writes.
-    rate_bytes_per_s : bytes moved per second over all hogs at most; None: no limit.
+    folder: where the files lie; empty: the system's folder for temporary files.
+    size_bytes: bytes on disk at most, over all hogs.
+    read_share: share of blocks that are read instead of written, in [0, 1); the paper only writes.
+    rate_bytes_per_s: bytes moved per second over all hogs at most; None: no limit.
     """
 
     anomaly: ClassVar[Anomaly] = Anomaly.IO
@@ -262,17 +256,15 @@ CLIENT, SERVER = "client", "server"
 
 
 @dataclass(frozen=True)
-class NetworkSettings(Settings):
+class NetworkSettings(AnomalySettings):
     """Pairs of client and server; by default one pair.
 
     The paper has eight, and its server elsewhere in the LAN. Here both ends are on this host: the
     bytes cost the loopback device and processor time; a pair at full speed takes two cores already.
 
-    Parameters
-    ----------
-    listen, source : loopback addresses of the servers and of the clients.
-    message_bytes : bytes of a message and of its reply (the paper: 512).
-    rate_bytes_per_s : bytes per second that all clients send at most (as many come back); None: no
+    listen, source: loopback addresses of the servers and of the clients.
+    message_bytes: bytes of a message and of its reply (the paper: 512).
+    rate_bytes_per_s: bytes per second that all clients send at most (as many come back); None: no
         limit.
     """
 

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from iqcar.errors import UsageError
-from iqcar.lab.inject.anomalies import LONGEST_S, Anomaly, Settings
+from iqcar.lab.inject.anomalies import LONGEST_S, Anomaly, AnomalySettings
 from iqcar.lab.inject.host_limits import check_disk, check_memory
 from iqcar.lab.inject.load_generators import (
     CpuSettings,
@@ -20,7 +20,7 @@ from iqcar.lab.inject.load_generators import (
     NetworkSettings,
 )
 
-SETTINGS: dict[Anomaly, type[Settings]] = {
+SETTINGS: dict[Anomaly, type[AnomalySettings]] = {
     Anomaly.CPU: CpuSettings,
     Anomaly.IO: IoSettings,
     Anomaly.NETWORK: NetworkSettings,
@@ -41,17 +41,15 @@ class Injection:
 
     Raises UsageError if a value is out of range.
 
-    Parameters
-    ----------
-    host : the host's name as Spark knows it: a label for the log; the hogs run here.
-    after_ms, for_ms : from the plan's start to the injection's, and how long it lasts.
-    settings : which anomaly, and how strong.
+    host: the host's name as Spark knows it: a label for the log; the hogs run here.
+    after_ms, for_ms: from the plan's start to the injection's, and how long it lasts.
+    settings: which anomaly, and how strong.
     """
 
     host: str
     after_ms: int
     for_ms: int
-    settings: Settings
+    settings: AnomalySettings
 
     def __post_init__(self) -> None:
         """Refuse what is out of range."""
@@ -89,7 +87,7 @@ def check_host(host: str) -> None:
         raise UsageError(f"{host[:40]!r} is no host name", "--host")
 
 
-def settings_of(anomaly: Anomaly, values: dict[str, Any]) -> Settings:
+def settings_of(anomaly: Anomaly, values: dict[str, Any]) -> AnomalySettings:
     """Make settings from a program's or a file's values; raises UsageError."""
     kind = SETTINGS[anomaly]
     known = {field.name for field in fields(kind)}

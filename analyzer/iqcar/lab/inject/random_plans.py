@@ -32,14 +32,12 @@ are enough tasks with and without it. BigRoots' table IV has 3.7 (130 s of 5 × 
 
 
 @dataclass(frozen=True)
-class Place:
+class InjectedHost:
     """A host of the plan and what of this machine stands for it.
 
-    Parameters
-    ----------
-    host : the host's name as Spark knows it.
-    cores : the cores that its Spark worker is pinned to; empty: any.
-    folder : where its disk is loaded; empty: the system's folder for temporary files.
+    host: the host's name as Spark knows it.
+    cores: the cores that its Spark worker is pinned to; empty: any.
+    folder: where its disk is loaded; empty: the system's folder for temporary files.
     """
 
     host: str
@@ -47,7 +45,7 @@ class Place:
     folder: str = ""
 
 
-def parse_hosts(text: str) -> list[Place]:
+def parse_hosts(text: str) -> list[InjectedHost]:
     """Read hosts such as ``127.0.0.2=0,1:/data/a;127.0.0.3=2`` (cores and folder may be left out).
 
     Raises UsageError if a part cannot be understood or a host stands there twice.
@@ -57,7 +55,7 @@ def parse_hosts(text: str) -> list[Place]:
         host, _, rest = part.partition("=")
         cores, _, folder = rest.partition(":")
         check_host(host)
-        places.append(Place(host, parse_cores(cores, "--hosts"), folder))
+        places.append(InjectedHost(host, parse_cores(cores, "--hosts"), folder))
     if not places:
         raise UsageError("names no host", "--hosts", "write '127.0.0.2=0;127.0.0.3=1'")
     if len({place.host for place in places}) < len(places):
@@ -77,7 +75,7 @@ def parse_cores(text: str, option: str) -> tuple[int, ...]:
 
 def random_plan(
     seed: int,
-    places: Sequence[Place],
+    places: Sequence[InjectedHost],
     anomalies: Sequence[Anomaly],
     *,
     for_ms: int,
@@ -90,19 +88,14 @@ def random_plan(
 
     Raises UsageError if a value is out of range.
 
-    Parameters
-    ----------
-    seed : the same seed and arguments give the same plan, on every machine.
-    places, anomalies : what to draw from.
-    for_ms : nothing lasts longer than to this time after the plan's start.
-    mean_length_ms, mean_gap_ms : mean length of injections, and of the quiet before each.
-    pattern : where and how injections may meet.
-    strength : settings beside cores, folder and addresses, which come from the place.
+    Returns: In order of time; possibly none, where the time is short.
 
-    Returns
-    -------
-    list of Injection
-        In order of time; possibly none, where the time is short.
+    seed: the same seed and arguments give the same plan, on every machine.
+    places, anomalies: what to draw from.
+    for_ms: nothing lasts longer than to this time after the plan's start.
+    mean_length_ms, mean_gap_ms: mean length of injections, and of the quiet before each.
+    pattern: where and how injections may meet.
+    strength: settings beside cores, folder and addresses, which come from the place.
     """
     if not SHORTEST_MS <= for_ms <= LONGEST_PLAN_S * 1000:
         raise UsageError(f"{for_ms / 1000:g} s are not {SHORTEST_MS} ms to 24 h", "--for")
@@ -146,7 +139,7 @@ def _random(seed: int, stream: str) -> random.Random:
 
 
 def _settings(
-    place: Place, anomaly: Anomaly, strength: Mapping[Anomaly, dict[str, Any]]
+    place: InjectedHost, anomaly: Anomaly, strength: Mapping[Anomaly, dict[str, Any]]
 ) -> dict[str, Any]:
     """Settings of an anomaly at a place."""
     values: dict[str, Any] = {"cores": list(place.cores), **strength.get(anomaly, {})}

@@ -20,9 +20,10 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from iqcar.base.processes import at_end_of
 from iqcar.errors import IqcarError
-from iqcar.lab.inject.anomalies import HogSpec, at_end_of, read_order_line
-from iqcar.lab.inject.injection_log import END, START, VERSION, HogTime, Record
+from iqcar.lab.inject.anomalies import HogSpec, read_order_line
+from iqcar.lab.inject.injection_log import END, START, VERSION, HogTime, InjectionRecord
 from iqcar.lab.inject.plan import Injection, in_order, read_order
 
 GRACE_S = 5.0
@@ -171,7 +172,7 @@ class RunningInjection:
                 hog.process.kill()
                 hog.process.wait()
 
-    def news(self) -> Iterator[Record]:
+    def news(self) -> Iterator[InjectionRecord]:
         """Return records that have become due."""
         for hog in self._hogs:
             hog.take()
@@ -187,7 +188,7 @@ class RunningInjection:
             for hog in self._hogs:
                 hog.process.kill()
 
-    def _record(self, event: str) -> Record:
+    def _record(self, event: str) -> InjectionRecord:
         times = [
             HogTime(hog.process.pid, hog.start_ms, hog.end_ms if event == END else None)
             for hog in self._hogs
@@ -198,7 +199,7 @@ class RunningInjection:
         error = self._error
         if event == END and not (error or self._stopped) and len(times) < len(self._hogs):
             error = f"{len(self._hogs) - len(times)} of {len(self._hogs)} hogs never started"
-        return Record(
+        return InjectionRecord(
             version=VERSION,
             event=event,
             run=self._identity[0],
@@ -280,25 +281,20 @@ def run(
     plan: Sequence[Injection],
     *,
     start_ms: int | None = None,
-    tell: Callable[[Record], object] = lambda record: None,
+    tell: Callable[[InjectionRecord], object] = lambda record: None,
     progress: Callable[[float], object] = lambda seconds: None,
     stop: Stop | None = None,
-) -> list[Record]:
+) -> list[InjectionRecord]:
     """Carry out a plan; returns when its last hog has ended.
 
-    Parameters
-    ----------
-    plan : in any order.
-    start_ms : epoch ms that the plan counts from; by default as soon as the first hogs are ready.
-    tell : takes each record as it is made: an injection's start, then its end.
-    progress : takes the seconds since the plan's start, about ten times a second.
-    stop : looked at all the time; what has not begun when it is set is never told.
+    Returns: The end of each injection that was begun, in the order they ended. One that failed has
+    an ``error``.
 
-    Returns
-    -------
-    list of Record
-        The end of each injection that was begun, in the order they ended. One that failed has an
-        ``error``.
+    plan: in any order.
+    start_ms: epoch ms that the plan counts from; by default as soon as the first hogs are ready.
+    tell: takes each record as it is made: an injection's start, then its end.
+    progress: takes the seconds since the plan's start, about ten times a second.
+    stop: looked at all the time; what has not begun when it is set is never told.
     """
     if start_ms is None:
         start_ms = round((time.time() + LEAD_S) * 1000)
@@ -306,7 +302,7 @@ def run(
     run_id = secrets.token_hex(8)
     waiting = list(enumerate(in_order(plan)))[::-1]
     under_way: list[RunningInjection] = []
-    done: list[Record] = []
+    done: list[InjectionRecord] = []
     with selectors.DefaultSelector() as selector:
         try:
             while waiting or under_way:
@@ -339,14 +335,9 @@ def carry_out_order(order_from: int = 0, tell_to: int = 1) -> int:
 
     Raises UsageError if the order is none.
 
-    Parameters
-    ----------
-    order_from, tell_to : file descriptors. An input that ends without an order is none.
+    Returns: The signal that stopped it; SIGHUP where the input ended; 0: its time.
 
-    Returns
-    -------
-    int
-        The signal that stopped it; SIGHUP where the input ended; 0: its time.
+    order_from, tell_to: file descriptors. An input that ends without an order is none.
     """
     line = read_order_line(order_from)
     if not line.strip():
@@ -357,7 +348,7 @@ def carry_out_order(order_from: int = 0, tell_to: int = 1) -> int:
         def hang_up() -> None:
             stop.signal = stop.signal or signal.SIGHUP
 
-        def tell(record: Record) -> None:
+        def tell(record: InjectionRecord) -> None:
             try:
                 os.write(tell_to, record.line())
             except OSError:  # nobody listens

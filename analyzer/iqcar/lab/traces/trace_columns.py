@@ -1,17 +1,24 @@
-"""Chooses the columns of a trace by name, and converts them to numbers and codes of texts."""
+"""Reads the columns of a trace, chosen by name, as numbers and codes of texts.
+
+Traces are untrusted: their size, their header and what they unpack to are bounded.
+"""
 
 from __future__ import annotations
 
+import gzip
+import io
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from pathlib import Path
+from typing import IO, Any
 
 import numpy as np
 import pandas as pd
 
 from iqcar.causes.stragglers.straggler_settings import named_values
-from iqcar.errors import UsageError
+from iqcar.errors import IqcarError, UsageError
 from iqcar.tables.arrays import Floats, Ints
 
 MAX_METRICS = 500
@@ -52,14 +59,12 @@ _KEYS = (*_NAMES, "metrics", "times", "unit")
 class TraceColumns:
     """What the columns of a trace are.
 
-    Attributes
-    ----------
-    job : columns that together name what tasks are compared within.
-    task, latency, host, start, end : columns; empty if there is none. Without a latency it is the
+    job: columns that together name what tasks are compared within.
+    task, latency, host, start, end: columns; empty if there is none. Without a latency it is the
         end less the start.
-    metrics, times : amounts, and times spent that are part of the latency; empty means every other
+    metrics, times: amounts, and times spent that are part of the latency; empty means every other
         number.
-    unit : unit of latency, start, end and times.
+    unit: unit of latency, start, end and times.
     """
 
     job: tuple[str, ...] = ()
@@ -127,7 +132,10 @@ class TraceColumns:
                 f"has {len(metrics)} metric columns, more than {MAX_METRICS}", where,
                 "name some by --columns metrics=A+B",
             )  # fmt: skip
-        return TraceColumns(job, task, latency, host, start, end, metrics, self.times, self.unit)
+        return TraceColumns(
+            job=job, task=task, latency=latency, host=host, start=start, end=end, metrics=metrics,
+            times=self.times, unit=self.unit,
+        )  # fmt: skip
 
     def wanted(self) -> list[str]:
         """All columns to read."""
@@ -169,12 +177,8 @@ def number_of(table: pd.DataFrame, name: str) -> Floats:
 def codes_of(table: pd.DataFrame, names: tuple[str, ...]) -> tuple[Ints, list[str]]:
     """Number the texts of a column, or of several together; −1 for what is missing in any.
 
-    Returns
-    -------
-    ndarray of shape (n_rows,)
-        Position of each row's text in the list.
-    list of str
-        The texts in alphabetical order.
+    Returns ndarray of shape (n_rows,): position of each row's text in the list. Returns: The texts
+    in alphabetical order.
     """
     if not names:
         return np.full(len(table), -1, np.int64), []
@@ -198,3 +202,143 @@ def codes_of(table: pd.DataFrame, names: tuple[str, ...]) -> tuple[Ints, list[st
 def _codes_of_column(column: pd.Series) -> tuple[Ints, list[Any]]:
     codes, found = pd.factorize(column)
     return codes.astype(np.int64), pd.Series(found).astype("string").str.slice(0, MAX_NAME).tolist()
+
+
+MAX_ROWS = 50_000_000
+"""Tasks of one trace at most: some GB of memory."""
+MAX_BYTES = 16 * 2**30
+"""Bytes of one CSV at most, after decompression: a file of 10 MB can unpack to more than that."""
+PIECE_ROWS = 65_536
+"""Rows read at once: some 10 MB with 20 metrics."""
+MAX_HEADER_BYTES = 2**20
+"""A first line longer than this is no list of column names."""
+
+
+class _Bounded(io.RawIOBase):
+    """A stream that ends in an error instead of filling the memory."""
+
+    def __init__(self, inner: IO[bytes], path: str) -> None:
+        super().__init__()
+        self._inner, self._path, self._left = inner, path, MAX_BYTES
+
+    def close(self) -> None:
+        self._inner.close()
+        super().close()
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        data = self._inner.read(len(buffer))
+        buffer[: len(data)] = data
+        self._left -= len(data)
+        if self._left < 0:
+            raise IqcarError(f"is larger than {MAX_BYTES >> 30} GiB", self._path, "split it")
+        return len(data)
+
+
+def settled_columns(path: str | Path, columns: TraceColumns) -> TraceColumns:
+    """Find by name which columns of a trace are what.
+
+    Raises IqcarError if the file cannot be read as a table, or needs pyarrow and there is none;
+    UsageError if a column is missing.
+    """
+    where = str(path)
+    with _clear_errors(where):
+        if not is_parquet(where):
+            return columns.within(_csv_names(where), where)
+        with parquet_file(where) as file:
+            return columns.within([str(name) for name in file.schema_arrow.names], where)
+
+
+def read_pieces(
+    path: str | Path, names: Sequence[str], texts: Sequence[str]
+) -> Iterator[pd.DataFrame]:
+    """Read some columns of a trace piece by piece, in the order of the file.
+
+    Raises IqcarError if the file cannot be read as a table, or is too large.
+
+    path: ``.parquet``, or CSV with a line of names, plain or ``.gz``.
+    names: the columns.
+    texts: those of them that are names rather than numbers: of CSV they are taken as they stand.
+    """
+    where = str(path)
+    seen = 0
+    with _clear_errors(where):
+        pieces = _parquet_pieces if is_parquet(where) else _csv_pieces
+        for piece in pieces(where, names, texts):
+            seen += len(piece)
+            if seen > MAX_ROWS:
+                raise IqcarError(f"has more than {MAX_ROWS:,} rows", where, "split it")
+            yield piece
+
+
+def is_parquet(where: str) -> bool:
+    """Whether a file is taken for Parquet, by its name."""
+    return Path(where).suffix.lower() in (".parquet", ".pq")
+
+
+def parquet_file(where: str) -> Any:
+    """Open a Parquet file.
+
+    Raises IqcarError if pyarrow is not installed.
+    """
+    try:
+        import pyarrow.parquet as parquet
+    except ImportError:
+        raise IqcarError(
+            "is Parquet, which needs pyarrow", where, "pip install pyarrow, or give it as CSV"
+        ) from None
+    # What is buffered ahead is kept until the file is closed: at the end, all of it.
+    return parquet.ParquetFile(where, pre_buffer=False)
+
+
+@contextmanager
+def _clear_errors(where: str) -> Iterator[None]:
+    """Say in one line what is wrong with a file."""
+    try:
+        yield
+    except IqcarError:
+        raise
+    except OSError as error:
+        raise IqcarError(f"cannot be read: {error.strerror or error}", where) from error
+    except (ValueError, EOFError, RuntimeError, OverflowError) as error:
+        line = " ".join(str(error).split())[:200]
+        raise IqcarError(f"is no table: {line}", where, "give a CSV or Parquet file") from error
+
+
+def _csv_names(where: str) -> list[str]:
+    with _open(where) as file:
+        header = file.readline(MAX_HEADER_BYTES)
+    if len(header) >= MAX_HEADER_BYTES or not header.strip():
+        raise IqcarError("does not start with a line of column names", where)
+    return [str(name) for name in pd.read_csv(io.BytesIO(header), nrows=0).columns]
+
+
+def _csv_pieces(where: str, names: Sequence[str], texts: Sequence[str]) -> Iterator[pd.DataFrame]:
+    with (
+        _open(where) as file,
+        pd.read_csv(
+            # Without index_col, rows longer than the header would move every column by one.
+            file, usecols=list(names), index_col=False, chunksize=PIECE_ROWS, low_memory=False,
+            dtype=dict.fromkeys(texts, "str"),
+        ) as pieces,
+    ):  # fmt: skip
+        yield from pieces
+
+
+def _parquet_pieces(
+    where: str, names: Sequence[str], texts: Sequence[str]
+) -> Iterator[pd.DataFrame]:
+    with parquet_file(where) as file:
+        for batch in file.iter_batches(PIECE_ROWS, columns=list(names)):
+            # Numbers of a job stay whole numbers where some are missing. What pandas notes of an
+            # index of its own would take columns away.
+            yield batch.to_pandas(integer_object_nulls=bool(texts), ignore_metadata=True)
+
+
+def _open(where: str) -> io.BufferedReader:
+    inner: Any = Path(where).open("rb")  # noqa: SIM115 (closed with the stream that wraps it)
+    if where.endswith(".gz"):
+        inner = gzip.GzipFile(fileobj=inner)
+    return io.BufferedReader(_Bounded(inner, where), 2**20)

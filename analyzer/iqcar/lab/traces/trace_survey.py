@@ -17,7 +17,7 @@ import pandas as pd
 
 from iqcar.causes.stragglers.feature_list import FEATURE_LIST, IDENTITY, Feature
 from iqcar.causes.stragglers.features import TaskFeatures
-from iqcar.causes.stragglers.labels import Labels
+from iqcar.causes.stragglers.straggler_result import Labels
 from iqcar.enums import FeatureKind
 from iqcar.errors import IqcarError
 from iqcar.lab.traces.trace_columns import (
@@ -27,8 +27,9 @@ from iqcar.lab.traces.trace_columns import (
     TraceColumns,
     codes_of,
     number_of,
+    read_pieces,
+    settled_columns,
 )
-from iqcar.lab.traces.trace_files import read_pieces, settled_columns
 from iqcar.tables.arrays import Floats, Ints
 
 _OURS = {f.name: f for f in FEATURE_LIST}
@@ -38,12 +39,9 @@ _IDENTITY = {column.name for column in IDENTITY}
 class TableTasks(NamedTuple):
     """The tasks of a table, which is a trace or a part of one.
 
-    Attributes
-    ----------
-    job : ndarray of shape (n_rows,)
-        Position of each row's job in `names`; −1 for a row without a job or a latency.
-    names : jobs in alphabetical order.
-    latency_ms : ndarray of shape (n_rows,)
+    job: (n_rows,); position of each row's job in `names`; −1 for a row without a job or a latency.
+    names: jobs in alphabetical order.
+    latency_ms: (n_rows,).
     """
 
     job: Ints
@@ -54,14 +52,9 @@ class TableTasks(NamedTuple):
 class TraceBlock(NamedTuple):
     """All tasks of some jobs.
 
-    Attributes
-    ----------
-    job : ndarray of shape (n_tasks,)
-        Position of each task's job among the jobs of the trace.
-    latency_ms : ndarray of shape (n_tasks,)
-        Positive.
-    metrics : ndarray of shape (n_tasks, n_metrics)
-        NaN where unknown.
+    job: (n_tasks,); position of each task's job among the jobs of the trace.
+    latency_ms: (n_tasks,); positive.
+    metrics: (n_tasks, n_metrics); naN where unknown.
     """
 
     job: Ints
@@ -73,12 +66,10 @@ class TraceBlock(NamedTuple):
 class TraceLayout:
     """The jobs and metrics of a whole trace.
 
-    Attributes
-    ----------
-    where : path of the trace.
-    jobs : names of the jobs in alphabetical order.
-    features : of the metrics.
-    sources : column of each feature, and the factor that turns its values into ours.
+    where: path of the trace.
+    jobs: names of the jobs in alphabetical order.
+    features: of the metrics.
+    sources: column of each feature, and the factor that turns its values into ours.
     """
 
     where: str
@@ -106,11 +97,9 @@ class TraceLayout:
 class Survey:
     """What a part of a trace holds; surveys of several parts are added up by :meth:`total`.
 
-    Attributes
-    ----------
-    rows, left_out : all rows, and those without a job or a latency.
-    jobs : names of the jobs.
-    known, negative : metric columns with a finite number, and with one below 0, in rows that are
+    rows, left_out: all rows, and those without a job or a latency.
+    jobs: names of the jobs.
+    known, negative: metric columns with a finite number, and with one below 0, in rows that are
         tasks.
     """
 
@@ -152,8 +141,9 @@ class Survey:
                 sources.append((name, UNITS_MS[columns.unit] if is_time else 1.0))
         doubts = _left_out(where, self, [name[:MAX_NAME] for name in unusable])
         return TraceLayout(
-            where, columns, sorted(self.jobs), tuple(features.values()), tuple(sources), doubts
-        )
+            where=where, columns=columns, jobs=sorted(self.jobs), features=tuple(features.values()),
+            sources=tuple(sources), doubts=doubts,
+        )  # fmt: skip
 
 
 def tasks_of(table: pd.DataFrame, columns: TraceColumns) -> TableTasks:
@@ -194,11 +184,9 @@ def latency_of(table: pd.DataFrame, columns: TraceColumns) -> Floats:
 def _feature_called(name: str, is_time: bool, taken: Collection[str]) -> Feature:
     """The feature of a metric column: one of ours of this name, else a new one.
 
-    Parameters
-    ----------
-    name : of the column.
-    is_time : whether it is a part of the latency.
-    taken : names of the trace's features before.
+    name: of the column.
+    is_time: whether it is a part of the latency.
+    taken: names of the trace's features before.
     """
     ours = _OURS.get(name)
     if ours is not None and (ours.kind is FeatureKind.NUMERICAL or ours.kind is FeatureKind.TIME):
@@ -208,7 +196,10 @@ def _feature_called(name: str, is_time: bool, taken: Collection[str]) -> Feature
         column += " (metric)"
     kind = FeatureKind.TIME if is_time else FeatureKind.NUMERICAL
     short = name[:MAX_NAME]
-    return Feature(column, kind, short, "ms" if is_time else "", short, "A metric.")
+    return Feature(
+        name=column, kind=kind, cause=short, unit="ms" if is_time else "", phrase=short,
+        sentence="A metric.",
+    )  # fmt: skip
 
 
 def _left_out(where: str, survey: Survey, metrics: Sequence[str]) -> tuple[str, ...]:
@@ -230,15 +221,10 @@ def read_trace(path: str | Path, columns: TraceColumns = BY_NAME) -> TaskFeature
     Raises IqcarError if the file cannot be read, or holds no task with a job and a latency;
     UsageError if a column is missing.
 
-    Parameters
-    ----------
-    path : CSV (plain or ``.gz``) or Parquet with a row per task.
-    columns : which column is what; the rest is found by name.
+    Returns: In the shape of those of event logs; ``stage`` numbers the trace's jobs.
 
-    Returns
-    -------
-    TaskFeatures
-        In the shape of those of event logs; ``stage`` numbers the trace's jobs.
+    path: CSV (plain or ``.gz``) or Parquet with a row per task.
+    columns: which column is what; the rest is found by name.
     """
     settled = settled_columns(path, columns)
     names = tuple(filter(None, (*settled.job, settled.task, settled.host)))
@@ -268,7 +254,10 @@ def features_of(table: pd.DataFrame, columns: TraceColumns, where: str) -> TaskF
     }  # fmt: skip
     metrics = layout.metrics_of(table, rows)
     columns_of = {feature.name: metrics[:, j] for j, feature in enumerate(layout.features)}
-    labels = Labels([where], layout.jobs, [], [], hosts, _task_names(table, columns.task))
+    labels = Labels(
+        apps=[where], stages=layout.jobs, queries=[], query_ids=[], hosts=hosts,
+        tasks=_task_names(table, columns.task),
+    )  # fmt: skip
     frame = pd.DataFrame({**identity, **columns_of})
     return TaskFeatures(frame, layout.features, labels, layout.doubts)
 

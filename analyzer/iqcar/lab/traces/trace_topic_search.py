@@ -14,15 +14,23 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from iqcar.base.processes import usable_cores
 from iqcar.causes.stragglers.feature_list import Feature
-from iqcar.causes.stragglers.labels import Labels
+from iqcar.causes.stragglers.straggler_result import Labels
 from iqcar.causes.topics.analyse_job import JobAnalysis, analyse_job
-from iqcar.causes.topics.build_topics import in_order, processors, topics_from
+from iqcar.causes.topics.build_topics import in_order, topics_from
 from iqcar.causes.topics.jobs import Jobs, Tally, metric_names
 from iqcar.causes.topics.keyword_evidence import share_kept
 from iqcar.causes.topics.topic_result import Topics, TopicSettings
-from iqcar.lab.traces.trace_columns import BY_NAME, LARGEST, TraceColumns
-from iqcar.lab.traces.trace_files import is_parquet, parquet_file, read_pieces, settled_columns
+from iqcar.lab.traces.trace_columns import (
+    BY_NAME,
+    LARGEST,
+    TraceColumns,
+    is_parquet,
+    parquet_file,
+    read_pieces,
+    settled_columns,
+)
 from iqcar.lab.traces.trace_survey import Survey, TraceBlock, TraceLayout, survey_of, tasks_of
 from iqcar.tables.arrays import Ints
 
@@ -38,8 +46,9 @@ def jobs_of_block(
     columns = np.array([place[name] for name in listed], np.int64)
     app, query = np.zeros(len(block.job), np.int64), np.full(len(block.job), -1)
     return Jobs.among(
-        listed, np.arange(len(block.job)), block.job, block.latency_ms,
-        lambda rows: block.metrics[np.ix_(rows, columns)], app, query, settings,
+        listed, np.arange(len(block.job)), block.job, latency=block.latency_ms,
+        values=lambda rows: block.metrics[np.ix_(rows, columns)], app=app, query=query,
+        settings=settings,
     )  # fmt: skip
 
 
@@ -51,16 +60,10 @@ def find_topics_in_trace(
 ) -> Topics:
     """Find what keeps making tasks slow in a trace that need not fit the memory.
 
-    Parameters
-    ----------
-    progress : called with the jobs done, those that are too small for anything included, and in
-        all.
-    workers : threads; 0 means as many as there are processors. The result does not depend on it.
+    Returns: As of :func:`find_topics` on the whole trace.
 
-    Returns
-    -------
-    Topics
-        As of :func:`find_topics` on the whole trace.
+    progress: called with the jobs done, those that are too small for anything included, and in all.
+    workers: threads; 0 means as many as there are processors. The result does not depend on it.
     """
     layout, kept = trace.layout, share_kept(trace.n_jobs)
 
@@ -70,14 +73,14 @@ def find_topics_in_trace(
 
     tally = Tally(0, 0, 0)
     looks: list[JobAnalysis] = []
-    for more, found in in_order(look, trace.blocks(), workers or processors()):
+    for more, found in in_order(look, trace.blocks(), workers or len(usable_cores())):
         tally += more
         looks += found
         if progress is not None:
             progress(tally.seen, trace.n_jobs)
     labels = Labels([layout.where], layout.jobs, [], [], [])
     names = metric_names(layout.features)
-    return topics_from(looks, names, settings, tally, labels, layout.doubts)
+    return topics_from(looks, names, settings, tally=tally, labels=labels, doubts=layout.doubts)
 
 
 BLOCK_BYTES = 256 * 2**20
@@ -88,13 +91,11 @@ BLOCK_BYTES = 256 * 2**20
 class TraceStream:
     """A trace of which only the jobs of its rows are known; its blocks are read when asked for.
 
-    Attributes
-    ----------
-    layout : names of the jobs, and the metrics.
-    job : ndarray of shape (n_rows,)
-        Position of each row's job in ``layout.jobs``; −1 without a job or a positive latency.
-    n_jobs : jobs that have a task.
-    grouped : whether the tasks of a job stand together in the file.
+    layout: names of the jobs, and the metrics.
+    job: (n_rows,); position of each row's job in ``layout.jobs``; −1 without a job or a positive
+        latency.
+    n_jobs: jobs that have a task.
+    grouped: whether the tasks of a job stand together in the file.
     """
 
     layout: TraceLayout
@@ -109,11 +110,9 @@ class TraceStream:
         Raises IqcarError if the file cannot be read, or holds no task with a job and a latency;
         UsageError if a column is missing.
 
-        Parameters
-        ----------
-        path : CSV (plain or ``.gz``) or Parquet with a row per task, the rows of a job best
+        path: CSV (plain or ``.gz``) or Parquet with a row per task, the rows of a job best
             together.
-        columns : which column is what; the rest is found by name.
+        columns: which column is what; the rest is found by name.
         """
         where = str(path)
         settled = settled_columns(path, columns)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from iqcar.causes.stragglers.labels import Labels
+from iqcar.causes.stragglers.straggler_result import Labels
 from iqcar.causes.topics.build_topics import topics_from
 from iqcar.causes.topics.jobs import Tally, metric_names
 from iqcar.causes.topics.keyword_evidence import share_kept
@@ -43,12 +43,10 @@ def trace_topics_on_spark(
     Raises IqcarError if it cannot be read, holds no task with a job and a latency, or Spark fails;
     UsageError if a column is missing, or it is not Parquet.
 
-    Parameters
-    ----------
-    spark : SparkSession; not of Spark Connect.
-    path : Parquet: a file, folder or URL that Spark can read.
-    columns : which column is what; the rest is found by name.
-    progress : as of :func:`iqcar.fleet.topics_on_spark`.
+    spark: SparkSession; not of Spark Connect.
+    path: Parquet: a file, folder or URL that Spark can read.
+    columns: which column is what; the rest is found by name.
+    progress: as of :func:`iqcar.fleet.topics_on_spark`.
     """
     chosen = settings or TopicSettings()
     if path.lower().endswith((".csv", ".csv.gz", ".gz")):
@@ -76,12 +74,10 @@ def trace_topics_on_spark(
         looked = run_step(bundles, shipped.step("fleet.steps.look_step", chosen, kept))
         return topics_from(
             [look for _, bundle in objects(looked, LOOKS) for look in bundle],
-            metric_names(layout.features),
-            chosen,
-            sum((part.tally for part in told), Tally(0, 0, 0)),
-            Labels([path], layout.jobs, [], [], []),
-            layout.doubts,
-        )
+            metric_names(layout.features), chosen,
+            tally=sum((part.tally for part in told), Tally(0, 0, 0)),
+            labels=Labels([path], layout.jobs, [], [], []), doubts=layout.doubts,
+        )  # fmt: skip
 
 
 def _opened(spark: Any, path: str) -> Any:

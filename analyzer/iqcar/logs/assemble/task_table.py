@@ -116,8 +116,9 @@ def build_tasks(log: Collector, rows: Rows) -> tuple[pd.DataFrame, pd.DataFrame,
         }
     )
     failures = failure_table(
-        log.tasks, task_id, keep, reason, list(codes["reason"]), rows.executors
-    )
+        log.tasks, task_id, keep, reason=reason, kinds=list(codes["reason"]),
+        executors=rows.executors,
+    )  # fmt: skip
     return (
         frame,
         failures,

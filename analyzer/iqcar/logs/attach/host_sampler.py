@@ -7,7 +7,6 @@ it in this process. It imports nothing of iqcar's analysis, so that sampling sta
 from __future__ import annotations
 
 import importlib.util
-import re
 import socket
 from collections.abc import Callable
 from importlib.machinery import SourceFileLoader
@@ -15,13 +14,9 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from iqcar.errors import IqcarError, UsageError
+from iqcar.errors import IqcarError
 
 SCRIPT = "iqcar_sampler.py"
-SHORTEST_PERIOD_S = 0.01
-"""The kernel counts processor time in ticks of 10 ms."""
-_TIME = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|min|m|h)?")
-_UNITS = {"ms": 0.001, "s": 1.0, None: 1.0, "min": 60.0, "m": 60.0, "h": 3600.0}
 
 
 def script_path() -> Path:
@@ -78,17 +73,3 @@ def sample_host(
     module: Any = load()
     sampler = module.Sampler(name=host or socket.gethostname())
     module.run(sampler, write, period_s, for_s)
-
-
-def parse_time(text: str, option: str) -> float:
-    """Parse a time such as 500ms, 1s, 2min; a bare number is seconds.
-
-    Returns seconds.
-
-    Raises UsageError if it is not a time, or shorter than the kernel's clock resolution.
-    """
-    match = _TIME.fullmatch(text.strip())
-    seconds = float(match.group(1)) * _UNITS[match.group(2)] if match else 0.0
-    if seconds < SHORTEST_PERIOD_S:
-        raise UsageError(f"{text!r} is no time of 10 ms or more", option, "write 500ms, 1s or 2min")
-    return seconds

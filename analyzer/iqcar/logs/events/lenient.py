@@ -174,7 +174,7 @@ def fit(kind: type[S], value: Any, bad: BadNumbers) -> S:
             continue
         for name, encoded, hint in _fields(struct):
             if encoded in obj:
-                _fit_field(hint, obj[encoded], values, name, work, bad)
+                _fit_field(hint, obj[encoded], values, name=name, work=work, bad=bad)
     for struct, values, holder, place in reversed(fitted):
         holder[place] = struct(**values)
     result: S = root[0]

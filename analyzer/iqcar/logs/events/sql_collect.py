@@ -201,16 +201,13 @@ class SqlCollector:
         """Return what an execution's plan told, all accumulators of which were new."""
         waits, places = self.declared_waits, {one: at for at, one in enumerate(accumulators)}
         return KnownPlan(
-            execution.plan_hash,
-            plan_name(nodes),
-            execution.tables,
-            execution.operators,
-            [places[one] for one in metrics],
-            tuple(zip(*metrics.values(), strict=True)),
-            self.operators.run_together(accumulators),
-            [at for at, one in enumerate(accumulators) if one in waits.nanoseconds],
-            [at for at, one in enumerate(accumulators) if one in waits.scans],
-        )
+            plan_hash=execution.plan_hash, plan_name=plan_name(nodes), tables=execution.tables,
+            operators=execution.operators, shown=[places[one] for one in metrics],
+            metrics=tuple(zip(*metrics.values(), strict=True)),
+            together=self.operators.run_together(accumulators),
+            nanoseconds=[at for at, one in enumerate(accumulators) if one in waits.nanoseconds],
+            scans=[at for at, one in enumerate(accumulators) if one in waits.scans],
+        )  # fmt: skip
 
     def adapt(self, event: SqlAdaptive) -> None:
         """Take in the metrics of a plan that was changed while running."""

@@ -133,17 +133,11 @@ class TaskDecoder:
         self, started: dict[float, tuple[int, int]], starts: int, others: list[tuple[int, int]]
     ) -> TaskBlock:
         block = TaskBlock(
-            b"".join(self._rows),
-            list(self._codes),
-            b"".join(self._waits),
-            b"".join(self._records),
-            self._listed,
-            self._failures,
-            [(task_id, *place) for task_id, place in started.items()],
-            starts,
-            others,
-            self._bad_numbers,
-        )
+            rows=b"".join(self._rows), texts=list(self._codes), waits=b"".join(self._waits),
+            records=b"".join(self._records), listed=self._listed, failures=self._failures,
+            started=[(task_id, *place) for task_id, place in started.items()], starts=starts,
+            others=others, bad_numbers=self._bad_numbers,
+        )  # fmt: skip
         self._clear()
         return block
 

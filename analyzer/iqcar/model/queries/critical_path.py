@@ -55,7 +55,9 @@ def add_critical_path(tables: Tables) -> Tables:
         if query[members[0]] < 0:
             continue
         job = recorded_job if app[members[0]] in apps_with_edges else each_alone
-        for stage in _heaviest_chain(members, parents, job, submission, completion, rank):
+        for stage in _heaviest_chain(
+            members, parents, job, submission=submission, completion=completion, rank=rank
+        ):
             critical[stage] = True
     return tables.with_(stages=stages.assign(depth=depth, critical=critical))
 

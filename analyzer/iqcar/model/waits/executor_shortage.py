@@ -32,7 +32,7 @@ NO_SLOTS = 1e-6
 """Fewer slots than this count as none; rounding errors of slot counts are far smaller."""
 
 
-class Waiting(NamedTuple):
+class TaskLaunches(NamedTuple):
     """Times of the tasks of one application, each ndarray of shape (n_tasks,), ms."""
 
     asked: Floats
@@ -101,7 +101,7 @@ def find_shortages(
     victims, first = np.unique(app[rows], return_index=True)
     found: dict[int, Shortage] = {}
     tasks = {
-        int(victim): Waiting(asked[mine], launch[mine], finish[mine])
+        int(victim): TaskLaunches(asked[mine], launch[mine], finish[mine])
         for victim, mine in zip(victims, np.split(rows, first[1:]), strict=True)
     }
     for number in shared:
@@ -117,14 +117,14 @@ def find_shortages(
     return found
 
 
-def _can_lack(victim: int, offers: Offers, tasks: Waiting) -> bool:
+def _can_lack(victim: int, offers: Offers, tasks: TaskLaunches) -> bool:
     """Tell whether a task waited, and others held executors between the first and the last one."""
     others = (offers.app != victim) & (offers.since < tasks.finish.max())
     others &= offers.until > tasks.asked.min()
     return bool(others.any() and (tasks.launch > tasks.asked).any())
 
 
-def _patience(tables: Tables, offers: Offers, tasks: dict[int, Waiting]) -> float:
+def _patience(tables: Tables, offers: Offers, tasks: dict[int, TaskLaunches]) -> float:
     """Return the time that executors of a cluster may ordinarily take to start, in ms."""
     fastest = np.inf
     for app in np.unique(offers.app).tolist():
@@ -139,7 +139,7 @@ def _patience(tables: Tables, offers: Offers, tasks: dict[int, Waiting]) -> floa
 
 
 def _shortage(
-    tables: Tables, app: int, offers: Offers, tasks: Waiting, patience: float
+    tables: Tables, app: int, offers: Offers, tasks: TaskLaunches, patience: float
 ) -> Shortage:
     """Compute the missing slots of one application of a cluster."""
     settings = tables.applications.iloc[app]
@@ -172,7 +172,7 @@ def _shortage(
 
 
 def _levels(
-    offers: Offers, mine: Flags, tasks: Waiting, cpus: float
+    offers: Offers, mine: Flags, tasks: TaskLaunches, cpus: float
 ) -> tuple[Floats, Floats, Floats, Floats, Floats]:
     """Return distinct times, and from each on: own slots, others', slots waited for, and in use."""
     zeros, held = np.zeros(len(tasks.asked)), np.full(len(tasks.asked), cpus)

@@ -1,19 +1,273 @@
-"""Computes every task's waits and account: measured by the plugin, else from Spark's metrics."""
+"""Computes every task's waits and account: measured by the plugin, else from Spark's metrics.
+
+A record covers a task's own code, from just before it to the end of its last callback; the time
+around it (deserialising the task, serialising and fetching its result) comes from Spark's metrics.
+The thread's time on the processor and in the run queue is exact; sampling splits the rest by class
+of wait.
+"""
 
 from __future__ import annotations
+
+from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from iqcar.enums import Request
-from iqcar.model.waits.account import Codes
-from iqcar.model.waits.columns import ESTIMATED, MEASURED, MISSING, REPORTED
+from iqcar.enums import REQUESTS, Request, WaitClass
+from iqcar.model.waits.columns import (
+    ACCOUNT,
+    ESTIMATED,
+    IN_TASK_REQUESTS,
+    MEASURED,
+    MISSING,
+    REPORTED,
+    WAITS,
+    evidence_column,
+    wait_column,
+)
 from iqcar.model.waits.executor_shortage import Shortage, find_shortages
-from iqcar.model.waits.measured import from_records
-from iqcar.model.waits.reported import NEEDED, from_metrics
 from iqcar.tables import Tables
-from iqcar.tables.arrays import Flags, Floats, known_or_zero, share_of, sum_by
+from iqcar.tables.arrays import Flags, Floats, Ints, known_or_zero, share_of, sum_by
+
+
+class Budget:
+    """Time that is left of each task.
+
+    total: (n_tasks,), ms.
+    """
+
+    def __init__(self, total: Floats) -> None:
+        self.left: Floats = total.copy()
+
+    def take(self, wanted: Floats) -> Floats:
+        """Take the wanted time, at least 0 and at most what is left; NaN takes 0."""
+        taken: Floats = np.minimum(np.maximum(known_or_zero(wanted), 0.0), self.left)
+        self.left = self.left - taken
+        return taken
+
+
+Codes = NDArray[np.int8]
+
+UNATTRIBUTED = "unattributed_ms"
+
+
+@dataclass(frozen=True)
+class Account:
+    """Parts of the duration, waits and their evidence for a set of tasks.
+
+    duration: (n_tasks,), ms.
+    parts: dict of column name to (n_tasks,), ms; every column of ``ACCOUNT`` except
+        ``unattributed_ms``.
+    waits: dict of Request to (n_tasks,), ms; NaN where the wait is missing.
+    evidence: dict of Request to (n_tasks,); codes of the evidence.
+    """
+
+    duration: Floats
+    parts: dict[str, Floats]
+    waits: dict[Request, Floats]
+    evidence: dict[Request, Codes]
+
+    @classmethod
+    def blank(cls, duration: Floats) -> Account:
+        """Return an account with all parts zero and all waits missing."""
+        n = len(duration)
+        return cls(
+            duration,
+            {name: np.zeros(n) for name, _ in ACCOUNT if name != UNATTRIBUTED},
+            {r: np.full(n, np.nan) for r in REQUESTS},
+            {r: np.full(n, MISSING, np.int8) for r in REQUESTS},
+        )
+
+    def put(self, request: Request, wait: Floats, evidence: int | Ints, where: Flags) -> None:
+        """Set the waits for a request where they are known, and mark the others as missing."""
+        self.waits[request] = np.where(where, wait, np.nan)
+        self.evidence[request] = np.where(where, evidence, MISSING).astype(np.int8)
+
+    def replace(self, rows: Ints, other: Account) -> None:
+        """Replace everything but the slot wait of some tasks by a better account of them."""
+        for name, values in other.parts.items():
+            self.parts[name][rows] = values
+        for request in IN_TASK_REQUESTS:
+            self.waits[request][rows] = other.waits[request]
+            self.evidence[request][rows] = other.evidence[request]
+
+    def frame(self) -> pd.DataFrame:
+        """Return the table :data:`WAITS`; time that no part or wait explains is unattributed."""
+        none = np.zeros(len(self.duration))
+        in_parts = sum(map(known_or_zero, self.parts.values()), none)
+        waited = sum((known_or_zero(self.waits[r]) for r in IN_TASK_REQUESTS), none)
+        explained = in_parts + waited
+        return WAITS.frame(
+            {
+                "duration_ms": self.duration,
+                **self.parts,
+                UNATTRIBUTED: np.maximum(self.duration - explained, 0.0),
+                **{wait_column(r): self.waits[r] for r in REQUESTS},
+                **{evidence_column(r): self.evidence[r] for r in REQUESTS},
+            }
+        )
+
+
+NEEDED = (
+    "launch_ms",
+    "finish_ms",
+    "getting_result_ms",
+    "deserialize_ms",
+    "deserialize_cpu_ms",
+    "run_ms",
+    "cpu_ms",
+    "gc_ms",
+    "result_serialize_ms",
+    "fetch_wait_ms",
+    "shuffle_write_ms",
+    "output_bytes",
+    "input_bytes",
+    "scan_ms",
+    "storage_read_ms",
+    "gpu_wait_ms",
+)
+"""Columns of ``tasks`` that an account is computed from."""
+
+
+def from_metrics(column: dict[str, Floats], duration: Floats, python: Flags) -> Account:
+    """Compute the account of tasks from Spark's metrics; the CPU wait is the rest of the run time.
+
+    Without slot waits.
+
+    column: dict of str to (n_tasks,); the columns of ``tasks`` in :data:`NEEDED`.
+    duration: (n_tasks,), ms.
+    python: (n_tasks,) whether the task feeds a Python worker. Such a task is off the CPU while the
+        worker computes. A plain log does not distinguish that work from waiting, so the CPU wait is
+        missing.
+    """
+    account = Account.blank(duration)
+    left = Budget(duration)
+    getting_result = left.take(column["getting_result_ms"])
+    deserialize_wall = left.take(column["deserialize_ms"])
+    deserialize_cpu = Budget(deserialize_wall).take(column["deserialize_cpu_ms"])
+    run = left.take(column["run_ms"])
+    result_serialize = left.take(column["result_serialize_ms"])
+    cpu_known = ~np.isnan(column["cpu_ms"])
+    off_cpu = Budget(run)
+    compute = off_cpu.take(column["cpu_ms"]) + deserialize_cpu
+    gc = put_reported(account, column, off_cpu)
+    # While the GPU computes, the thread is off the CPU too, and no metric tells for how long.
+    computes_here = ~python & np.isnan(column["gpu_wait_ms"])
+    estimable = cpu_known & ~np.isnan(column["run_ms"]) & computes_here
+    account.put(Request.RUN_QUEUE, off_cpu.left, ESTIMATED, estimable)
+    account.parts.update(
+        compute_ms=np.where(cpu_known, compute, np.nan),
+        gc_ms=gc,
+        deserialize_ms=deserialize_wall - deserialize_cpu,
+        result_serialize_ms=result_serialize,
+        getting_result_ms=getting_result,
+    )
+    return account
+
+
+def put_reported(account: Account, column: dict[str, Floats], off_cpu: Budget) -> Floats:
+    """Set the waits that Spark and vendors report; return the garbage collection, ms."""
+    gc = np.zeros(len(account.duration))
+    for request, reported in (
+        (Request.SHUFFLE_FETCH, column["fetch_wait_ms"]),
+        (None, column["gc_ms"]),
+        (Request.IO_WRITE, _write_wait(column)),
+        (Request.NOTIFICATION_WAIT, column["gpu_wait_ms"]),
+    ):
+        taken = off_cpu.take(reported)
+        if request is None:
+            gc = taken
+        else:
+            account.put(request, taken, REPORTED, ~np.isnan(reported))
+    scan, storage = _read_wait(column), column["storage_read_ms"]
+    told = ~np.isnan(scan)
+    read = off_cpu.take(np.where(told, scan, storage))
+    evidence = np.where(told, REPORTED, ESTIMATED)
+    account.put(Request.IO_READ, read, evidence, told | ~np.isnan(storage))
+    return gc
+
+
+def _write_wait(column: dict[str, Floats]) -> Floats:
+    """Return the shuffle write time; NaN for a task that only wrote output, which is not timed."""
+    writes_output = known_or_zero(column["output_bytes"]) > 0
+    writes_shuffle = known_or_zero(column["shuffle_write_ms"]) > 0
+    return np.where(writes_output & ~writes_shuffle, np.nan, column["shuffle_write_ms"])
+
+
+def _read_wait(column: dict[str, Floats]) -> Floats:
+    """Return the scan time; 0 for a task that read no input; NaN where input has no scan time."""
+    reads_nothing = (column["input_bytes"] == 0) & ~(column["storage_read_ms"] > 0)
+    return np.where(np.isnan(column["scan_ms"]) & reads_nothing, 0.0, column["scan_ms"])
+
+
+_OTHER_WAIT = (WaitClass.DRIVER_RPC, WaitClass.PYTHON_WORKER, WaitClass.PYTHON_OTHER)
+"""Waits that no other task causes; class ``other`` stays unattributed."""
+
+
+def from_records(records: pd.DataFrame, column: dict[str, Floats], duration: Floats) -> Account:
+    """Compute the account of tasks from the plugin's records.
+
+    Without slot waits. Where the kernel does not report the run queue, its wait is missing, not
+    estimated. Where the sampler was off or had died, the waits for shuffle blocks and files come
+    from Spark's metrics, and the other waits are missing.
+
+    records: frame of `TASK_RECORDS`; one row per task of the other parameters.
+    column: dict of str to (n_tasks,); the columns of ``tasks`` in
+        :data:`iqcar.model.waits.measure.NEEDED`.
+    duration: (n_tasks,), ms.
+    """
+
+    def ms(name: str) -> Floats:
+        values: Floats = records[name].to_numpy(np.float64)
+        return values
+
+    account = Account.blank(duration)
+    left = Budget(duration)
+    recorded = ms("wall_ms")
+    wall = left.take(recorded)
+    # All times of a record longer than its task (clock error, damage) are scaled down alike.
+    fits = share_of(wall, recorded)
+    getting_result = left.take(column["getting_result_ms"])
+    deserialize_wall = left.take(column["deserialize_ms"])
+    deserialize_cpu = Budget(deserialize_wall).take(column["deserialize_cpu_ms"])
+    result_serialize = left.take(column["result_serialize_ms"])
+    spent = Budget(wall)
+    compute = spent.take(ms("cpu_ms") * fits)
+    in_kernel_queue = spent.take(ms("run_queue_ms") * fits)
+
+    sampled = (records["sampler"] == "").to_numpy(bool)
+    off_cpu = Budget(np.where(sampled, spent.left, 0.0))
+    taken = {
+        kind: off_cpu.take(np.where(sampled, ms(f"{kind}_ms") * fits, 0.0)) for kind in WaitClass
+    }
+    unsampled = Budget(np.where(sampled, 0.0, spent.left))
+    gc = put_reported(account, column, unsampled)
+    known_queue = np.isfinite(ms("run_queue_ms"))
+    for request in IN_TASK_REQUESTS:
+        waited = sum(
+            (taken[kind] for kind in WaitClass if kind.request is request), np.zeros(len(wall))
+        )
+        if request is Request.RUN_QUEUE:
+            account.put(request, waited + in_kernel_queue, MEASURED, known_queue)
+        else:
+            _put_where(account, request, waited, sampled)
+    python_queue = np.where(known_queue, 0.0, taken[WaitClass.PYTHON_RUN_QUEUE])
+    account.parts.update(
+        compute_ms=compute + taken[WaitClass.PYTHON_CPU] + deserialize_cpu,
+        gc_ms=np.where(sampled, taken[WaitClass.GC_SAFEPOINT], gc),
+        deserialize_ms=deserialize_wall - deserialize_cpu,
+        result_serialize_ms=result_serialize,
+        getting_result_ms=getting_result,
+        other_wait_ms=sum((taken[kind] for kind in _OTHER_WAIT), python_queue),
+    )
+    return account
+
+
+def _put_where(account: Account, request: Request, waited: Floats, where: Flags) -> None:
+    """Set measured waits where the sampler ran; keep the reported ones elsewhere."""
+    account.waits[request] = np.where(where, waited, account.waits[request])
+    account.evidence[request] = np.where(where, MEASURED, account.evidence[request]).astype(np.int8)
 
 
 def slot_wait(tables: Tables, column: dict[str, Floats]) -> tuple[Floats, Codes]:

@@ -1,4 +1,4 @@
-"""Derive the steps of a replay: what follows what in the recorded run, and after what delay.
+"""Derives the steps of a replay: what follows what in the recorded run, and after what delay.
 
 A query's first job follows the query's start; a later job follows all jobs of its query that had
 ended when it was submitted. A stage follows its job's start and the stages it reads from. The
@@ -12,19 +12,17 @@ from typing import NamedTuple
 import numpy as np
 
 from iqcar.tables import NONE, Tables
-from iqcar.tables.arrays import Floats, Ints
+from iqcar.tables.arrays import Flags, Floats, Ints
 
 
-class Order(NamedTuple):
+class StepOrder(NamedTuple):
     """Steps of one application.
 
-    Attributes
-    ----------
-    query, stage : rows of the tables, in the order of their steps.
-    query_start, query_end, stage_step : step of each of those queries and stages.
-    begin, end : (steps,) when each step was released and done in the recorded run, in ms.
-    job_step : (steps,) the step that starts the job of a stage; of any other step, itself.
-    earlier, later : (edges,) what follows what.
+    query, stage: rows of the tables, in the order of their steps.
+    query_start, query_end, stage_step: step of each of those queries and stages.
+    begin, end: (steps,) when each step was released and done in the recorded run, in ms.
+    job_step: (steps,) the step that starts the job of a stage; of any other step, itself.
+    earlier, later: (edges,) what follows what.
     """
 
     query: Ints
@@ -85,19 +83,20 @@ class _Edges:
         self.earlier.append(earlier[has])
         self.later.append(later[has])
 
+    def add_parents(self, tables: Tables, stage: Ints, stage_of: Ints, stage_step: Ints) -> Flags:
+        """Let stages follow their parents and attempts before; return which stages do."""
+        reader = _at(stage_of, tables.stage_parents["stage"].to_numpy(np.int64))
+        writer = _at(stage_of, tables.stage_parents["parent"].to_numpy(np.int64))
+        self.add(np.where(reader >= 0, writer, NONE), reader)
+        retried, before = _attempts(tables, stage, stage_step)
+        self.add(before, retried)
+        return np.isin(stage_step, np.append(reader[(reader >= 0) & (writer >= 0)], retried))
 
-def order_of(tables: Tables, query: Ints, job: Ints, stage: Ints) -> Order:
+
+def order_of(tables: Tables, query: Ints, job: Ints, stage: Ints) -> StepOrder:
     """Find out what follows what in one application.
 
-    Parameters
-    ----------
-    tables : Tables
-    query, job, stage : rows of the application in these tables
-        Jobs and stages as FIFO orders them.
-
-    Returns
-    -------
-    Order
+    query, job, stage: rows of the application in these tables, jobs and stages as FIFO orders them.
     """
     q, j, s = len(query), len(job), len(stage)
     start_of = _lookup(len(tables.queries), query, 0)
@@ -122,12 +121,10 @@ def order_of(tables: Tables, query: Ints, job: Ints, stage: Ints) -> Order:
         np.concatenate([job_query, stage_query[orphan]]),
         np.concatenate([job_begin, stage_begin[orphan]]),
         np.concatenate([job_over, stage_end[orphan]]),
-        np.concatenate([job_end, stage_step[orphan]]),
-        n,
-        edges,
-    )
+        step=np.concatenate([job_end, stage_step[orphan]]), first_step=n, edges=edges,
+    )  # fmt: skip
     n += len(of_query.group)
-    of_job = _ended(stage_job, stage_begin, stage_end, stage_step, n, edges)
+    of_job = _ended(stage_job, stage_begin, stage_end, step=stage_step, first_step=n, edges=edges)
 
     edges.add(_at(start_of, job_query), job_start)
     edges.add(of_query.by(job_query, job_begin), job_start)
@@ -139,16 +136,9 @@ def order_of(tables: Tables, query: Ints, job: Ints, stage: Ints) -> Order:
     edges.add(_at(start_of, stage_query[orphan]), stage_step[orphan])
     edges.add(of_query.by(stage_query[orphan], stage_begin[orphan]), stage_step[orphan])
 
-    reader = _at(stage_of, tables.stage_parents["stage"].to_numpy(np.int64))
-    writer = _at(stage_of, tables.stage_parents["parent"].to_numpy(np.int64))
-    edges.add(np.where(reader >= 0, writer, NONE), reader)
-    retried, before = _attempts(tables, stage, stage_step)
-    edges.add(before, retried)
-    knows = np.zeros(n + s, bool)
-    knows[reader[(reader >= 0) & (writer >= 0)]] = True
-    knows[retried] = True
+    knows = edges.add_parents(tables, stage, stage_of, stage_step)
     # The oldest logs hold no parents: there a stage follows what had ended in its job.
-    lost = np.flatnonzero((stage_job >= 0) & ~knows[stage_step])
+    lost = np.flatnonzero((stage_job >= 0) & ~knows)
     edges.add(of_job.by(stage_job[lost], stage_begin[lost]), stage_step[lost])
 
     begin = np.concatenate(
@@ -159,18 +149,11 @@ def order_of(tables: Tables, query: Ints, job: Ints, stage: Ints) -> Order:
     job_step = np.arange(len(begin))
     job_step[stage_step] = np.where(stage_job >= 0, stage_job, stage_step)
     kept = end[earlier] <= begin[later]
-    return Order(
-        query,
-        stage,
-        query_start,
-        query_end,
-        stage_step,
-        begin,
-        end,
-        job_step,
-        earlier[kept],
-        later[kept],
-    )
+    return StepOrder(
+        query=query, stage=stage, query_start=query_start, query_end=query_end,
+        stage_step=stage_step, begin=begin, end=end, job_step=job_step, earlier=earlier[kept],
+        later=later[kept],
+    )  # fmt: skip
 
 
 def _ended(

@@ -1,4 +1,4 @@
-"""A binary heap of events, the earliest on top; of one moment, the one with the lowest number."""
+"""Keeps events in a binary heap, the earliest on top; of one moment, that of the lowest number."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The event loop of the replay: tasks get slots as Spark's TaskSchedulerImpl hands them out.
+"""Replays events: tasks get slots as Spark's TaskSchedulerImpl hands them out.
 
 A task then takes as long as it took, or, where devices are shared, as long as it needs in the disk,
 the network and the processors of its host beside the tasks that use them at that moment, after it
@@ -66,16 +66,12 @@ KIND = 1 << 40
 class Run(NamedTuple):
     """What happened, on the clock of the input; NaN for what never happened for want of slots.
 
-    Attributes
-    ----------
-    released, done : ndarray of shape (n_steps,), ms
-    launched, ended : ndarray of shape (n_tasks,), ms
-    spent : ndarray of shape (n_tasks, 5) or (0, 5), ms
-        Time of each task in each phase, where devices are shared.
-    host : ndarray of shape (n_tasks,), int64
-        Where each task ran; −1 if it did not.
-    lacked_memory : ndarray of shape (n_tasks,) or (0,), ms
-        Time that each task waited for execution memory, where that is shared.
+    released, done: (n_steps,), ms.
+    launched, ended: (n_tasks,), ms.
+    spent: (n_tasks, 5) or (0, 5), ms; time of each task in each phase, where devices are shared.
+    host: (n_tasks,), int64; where each task ran; −1 if it did not.
+    lacked_memory: (n_tasks,) or (0,), ms; time that each task waited for execution memory, where
+        that is shared.
     """
 
     released: Floats
@@ -92,15 +88,7 @@ def run(
 ) -> Run:
     """Replay one application, or several that share hosts.
 
-    Parameters
-    ----------
-    steps, work, slots, shares
-    devices : Devices, optional
-        By default nothing but slots is shared: every task takes ``work.duration``.
-
-    Returns
-    -------
-    Run
+    devices: By default nothing but slots is shared: every task takes ``work.duration``.
     """
     devices = devices or no_devices(slots.hosts)
     n_steps, n_tasks, n_pools = len(steps.delay), len(work.duration), len(shares.pool_weight)
@@ -108,14 +96,11 @@ def run(
     per_task = 3 + 2 * PHASES * devices.rounds if shared else 3
     count_steps(__name__, 2 * n_steps + per_task * n_tasks + len(slots.when))
     found = Run(
-        np.full(n_steps, np.nan),
-        np.full(n_steps, np.nan),
-        np.full(n_tasks, np.nan),
-        np.full(n_tasks, np.nan),
-        np.zeros((n_tasks if shared else 0, PHASES)),
-        np.full(n_tasks, -1),
-        np.zeros(len(devices.memory)),
-    )
+        released=np.full(n_steps, np.nan), done=np.full(n_steps, np.nan),
+        launched=np.full(n_tasks, np.nan), ended=np.full(n_tasks, np.nan),
+        spent=np.zeros((n_tasks if shared else 0, PHASES)), host=np.full(n_tasks, -1),
+        lacked_memory=np.zeros(len(devices.memory)),
+    )  # fmt: skip
     room = 2 * n_steps + 3 * n_tasks + len(slots.when) + 1
     future = (np.empty(room), np.empty(room, np.int64), np.zeros(1, np.int64))
     # Attempts that came back lie on a stack, as in Spark: they go before what was never tried.
@@ -145,12 +130,8 @@ def run(
         # One round can pick a task set twice: up to its cap, and for slots that nobody wants.
         *(np.empty(2 * n_steps, np.int64) for _ in range(2)),
     )
-    order = (
-        shares,
-        np.full(n_steps, -1),
-        np.zeros(n_pools, np.int64),
-        np.zeros(n_steps, np.int64),
-    )
+    of_pools = np.zeros(n_pools, np.int64)
+    order = (shares, np.full(n_steps, -1), of_pools, np.zeros(n_steps, np.int64))
     # Task sets at their cap are set aside in a list per cap.
     caps = (
         np.zeros(len(shares.cap), np.int64),

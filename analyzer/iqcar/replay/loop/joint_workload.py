@@ -1,4 +1,4 @@
-"""Lay out all applications of a recorded run together, for a replay in which they share hosts."""
+"""Lays out all applications of a recorded run together, for a replay in which they share hosts."""
 
 from __future__ import annotations
 
@@ -16,14 +16,12 @@ from iqcar.tables.arrays import Ints
 class JointWorkload:
     """Applications on one clock, and what each step and task of the event loop is in the tables.
 
-    Attributes
-    ----------
-    origin : ms since the epoch that the clock counts from.
-    app : (n_apps,) rows of the applications.
-    query : (n_queries,) rows of the queries; ``query_start`` and ``query_end`` are their steps.
-    stage : (n_steps,) row of the stage of each step, −1 for a moment.
-    task : (n_tasks,) row of each task of ``work``.
-    steps, work, slots : what the event loop takes.
+    origin: ms since the epoch that the clock counts from.
+    app: (n_apps,) rows of the applications.
+    query: (n_queries,) rows of the queries; ``query_start`` and ``query_end`` are their steps.
+    stage: (n_steps,) row of the stage of each step, −1 for a moment.
+    task: (n_tasks,) row of each task of ``work``.
+    steps, work, slots: what the event loop takes.
     """
 
     origin: float
@@ -41,10 +39,7 @@ class JointWorkload:
 def joint_workload(workloads: Sequence[Workload]) -> JointWorkload:
     """Put the workloads of several applications on one clock.
 
-    Parameters
-    ----------
-    workloads : sequence of Workload
-        At least one.
+    workloads: At least one.
     """
     origin = min(one.origin for one in workloads)
     late = [one.origin - origin for one in workloads]
@@ -76,46 +71,35 @@ def joint_workload(workloads: Sequence[Workload]) -> JointWorkload:
         next_attempt=np.concatenate(following),
     )
     slots = Slots(
-        np.concatenate([one.slots.when + by for one, by in zip(workloads, late, strict=True)]),
-        np.concatenate([one.slots.change for one in workloads]),
-        np.concatenate([one.slots.when_idle for one in workloads]),
-        np.repeat(np.arange(len(workloads)), [len(one.slots.when) for one in workloads]),
-        np.concatenate([one.slots.host for one in workloads]),
-        np.concatenate([one.slots.handover for one in workloads]),
-        workloads[0].slots.hosts,
+        when=np.concatenate([one.slots.when + by for one, by in zip(workloads, late, strict=True)]),
+        change=np.concatenate([one.slots.change for one in workloads]),
+        when_idle=np.concatenate([one.slots.when_idle for one in workloads]),
+        app=np.repeat(np.arange(len(workloads)), [len(one.slots.when) for one in workloads]),
+        host=np.concatenate([one.slots.host for one in workloads]),
+        handover=np.concatenate([one.slots.handover for one in workloads]),
+        hosts=workloads[0].slots.hosts,
     )
     stage = np.full(len(steps.delay), -1, np.int64)
     for one, before in zip(workloads, steps_before, strict=True):
         stage[one.order.stage_step + before] = one.order.stage
     return JointWorkload(
-        origin,
-        np.array([one.app for one in workloads]),
-        np.concatenate([one.order.query for one in workloads]),
-        _moved([one.order.query_start for one in workloads], steps_before),
-        _moved([one.order.query_end for one in workloads], steps_before),
-        stage,
-        np.concatenate([one.task for one in workloads]),
-        steps,
-        work,
-        slots,
-    )
+        origin=origin, app=np.array([one.app for one in workloads]),
+        query=np.concatenate([one.order.query for one in workloads]),
+        query_start=_moved([one.order.query_start for one in workloads], steps_before),
+        query_end=_moved([one.order.query_end for one in workloads], steps_before), stage=stage,
+        task=np.concatenate([one.task for one in workloads]), steps=steps, work=work, slots=slots,
+    )  # fmt: skip
 
 
 def _steps(steps: Steps, late: float, steps_before: int, tasks_before: int, edges: int) -> Steps:
     """Steps of one application with positions among all."""
     return Steps(
-        steps.missing,
-        steps.delay + np.where(steps.missing == 0, late, 0.0),
-        steps.ready,
-        steps.tail,
-        steps.counted,
-        steps.first_task[:-1] + tasks_before,
-        steps.first_late + tasks_before,
-        steps.follower_start[:-1] + edges,
-        steps.follower + steps_before,
-        steps.job + steps_before,
-        steps.recorded + late,
-    )
+        missing=steps.missing, delay=steps.delay + np.where(steps.missing == 0, late, 0.0),
+        ready=steps.ready, tail=steps.tail, counted=steps.counted,
+        first_task=steps.first_task[:-1] + tasks_before, first_late=steps.first_late + tasks_before,
+        follower_start=steps.follower_start[:-1] + edges, follower=steps.follower + steps_before,
+        job=steps.job + steps_before, recorded=steps.recorded + late,
+    )  # fmt: skip
 
 
 def _before(sizes: list[int]) -> list[int]:
@@ -148,13 +132,8 @@ def joint_shares(shares: Sequence[Shares]) -> Shares:
 def with_caps(shares: Shares, cap_of: Ints, cap: Ints) -> Shares:
     """Cap further steps, whatever pool they are in: no task goes beyond it.
 
-    Parameters
-    ----------
-    shares : Shares
-    cap_of : ndarray of shape (n_steps,)
-        Cap of each step; −1: as its pool has it.
-    cap : ndarray of shape (n_caps,)
-        Most tasks at once.
+    cap_of: (n_steps,); cap of each step; −1: as its pool has it.
+    cap: (n_caps,); most tasks at once.
     """
     return shares._replace(
         cap_of=np.where(cap_of >= 0, cap_of + len(shares.cap), shares.cap_of),

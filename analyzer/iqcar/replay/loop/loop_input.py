@@ -1,4 +1,4 @@
-"""Input of the replay's event loop: steps, tasks, slots, and shares.
+"""Declares the input of the replay's event loop: steps, tasks, slots, and shares.
 
 Columns are ndarrays with one row per step, task, change of slots, or pool; times are in ms.
 """
@@ -135,5 +135,6 @@ def no_devices(hosts: int) -> Devices:
     """Return the devices of a run in which nothing but slots is shared."""
     nothing = np.zeros((0, 5))
     return Devices(
-        nothing, nothing, np.zeros(3 * hosts), np.zeros(3 * hosts + 1, np.int64), 1, False
-    )
+        alone=nothing, use=nothing, capacity=np.zeros(3 * hosts),
+        user_start=np.zeros(3 * hosts + 1, np.int64), rounds=1, proportional=False,
+    )  # fmt: skip

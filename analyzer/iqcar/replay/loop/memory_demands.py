@@ -1,4 +1,4 @@
-"""Estimate how much execution memory each task wants, and how much each application has on a host.
+"""Estimates how much execution memory each task wants, and how much each application has on a host.
 
 A task wants what it held at most (measured by the plugin, else Spark's peak) and what it spilled.
 An executor has what Spark's settings leave: a fraction of the heap less a reserve (Spark's
@@ -7,12 +7,12 @@ UnifiedMemoryManager), or its memory off the heap.
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
 
+from iqcar.base.units import read_size
 from iqcar.enums import Request
 from iqcar.model.waits.columns import MEASURED, evidence_column, wait_column
 from iqcar.tables import NONE, Tables, texts
@@ -26,20 +26,15 @@ FRACTION = 0.6
 """Default of ``spark.memory.fraction``."""
 HEAP = "1g"
 """Default of ``spark.executor.memory`` and ``spark.driver.memory``."""
-_SIZE = re.compile(r"(\d+)\s*([bkmgtp]?)b?")
-_UNITS = {"b": 1.0, **{unit: 1024.0**power for power, unit in enumerate("kmgtp", start=1)}}
 
 
 @dataclass(frozen=True)
 class MemoryDemands:
     """Execution memory; rows of tasks and applications as in the tables.
 
-    Attributes
-    ----------
-    wanted : ndarray of shape (n_tasks,), bytes
-    waited : ndarray of shape (n_tasks,), ms
-        Measured waits for it.
-    capacity : ndarray of shape (n_applications, n_hosts), bytes
+    wanted: (n_tasks,), bytes.
+    waited: (n_tasks,), ms; measured waits for it.
+    capacity: (n_applications, n_hosts), bytes.
     """
 
     wanted: Floats
@@ -50,11 +45,7 @@ class MemoryDemands:
 def memory_demands(tables: Tables, waits: pd.DataFrame) -> MemoryDemands | None:
     """Estimate the demands; None where no waits for memory were measured that are worth a model.
 
-    Parameters
-    ----------
-    tables : Tables
-    waits : DataFrame
-        From :func:`iqcar.model.waits.measure.measure_waits`.
+    waits: From :func:`iqcar.model.waits.measure.measure_waits`.
     """
     request = Request.EXECUTION_MEMORY
     measured = waits[evidence_column(request)].to_numpy() == MEASURED
@@ -92,17 +83,11 @@ def memory_of_executor(tables: Tables, app: int) -> float:
     mine = conf[((conf["app"] == app) & (conf["sql_execution"] == NONE)).to_numpy(bool)]
     settings = dict(zip(texts(mine, "key"), texts(mine, "value"), strict=True))
     if settings.get("spark.memory.offHeap.enabled", "").lower() == "true":
-        return _size(settings.get("spark.memory.offHeap.size", "0"), "b")
+        return read_size(settings.get("spark.memory.offHeap.size", "0")) or 0.0
     local = settings.get("spark.master", "").startswith("local")
     heap = settings.get("spark.driver.memory" if local else "spark.executor.memory", HEAP)
     try:
         fraction = float(settings.get("spark.memory.fraction", FRACTION))
     except ValueError:
         fraction = FRACTION
-    return max(_size(heap, "m") - RESERVED_BYTES, 0.0) * fraction
-
-
-def _size(text: str, unit: str) -> float:
-    """Read a size as Spark does: ``2g``, ``512m``; a number alone is in this unit."""
-    matched = _SIZE.fullmatch(text.strip().lower())
-    return float(matched[1]) * _UNITS[matched[2] or unit] if matched else 0.0
+    return max((read_size(heap, "m") or 0.0) - RESERVED_BYTES, 0.0) * fraction

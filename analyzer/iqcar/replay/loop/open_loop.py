@@ -1,4 +1,4 @@
-"""Fit capacities and tasks' demands so that a replay of the recorded launches gives recorded waits.
+"""Fits capacities and tasks' demands so that a replay of recorded launches gives recorded waits.
 
 The loop is open: every task starts when and where it did, only the devices are shared. Hosts are
 then independent of each other.
@@ -148,20 +148,11 @@ def fit_demands(
 ) -> tuple[TaskDemands, TaskDemands]:
     """Fit capacities that were inferred, then each task's time alone.
 
-    Parameters
-    ----------
-    tables : Tables
-    demands : TaskDemands
-    coarse : bool
-        Whether no task is fitted by itself, and tasks go through their phases once.
+    Returns: With capacities and times alone fitted. Returns: With capacities, and the part of waits
+    for processors that stays, fitted by host only: how well these reproduce the run is a check, the
+    others do so by construction.
 
-    Returns
-    -------
-    TaskDemands
-        With capacities and times alone fitted.
-    TaskDemands
-        With capacities, and the part of waits for processors that stays, fitted by host only: how
-        well these reproduce the run is a check, the others do so by construction.
+    coarse: Whether no task is fitted by itself, and tasks go through their phases once.
     """
     launches, rows = _replayable(tables, demands)
     if len(rows) == 0:

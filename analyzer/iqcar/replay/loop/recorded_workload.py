@@ -13,7 +13,7 @@ from iqcar.tables import NONE, Tables
 from iqcar.tables.arrays import Flags, Floats, Ints, most_at_once
 
 if TYPE_CHECKING:
-    from iqcar.replay.loop.dependencies import Order
+    from iqcar.replay.loop.dependencies import StepOrder
 
 
 IDLE_BEFORE_REMOVAL_MS = 1_000.0
@@ -25,7 +25,7 @@ ENOUGH_HANDOVERS = 20
 """Slots handed from task to task from which their median is a property of the application."""
 
 
-class Ran(NamedTuple):
+class RecordedTasks(NamedTuple):
     """Tasks of an application as they ran, times relative to its origin."""
 
     stage: Ints
@@ -36,20 +36,13 @@ class Ran(NamedTuple):
 
 
 def slots_of(
-    tables: Tables, app: int, ran: Ran, stage_first_launch: Floats, origin: float
+    tables: Tables, app: int, ran: RecordedTasks, stage_first_launch: Floats, origin: float
 ) -> Slots:
     """Find when slots of an application came and went.
 
-    Parameters
-    ----------
-    tables : Tables
-        ``executors`` and ``applications`` are used.
-    app : int
-    ran : Ran
-    stage_first_launch : ndarray of float64, one per stage
-        On the clock of ``ran``.
-    origin : float
-        Zero of that clock, in ms since the epoch.
+    tables: ``executors`` and ``applications`` are used.
+    stage_first_launch: On the clock of ``ran``.
+    origin: Zero of that clock, in ms since the epoch.
     """
     executors = tables.executors
     of_app = np.flatnonzero((executors["app"] == app).to_numpy())
@@ -82,17 +75,15 @@ def slots_of(
     order = np.lexsort((-change, when))
     handover = _handover(ran, of_app, slots, stage_first_launch)
     return Slots(
-        np.maximum(when[order], 0.0),
-        change[order],
-        idle[order],
-        np.zeros(len(order), np.int64),
-        host[order],
-        np.array([handover]),
-        max(len(tables.hosts), 1),
-    )
+        when=np.maximum(when[order], 0.0), change=change[order], when_idle=idle[order],
+        app=np.zeros(len(order), np.int64), host=host[order], handover=np.array([handover]),
+        hosts=max(len(tables.hosts), 1),
+    )  # fmt: skip
 
 
-def _handover(ran: Ran, executor: Ints, slots: Floats, stage_first_launch: Floats) -> float:
+def _handover(
+    ran: RecordedTasks, executor: Ints, slots: Floats, stage_first_launch: Floats
+) -> float:
     """Median time from a task's end to the launch of the next, where one was waiting.
 
     The k-th launch on an executor with s slots takes the slot that the (k − s)-th end freed.
@@ -114,7 +105,9 @@ def _handover(ran: Ran, executor: Ints, slots: Floats, stage_first_launch: Float
     return float(np.median(every)) if len(every) >= ENOUGH_HANDOVERS else 0.0
 
 
-def preparations_of(ran: Ran, slots: Slots, submitted: Floats, first_launch: Floats) -> Floats:
+def preparations_of(
+    ran: RecordedTasks, slots: Slots, submitted: Floats, first_launch: Floats
+) -> Floats:
     """Time from the submission of each stage to when its tasks could be launched.
 
     Time before the last executor came is left out, and so is time in which all slots were taken:
@@ -145,19 +138,17 @@ def preparations_of(ran: Ran, slots: Slots, submitted: Floats, first_launch: Flo
 class Workload:
     """What of one application does not depend on shares.
 
-    Attributes
-    ----------
-    app : row of the application.
-    origin : ms since the epoch that its clock counts from.
-    order : its steps; stages as FIFO orders them.
-    task : (tasks,) row of each task of ``work``.
-    steps, work : what the event loop takes.
-    slots : with the hosts that they are on.
+    app: row of the application.
+    origin: ms since the epoch that its clock counts from.
+    order: its steps; stages as FIFO orders them.
+    task: (tasks,) row of each task of ``work``.
+    steps, work: what the event loop takes.
+    slots: with the hosts that they are on.
     """
 
     app: int
     origin: float
-    order: Order
+    order: StepOrder
     task: Ints
     steps: Steps
     work: Work
@@ -167,13 +158,9 @@ class Workload:
 def workload_of(tables: Tables, app: int, task: Ints) -> Workload | None:
     """Lay one application out; None where it ran no task, or had no slots that are known.
 
-    Parameters
-    ----------
-    tables : Tables
-    app : int
-        Row of the application.
-    task : rows of its tasks, ascending
-        No step looks at the tasks of all applications: there may be thousands of either.
+    app: Row of the application.
+    task: rows of its tasks, ascending. No step looks at the tasks of all applications: there may be
+        thousands of either.
     """
     stages, tasks = tables.stages, tables.tasks
     launch = tasks["launch_ms"].to_numpy(np.float64)
@@ -202,7 +189,7 @@ def workload_of(tables: Tables, app: int, task: Ints) -> Workload | None:
             step_of_task,
         )
     )
-    ran = Ran(
+    ran = RecordedTasks(
         step_of_task,
         tasks["executor"].to_numpy()[task].astype(np.int64),
         launch[task] - origin,
@@ -216,34 +203,44 @@ def workload_of(tables: Tables, app: int, task: Ints) -> Workload | None:
     ready = np.zeros(len(order.begin))
     ready[order.stage_step] = preparations_of(ran, slots, begin, first_launch)
 
-    position = np.empty(len(task), np.int64)
-    position[in_order] = np.arange(len(task))
-    next_attempt = np.full(len(task), NONE, np.int64)
-    at_launch, wait = np.zeros(len(task), bool), np.zeros(len(task))
-    again = np.flatnonzero(late)
-    ancestor = position[before[again]]
-    next_attempt[ancestor] = position[again]
-    at_launch[ancestor] = overlaps[again]
-    wait[ancestor] = np.where(overlaps[again], (ran.launch[again] - ran.launch[before[again]]), 0.0)
+    next_attempt, at_launch, wait = _next_attempts(ran.launch, before, overlaps, in_order)
     duration = np.maximum(ran.finish - ran.launch, 0.0)[in_order]
     counts = (ran.finish <= end[step_of_task])[in_order]
     work = Work(
-        order.stage_step[step_of_task[in_order]],
-        duration,
-        counts,
-        next_attempt,
-        at_launch,
-        np.maximum(wait, 0.0),
-        tasks["host"].to_numpy()[task].astype(np.int64)[in_order],
-    )
+        step=order.stage_step[step_of_task[in_order]], duration=duration, counts=counts,
+        next_attempt=next_attempt, next_at_launch=at_launch, next_wait=np.maximum(wait, 0.0),
+        host=tasks["host"].to_numpy()[task].astype(np.int64)[in_order],
+    )  # fmt: skip
     last = np.full(len(order.begin), -np.inf)
     np.maximum.at(last, work.step[counts], ran.finish[in_order][counts])
-    steps = _steps(order, origin, work, ready, late[in_order], last)
-    return Workload(app, origin, order, task[in_order], steps, work, slots)
+    steps = _steps(order, origin, work, ready=ready, late=late[in_order], last=last)
+    return Workload(
+        app=app, origin=origin, order=order, task=task[in_order], steps=steps, work=work,
+        slots=slots,
+    )  # fmt: skip
+
+
+def _next_attempts(
+    launch: Floats, before: Ints, overlaps: Flags, in_order: Ints
+) -> tuple[Ints, Flags, Floats]:
+    """Return of each task, in order, its next attempt, whether that overlaps it, and when it came.
+
+    before, overlaps: (n_tasks,) the attempt before each task, and whether the two ran together.
+    """
+    position = np.empty(len(before), np.int64)
+    position[in_order] = np.arange(len(before))
+    next_attempt = np.full(len(before), NONE, np.int64)
+    at_launch, wait = np.zeros(len(before), bool), np.zeros(len(before))
+    again = np.flatnonzero(before >= 0)
+    ancestor = position[before[again]]
+    next_attempt[ancestor] = position[again]
+    at_launch[ancestor] = overlaps[again]
+    wait[ancestor] = np.where(overlaps[again], launch[again] - launch[before[again]], 0.0)
+    return next_attempt, at_launch, wait
 
 
 def _steps(
-    order: Order, origin: float, work: Work, ready: Floats, late: Flags, last: Floats
+    order: StepOrder, origin: float, work: Work, ready: Floats, late: Flags, last: Floats
 ) -> Steps:
     """Lay out the steps; ``last`` is when the last task that counts ended, −inf if none."""
     n = len(order.begin)
@@ -258,18 +255,10 @@ def _steps(
     # What waits for no task takes as long as it took.
     tail = end - np.where(np.isfinite(last), last, begin)
     return Steps(
-        missing,
-        delay,
-        ready,
-        np.maximum(tail, 0.0),
-        counted,
-        first_task,
-        first_late,
-        follower_start,
-        order.later[by_earlier],
-        order.job_step,
-        begin,
-    )
+        missing=missing, delay=delay, ready=ready, tail=np.maximum(tail, 0.0), counted=counted,
+        first_task=first_task, first_late=first_late, follower_start=follower_start,
+        follower=order.later[by_earlier], job=order.job_step, recorded=begin,
+    )  # fmt: skip
 
 
 def _queries(tables: Tables, app: int) -> Ints:

@@ -1,4 +1,4 @@
-"""Replay a recorded run: how long each query would have taken under other shares."""
+"""Replays a recorded run: how long each query would have taken under other shares."""
 
 from __future__ import annotations
 
@@ -33,12 +33,8 @@ if TYPE_CHECKING:
 def idle_slot_ms(steps: Steps, work: Work, slots: Slots, shares: Shares, found: Run) -> float:
     """Return the integral of min(free slots, tasks that a strict cap holds back), in ms.
 
-    Parameters
-    ----------
-    steps, work, slots, shares
-        What was replayed.
-    found : Run
-        What happened.
+    steps, work, slots, shares: What was replayed.
+    found: What happened.
     """
     if not shares.cap_strict.any():
         return 0.0
@@ -75,10 +71,8 @@ MAX_TASKS = 5_000_000
 class Replayed:
     """When queries ran in a replay.
 
-    Attributes
-    ----------
-    start_ms, end_ms : (queries,) ms since the epoch; NaN for a query that could not be replayed.
-    idle_slot_ms : time that slots stood free while tasks waited that a cap held back.
+    start_ms, end_ms: (queries,) ms since the epoch; NaN for a query that could not be replayed.
+    idle_slot_ms: time that slots stood free while tasks waited that a cap held back.
     """
 
     start_ms: Floats
@@ -181,10 +175,7 @@ def _times(workload: Workload, shares: Shares) -> tuple[Floats, Floats, float]:
 def record(tables: Tables) -> Recording:
     """Lay a recorded run out for replays.
 
-    Parameters
-    ----------
-    tables : Tables
-        From :func:`iqcar.read`.
+    tables: From :func:`iqcar.read`.
     """
     recording, doubts = Recording(tables), []
     app_of_task = tables.tasks["app"].to_numpy(np.int64)
@@ -232,24 +223,15 @@ def _unknown_weights(tables: Tables, workload: Workload, name: str) -> list[str]
 def replay(tables: Tables, plan: PoolPlan | None = None) -> Replayed:
     """Predict when each query would have run under a plan; None: under the recorded shares.
 
-    Parameters
-    ----------
-    tables : Tables
-        From :func:`iqcar.read`.
-    plan : PoolPlan, optional
-
-    Returns
-    -------
-    Replayed
-        Its own error shows in a replay under the recorded shares: see :func:`replay_errors`.
-
-    Notes
-    -----
     The scheduler is Spark's (TaskSchedulerImpl, FIFOSchedulingAlgorithm,
     FairSchedulingAlgorithm): one round of offers whenever a slot comes free or a task set comes
     in, no preemption, locality left out. What is kept as it was recorded: how long each task
     held its slot, when queries started, the driver's time between jobs and stages, when
     executors came and went.
+
+    Returns: Its own error shows in a replay under the recorded shares: see :func:`replay_errors`.
+
+    tables: From :func:`iqcar.read`.
     """
     return record(tables).replay(plan)
 
@@ -257,11 +239,8 @@ def replay(tables: Tables, plan: PoolPlan | None = None) -> Replayed:
 def replay_errors(tables: Tables, before: Replayed) -> Floats:
     """How far a replay under the recorded shares is off, as a share of each query's duration.
 
-    Returns
-    -------
-    ndarray of float64, one per query
-        (replayed − recorded) / recorded; NaN for queries that were not replayed, did not end, or
-        ran no task.
+    Returns: (replayed − recorded) / recorded; NaN for queries that were not replayed, did not end,
+    or ran no task.
     """
     queries = tables.queries
     lasted = queries["duration_ms"].to_numpy(np.float64)

@@ -11,7 +11,7 @@ from iqcar.replay.loop.loop_input import Shares
 from iqcar.rules.pool_plan import Assignment, Pool, PoolPlan
 from iqcar.rules.recorded_setup import DEFAULT_POOL, FAIR, cap_or_none
 from iqcar.tables import NONE, Tables, texts
-from iqcar.tables.arrays import Flags, Floats, Ints
+from iqcar.tables.arrays import Ints
 
 if TYPE_CHECKING:
     from iqcar.replay.loop.recorded_workload import Workload
@@ -24,16 +24,10 @@ NO_CAP = 2**31 - 1
 class StageOrder(NamedTuple):
     """What does not depend on a plan: laid out once for each application.
 
-    Attributes
-    ----------
-    query : list of int
-        Row of the query of each stage that runs.
-    asked : list of str
-        Pool that each asked for.
-    pools : dict
-        Pools by name, as the plugin saw them last.
-    by_stage, by_name : ndarray of int64, one per step
-        As in :class:`~iqcar.replay.loop.loop_input.Shares`.
+    query: Row of the query of each stage that runs.
+    asked: Pool that each asked for.
+    pools: Pools by name, as the plugin saw them last.
+    by_stage, by_name: As in :class:`~iqcar.replay.loop.loop_input.Shares`.
     """
 
     query: list[int]
@@ -76,12 +70,7 @@ def planned_shares(
     The others stay in the pool they asked for themselves; rules that put them elsewhere in the
     recorded run are not those of the plan.
 
-    Parameters
-    ----------
-    workload : Workload
-    order : StageOrder
-    plan : PoolPlan
-    chosen : mapping of query row to pool, from :func:`chosen_pools`
+    chosen: mapping of query row to pool, from :func:`chosen_pools`.
     """
     pools = {**order.pools, **{pool.name: pool for pool in plan.pools}}
     stages = zip(order.query, order.asked, strict=True)
@@ -172,18 +161,10 @@ def shares_of_pools(
 ) -> Shares:
     """Number the pools.
 
-    Parameters
-    ----------
-    workload : Workload
-    order : StageOrder
-    fair : bool
-        Whether pools divide slots by their weights.
-    pools : mapping of name to Pool
-        Those that are declared.
-    stage_pool : list of str
-        Pool of each stage that runs.
-    weights : mapping of name to int, optional
-        Further pools, with their weights.
+    fair: Whether pools divide slots by their weights.
+    pools: Those that are declared.
+    stage_pool: Pool of each stage that runs.
+    weights: Further pools, with their weights.
     """
     pools = {**pools, **{name: Pool(name, weight) for name, weight in (weights or {}).items()}}
     names = sorted({*stage_pool, DEFAULT_POOL})
@@ -192,32 +173,28 @@ def shares_of_pools(
     declared = [pools.get(name, Pool(name)) for name in names]
     pool = np.zeros(len(order.by_stage), np.int64)
     pool[workload.order.stage_step] = [number[name] for name in stage_pool]
+    # Under FIFO there are no pools.
+    cap_of, caps = _caps(declared if fair else [], pool, workload.order.stage_step)
     return Shares(
-        np.array([fair]),
-        np.zeros(len(names), np.int64),
-        np.array([0, len(names)]),
-        pool,
-        order.by_stage,
-        order.by_name,
-        np.array([each.mode == FAIR for each in declared], bool),
-        np.array([each.weight for each in declared], np.float64),
-        np.array([each.min_share for each in declared], np.float64),
-        np.arange(len(names)),
-        # Under FIFO there are no pools.
-        *_caps(declared if fair else [], pool, workload.order.stage_step),
-    )
+        fair=np.array([fair]), pool_app=np.zeros(len(names), np.int64),
+        first_pool=np.array([0, len(names)]), pool=pool,
+        by_stage=order.by_stage, by_name=order.by_name,
+        pool_fair=np.array([each.mode == FAIR for each in declared], bool),
+        pool_weight=np.array([each.weight for each in declared], np.float64),
+        pool_min_share=np.array([each.min_share for each in declared], np.float64),
+        pool_by_name=np.arange(len(names)), cap_of=cap_of,
+        cap=np.array([NO_CAP if each.cap is None else each.cap for each in caps], np.int64),
+        cap_share=np.array(
+            [1.0 if each.cap_share is None else each.cap_share for each in caps], np.float64
+        ),
+        cap_strict=np.array([each.strict for each in caps], bool),
+    )  # fmt: skip
 
 
-def _caps(pools: Sequence[Pool], pool: Ints, stage_step: Ints) -> tuple[Ints, Ints, Floats, Flags]:
-    """Number the pools that have a cap: cap of each step, then what each cap is."""
+def _caps(pools: Sequence[Pool], pool: Ints, stage_step: Ints) -> tuple[Ints, list[Pool]]:
+    """Number the pools that have a cap; return the cap of each step, and the pools in order."""
     capped = [at for at, one in enumerate(pools) if one.is_capped]
     cap_of = np.full(len(pool), NONE, np.int64)
     for number, at in enumerate(capped):
         cap_of[stage_step[pool[stage_step] == at]] = number
-    caps = [pools[at] for at in capped]
-    return (
-        cap_of,
-        np.array([NO_CAP if one.cap is None else one.cap for one in caps], np.int64),
-        np.array([1.0 if one.cap_share is None else one.cap_share for one in caps], np.float64),
-        np.array([one.strict for one in caps], bool),
-    )
+    return cap_of, [pools[at] for at in capped]

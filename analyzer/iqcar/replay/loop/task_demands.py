@@ -1,4 +1,4 @@
-"""Estimate what every task needs in each device, and what the devices of each host can do.
+"""Estimates what every task needs in each device, and what the devices of each host can do.
 
 This is the abduction step of a what-if question: from what a recorded task took to what it would
 take alone. Of the time W in a device, the share c was lost to others (:mod:`iqcar.model.demand`),
@@ -36,12 +36,8 @@ if TYPE_CHECKING:
 def cores_of_hosts(tables: Tables) -> tuple[Floats, Flags]:
     """Return the processors of each host, and whether they were measured.
 
-    Returns
-    -------
-    cores : ndarray of shape (n_hosts,), float64
-        From samples of the host; else as many as tasks that ran there at once, at least one: Spark
-        is mostly told to run one task per processor.
-    measured : ndarray of shape (n_hosts,), bool
+    Both of shape (n_hosts,). From samples of the host; else as many as tasks that ran there at
+    once, at least one: Spark is mostly told to run one task per processor.
     """
     n = len(tables.hosts)
     samples = tables.samples
@@ -76,22 +72,16 @@ HEADROOM = 2.0
 class TaskDemands:
     """What tasks need and devices can do; rows as in ``tables.tasks`` and ``tables.hosts``.
 
-    Attributes
-    ----------
-    spent : ndarray of shape (n_tasks, 5), ms
-        Time of each task in each phase, as recorded; a row sums to the task's duration.
-    alone : ndarray of shape (n_tasks, 5), ms
-        The same if nobody else used the devices.
-    use : ndarray of shape (n_tasks, 5), bytes per ms or cores
-        What the task takes of a device meanwhile.
-    gc : ndarray of shape (n_tasks,), ms
-        Garbage collection, a part of the phase WAIT.
-    capacity : ndarray of shape (n_hosts, 3), bytes per ms or cores
-        Of each host's disk, network and processors; inf where nothing ran.
-    evidence : ndarray of shape (n_hosts, 3)
-        How each is known: measured, inferred or assumed.
-    beside : ndarray of shape (n_hosts,), processors
-        Used by something else than recorded tasks while these ran; NaN where nobody sampled it.
+    spent: (n_tasks, 5), ms; time of each task in each phase, as recorded; a row sums to the task's
+        duration.
+    alone: (n_tasks, 5), ms; the same if nobody else used the devices.
+    use: (n_tasks, 5), bytes per ms or cores; what the task takes of a device meanwhile.
+    gc: (n_tasks,), ms; garbage collection, a part of the phase WAIT.
+    capacity: (n_hosts, 3), bytes per ms or cores; of each host's disk, network and processors; inf
+        where nothing ran.
+    evidence: (n_hosts, 3); how each is known: measured, inferred or assumed.
+    beside: (n_hosts,), processors; used by something else than recorded tasks while these ran; NaN
+        where nobody sampled it.
     """
 
     spent: Floats
@@ -110,13 +100,8 @@ class TaskDemands:
 def task_demands(tables: Tables, waits: pd.DataFrame, demand: Demand) -> TaskDemands:
     """Estimate the demands of all tasks of some tables.
 
-    Parameters
-    ----------
-    tables : Tables
-    waits : DataFrame
-        From :func:`iqcar.model.waits.measure.measure_waits`.
-    demand : Demand
-        From :func:`iqcar.causes.blame.attribute.attribute`.
+    waits: From :func:`iqcar.model.waits.measure.measure_waits`.
+    demand: From :func:`iqcar.causes.blame.attribute.attribute`.
     """
     n = len(tables.tasks)
     duration = positive_or_zero(waits["duration_ms"].to_numpy(np.float64))
@@ -149,7 +134,10 @@ def task_demands(tables: Tables, waits: pd.DataFrame, demand: Demand) -> TaskDem
     spent[:, WAIT] = alone[:, WAIT] = rest
     gc = np.minimum(known_or_zero(waits["gc_ms"].to_numpy(np.float64)), rest)
     capacity, evidence = _capacities(tables, demand, alone, use, duration)
-    return TaskDemands(spent, alone, use, gc, capacity, evidence, beside_tasks(tables))
+    return TaskDemands(
+        spent=spent, alone=alone, use=use, gc=gc, capacity=capacity, evidence=evidence,
+        beside=beside_tasks(tables),
+    )  # fmt: skip
 
 
 class _Columns:

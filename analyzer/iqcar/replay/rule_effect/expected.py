@@ -1,11 +1,11 @@
-"""Describe the predicted effect of rules: numbers, and the sentence that says them."""
+"""Describes the predicted effect of rules: numbers, and the sentence that says them."""
 
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from iqcar.rules.outlook import SLOWER_SHARE, Outlook
+from iqcar.rules.rule import SLOWER_SHARE, Outlook
 from iqcar.rules.rule_sentences import in_a_sentence
 
 MAX_FINGERPRINTS = 100
@@ -16,26 +16,24 @@ MAX_FINGERPRINTS = 100
 class Expected:
     """Predicted effect of a rule, or of several; durations of several runs are summed.
 
-    Attributes
-    ----------
-    outlook : what it comes to.
-    sentence : the same in words.
-    victims : runs that are to gain.
-    victim_fingerprints : which recurring queries those are runs of, at most
+    outlook: what it comes to.
+    sentence: the same in words.
+    victims: runs that are to gain.
+    victim_fingerprints: which recurring queries those are runs of, at most
         :data:`MAX_FINGERPRINTS`.
-    victims_before_ms, victims_after_ms, victims_change_percent : their duration.
-    queries, before_ms, after_ms, change_percent : of all queries that ended, in the applications
+    victims_before_ms, victims_after_ms, victims_change_percent: their duration.
+    queries, before_ms, after_ms, change_percent: of all queries that ended, in the applications
         that the rule acts in.
-    slower : how many of them get slower by more than 5 %.
-    slowest : query id, name, before_ms, after_ms and change_percent of the worst of those.
-    replay_error_percent, replay_worst_error_percent : how far the replay of the recorded shares
-        is off, as a share of each query's duration: the median, and the worst.
-    assumptions : what the prediction rests on.
-    model : what is shared in the replays: ``slots``, or ``devices`` (slots, disks, networks and
+    slower: how many of them get slower by more than 5 %.
+    slowest: query id, name, before_ms, after_ms and change_percent of the worst of those.
+    replay_error_percent, replay_worst_error_percent: how far the replay of the recorded shares is
+        off, as a share of each query's duration: the median, and the worst.
+    assumptions: what the prediction rests on.
+    model: what is shared in the replays: ``slots``, or ``devices`` (slots, disks, networks and
         processors of hosts).
-    source_before_ms, source_after_ms, source_change_percent : of a cap, the duration of the runs
+    source_before_ms, source_after_ms, source_change_percent: of a cap, the duration of the runs
         that it holds back; else None.
-    idle_slot_ms, idle_slots_percent : of a cap, the time that slots stand free because of it, and
+    idle_slot_ms, idle_slots_percent: of a cap, the time that slots stand free because of it, and
         that as a share of the time of all slots from the first start to the last end; else None.
     """
 

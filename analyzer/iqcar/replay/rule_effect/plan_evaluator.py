@@ -21,11 +21,10 @@ from iqcar.replay.rule_effect.expected import (
     sentence_of,
 )
 from iqcar.rules.compile_pools import compile_rules
-from iqcar.rules.outlook import SLOWER_SHARE, outlook_of
 from iqcar.rules.pool_plan import PoolPlan
 from iqcar.rules.propose_rules import MIN_LOST_MS
 from iqcar.rules.recorded_setup import recorded_scheduler
-from iqcar.rules.rule import QueryType, Rule, RuleType
+from iqcar.rules.rule import SLOWER_SHARE, QueryType, Rule, RuleType, outlook_of
 from iqcar.tables import Tables, texts
 from iqcar.tables.arrays import Flags, Floats, Ints
 
@@ -248,15 +247,9 @@ class PlanEvaluator:
     ) -> Expected | None:
         """PlanEvaluator one plan; None where none of its victims could be replayed to its end.
 
-        Parameters
-        ----------
-        plan : PoolPlan
-        victims : ndarray of int
-            Rows of the queries that are to gain.
-        called : tuple of str
-            What one victim is called in the sentence, and what several are.
-        capped : ndarray of int, optional
-            Rows of the queries that a cap holds back.
+        victims: Rows of the queries that are to gain.
+        called: What one victim is called in the sentence, and what several are.
+        capped: Rows of the queries that a cap holds back.
         """
         before, after = self.before, self.after(plan)
         old, new = before.duration_ms, after.duration_ms

@@ -1,4 +1,4 @@
-"""Keep the rules of an earlier round while new ones are proposed from a run that they acted in.
+"""Keeps the rules of an earlier round while new ones are proposed from a run that they acted in.
 
 A rule that works removes its own evidence: a run recorded under rules shows the cluster that they
 made. Proposed from it alone, rules would swing: the hog that is held back looks like a victim, and
@@ -26,12 +26,10 @@ from iqcar.tables import Tables, texts
 class PreviousRules(msgspec.Struct, frozen=True):
     """What becomes of the rules of an earlier round.
 
-    Attributes
-    ----------
-    kept : rules that stay, as they were.
-    notes : what became of each earlier rule and why, and which proposals were dropped for it;
+    kept: rules that stay, as they were.
+    notes: what became of each earlier rule and why, and which proposals were dropped for it;
         sentences.
-    recorded : what the earlier rules were compiled for; None without any.
+    recorded: what the earlier rules were compiled for; None without any.
     """
 
     kept: tuple[Rule, ...] = ()
@@ -42,19 +40,12 @@ class PreviousRules(msgspec.Struct, frozen=True):
 def review_previous(previous: RulesFile, tables: Tables) -> PreviousRules:
     """Decide which rules of an earlier round stay.
 
-    Parameters
-    ----------
-    previous : RulesFile
-        The rules that the run was recorded with.
-    tables : Tables
-        The run.
+    Returns: A rule stays that acted and is still needed, or of which the run cannot tell: its query
+    or its victims did not run. A rule that did not act has changed nothing: what the run shows
+    counts, and so it goes. Rules that made no pool are passed over.
 
-    Returns
-    -------
-    PreviousRules
-        A rule stays that acted and is still needed, or of which the run cannot tell: its query or
-        its victims did not run. A rule that did not act has changed nothing: what the run shows
-        counts, and so it goes. Rules that made no pool are passed over.
+    previous: The rules that the run was recorded with.
+    tables: The run.
     """
     rules = scheduler_rules(previous.rules)
     known = previous.recorded
@@ -85,12 +76,8 @@ def add_to(
 ) -> tuple[tuple[Rule, ...], PreviousRules]:
     """Drop proposals that the kept rules stand for or contradict.
 
-    Returns
-    -------
-    tuple of Rule
-        The others, with ids and orders after those of the kept rules.
-    PreviousRules
-        With a note for each that was dropped because it would undo a rule.
+    Returns: The others, with ids and orders after those of the kept rules. Returns: With a note for
+    each that was dropped because it would undo a rule.
     """
     notes, found = list(earlier.notes), []
     for rule in proposed:

@@ -1,4 +1,4 @@
-"""Set the own rates of stages from the curves that ``iqcar experiment`` measured."""
+"""Sets the own rates of stages from the curves that ``iqcar experiment`` measured."""
 
 from __future__ import annotations
 
@@ -29,36 +29,23 @@ DEVICE_OF = {"disk": DISK, "network": NETWORK, "cpu": PROCESSOR}
 class Curve(msgspec.Struct, frozen=True):
     """How much slower a class of work gets under hogs: ``max(1, (1 + k) · r/C)``.
 
-    Parameters
-    ----------
-    of : str
-        ``stage`` or ``query``: whose times were measured.
-    query : str
-        Its name in the plan of the experiment.
-    label : str
-        The stage's label, which is the same in every run; empty for a query.
-    resource : str
-        cpu, disk, network or memory.
-    alone_ms : float
-        Time without hogs, median: of a query as elapsed, of a stage the mean time of a task in the
-        device.
-    tasks_at_once : float
-        Tasks that ran together on the host with the hogs.
-    share : float
-        r/C of all these tasks together, in [0, 1].
-    low, high : float
-        80 % interval of it.
-    identified : bool
-        Whether hogs slowed it for certain; if not, the share is only known to be at most ``high``.
-    own_rate_share : float
-        Own rate of one task as a share of the capacity: r/C divided by the tasks at once.
-    residual : float
-        Root mean square of log(measured / fitted) over the pairs.
-    pairs : int
-        Runs with hogs, each beside a run without.
-    own_rate_per_s : float or None
-        Bytes that a task moves in a second in a disk or network in runs without hogs. It is its own
-        rate if ``high`` is below 1: its tasks alone do not fill the device.
+    of: ``stage`` or ``query``: whose times were measured.
+    query: Its name in the plan of the experiment.
+    label: The stage's label, which is the same in every run; empty for a query.
+    resource: cpu, disk, network or memory.
+    alone_ms: Time without hogs, median: of a query as elapsed, of a stage the mean time of a task
+        in the device.
+    tasks_at_once: Tasks that ran together on the host with the hogs.
+    share: r/C of all these tasks together, in [0, 1].
+    low, high: 80 % interval of it.
+    identified: Whether hogs slowed it for certain; if not, the share is only known to be at most
+        ``high``.
+    own_rate_share: Own rate of one task as a share of the capacity: r/C divided by the tasks at
+        once.
+    residual: Root mean square of log(measured / fitted) over the pairs.
+    pairs: Runs with hogs, each beside a run without.
+    own_rate_per_s: Bytes that a task moves in a second in a disk or network in runs without hogs.
+        It is its own rate if ``high`` is below 1: its tasks alone do not fill the device.
     """
 
     of: str
@@ -85,10 +72,7 @@ class _CurvesFile(msgspec.Struct):
 def read_curves(path: str) -> list[Curve]:
     """Read a file that ``iqcar experiment`` wrote.
 
-    Raises
-    ------
-    UsageError
-        If it cannot be read or is no such file.
+    Raises UsageError if it cannot be read or is no such file.
     """
     file = Path(path)
     try:
@@ -122,18 +106,9 @@ def set_own_rates(
     share of a capacity that is only assumed is no rate: there it is what the tasks did alone, if
     they did not fill the device, else nothing is set.
 
-    Parameters
-    ----------
-    demands : TaskDemands
-    tables : Tables
-    curves : sequence of Curve
-        Those of stages are used.
+    Returns: What was done, as a sentence about an assumption; empty where there are no curves.
 
-    Returns
-    -------
-    TaskDemands
-    str
-        What was done, as a sentence about an assumption; empty where there are no curves.
+    curves: Those of stages are used.
     """
     if not curves:
         return demands, ""

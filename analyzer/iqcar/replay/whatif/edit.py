@@ -116,10 +116,7 @@ def repartition(scenario: Scenario, partitions: Mapping[int, int]) -> Scenario:
     The new tasks differ in size as the old ones do: each is like one of them, all together do what
     these did.
 
-    Raises
-    ------
-    UsageError
-        If that makes more than :data:`MOST_TASKS` tasks, and more than there are.
+    Raises UsageError if that makes more than :data:`MOST_TASKS` tasks, and more than there are.
     """
     step = scenario.work.step
     n = len(scenario.steps.delay)

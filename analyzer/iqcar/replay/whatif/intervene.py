@@ -1,4 +1,4 @@
-"""Apply a question to a scenario: which edits it means, and what it rests on."""
+"""Applies a question to a scenario: which edits it means, and what it rests on."""
 
 from __future__ import annotations
 
@@ -24,12 +24,7 @@ T = TypeVar("T")
 class Intervened:
     """A scenario after an intervention.
 
-    Attributes
-    ----------
-    scenario : Scenario
-    ends : tuple of Scenario
-        The same with twice the capacities that are only assumed, where the question needs one.
-    assumptions : tuple of str
+    ends: The same with twice the capacities that are only assumed, where the question needs one.
     """
 
     scenario: Scenario
@@ -40,17 +35,9 @@ class Intervened:
 def intervene(scenario: Scenario, question: Question, find: FindQuery) -> Intervened:
     """Edit what is given as the question says.
 
-    Parameters
-    ----------
-    scenario : Scenario
-    question : Question
-    find : callable
-        Rows of the queries that a name means; called with the name and the option.
+    Raises UsageError if a query or host is not there, or too little would be left.
 
-    Raises
-    ------
-    UsageError
-        If a query or host is not there, or too little would be left.
+    find: Rows of the queries that a name means; called with the name and the option.
     """
     needed = [
         device

@@ -1,4 +1,4 @@
-"""The causal model of a recorded run with its check, replayed once for all questions about it."""
+"""Builds the causal model of a recorded run and its check, once for all questions about the run."""
 
 from __future__ import annotations
 
@@ -46,11 +46,8 @@ def rerun_spread(scenario: Scenario) -> Floats:
     tasks need alone: what they wait for others is what the model computes. The spread of each
     query is shrunk towards that of all.
 
-    Returns
-    -------
-    ndarray of shape (n_queries,)
-        Standard deviation of the logarithm of the ratio of two runs; 0 where the log has too few
-        repetitions.
+    Returns ndarray of shape (n_queries,): standard deviation of the logarithm of the ratio of two
+    runs; 0 where the log has too few repetitions.
     """
     tables = scenario.tables
     n = len(tables.queries)
@@ -102,18 +99,13 @@ FEW_TASKS = 20_000
 class Model:
     """A scenario, how well it reproduces the run, and its replays as it was.
 
-    Attributes
-    ----------
-    scenario : Scenario
-    unfitted : Scenario
-        The same with no task fitted by itself, for the check.
-    other : Scenario or None
-        Another explanation of the record; see :func:`iqcar.replay.whatif.scenario.build_scenario`.
-    unrecorded : ndarray of shape (n_queries, 3), bool
-        Devices in which no wait of the query's tasks was recorded: unknown, not zero.
-    no_memory_waits : Scenario or None
-        Where what tasks held does not explain their waits for execution memory: the same without
-        these waits.
+    unfitted: The same with no task fitted by itself, for the check.
+    other: Another explanation of the record; see
+        :func:`iqcar.replay.whatif.scenario.build_scenario`.
+    unrecorded: (n_queries, 3), bool; devices in which no wait of the query's tasks was recorded:
+        unknown, not zero.
+    no_memory_waits: Where what tasks held does not explain their waits for execution memory: the
+        same without these waits.
     """
 
     scenario: Scenario

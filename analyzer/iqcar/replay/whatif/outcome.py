@@ -41,13 +41,10 @@ class Member:
 class DeviceUse(NamedTuple):
     """Use of each host's disk, network and processors, ndarrays of shape (n_hosts, 3).
 
-    Attributes
-    ----------
-    tasks : tasks that used the device.
-    alone_ms, spent_ms : sums over these of the time that they needed alone, and that they took.
-    utilisation : share of ``lasted_ms`` in which the whole capacity would have been used.
-    lasted_ms : float
-        From the first launch to the last end of a task.
+    tasks: tasks that used the device.
+    alone_ms, spent_ms: sums over these of the time that they needed alone, and that they took.
+    utilisation: share of ``lasted_ms`` in which the whole capacity would have been used.
+    lasted_ms: From the first launch to the last end of a task.
     """
 
     tasks: Floats
@@ -61,16 +58,11 @@ class DeviceUse(NamedTuple):
 class Outcome:
     """What followed; rows of queries as in ``tables.queries``, NaN where one was not replayed.
 
-    Attributes
-    ----------
-    start_ms, end_ms : ndarray of shape (n_queries,), ms since the epoch
-    wait_ms : ndarray of shape (n_queries, 5), ms of task time
-        Waited for disk, network, processors, execution memory and slots.
-    task_ms : ndarray of shape (n_queries,), ms
-        Time that tasks of the query ran or waited for a slot.
-    devices : DeviceUse
-    idle_slot_ms : float
-        Time that slots stood free while tasks waited that a cap held back.
+    start_ms, end_ms: (n_queries,), ms since the epoch.
+    wait_ms: (n_queries, 5), ms of task time; waited for disk, network, processors, execution memory
+        and slots.
+    task_ms: (n_queries,), ms; time that tasks of the query ran or waited for a slot.
+    idle_slot_ms: Time that slots stood free while tasks waited that a cap held back.
     """
 
     start_ms: Floats
@@ -90,13 +82,8 @@ class Outcome:
 class Replay(NamedTuple):
     """What happened in a replay.
 
-    Attributes
-    ----------
-    run : Run
-    alone : ndarray of shape (n_tasks, 5), ms
-        What tasks needed in each phase.
-    start_ms, end_ms, idle_slot_ms
-        As in :class:`Outcome`.
+    alone: (n_tasks, 5), ms; what tasks needed in each phase.
+    start_ms, end_ms, idle_slot_ms: As in :class:`Outcome`.
     """
 
     run: Run
@@ -111,13 +98,8 @@ def run_scenario(
 ) -> Replay:
     """Compute when queries run.
 
-    Parameters
-    ----------
-    scenario : Scenario
-    member : Member, optional
-        How to replay; by default as :class:`Member` says.
-    shares : Shares, optional
-        Other modes, pools and caps than those of the scenario.
+    member: How to replay; by default as :class:`Member` says.
+    shares: Other modes, pools and caps than those of the scenario.
     """
     how = member or Member()
     one = scenario
@@ -128,10 +110,11 @@ def run_scenario(
     places = np.bincount(one.slots.host[came], one.slots.change[came], one.slots.hosts)
     user_start = np.zeros(DEVICES * one.slots.hosts + 1, np.int64)
     np.cumsum(np.repeat(places.astype(np.int64) + 1, DEVICES), out=user_start[1:])
-    memory = one.memory, one.memory_capacity.ravel()
     devices = Devices(
-        alone, one.use, one.capacity.ravel(), user_start, how.rounds, how.proportional, *memory
-    )
+        alone=alone, use=one.use, capacity=one.capacity.ravel(), user_start=user_start,
+        rounds=how.rounds, proportional=how.proportional,
+        memory=one.memory, memory_capacity=one.memory_capacity.ravel(),
+    )  # fmt: skip
     slots = one.slots._replace(seed=how.seed)
     shares = shares or scenario_shares(one)
     steps = _steps_in_turn(one)
@@ -147,11 +130,7 @@ def run_scenario(
 def replay_scenario(scenario: Scenario, member: Member | None = None) -> Outcome:
     """Compute what follows from what is given.
 
-    Parameters
-    ----------
-    scenario : Scenario
-    member : Member, optional
-        How to replay; by default as :class:`Member` says.
+    member: How to replay; by default as :class:`Member` says.
     """
     found, alone, start, end, idle = run_scenario(scenario, member)
     one, n = scenario, len(start)
@@ -169,7 +148,10 @@ def replay_scenario(scenario: Scenario, member: Member | None = None) -> Outcome
     wait[:, SLOTS] = sum_by(query[ran], slot[ran], n)
     lasted = found.ended - found.launched + slot
     use = _device_use(one, found, alone)
-    return Outcome(start, end, wait, sum_by(query[ran], lasted[ran], n), use, idle)
+    return Outcome(
+        start_ms=start, end_ms=end, wait_ms=wait, task_ms=sum_by(query[ran], lasted[ran], n),
+        devices=use, idle_slot_ms=idle,
+    )  # fmt: skip
 
 
 def _steps_in_turn(scenario: Scenario) -> Steps:
@@ -231,7 +213,9 @@ def scenario_shares(scenario: Scenario) -> Shares:
                 for query, name in zip(order.query, names, strict=True)
             ]
         new = {name: weights[row] for row, name in own.items()}
-        parts.append(shares_of_pools(workload, order, fair, order.pools, pools, new))
+        parts.append(
+            shares_of_pools(workload, order, fair, pools=order.pools, stage_pool=pools, weights=new)
+        )
     return with_caps(joint_shares(parts), scenario.cap_of, scenario.cap)
 
 
@@ -243,12 +227,10 @@ LAWS = ("tasks", "throughput_per_s", "demand_ms", "utilisation", "alone_ms", "wa
 def operational_laws(scenario: Scenario, outcome: Outcome) -> pd.DataFrame:
     """Compute the operational laws of the devices that tasks used.
 
-    Returns
-    -------
-    DataFrame
-        One row per host and device in use, the busiest first: ``host``, ``resource``, ``tasks``,
-        ``throughput_per_s`` (X), ``demand_ms`` (D, of the whole device per task), ``utilisation``
-        (U = X · D, 0 to 1), and per task ``alone_ms``, ``wait_ms`` and their sum ``time_ms`` (R).
+    Returns: One row per host and device in use, the busiest first: ``host``, ``resource``,
+    ``tasks``, ``throughput_per_s`` (X), ``demand_ms`` (D, of the whole device per task),
+    ``utilisation`` (U = X · D, 0 to 1), and per task ``alone_ms``, ``wait_ms`` and their sum
+    ``time_ms`` (R).
     """
     use, rows = outcome.devices, []
     for device, name in DEVICE_NAMES.items():
@@ -279,11 +261,8 @@ def operational_laws(scenario: Scenario, outcome: Outcome) -> pd.DataFrame:
 def before_and_after(before: pd.DataFrame, after: pd.DataFrame) -> pd.DataFrame:
     """Set two tables of :func:`operational_laws` side by side, the busiest of either first.
 
-    Returns
-    -------
-    DataFrame
-        ``host``, ``resource``, and each law as ``…_before`` and ``…_after``; NaN where the device
-        was not in use.
+    Returns: ``host``, ``resource``, and each law as ``…_before`` and ``…_after``; NaN where the
+    device was not in use.
     """
     both = before.merge(after, how="outer", on=list(KEY), suffixes=("_before", "_after"))
     most = both[["utilisation_before", "utilisation_after"]].max(axis=1)

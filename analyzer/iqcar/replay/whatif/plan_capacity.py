@@ -1,4 +1,4 @@
-"""A capacity plan: what a run would take and cost with other numbers of executors or slots."""
+"""Computes what a run would take and cost with other numbers of executors or slots."""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from iqcar.base.units import MOST_COUNT
 from iqcar.errors import UsageError
 from iqcar.replay.whatif.edit_cluster import executor_size, slots_at_most
 from iqcar.replay.whatif.model import Model
-from iqcar.replay.whatif.question import MOST_COUNT, Question
+from iqcar.replay.whatif.question import Question
 from iqcar.replay.whatif.what_if import WhatIf, answer, self_check
 from iqcar.tables.arrays import Floats
 
@@ -27,23 +28,15 @@ COLUMNS = (
 class Plan:
     """What each number of executors or slots would have taken.
 
-    Attributes
-    ----------
-    of_what : "executors" or "slots"
-    values : DataFrame
-        One row per value, ascending: ``value``, ``total_ms`` (sum of the durations of all queries)
-        with its range ``low_ms``, ``high_ms``, ``p80_ms`` (80 % of the queries take at most this
-        long), ``makespan_ms``, ``slot_use``, ``slots``, ``cost`` (value × hours × price; NaN
-        without a price) and ``refused``, queries that are not predicted.
-    knee : int or None
-        Value from which more gains little: the largest distance from the line between the ends
+    of_what: "executors" or "slots"
+    values: One row per value, ascending: ``value``, ``total_ms`` (sum of the durations of all
+        queries) with its range ``low_ms``, ``high_ms``, ``p80_ms`` (80 % of the queries take at
+        most this long), ``makespan_ms``, ``slot_use``, ``slots``, ``cost`` (value × hours × price;
+        NaN without a price) and ``refused``, queries that are not predicted.
+    knee: Value from which more gains little: the largest distance from the line between the ends
         (Satopää et al., Finding a Kneedle in a Haystack, 2011); None where more gains nothing.
-    recorded : int
-        The value of the recorded run, at its most.
-    price : float or None
-        Of one executor (or slot) for an hour.
-    self_check : dict
-    assumptions, refused : tuple of str
+    recorded: The value of the recorded run, at its most.
+    price: Of one executor (or slot) for an hour.
     """
 
     of_what: str
@@ -78,20 +71,11 @@ def plan_capacity(
 ) -> Plan:
     """Predict the run with each of some numbers of executors or slots.
 
-    Parameters
-    ----------
-    model : Model
-    of_what : "executors" or "slots"
-    values : iterable of int
-    price : float, optional
-        Of one executor or slot for an hour.
-    progress : callable, optional
-        Called with the values done and the values in all, after each.
+    Raises UsageError if a value is absurd.
 
-    Raises
-    ------
-    UsageError
-        If a value is absurd.
+    of_what: "executors" or "slots"
+    price: Of one executor or slot for an hour.
+    progress: Called with the values done and the values in all, after each.
     """
     asked = sorted(set(values))
     if of_what not in OF_WHAT or not asked or asked[0] < 1 or asked[-1] > MOST_COUNT:
@@ -117,16 +101,10 @@ def plan_of_answers(
 ) -> Plan:
     """Put answers to questions about several numbers together.
 
-    Parameters
-    ----------
-    model : Model
-    of_what : "executors" or "slots"
-    answers : mapping of int to WhatIf
-        By number; at least one.
-    size : int
-        Slots of one.
-    price : float, optional
-        Of one for an hour.
+    of_what: "executors" or "slots"
+    answers: By number; at least one.
+    size: Slots of one.
+    price: Of one for an hour.
     """
     rows = []
     for value, said in sorted(answers.items()):
@@ -151,15 +129,11 @@ def plan_of_answers(
     frame = pd.DataFrame(rows, columns=list(COLUMNS))
     last = answers[max(answers)]
     return Plan(
-        of_what,
-        frame,
-        find_knee(*(frame[name].to_numpy(np.float64) for name in ("value", "total_ms"))),
-        slots_at_most(model.scenario.slots) // size,
-        price,
-        self_check(model),
-        last.assumptions,
-        last.refused,
-    )
+        of_what=of_what, values=frame,
+        knee=find_knee(*(frame[name].to_numpy(np.float64) for name in ("value", "total_ms"))),
+        recorded=slots_at_most(model.scenario.slots) // size, price=price,
+        self_check=self_check(model), assumptions=last.assumptions, refused=last.refused,
+    )  # fmt: skip
 
 
 def find_knee(values: Floats, total: Floats) -> int | None:

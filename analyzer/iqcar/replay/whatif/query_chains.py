@@ -1,4 +1,4 @@
-"""Find queries that started because another one had ended, and let a replay start them so.
+"""Finds queries that started because another one had ended, and lets a replay start them so.
 
 A script, a notebook or one thread of a pool runs its queries one after another: each starts a
 moment after the one before it ended, whenever that is. Event logs do not name threads; what tells
@@ -32,15 +32,10 @@ one as closely."""
 def queries_in_turn(tables: Tables) -> Ints:
     """Return the query whose end each query waited for.
 
-    Parameters
-    ----------
-    tables : Tables
-        ``queries`` and ``jobs`` are used.
+    Returns ndarray of shape (n_queries,), int64: row of the query; −1 where a query waited for
+    none. No query is waited for twice.
 
-    Returns
-    -------
-    ndarray of shape (n_queries,), int64
-        Row of the query; −1 where a query waited for none. No query is waited for twice.
+    tables: ``queries`` and ``jobs`` are used.
     """
     queries = tables.queries
     begin, end = (queries[name].to_numpy(np.float64) for name in ("start_ms", "end_ms"))
@@ -117,13 +112,9 @@ def _at_least(times: int, n: int, chance: float) -> float:
 def without_queries(follows: Ints, start_delay: Floats, gone: Iterable[int]) -> tuple[Ints, Floats]:
     """Let queries take the place of those that are gone.
 
-    Parameters
-    ----------
-    follows : ndarray of shape (n,), int64
-        Which query each one follows.
-    start_delay : ndarray of shape (n,), ms
-        When those start that follow none.
-    gone : positions of queries
+    follows: (n,), int64; which query each one follows.
+    start_delay: (n,), ms; when those start that follow none.
+    gone: positions of queries
     """
     follows, start_delay, lost = follows.copy(), start_delay.copy(), set(gone)
     for at in range(len(follows)):
@@ -138,11 +129,8 @@ def without_queries(follows: Ints, start_delay: Floats, gone: Iterable[int]) -> 
 def chain_steps(steps: Steps, earlier: Ints, later: Ints, gap: Floats) -> Steps:
     """Let steps that follow nothing follow others, ``gap`` ms after them.
 
-    Parameters
-    ----------
-    steps : Steps
-    earlier, later : ndarray of shape (n,), int64
-    gap : ndarray of shape (n,), ms
+    earlier, later: (n,), int64.
+    gap: (n,), ms.
     """
     order = np.argsort(earlier, kind="stable")
     earlier, later, gap = earlier[order], later[order], gap[order]

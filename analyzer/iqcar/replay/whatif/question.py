@@ -6,76 +6,32 @@ the API, the form and the tool for agents are made from these rows.
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from enum import Enum
 from typing import Any
 
+from iqcar.base.units import (
+    MOST_COUNT,
+    exact_time,
+    parse_change,
+    parse_count,
+    parse_factor,
+    parse_price,
+    parse_shift,
+)
 from iqcar.errors import UsageError
 
-_UNITS_MS = {"ms": 1.0, "s": 1e3, "m": 60e3, "min": 60e3, "h": 3600e3}
-_TIME = re.compile(r"([+-]?)(\d+(?:\.\d+)?)(ms|s|min|m|h)")
-_FACTOR = re.compile(r"(\d+(?:\.\d+)?)\s*[x×]?")
 RECORDED, CHAINED = "recorded", "chained"
 """What decides when queries start: the record, or the end of the query that they waited for."""
-MOST_FACTOR = 1000.0
-MOST_COUNT = 100_000
-MOST_LATER_MS = 31 * 24 * 3600e3
 MOST_VALUES = 16
 """Values of a range that are asked, in equal steps, first and last included."""
 _RANGE = re.compile(r"(executors|slots)=(\d+)\.\.(\d+)(?::(\d+))?")
-_PRICE = re.compile(r"(\d+(?:\.\d+)?)\s*(?:/\s*h)?")
 
 
 def _names(option: str, given: str | Iterable[str]) -> tuple[str, ...]:
     return (given,) if isinstance(given, str) else tuple(dict.fromkeys(given))
-
-
-def _later(option: str, given: str | float) -> float:
-    if isinstance(given, (int, float)):
-        ms = float(given)
-    else:
-        matched = _TIME.fullmatch(given.strip())
-        if matched is None:
-            raise UsageError(f"is no time: {given!r}", option, "give +10m, -30s or +1h")
-        ms = float(matched[2]) * _UNITS_MS[matched[3]] * (-1 if matched[1] == "-" else 1)
-    if not abs(ms) <= MOST_LATER_MS:
-        raise UsageError(f"is more than a month: {given!r}", option, "give +10m, -30s or +1h")
-    return ms
-
-
-def _signed(option: str, given: int | str) -> int:
-    try:
-        number = int(given)
-    except ValueError:
-        raise UsageError(f"is no change: {given!r}", option, "give +8 or -8") from None
-    if number == 0 or abs(number) > MOST_COUNT:
-        raise UsageError(
-            f"changes nothing or too much: {given}", option, f"give +1 to +{MOST_COUNT}, or fewer"
-        )
-    return number
-
-
-def _count(option: str, given: int | str) -> int:
-    try:
-        number = int(given)
-    except ValueError:
-        number = 0
-    if not 1 <= number <= MOST_COUNT:
-        raise UsageError(
-            f"is no number from 1 to {MOST_COUNT}: {given!r}", option, "give a whole number"
-        )
-    return number
-
-
-def _factor(option: str, given: float | str) -> float:
-    matched = _FACTOR.fullmatch(str(given).strip())
-    factor = float(matched[1]) if matched else math.nan
-    if not 1 / MOST_FACTOR <= factor <= MOST_FACTOR:
-        raise UsageError(f"is no factor or number above 0: {given!r}", option, "give 2x or 0.5")
-    return factor
 
 
 def _mode(option: str, given: str) -> str:
@@ -110,27 +66,24 @@ SEVERAL = (PartKind.NAMES, PartKind.BY_QUERY)
 class Part:
     """How one part of a question is written.
 
-    Attributes
-    ----------
-    kind : PartKind
-    metavar : str
-        How it is written in the command's help.
-    help : str
-        What it means, one sentence.
-    read : callable
-        Reads one value; called with the option, for messages, and what was given.
-    label : str
-        What the form calls it; empty where the form lays it out by itself.
-    like : str
-        An example, where it is not the metavar.
+    metavar: How it is written in the command's help.
+    help: What it means, one sentence.
+    read: Reads one value; called with the option, for messages, and what was given.
+    label: What the form calls it; empty where the form lays it out by itself.
+    like: An example, where it is not the metavar.
     """
 
     kind: PartKind
     metavar: str
+    """How it is written in the command's help."""
     help: str
+    """What it means, one sentence."""
     read: Callable[[str, Any], Any] = lambda _, given: given
+    """Reads one value; called with the option, for messages, and what was given."""
     label: str = ""
+    """What the form calls it; empty where the form lays it out by itself."""
     like: str = ""
+    """An example, where it is not the metavar."""
 
     @property
     def example(self) -> str:
@@ -215,7 +168,7 @@ class Question:
         if self.remove:
             yield f"without {' and '.join(self.remove)}"
         for query, ms in self.start.items():
-            yield f"{query} {_time(abs(ms))} {'later' if ms >= 0 else 'earlier'}"
+            yield f"{query} {exact_time(abs(ms))} {'later' if ms >= 0 else 'earlier'}"
         for query, most in self.cap.items():
             yield f"at most {most} task{'s' * (most != 1)} of {query} at once"
         if self.slots is not None:
@@ -254,40 +207,53 @@ def _options(names: Iterable[str]) -> str:
     return " and ".join(option_of(name) for name in names)
 
 
-def _time(ms: float) -> str:
-    for unit, each in (("h", 3600e3), ("min", 60e3), ("s", 1e3)):
-        if ms >= each:
-            return f"{ms / each:g} {unit}"
-    return f"{ms:g} ms"
-
-
 _NAMES, _BY_QUERY, _VALUE, _FLAG = PartKind
 CHANGES: dict[str, Part] = {
     "remove": Part(_NAMES, "Q", "Without this query.", _names),
     "start": Part(
-        _BY_QUERY, "Q=+10m", "Start a query later (or -10m earlier).", _later, "starts later by"
+        _BY_QUERY,
+        "Q=+10m",
+        "Start a query later (or -10m earlier).",
+        parse_shift,
+        "starts later by",
     ),
     "cap": Part(
-        _BY_QUERY, "Q=8", "At most so many tasks of a query at once.", _count, "most tasks at once"
+        _BY_QUERY,
+        "Q=8",
+        "At most so many tasks of a query at once.",
+        parse_count,
+        "most tasks at once",
     ),
-    "slots": Part(_VALUE, "+8|24", "Slots more or fewer, or so many in all.", _signed, "Slots"),
+    "slots": Part(
+        _VALUE, "+8|24", "Slots more or fewer, or so many in all.", parse_change, "Slots"
+    ),
     "executors": Part(
-        _VALUE, "N", "So many executors of the usual size.", _count, "Executors", like="8"
+        _VALUE, "N", "So many executors of the usual size.", parse_count, "Executors", like="8"
     ),
-    "hosts": Part(_VALUE, "+2", "Hosts more or fewer, with their slots.", _signed, "Hosts"),
+    "hosts": Part(_VALUE, "+2", "Hosts more or fewer, with their slots.", parse_change, "Hosts"),
     "host_loss": Part(_NAMES, "HOST", "Without this host from the start.", _names),
-    "disk": Part(_VALUE, "2x", "Capacity of every host's disk.", _factor, "Disks"),
-    "network": Part(_VALUE, "2x", "Capacity of every host's network.", _factor, "Network"),
-    "cpu": Part(_VALUE, "2x", "Number of every host's processors.", _factor, "Processors"),
-    "host_cores": Part(_VALUE, "16", "Processors of every host.", _factor, "Processors per host"),
+    "disk": Part(_VALUE, "2x", "Capacity of every host's disk.", parse_factor, "Disks"),
+    "network": Part(_VALUE, "2x", "Capacity of every host's network.", parse_factor, "Network"),
+    "cpu": Part(_VALUE, "2x", "Number of every host's processors.", parse_factor, "Processors"),
+    "host_cores": Part(
+        _VALUE, "16", "Processors of every host.", parse_factor, "Processors per host"
+    ),
     "pool": Part(
-        _BY_QUERY, "Q=3", "A FAIR pool of its own with this weight.", _count, "FAIR pool of weight"
+        _BY_QUERY,
+        "Q=3",
+        "A FAIR pool of its own with this weight.",
+        parse_count,
+        "FAIR pool of weight",
     ),
     "mode": Part(_VALUE, "FAIR|FIFO", "Scheduler mode of all applications.", _mode),
     "partitions": Part(
-        _BY_QUERY, "Q=400", "Tasks of stages that read a shuffle.", _count, "shuffle partitions"
+        _BY_QUERY,
+        "Q=400",
+        "Tasks of stages that read a shuffle.",
+        parse_count,
+        "shuffle partitions",
     ),
-    "scale": Part(_BY_QUERY, "Q=2x", "Work of a query's tasks.", _factor, "its work"),
+    "scale": Part(_BY_QUERY, "Q=2x", "Work of a query's tasks.", parse_factor, "its work"),
     "no_skew": Part(_NAMES, "Q", "Equal work for all tasks of a stage.", _names),
     "no_gc": Part(_FLAG, "", "No garbage collection."),
     "starts": Part(
@@ -326,10 +292,7 @@ def ask(**given: Any) -> Question:
     such as ``"+10m"``, or a number of ms; a factor such as ``"2x"``; ``slots`` with a sign is a
     change, a text without one the number of slots in all.
 
-    Raises
-    ------
-    UsageError
-        If a value cannot be read, is absurd, or contradicts another.
+    Raises UsageError if a value cannot be read, is absurd, or contradicts another.
     """
     for name in given:
         if name not in CHANGES:
@@ -340,7 +303,7 @@ def ask(**given: Any) -> Question:
         if given.get(name) is not None and not (name == "slots" and _is_in_all(given[name]))
     }
     if _is_in_all(given.get("slots")):
-        read["slots_in_all"] = _count("--slots", given["slots"])
+        read["slots_in_all"] = parse_count("--slots", given["slots"])
     return Question(**read)
 
 
@@ -359,19 +322,17 @@ def _is_in_all(slots: int | str | None) -> bool:
 class WhatIfRequest:
     """What is asked; several parts are answered apart from each other.
 
-    Attributes
-    ----------
-    question : Question
-        What is changed; false where nothing is.
-    plan : dict
-        What :meth:`iqcar.diagnosis.WhatIfs.plan` takes; empty where no plan is asked.
-    blame : str
-        The query whose waits are blamed by replays without the others; empty: none.
+    question: What is changed; false where nothing is.
+    plan: What :meth:`iqcar.diagnosis.WhatIfs.plan` takes; empty where no plan is asked.
+    blame: The query whose waits are blamed by replays without the others; empty: none.
     """
 
     question: Question
+    """What is changed; false where nothing is."""
     plan: dict[str, Any]
+    """What :meth:`iqcar.diagnosis.WhatIfs.plan` takes; empty where no plan is asked."""
     blame: str
+    """The query whose waits are blamed by replays without the others; empty: none."""
 
 
 def parse_request(
@@ -379,13 +340,10 @@ def parse_request(
 ) -> WhatIfRequest:
     """Check what a user wrote: :data:`PARTS`, by name.
 
-    Raises
-    ------
-    UsageError
-        If nothing is asked, a value is absurd, or parts do not go together.
+    Raises UsageError if nothing is asked, a value is absurd, or parts do not go together.
     """
     question = ask(**changes)
-    each = parse_price(price or None)
+    each = parse_price(price) if price else None
     if each is not None and not plan:
         raise UsageError("is the price in a plan", "--price", "give --plan executors=4..64")
     planned = {}
@@ -418,10 +376,7 @@ def _pairs(option: str, given: Mapping[str, Any] | Iterable[str], like: str) -> 
 def parse_plan(text: str) -> tuple[str, list[int]]:
     """Read ``executors=4..64`` or ``slots=8..64:8``.
 
-    Raises
-    ------
-    UsageError
-        If it is neither, or empty.
+    Raises UsageError if it is neither, or empty.
     """
     matched = _RANGE.fullmatch(text.replace(" ", ""))
     if matched is None:
@@ -440,13 +395,3 @@ def parse_plan(text: str) -> tuple[str, list[int]]:
         return matched[1], found
     step_between = (high - low) / (MOST_VALUES - 1)
     return matched[1], sorted({round(low + k * step_between) for k in range(MOST_VALUES)})
-
-
-def parse_price(text: str | None) -> float | None:
-    """Read ``0.4/h``: the price of one executor or slot for an hour."""
-    if text is None:
-        return None
-    matched = _PRICE.fullmatch(text.strip())
-    if matched is None:
-        raise UsageError(f"is no price: {text!r}", "--price", "give 0.4/h")
-    return float(matched[1])

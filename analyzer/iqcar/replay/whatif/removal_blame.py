@@ -1,4 +1,4 @@
-"""Blame by removal: the Shapley value of each query in another's duration, by replay.
+"""Computes blame by removal: the Shapley value of each query in another's duration, by replay.
 
 The value of a set of sources is the target's duration when only these are there. A source's Shapley
 value is what it adds on average over all orders in which sources may come; the values sum to what
@@ -41,21 +41,13 @@ SEED = 7
 class RemovalBlame:
     """Who made a query wait, by replay.
 
-    Attributes
-    ----------
-    target : str
-        Name of the query.
-    duration_ms : float
-        Replayed duration with everybody there; of several runs their sum.
-    alone_ms : float
-        The same without any of the sources.
-    sources : DataFrame
-        ``query_id``, ``name``, ``shapley_ms``, ``without_ms`` (gain of removing it alone),
+    target: Name of the query.
+    duration_ms: Replayed duration with everybody there; of several runs their sum.
+    alone_ms: The same without any of the sources.
+    sources: ``query_id``, ``name``, ``shapley_ms``, ``without_ms`` (gain of removing it alone),
         ``attributed_ms`` (fast attribution), ``disagrees``; the largest Shapley value first.
         ``shapley_ms`` sums to ``duration_ms − alone_ms``.
-    exact : bool
-        Whether all sets were replayed.
-    doubts : tuple of str
+    exact: Whether all sets were replayed.
     """
 
     target: str
@@ -85,20 +77,11 @@ def blame_by_removal(
 ) -> RemovalBlame:
     """Compute the Shapley value of every source in the duration of a query.
 
-    Parameters
-    ----------
-    model : Model
-    target : sequence of int
-        Rows of the query's runs.
-    attributed_ms : mapping of int to float
-        Time that the fast attribution says it lost to each other query.
-    progress : callable, optional
-        Called with the replays done and the replays in all, after each.
+    Raises UsageError if the query did not end, or the replay does not reproduce it.
 
-    Raises
-    ------
-    UsageError
-        If the query did not end, or the replay does not reproduce it.
+    target: Rows of the query's runs.
+    attributed_ms: Time that the fast attribution says it lost to each other query.
+    progress: Called with the replays done and the replays in all, after each.
     """
     queries = model.scenario.tables.queries
     rows = np.array(target, np.int64)
@@ -146,7 +129,10 @@ def blame_by_removal(
         )
     if not exact:
         doubts.append("orders of sources are sampled: small values are within the error of that")
-    return RemovalBlame(name, whole, game.value(frozenset()), frame, exact, tuple(doubts))
+    return RemovalBlame(
+        target=name, duration_ms=whole, alone_ms=game.value(frozenset()), sources=frame,
+        exact=exact, doubts=tuple(doubts),
+    )  # fmt: skip
 
 
 def _sources(model: Model, rows: Ints, attributed_ms: Mapping[int, float]) -> tuple[Ints, int]:

@@ -1,4 +1,4 @@
-"""A recorded run as a causal model: what is given, inferred from the record.
+"""Infers from the record what a causal model of the run takes as given.
 
 Given are what tasks need, what devices can do, slots, shares, and when queries start. Waits, hosts,
 launches and durations follow (:mod:`iqcar.replay.whatif.outcome`). An intervention edits what is
@@ -56,34 +56,22 @@ class PoolChoice:
 class Scenario:
     """What is given in a run; rows of tasks as in ``work``.
 
-    Attributes
-    ----------
-    tables : Tables
-        As recorded.
-    workloads : tuple of Workload
-        Of the applications that can be replayed.
-    orders : tuple of StageOrder, one per workload
-    ran_in : tuple of lists of str, one per workload
-        Pool that each stage's tasks ran in, as recorded.
-    query, query_start, query_end : ndarray of shape (n_queries,)
-        Rows of the queries, and their steps.
-    query_of_step : ndarray of shape (n_steps,)
-        Row of the query of each stage; −1 for a moment.
-    stage_of_step : ndarray of shape (n_steps,)
-    steps, work, slots : what the event loop takes.
-    alone, use : ndarray of shape (n_tasks, 5)
-        As in :class:`iqcar.replay.loop.task_demands.TaskDemands`.
-    gc : ndarray of shape (n_tasks,), ms
-    capacity : ndarray of shape (n_hosts, 3)
-    evidence : ndarray of shape (n_hosts, 3)
-    hosts : tuple of str
-    pools : PoolChoice
-    follows : ndarray of shape (n_queries,), int64
-        Position of the query that each one starts after; −1 if it starts when it did.
-    gap : ndarray of shape (n_queries,), ms
-        From that one's end to its start.
-    cap_of : ndarray of shape (n_steps,)
-    cap : ndarray of shape (n_caps,)
+    tables: As recorded.
+    workloads: Of the applications that can be replayed.
+    ran_in: Pool that each stage's tasks ran in, as recorded.
+    query, query_start, query_end: (n_queries,); rows of the queries, and their steps.
+    query_of_step: (n_steps,); row of the query of each stage; −1 for a moment.
+    stage_of_step: (n_steps,).
+    steps, work, slots: what the event loop takes.
+    alone, use: (n_tasks, 5); as in :class:`iqcar.replay.loop.task_demands.TaskDemands`.
+    gc: (n_tasks,), ms.
+    capacity: (n_hosts, 3).
+    evidence: (n_hosts, 3).
+    follows: (n_queries,), int64; position of the query that each one starts after; −1 if it starts
+        when it did.
+    gap: (n_queries,), ms; from that one's end to its start.
+    cap_of: (n_steps,).
+    cap: (n_caps,).
     """
 
     tables: Tables
@@ -140,21 +128,13 @@ def build_scenario(
     one, explains the record otherwise: devices whose capacity is only assumed can do no more than
     the most that was seen, so that tasks waited for each other there.
 
-    Parameters
-    ----------
-    tables : Tables
-    waits : DataFrame
-        From :func:`iqcar.model.waits.measure.measure_waits`.
-    demand : Demand
-        From :func:`iqcar.causes.blame.attribute.attribute`.
-    curves : sequence of Curve
-        Own rates that were measured.
-    memory : MemoryDemands, optional
-        Execution memory is shared; by default tasks wait for it as long as they did.
-    coarse : bool
-        Whether no task is fitted by itself and no other explanation is sought: a tenth of the time.
-    idle_too : bool
-        Whether to build it also where no device can ever be short: slots alone tell all then.
+    waits: From :func:`iqcar.model.waits.measure.measure_waits`.
+    demand: From :func:`iqcar.causes.blame.attribute.attribute`.
+    curves: Own rates that were measured.
+    memory: Execution memory is shared; by default tasks wait for it as long as they did.
+    coarse: Whether no task is fitted by itself and no other explanation is sought: a tenth of the
+        time.
+    idle_too: Whether to build it also where no device can ever be short: slots alone tell all then.
     """
     recording = record(tables)
     workloads = tuple(recording.workloads.values())
@@ -177,33 +157,17 @@ def build_scenario(
     is_stage = joint.stage >= 0
     query[is_stage] = stages[joint.stage[is_stage]]
     fitted = Scenario(
-        tables=tables,
-        workloads=workloads,
-        orders=tuple(stage_order(tables, one) for one in workloads),
-        ran_in=tuple(ran_in_pools(tables, one.order.stage) for one in workloads),
-        origin=joint.origin,
-        query=joint.query,
-        query_start=joint.query_start,
-        query_end=joint.query_end,
-        follows=follows,
-        gap=gap,
-        query_of_step=query,
-        stage_of_step=joint.stage,
-        steps=joint.steps,
-        work=joint.work,
-        slots=joint.slots,
-        alone=demands.alone[joint.task],
-        use=demands.use[joint.task],
-        gc=demands.gc[joint.task],
-        capacity=demands.capacity,
-        evidence=demands.evidence,
-        hosts=tuple(tables.hosts["host"].astype(str)),
-        pools=PoolChoice(),
-        cap_of=np.full(n_steps, -1, np.int64),
-        cap=np.zeros(0, np.int64),
-        doubts=recording.doubts,
-        own_rates=own_rates,
-    )
+        tables=tables, workloads=workloads, origin=joint.origin, query=joint.query,
+        orders=tuple(stage_order(tables, each) for each in workloads),
+        ran_in=tuple(ran_in_pools(tables, each.order.stage) for each in workloads),
+        query_start=joint.query_start, query_end=joint.query_end, follows=follows, gap=gap,
+        query_of_step=query, stage_of_step=joint.stage, steps=joint.steps, work=joint.work,
+        slots=joint.slots, alone=demands.alone[joint.task], use=demands.use[joint.task],
+        gc=demands.gc[joint.task], capacity=demands.capacity, evidence=demands.evidence,
+        hosts=tuple(tables.hosts["host"].astype(str)), pools=PoolChoice(),
+        cap_of=np.full(n_steps, -1, np.int64), cap=np.zeros(0, np.int64),
+        doubts=recording.doubts, own_rates=own_rates,
+    )  # fmt: skip
     if memory is not None:
         fitted = replace(
             fitted,
@@ -238,10 +202,7 @@ def _chained(tables: Tables, query: Ints) -> tuple[Ints, Floats]:
 def never_short(slots: Slots, alone: Floats, use: Floats, capacity: Floats) -> Flags:
     """Tell which devices can do what the most demanding task asks, in all slots at once.
 
-    Returns
-    -------
-    ndarray of shape (3,), bool
-        Of disks, networks and processors: on all hosts.
+    Returns ndarray of shape (3,), bool: of disks, networks and processors: on all hosts.
     """
     came = slots.change > 0
     at_once = np.bincount(slots.host[came], slots.change[came], len(capacity))

@@ -1,4 +1,4 @@
-"""Choose the questions that a report answers beforehand, within a bound on replayed tasks."""
+"""Chooses the questions that a report answers beforehand, within a bound on replayed tasks."""
 
 from __future__ import annotations
 
@@ -39,18 +39,10 @@ class Usual(NamedTuple):
 def usual_questions(model: Model, blamed: Sequence[str]) -> tuple[list[Usual], int]:
     """Choose questions, the most asked ones first where there is not room for all.
 
-    Parameters
-    ----------
-    model : Model
-    blamed : sequence of str
-        Names of queries that others lost time to, the most blamed first.
+    Returns: The chosen ones by kind, in the order in which a reader goes through them, and the
+    number of questions for which there was no room.
 
-    Returns
-    -------
-    chosen : list of Usual
-        By kind, in the order in which a reader goes through them.
-    left_out : int
-        Questions for which there was no room.
+    blamed: Names of queries that others lost time to, the most blamed first.
     """
     scenario = model.scenario
     ranked = sorted(

@@ -1,4 +1,4 @@
-"""The answer to a what-if question: per query recorded → predicted, with a range and reasons."""
+"""Answers a what-if question: per query recorded → predicted, with a range and reasons."""
 
 from __future__ import annotations
 
@@ -58,32 +58,23 @@ QUERY_COLUMNS = (
 class WhatIf:
     """What would have happened.
 
-    Attributes
-    ----------
-    question : Question
-    queries : DataFrame
-        One row per query that ended: ``query_id``, ``name``, ``recorded_ms``, ``predicted_ms``,
-        ``low_ms``, ``high_ms`` (80 %), ``change_percent``, ``error_percent`` of the check,
-        ``refused`` (why there is no prediction; else empty), and for disk, network, processors,
-        memory (execution memory, where the model shares it) and slots ``…_wait_before_ms`` and
-        ``…_wait_after_ms``: the part of the query's duration that its tasks spent waiting, in
-        proportion to all their time; NaN where no wait was recorded.
-    total : dict
-        ``queries``, ``recorded_ms``, ``predicted_ms``, ``low_ms``, ``high_ms``, ``change_percent``
-        of the queries that are predicted, ``makespan_before_ms``, ``makespan_after_ms``, and
-        ``slot_use_before``, ``slot_use_after``: share of all slots' time in which tasks ran.
-    self_check : dict
-        ``median`` and ``worst`` error of the replay of the run as it was, as shares, before single
-        tasks were fitted, and the ``query`` that is worst.
-    capacities : DataFrame
-        ``resource``, ``value`` per host (median), ``unit``, ``evidence``, ``identified``, and the
-        share of the time that the busiest host's device was in use, ``busy_before`` and
+    queries: One row per query that ended: ``query_id``, ``name``, ``recorded_ms``,
+        ``predicted_ms``, ``low_ms``, ``high_ms`` (80 %), ``change_percent``, ``error_percent`` of
+        the check, ``refused`` (why there is no prediction; else empty), and for disk, network,
+        processors, memory (execution memory, where the model shares it) and slots
+        ``…_wait_before_ms`` and ``…_wait_after_ms``: the part of the query's duration that its
+        tasks spent waiting, in proportion to all their time; NaN where no wait was recorded.
+    total: ``queries``, ``recorded_ms``, ``predicted_ms``, ``low_ms``, ``high_ms``,
+        ``change_percent`` of the queries that are predicted, ``makespan_before_ms``,
+        ``makespan_after_ms``, and ``slot_use_before``, ``slot_use_after``: share of all slots' time
+        in which tasks ran.
+    self_check: ``median`` and ``worst`` error of the replay of the run as it was, as shares, before
+        single tasks were fitted, and the ``query`` that is worst.
+    capacities: ``resource``, ``value`` per host (median), ``unit``, ``evidence``, ``identified``,
+        and the share of the time that the busiest host's device was in use, ``busy_before`` and
         ``busy_after``.
-    devices : DataFrame
-        Operational laws of each host's devices, before and after: :func:`operational_laws`.
-    assumptions : tuple of str
-    refused : tuple of str
-        Why there is no answer, or none for some queries.
+    devices: Operational laws of each host's devices, before and after: :func:`operational_laws`.
+    refused: Why there is no answer, or none for some queries.
     """
 
     question: Question
@@ -136,68 +127,37 @@ def answer(
 ) -> WhatIf:
     """Answer a question about a recorded run.
 
-    Parameters
-    ----------
-    model : Model
-    question : Question
-    find : callable
-        Rows of the queries that a name means; called with the name and the option.
-    progress : callable, optional
-        Called with the replays done and the replays in all, after each.
+    Raises UsageError if a query or host is not there, or too little would be left.
 
-    Raises
-    ------
-    UsageError
-        If a query or host is not there, or too little would be left.
+    find: Rows of the queries that a name means; called with the name and the option.
+    progress: Called with the replays done and the replays in all, after each.
     """
     if question.starts == RECORDED:
         model = model.with_recorded_starts
     done = intervene(model.scenario, question, find)
     first = model.members[0]
-    ways: list[tuple[Scenario, Member, Scenario | None]] = [
-        (done.scenario, member, None) for member in model.members
-    ]
-    ways += [(scenario, first, None) for scenario in done.ends]
+    others: list[tuple[Scenario, Scenario | None]] = [(scenario, None) for scenario in done.ends]
     if model.other is not None:
-        ways.append((intervene(model.other, question, find).scenario, first, model.other))
+        others.append((intervene(model.other, question, find).scenario, model.other))
     if question and model.no_memory_waits is not None:
-        ways.append((intervene(model.no_memory_waits, question, find).scenario, first, None))
-    recorded, error = model.recorded_ms, model.error
-    predictions, before, after = [], [], []
-    for number, (scenario, member, was) in enumerate(ways):
+        others.append((intervene(model.no_memory_waits, question, find).scenario, None))
+    count = len(model.members) + len(others)
+
+    def replayed(number: int, scenario: Scenario, member: Member, was: Scenario | None) -> _Pair:
         base = model.base(member) if was is None else replay_scenario(was, member)
         then = replay_scenario(scenario, member)
-        predictions.append(_blended(base.duration_ms, then.duration_ms, recorded))
-        if number < len(model.members):
-            before.append(base)
-            after.append(then)
         if progress is not None:
-            progress(number + 1, len(ways))
-    inner = np.array(predictions[: len(model.members)])
-    predicted = inner.mean(axis=0)
-    change = predicted - recorded
-    near = np.exp(-np.abs(change) / (NEAR * recorded))
-    spread = inner.std(axis=0)
-    half = WIDENED * (
-        spread
-        + OF_CHANGE * np.abs(change)
-        + OF_ERROR * np.nan_to_num(np.abs(error)) * recorded * (1 - near)
-        + AT_LEAST * recorded
-    )
-    # What a query waits for others differs, too, when their work does: widened, like the rest.
-    half = np.hypot(half, WIDENED * OF_80 * model.rerun_spread * predicted)
-    low, high = np.maximum(predicted - half, 0.0), predicted + half
-    if len(predictions) > len(model.members):
-        outer = np.array(predictions[len(model.members) :])
-        low, high = np.minimum(low, outer.min(axis=0)), np.maximum(high, outer.max(axis=0))
-    waited, would_wait = _mean_waits(before), _mean_waits(after)
-    if len(model.scenario.memory) == 0:
-        waited[:, MEMORY] = would_wait[:, MEMORY] = np.nan
-    if model.unrecorded is not None:
-        waited[:, :DEVICES][model.unrecorded] = np.nan
-        # Whether tasks get processors follows from the model; what they move does not.
-        unmodelled = model.unrecorded & (np.arange(model.unrecorded.shape[1]) != PROCESSOR)
-        would_wait[:, :DEVICES][unmodelled] = np.nan
+            progress(number + 1, count)
+        return base, then, _blended(base.duration_ms, then.duration_ms, model.recorded_ms)
+
+    pairs = [replayed(n, done.scenario, member, None) for n, member in enumerate(model.members)]
+    before, after = [pair[0] for pair in pairs], [pair[1] for pair in pairs]
+    outer = [
+        replayed(n, scenario, first, was)[2]
+        for n, (scenario, was) in enumerate(others, len(model.members))
+    ]
+    predicted, low, high = _ranges(model, np.array([pair[2] for pair in pairs]), outer)
+    waited, would_wait = _waits_known(model, before, after)
     queries = _query_frame(model, (predicted, low, high), waited, would_wait)
     gone = set()
     for name in question.remove:
@@ -207,21 +167,61 @@ def answer(
     if refused and not np.isfinite(queries["predicted_ms"]).any():
         queries = queries.assign(**dict.fromkeys(("low_ms", "high_ms", "change_percent"), np.nan))
     return WhatIf(
-        question,
-        queries,
-        {
-            **_total(queries, before, after),
-            "slot_use_before": slot_use(model.scenario, before),
+        question=question, queries=queries,
+        total={
+            **_total(queries, before, after), "slot_use_before": slot_use(model.scenario, before),
             "slot_use_after": slot_use(done.scenario, after),
         },
-        self_check(model),
-        _capacities(model.scenario, before, after),
-        before_and_after(
+        self_check=self_check(model), capacities=_capacities(model.scenario, before, after),
+        devices=before_and_after(
             operational_laws(model.scenario, before[0]), operational_laws(done.scenario, after[0])
         ),
-        (*done.assumptions, *_other_explanation(model), *_reruns(model)),
-        refused,
+        assumptions=(*done.assumptions, *_other_explanation(model), *_reruns(model)),
+        refused=refused,
+    )  # fmt: skip
+
+
+_Pair = tuple[Outcome, Outcome, Floats]
+"""The replay without and with the change, and the durations that follow."""
+
+
+def _ranges(model: Model, inner: Floats, outer: Sequence[Floats]) -> tuple[Floats, Floats, Floats]:
+    """Return the predicted duration of each query, and the ends of its 80 % range.
+
+    inner: (members, n_queries) durations by the model.
+    outer: durations by other explanations of the record, which the ranges cover.
+    """
+    recorded, error = model.recorded_ms, model.error
+    predicted = inner.mean(axis=0)
+    change = predicted - recorded
+    near = np.exp(-np.abs(change) / (NEAR * recorded))
+    half = WIDENED * (
+        inner.std(axis=0)
+        + OF_CHANGE * np.abs(change)
+        + OF_ERROR * np.nan_to_num(np.abs(error)) * recorded * (1 - near)
+        + AT_LEAST * recorded
     )
+    # What a query waits for others differs, too, when their work does: widened, like the rest.
+    half = np.hypot(half, WIDENED * OF_80 * model.rerun_spread * predicted)
+    low, high = np.maximum(predicted - half, 0.0), predicted + half
+    for other in outer:
+        low, high = np.minimum(low, other), np.maximum(high, other)
+    return predicted, low, high
+
+
+def _waits_known(
+    model: Model, before: list[Outcome], after: list[Outcome]
+) -> tuple[Floats, Floats]:
+    """Return the mean waits of each query before and after; NaN where no wait was recorded."""
+    waited, would_wait = _mean_waits(before), _mean_waits(after)
+    if len(model.scenario.memory) == 0:
+        waited[:, MEMORY] = would_wait[:, MEMORY] = np.nan
+    if model.unrecorded is not None:
+        waited[:, :DEVICES][model.unrecorded] = np.nan
+        # Whether tasks get processors follows from the model; what they move does not.
+        unmodelled = model.unrecorded & (np.arange(model.unrecorded.shape[1]) != PROCESSOR)
+        would_wait[:, :DEVICES][unmodelled] = np.nan
+    return waited, would_wait
 
 
 def _other_explanation(model: Model) -> Iterable[str]:
@@ -288,19 +288,14 @@ def _query_frame(
     )
     frame = pd.DataFrame(
         {
-            "query_id": texts(queries, "query_id"),
-            "name": texts(queries, "name"),
-            "recorded_ms": recorded,
-            "predicted_ms": predicted,
-            "low_ms": low,
-            "high_ms": high,
-            "change_percent": 100.0 * (predicted / recorded - 1.0),
-            "error_percent": 100.0 * error,
+            "query_id": texts(queries, "query_id"), "name": texts(queries, "name"),
+            "recorded_ms": recorded, "predicted_ms": predicted, "low_ms": low, "high_ms": high,
+            "change_percent": 100.0 * (predicted / recorded - 1.0), "error_percent": 100.0 * error,
             "refused": refused,
             **{f"{name}_wait_before_ms": before[:, k] for k, name in enumerate(RESOURCES)},
             **{f"{name}_wait_after_ms": after[:, k] for k, name in enumerate(RESOURCES)},
         }
-    )
+    )  # fmt: skip
     return frame[np.isfinite(recorded) & (queries["tasks"].to_numpy(np.int64) > 0)]
 
 

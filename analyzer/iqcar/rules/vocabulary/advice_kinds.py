@@ -50,11 +50,8 @@ class AdviceKind(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 def advice_kinds(path: str = "") -> Mapping[str, AdviceKind]:
     """Read the kinds of advice: ours, or those of a file in the same format.
 
-    Raises
-    ------
-    IqcarError
-        If the file cannot be read, is no such vocabulary, or names a cause or topic that does not
-        exist; names the place.
+    Raises IqcarError if the file cannot be read, is no such vocabulary, or names a cause or topic
+    that does not exist; names the place.
     """
     kinds = read_vocabulary(ADVICE_KINDS, "kinds", AdviceKind, path, "advice")
     if path and (problem := problem_of(kinds)):
@@ -88,13 +85,9 @@ def version_of(text: str) -> tuple[int, int] | None:
 def fits(setting: AdviceSetting, version: tuple[int, int] | None, sql: bool, local: bool) -> bool:
     """Tell whether a setting is there, and does something, where the stragglers were.
 
-    Parameters
-    ----------
-    setting : AdviceSetting
-    version : (major, minor), optional
-        Of Spark; one that is not known is taken for the newest.
-    sql : whether a query of Spark SQL is among those it is for
-    local : whether the driver's JVM ran the tasks
+    version: (major, minor), optional Of Spark; one that is not known is taken for the newest.
+    sql: whether a query of Spark SQL is among those it is for
+    local: whether the driver's JVM ran the tasks
     """
     newest = (9999, 0)
     recorded = version or newest

@@ -1,4 +1,4 @@
-"""Read the data files of the rules: schema, template of the guide, and vocabularies.
+"""Reads the data files of the rules: schema, template of the guide, and vocabularies.
 
 A vocabulary gives each cause, topic or kind of advice a name and sentences. None of it ever
 becomes a scheduler pool.
@@ -46,10 +46,7 @@ Entry = TypeVar("Entry", bound=msgspec.Struct)
 def rules_folder() -> Path:
     """Return the folder of the data files: in the installed package, else in the repository.
 
-    Raises
-    ------
-    FileNotFoundError
-        If it is in neither, which an installation can never cause.
+    Raises FileNotFoundError if it is in neither, which an installation can never cause.
     """
     package = Path(__file__).resolve().parents[2]
     for folder in (package / "data" / "rules", package.parents[1] / "rules"):
@@ -73,23 +70,14 @@ def read_vocabulary(
 ) -> Mapping[str, Entry]:
     """Read a vocabulary.
 
-    Parameters
-    ----------
-    file : str
-        Name of ours in :func:`rules_folder`.
-    key : str
-        Field of the file that holds the entries by name.
-    entry : type
-        Struct of an entry.
-    path : str
-        A user's file in the same format, to be read instead of ours.
-    what : str
-        What an error calls the user's file.
+    Raises IqcarError if the user's file cannot be read, is too large, or has another format; names
+    the place.
 
-    Raises
-    ------
-    IqcarError
-        If the user's file cannot be read, is too large, or has another format; names the place.
+    file: Name of ours in :func:`rules_folder`.
+    key: Field of the file that holds the entries by name.
+    entry: type Struct of an entry.
+    path: A user's file in the same format, to be read instead of ours.
+    what: What an error calls the user's file.
     """
     fields = [
         ("schema_version", Literal["1"]),

@@ -27,18 +27,11 @@ def vocabulary() -> Mapping[str, CauseAdvice]:
 def cause_of(kind: BlameKind | str, resource: Resource | str) -> str:
     """Key of the cause of a part of lost time.
 
-    Parameters
-    ----------
-    kind : BlameKind
-        Whom the part is put down to.
-    resource : Resource
-        What was waited for.
+    Returns: The resource where another query held it; ``own-stage``, ``unattributed``; for known
+    causes ``gc`` (CPU), ``executors-not-there`` (slots) or ``slow-host`` (network, disks).
 
-    Returns
-    -------
-    str
-        The resource where another query held it; ``own-stage``, ``unattributed``; for known
-        causes ``gc`` (CPU), ``executors-not-there`` (slots) or ``slow-host`` (network, disks).
+    kind: Whom the part is put down to.
+    resource: What was waited for.
     """
     kind, resource = BlameKind(kind), Resource(resource)
     if kind is BlameKind.OWN:
@@ -54,12 +47,8 @@ def cause_of(kind: BlameKind | str, resource: Resource | str) -> str:
 def advice_for(cause: str, recorded: bool = False) -> str:
     """What helps against a cause, as a sentence or two.
 
-    Parameters
-    ----------
-    cause : str
-        Its key.
-    recorded : bool
-        Whether the plugin recorded the application: nobody is told to do that again.
+    cause: Its key.
+    recorded: Whether the plugin recorded the application: nobody is told to do that again.
     """
     return vocabulary()[cause].told(recorded)
 
@@ -91,12 +80,8 @@ def waste_causes() -> Mapping[str, Advice]:
 def waste_cause(cause: str, message: str) -> Advice:
     """Return what is known of one cause.
 
-    Parameters
-    ----------
-    cause : str
-        A value of :class:`iqcar.enums.WasteCause`.
-    message : str
-        What Spark said of it.
+    cause: A value of :class:`iqcar.enums.WasteCause`.
+    message: What Spark said of it.
     """
     key = cause
     if cause == WasteCause.EXECUTOR_LOST:

@@ -60,12 +60,10 @@ class TopicAdvice(Advice, frozen=True, forbid_unknown_fields=True):
 class TopicName:
     """What a topic is called.
 
-    Attributes
-    ----------
-    key : key in the vocabulary; empty if no name fits alone
-    name, sentence, advice : words; two names where only two together fit, and the keywords
-        without advice where not even those do
-    resource : what is lacking, of :class:`iqcar.enums.Resource`; empty if the topic is no lack
+    key: key in the vocabulary; empty if no name fits alone
+    name, sentence, advice: words; two names where only two together fit, and the keywords without
+        advice where not even those do
+    resource: what is lacking, of :class:`iqcar.enums.Resource`; empty if the topic is no lack
     """
 
     key: str
@@ -79,10 +77,7 @@ class TopicName:
 def topic_vocabulary(path: str = "") -> Mapping[str, TopicAdvice]:
     """Read the names of topics: ours, or those of a file in the same format.
 
-    Raises
-    ------
-    IqcarError
-        If the file cannot be read or is no such vocabulary.
+    Raises IqcarError if the file cannot be read or is no such vocabulary.
     """
     return read_vocabulary(TOPIC_NAMES, "topics", TopicAdvice, path, "topics")
 
@@ -90,10 +85,8 @@ def topic_vocabulary(path: str = "") -> Mapping[str, TopicAdvice]:
 def topic_name(words: Mapping[str, float], names: str = "") -> TopicName:
     """Name a topic after its words: the name whose keywords have most of its weight.
 
-    Parameters
-    ----------
-    words : weights by word, the heaviest first
-    names : path of a vocabulary; ours by default
+    words: weights by word, the heaviest first
+    names: path of a vocabulary; ours by default.
     """
     vocabulary = topic_vocabulary(names)
     weights = {

@@ -8,10 +8,10 @@ from typing import Any
 import jinja2
 from markupsafe import Markup
 
-from iqcar.base.formatting import LINES, printable
+from iqcar.base.units import LINES, printable
 
 
-def escaping_environment(package: str, **filters: Callable[[Any], Any]) -> jinja2.Environment:
+def escaping_environment(package: str, **filters: Callable[..., Any]) -> jinja2.Environment:
     """Return the environment of a package's templates, with these filters added.
 
     Everything is escaped unless a template says ``safe``, and a name that is missing is an error.

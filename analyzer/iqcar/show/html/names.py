@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from iqcar.base import limits
-from iqcar.base.formatting import printable, short
+from iqcar.base.units import printable, short
 from iqcar.diagnosis import Diagnosis
 from iqcar.say.query_names import QueryNames
 from iqcar.say.sentences import run_words, wait_words

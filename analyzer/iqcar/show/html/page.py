@@ -2,224 +2,82 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
-import numpy as np
 from jinja2 import Environment
 
 from iqcar.base import limits
-from iqcar.base.formatting import (
-    REQUEST_NAMES,
-    breakdown,
-    duration,
-    percent,
-    printable,
-    resource_name,
-    short,
-)
+from iqcar.base.units import duration, percent, printable, short
 from iqcar.causes.blame.blame_tables import QUERY
 from iqcar.diagnosis import Diagnosis
-from iqcar.enums import (
-    EVIDENCES,
-    REQUESTS,
-    Evidence,
-    ImpactModel,
-    InputStatus,
-    QueryBy,
-    SourceUsage,
-)
 from iqcar.logs.text.redact import redact_text
-from iqcar.model.waits.columns import evidence_column
+from iqcar.rules.vocabulary.lost_time import advice_for
 from iqcar.say import find_verdict, meanings
-from iqcar.say.owner_losses import KIND_WORDS, groupings_that_tell, losses_by_owner, owner_lines
+from iqcar.say.host_sections import hosts_section, resources_and_hosts_sentence
+from iqcar.say.input_sections import (
+    coverage_section,
+    inputs_section,
+    settings_rows,
+    timeline_sentence,
+)
+from iqcar.say.owner_losses import groupings_that_tell
+from iqcar.say.section import Section, cell_text, columns
+from iqcar.say.sections import owners_section, resources_section, wasted_section
 from iqcar.say.sentences import counts
-from iqcar.say.wasted_lines import WastedLine
 from iqcar.show.html import files
 from iqcar.show.html.blame_rows import lay_out_blame
 from iqcar.show.html.environment import escaping_environment
-from iqcar.show.html.hosts import hosts_section
 from iqcar.show.html.payload import page_payload
-from iqcar.show.html.rules import rules_section
-from iqcar.show.html.stragglers import stragglers_section, topics_section
-from iqcar.show.html.whatif import what_if_section
-from iqcar.show.pictures.blame_bar import blame_bar
-from iqcar.show.pictures.embed import json_for_html, source_hash
+from iqcar.show.html.rules import rules_part
+from iqcar.show.html.stragglers import stragglers_part, topics_part
+from iqcar.show.html.whatif import what_if_part
+from iqcar.show.pictures.executors import MOST_CLUSTERS, cluster_slots
+from iqcar.show.pictures.notebook import blame_bar
 from iqcar.show.pictures.palette import query_colours
-from iqcar.show.terminal.wasted_section import wasted_advice, wasted_sentence
-from iqcar.tables import Tables
+from iqcar.show.pictures.timeline import json_for_html, source_hash
 from iqcar.version import __version__
 
 
-def wasted_part(diagnosis: Diagnosis, lines: Sequence[WastedLine]) -> dict[str, Any]:
-    """Lay out wasted work.
-
-    Returns
-    -------
-    dict
-        sentence; rows: the costliest lines; left_out: lines beyond them; advice: name and advice.
-    """
-    shown = lines[: limits.MOST_GROUPS]
+def hosts_part(diagnosis: Diagnosis) -> dict[str, Any]:
+    """Lay out resources, hosts, and who held the slots of shared clusters."""
+    resources, hosts = resources_section(diagnosis), hosts_section(diagnosis)
+    hot = diagnosis.graph.hot_resources()
     return {
-        "sentence": wasted_sentence(diagnosis.wasted),
-        "rows": shown,
-        "left_out": len(lines) - len(shown),
-        "advice": wasted_advice(shown),
+        "sentence": resources_and_hosts_sentence(resources, hosts),
+        "advice": advice_for(str(hot["resource"].iloc[0])) if resources.rows else "",
+        "resources": resources,
+        "hosts": hosts.first(limits.MOST_HOST_ROWS, "more hosts, where less was lost"),
+        "series": bool(len(diagnosis.tables.tasks)),
+        "holders": holders_section(diagnosis),
     }
 
 
-def timeline_sentence(tables: Tables) -> str:
-    """Say how long the queries ran, how many at once, and what to do about it."""
-    queries = tables.queries
-    start = queries["start_ms"].to_numpy(np.float64)
-    end = queries["end_ms"].to_numpy(np.float64)
-    known = np.isfinite(start) & np.isfinite(end) & (end > start)
-    if not known.any():
-        return "No query ran for a time that is known."
-    start, end = start[known], end[known]
-    whole = float(end.max() - start.min())
-    # A query that starts the moment another ends does not run at once with it.
-    times = np.concatenate([end, start])
-    steps = np.repeat([-1, 1], len(start))
-    order = np.argsort(times, kind="stable")
-    running = np.cumsum(steps[order])
-    most = int(running.max())
-    count = len(start)
-    ran = "1 query ran" if count == 1 else f"{count:,} queries ran"
-    if most <= 1:
-        text = f"{ran} within {duration(whole)}, never two at once: none could be in another's way."
-        return text + " Choose one to see when its tasks waited."
-    peak = float(times[order][int(running.argmax())] - start.min())
-    return (
-        f"{ran} within {duration(whole)}, at most {most:,} at once ({duration(peak)} after the "
-        "first started). Choose one to see when its tasks waited; what need not run at the busiest "
-        "time can run at another."
+def holders_section(diagnosis: Diagnosis) -> Section:
+    """Show the mean number of slots that each application of a shared cluster held."""
+    clusters = cluster_slots(diagnosis.tables, diagnosis.waits)[:MOST_CLUSTERS]
+    return Section(
+        "executors",
+        "Who held the cluster's slots",
+        columns=columns("application:name | slots held | of them idle:share"),
+        rows=tuple(
+            (name, f"{(busy + idle).mean():.1f}", float(idle.sum() / (busy + idle).sum()))
+            for cluster in clusters
+            for name, busy, idle in zip(
+                cluster.plain_names, cluster.busy, cluster.idle, strict=True
+            )
+        ),
+        caption="Slots that each application held, mean over the time of the picture",
     )
 
 
-def owners_part(diagnosis: Diagnosis) -> list[dict[str, Any]]:
-    """Lay out what owners lost to whom.
-
-    Returns
-    -------
-    list of dict
-        One per grouping, that of ``--by`` first: by; rows: the largest pairs, with the sum of the
-        others last. Empty where no query lost time or nothing tells queries apart.
-    """
-    found = []
-    for by in groupings_that_tell(diagnosis.tables, diagnosis.settings.by):
-        lines, rest = owner_lines(losses_by_owner(diagnosis, by), limits.MOST_GROUPS)
-        if lines:
-            rows = [*lines, rest] if rest else list(lines)
-            found.append({"by": by, "rows": rows, "words": KIND_WORDS})
-    return found
-
-
-_FIRST = {"failed": 0, "truncated": 1, "in_progress": 2, "complete": 3}
-
-
-def inputs_section(diagnosis: Diagnosis) -> dict[str, Any]:
-    """Lay out the event logs, the evidence of every wait, versions and settings."""
-    frame = diagnosis.tables.inputs
-    rows = [{str(name): value for name, value in row.items()} for row in frame.to_dict("records")]
-    for row in rows:
-        for name in ("path", "message", "application_id", "application_name", "spark_version"):
-            row[name] = printable(redact_text(str(row[name])))
-        row["status_sentence"] = InputStatus(row["status"]).sentence
-    rows.sort(key=lambda row: _FIRST[row["status"]])
-    applications = diagnosis.tables.applications
-    counts = {str(s): sum(row["status"] == s for row in rows) for s in InputStatus}
-    return {
-        "sentence": _sentence(counts, coverage(diagnosis), len(diagnosis.tables.task_records) > 0),
-        "logs": rows[: limits.MOST_INPUTS],
-        "left_out": max(0, len(rows) - limits.MOST_INPUTS),
-        "coverage": coverage(diagnosis),
-        "evidences": [{"key": str(one), "sentence": one.sentence} for one in reversed(EVIDENCES)],
-        "versions": {
-            "iqcar": __version__,
-            "Spark": ", ".join(_distinct(applications["spark_version"].tolist())) or "not recorded",
-        },
-        "scheduler": ", ".join(_distinct(applications["scheduler_mode"].tolist())),
-        "plugin_tasks": len(diagnosis.tables.task_records),
-        "settings": _settings(diagnosis),
-    }
-
-
-def coverage(diagnosis: Diagnosis) -> list[dict[str, Any]]:
-    """How well each wait is known: shares of all task time by evidence, which sum to 1.
-
-    Returns
-    -------
-    list of dict
-        Per request: name, resource, and a share for every evidence level; empty without tasks.
-    """
-    waits = diagnosis.waits
-    life = np.nan_to_num(waits["duration_ms"].to_numpy(np.float64))
-    total = life.sum()
-    if not total > 0:
-        return []
-    rows = []
-    for request in REQUESTS:
-        codes = waits[evidence_column(request)].to_numpy(np.int64)
-        shares = np.bincount(codes, life, minlength=len(EVIDENCES)) / total
-        rows.append(
-            {
-                "name": REQUEST_NAMES[request],
-                "sentence": request.sentence,
-                "resource": resource_name(request.resource),
-                **{str(one): float(shares[code]) for code, one in enumerate(EVIDENCES)},
-            }
-        )
-    return rows
-
-
-def _sentence(counts: dict[str, int], covered: list[dict[str, Any]], recorded: bool) -> str:
-    whole = sum(counts.values())
-    logs = "1 event log was" if whole == 1 else f"{whole:,} event logs were"
-    bad = [
-        f"{counts[status]:,} {word}"
-        for status, word in (
-            ("failed", "could not be read"),
-            ("truncated", "incomplete"),
-            ("in_progress", "still being written"),
-        )
-        if counts[status]
+def owners_part(diagnosis: Diagnosis) -> list[tuple[str, Section]]:
+    """Lay out what owners lost to whom, a grouping each, that of ``--by`` first."""
+    found = [
+        (printable(by), owners_section(diagnosis, by, limits.MOST_GROUPS))
+        for by in groupings_that_tell(diagnosis.tables, diagnosis.settings.by)
     ]
-    text = f"{logs} read whole." if not bad else f"{logs} given: {', '.join(bad)}."
-    if not covered:
-        return text + " No task ended in them."
-    measured = sum(row[str(Evidence.MEASURED)] for row in covered) / len(covered)
-    if measured > 0:
-        text += f" {percent(measured)} of all waits were measured by the plugin."
-    elif recorded:
-        text += " The plugin ran, but measured no wait: the doubts say why."
-    else:
-        text += (
-            " No wait was measured: record with the iqcar plugin (iqcar conf) to see waits for "
-            "memory and to tell the processor from locks."
-        )
-    return text
-
-
-def _settings(diagnosis: Diagnosis) -> list[dict[str, str]]:
-    settings = diagnosis.settings
-    kinds: list[tuple[str, QueryBy | ImpactModel | SourceUsage]] = [
-        ("what counts as one query", settings.query_by),
-        ("what a vertex contributes", settings.impact),
-        ("how a source's use is measured", settings.source_usage),
-    ]
-    rows = [{"name": name, "value": str(one), "sentence": one.sentence} for name, one in kinds]
-    only = "Only those on the critical path." if settings.critical_path else "All of them."
-    rows.append({"name": "target stages", "value": "", "sentence": only})
-    rows.append(
-        {"name": "targets, paths and rules shown", "value": str(settings.top), "sentence": ""}
-    )
-    return rows
-
-
-def _distinct(values: list[Any]) -> list[str]:
-    return [printable(str(value)) for value in dict.fromkeys(values) if value]
+    return [(by, section) for by, section in found if section.rows]
 
 
 TITLE_CHARACTERS = 80
@@ -263,15 +121,17 @@ def render_page(diagnosis: Diagnosis, *, title: str = "", assets: str = "", home
             version=__version__,
             counts=counts(diagnosis.tables),
             verdict=verdict,
-            bars={one.query: blame_bar(one, colours) for one in verdict.findings},
+            bars={one.query: blame_bar(one, colours) for one in verdict.targets},
             owners=owners_part(diagnosis),
-            hosts=hosts_section(diagnosis),
-            wasted=wasted_part(diagnosis, verdict.wasted),
-            stragglers=stragglers_section(diagnosis),
-            topics=topics_section(diagnosis),
-            rules=rules_section(diagnosis),
-            whatif=what_if_section(diagnosis),
+            hosts=hosts_part(diagnosis),
+            wasted=wasted_section(diagnosis, verdict.wasted, limits.MOST_GROUPS),
+            stragglers=stragglers_part(diagnosis),
+            topics=topics_part(diagnosis),
+            rules=rules_part(diagnosis),
+            whatif=what_if_part(diagnosis),
             inputs=inputs_section(diagnosis),
+            coverage=coverage_section(diagnosis),
+            settings=settings_rows(diagnosis),
             meanings=meanings(verdict),
             doubts=verdict.doubts[: limits.MOST_DOUBTS],
             doubts_left_out=max(0, len(verdict.doubts) - limits.MOST_DOUBTS),
@@ -370,12 +230,7 @@ def _environment() -> Environment:
     filters: dict[str, Any] = {
         "duration": duration,
         "percent": percent,
-        "bytes": _rate,
-        "breakdown": breakdown,
         "printable": printable,
+        "cell": cell_text,
     }
     return escaping_environment("iqcar.show.html", **filters)
-
-
-def _rate(bytes_per_second: float) -> str:
-    return f"{bytes_per_second / 1e6:.1f} MB/s"

@@ -1,42 +1,38 @@
 """The data of the page's program, as one JSON object.
 
-The browser narrows and redraws, so it takes traces and layout from the same functions that
-notebooks call, and puts in the numbers that are left after each choice.
+Figures that never change are drawn here. The browser narrows and redraws the others: it takes how
+they look from the template that notebooks use, and puts in the numbers left after each choice.
 """
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from iqcar.base import limits
-from iqcar.base.formatting import REQUEST_NAMES, RESOURCE_NAMES, duration, percent, short
 from iqcar.base.limits import MOST_BLAMED, MOST_NODES, MOST_WITH_TEXT
+from iqcar.base.units import REQUEST_NAMES, RESOURCE_NAMES, duration, percent, short
 from iqcar.causes.blame.blame_tables import BLAME_KINDS, QUERY, REST
 from iqcar.diagnosis import Diagnosis
 from iqcar.enums import REQUESTS, BlameKind, Resource
 from iqcar.say.blamed import cause_meaning, cause_name
 from iqcar.show.html.blame_rows import FOLDED, RESOURCE_OF_REQUEST, RESOURCES, largest, sums_by
 from iqcar.show.html.names import PageNames
-from iqcar.show.html.payload_explore import code_names, explore_payload, explored_queries
+from iqcar.show.html.payload_explore import code_names, explore_payload
 from iqcar.show.pictures import (
     compare_stragglers,
     executors,
-    heatmap,
     hosts,
-    matrix,
     mixtures,
-    sankey,
 )
 from iqcar.show.pictures.executors import shared_clusters
 from iqcar.show.pictures.palette import BLAME_COLOURS, OTHERS, RESOURCE_COLOURS, cause_colour
-from iqcar.show.pictures.sankey import LINK_OPACITY, NODE_PX
+from iqcar.show.pictures.sankey import LINK_OPACITY, NODE_PX, headings
 from iqcar.show.pictures.straggler_boxes import draw_boxes
-from iqcar.show.pictures.theme import DARK, FRAME_PX, LIGHT, ROW_PX, Theme, scale, template
+from iqcar.show.pictures.theme import FRAME_PX, ROW_PX, template
 from iqcar.show.pictures.timeline_payload import timeline_payload
 
 if TYPE_CHECKING:
@@ -108,29 +104,22 @@ _BYTES = ((1e9, "GB"), (1e6, "MB"), (1e3, "KB"))
 
 
 def fixed_figures(diagnosis: Diagnosis) -> dict[str, Any]:
-    """Draw what needs no redrawing, in both looks.
+    """Draw what needs no redrawing; the page adds the template of its look.
 
     Returns
     -------
     dict
         hosts, executors (None where no two applications share a cluster), and mixtures (None
-        without topics): a figure per look; boxes: one entry per stage
-        with stragglers, the most delayed first, with one figure for both looks and the rows of a
-        table that says the same.
+        without topics): a figure each; boxes: one entry per stage with stragglers, the most delayed
+        first, with a figure and the rows of a table that says the same.
     """
-    topics = diagnosis.topics
+    topics, tables = diagnosis.topics, diagnosis.tables
+    some = topics is not None and len(topics.topics)
+    shared = shared_clusters(tables)
     return {
-        "hosts": _both(lambda dark: hosts(diagnosis.tables, dark=dark)),
-        "executors": (
-            _both(lambda dark: executors(diagnosis.tables, diagnosis.waits, dark=dark))
-            if shared_clusters(diagnosis.tables)
-            else None
-        ),
-        "mixtures": (
-            _both(lambda dark: mixtures(topics, _mixtures_by(topics), dark=dark))
-            if topics is not None and len(topics.topics)
-            else None
-        ),
+        "hosts": _page_json(hosts(tables)),
+        "executors": _page_json(executors(tables, diagnosis.waits)) if shared else None,
+        "mixtures": _page_json(mixtures(topics, _mixtures_by(topics))) if some else None,
         "boxes": _boxes(diagnosis),
     }
 
@@ -183,10 +172,6 @@ def _written(value: float, unit: str) -> str:
     return f"{value:,.3g}" if abs(value) < 1e3 else f"{value:,.0f}"
 
 
-def _both(draw: Callable[[bool], Any]) -> dict[str, Any]:
-    return {"light": _page_json(draw(False)), "dark": _page_json(draw(True))}
-
-
 def _page_json(figure: Any) -> dict[str, Any]:
     """Traces and layout as JSON has them; the page knows the template already."""
     figure.layout.template = None
@@ -207,76 +192,20 @@ def _shortened(value: Any) -> Any:
     return [_shortened(one) for one in value] if isinstance(value, list) else value
 
 
-_DATA = {
-    "heatmap": ("z", "zmax", "text", "hovertext", "x", "y", "colorscale"),
-    "sankey": ("node.label", "node.color", "node.customdata", "link"),
-}
-"""What the browser puts in itself, by kind of trace."""
-_LAID_OUT = ("template", "title", "height", "bargap", "shapes")
-"""What of a layout belongs to the figure's own numbers."""
-
-
-def figures_payload(diagnosis: Diagnosis, explored: Sequence[int]) -> dict[str, Any]:
-    """Both looks, and a pattern per picture that is redrawn.
-
-    Parameters
-    ----------
-    explored : rows of queries that lost time, as many as the page has; the first one's figures
-        are the patterns.
-    """
-    patterns = {}
-    if explored:
-        graph, first = diagnosis.graph, explored[0]
-        patterns = {
-            "matrix": _pattern(matrix(graph)),
-            "heatmap": _pattern(
-                heatmap(graph, diagnosis.tables, diagnosis.waits, diagnosis.blame, first)
-            ),
-            "sankey": _pattern(sankey(graph, first)),
-        }
+def figures_payload() -> dict[str, Any]:
+    """What figures have in common: the template of each look, headings and sizes."""
     return {
-        "looks": {"light": _look(LIGHT, dark=False), "dark": _look(DARK, dark=True)},
-        "patterns": patterns,
+        "looks": {
+            "light": template(False).to_plotly_json(),
+            "dark": template(True).to_plotly_json(),
+        },
+        "headings": headings(),
         "nodes": MOST_NODES,
         "blamed": MOST_BLAMED,
         "withText": MOST_WITH_TEXT,
         "linkOpacity": LINK_OPACITY,
         "px": {"node": NODE_PX, "row": ROW_PX, "frame": FRAME_PX},
     }
-
-
-def _look(theme: Theme, *, dark: bool) -> dict[str, Any]:
-    return {
-        "template": template(dark).to_plotly_json(),
-        "scale": scale(dark),
-        "ink": theme.ink,
-        "faint": theme.faint,
-        "line": theme.line,
-        "paper": theme.paper,
-    }
-
-
-def _pattern(figure: Any) -> dict[str, Any] | None:
-    """First trace and layout of a figure, without its data, size and heading."""
-    plain = figure.to_plotly_json()
-    if not plain["data"]:
-        return None
-    trace = dict(plain["data"][0])
-    for path in _DATA[trace["type"]]:
-        outer, _, inner = path.partition(".")
-        if inner:
-            trace[outer] = {k: v for k, v in trace[outer].items() if k != inner}
-        else:
-            trace.pop(outer, None)
-    layout = plain["layout"]
-    kept = {k: v for k, v in layout.items() if k not in _LAID_OUT}
-    for axis in ("xaxis", "yaxis"):
-        if axis in kept:
-            gone = ("tickvals", "ticktext", "range")
-            kept[axis] = {k: v for k, v in kept[axis].items() if k not in gone}
-    for note in kept.get("annotations", ()):
-        note.get("font", {}).pop("color", None)
-    return {"trace": trace, "layout": kept}
 
 
 def page_payload(diagnosis: Diagnosis, blame_rows: BlameRows) -> dict[str, Any]:
@@ -287,8 +216,6 @@ def page_payload(diagnosis: Diagnosis, blame_rows: BlameRows) -> dict[str, Any]:
         one["name"] = REQUEST_NAMES[request]
     explore = explore_payload(diagnosis, blame_rows, names)
     matrix = matrix_payload(blame_rows, names)
-    lost = diagnosis.lost_ms()
-    with_loss = [query for query in explored_queries(diagnosis) if lost[query] > 0]
     return {
         **codes,
         "resources": [
@@ -308,7 +235,7 @@ def page_payload(diagnosis: Diagnosis, blame_rows: BlameRows) -> dict[str, Any]:
         "othersColour": OTHERS,
         "explore": explore,
         "matrix": matrix,
-        "figures": figures_payload(diagnosis, with_loss),
+        "figures": figures_payload(),
         "fixed": fixed_figures(diagnosis),
         "timeline": timeline_payload(
             diagnosis.tables, diagnosis.waits, diagnosis.graph, diagnosis.targets

@@ -6,25 +6,31 @@ import json
 import unicodedata
 from typing import Any
 
-from iqcar.base import limits
-from iqcar.base.formatting import printable
+from iqcar.base.units import printable
 from iqcar.diagnosis import Diagnosis
 from iqcar.rules.compile_pools import compile_rules
-from iqcar.rules.rule import Rule, scheduler_rules
+from iqcar.rules.rule import scheduler_rules
 from iqcar.rules.rule_file import allocation_xml, compiled_for, dump_compiled
-from iqcar.say.rule_lines import do_not_apply, rejected_lines, rule_lines, together_words
-from iqcar.say.rules_acting import acting_rules, not_accepted, since_start
-from iqcar.show.terminal.advice_section import title
-from iqcar.tables import Tables
+from iqcar.say.rule_lines import (
+    advice_lines,
+    do_not_apply,
+    rejected_lines,
+    rule_lines,
+    together_words,
+)
+from iqcar.say.sections import acting_rules_section
 
 
-def rules_section(diagnosis: Diagnosis) -> dict[str, Any]:
+def rules_part(diagnosis: Diagnosis) -> dict[str, Any]:
     """Lay out rules with their evidence, and the files that apply them."""
     rules = scheduler_rules(diagnosis.rules)
     lines = rule_lines(diagnosis.rules)
     rejected = rejected_lines(diagnosis.rejected_rules)
-    advice = [_advice(rule) for rule in diagnosis.rules if rule.is_advice]
-    acted = _acted(diagnosis.tables)
+    common = {
+        "rejected": rejected,
+        "advice": advice_lines(diagnosis.rules),
+        "acted": acting_rules_section(diagnosis.tables),
+    }
     if not rules:
         return {
             "sentence": "No scheduler rule is proposed: no query lost enough to another to be "
@@ -32,9 +38,7 @@ def rules_section(diagnosis: Diagnosis) -> dict[str, Any]:
             if not rejected
             else do_not_apply(diagnosis),
             "rules": [],
-            "rejected": rejected,
-            "advice": advice,
-            **acted,
+            **common,
         }
     earlier = diagnosis.earlier
     recorded = compiled_for(diagnosis.tables, rules, earlier.recorded)
@@ -44,36 +48,13 @@ def rules_section(diagnosis: Diagnosis) -> dict[str, Any]:
     return {
         "sentence": _sentence(diagnosis, len(rules), pools),
         "rules": lines,
-        "rejected": rejected,
-        "advice": advice,
         "together": together_words(together) if together is not None else "",
         "assumptions": together.assumptions if together is not None else "",
         "notes": [printable(note) for note in (*earlier.notes, *plan.notes)],
         "rules_file": _visible(_file_of(diagnosis)),
         "allocation": allocation_xml(plan.pools).decode("utf-8") if pools else "",
         "pools": pools,
-        **acted,
-    }
-
-
-def _acted(tables: Tables) -> dict[str, Any]:
-    """Lay out which rules acted when in the recorded run, and what was not accepted."""
-    acting, refused = acting_rules(tables), not_accepted(tables)
-    return {
-        "acted": [
-            {
-                "rule": printable(one.rule),
-                "from": since_start(tables, one.app, one.from_ms),
-                "until": since_start(tables, one.app, one.until_ms),
-                "sentence": one.sentence,
-            }
-            for one in acting[: limits.MOST_ACTED]
-        ],
-        "acted_left_out": max(0, len(acting) - limits.MOST_ACTED),
-        "not_accepted": [
-            f"{since_start(tables, app, time)}: {sentence}"
-            for app, time, sentence in refused[: limits.MOST_ACTED]
-        ],
+        **common,
     }
 
 
@@ -89,18 +70,6 @@ def _visible(json_text: str) -> str:
         json.dumps(c)[1:-1] if unicodedata.category(c) in ("Cf", "Zl", "Zp") else c
         for c in json_text
     )
-
-
-def _advice(rule: Rule) -> dict[str, Any]:
-    """Lay out a rule that is for people: no scheduler acts on it."""
-    return {
-        "id": rule.id,
-        "title": title(rule),
-        "host": printable(rule.host),
-        "reason": printable(rule.reason),
-        "advice": printable(rule.advice),
-        "settings": [{key: printable(text) for key, text in one.items()} for one in rule.settings],
-    }
 
 
 def _sentence(diagnosis: Diagnosis, count: int, pools: bool) -> str:

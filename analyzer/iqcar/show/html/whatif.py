@@ -9,7 +9,7 @@ from typing import Any
 from jinja2 import Environment
 
 from iqcar.base import limits
-from iqcar.base.formatting import duration, percent, printable, short, signed
+from iqcar.base.units import printable, short
 from iqcar.diagnosis import Diagnosis, WhatIfs
 from iqcar.errors import IqcarError, UsageError
 from iqcar.replay.whatif.edit_cluster import slots_at_most
@@ -19,21 +19,23 @@ from iqcar.replay.whatif.question import Question
 from iqcar.replay.whatif.removal_blame import RemovalBlame
 from iqcar.replay.whatif.usual_questions import MOST_TASKS, Usual, usual_questions
 from iqcar.replay.whatif.what_if import WhatIf, self_check
+from iqcar.say.section import Section, cell_text, columns, range_words
 from iqcar.say.what_if_sentences import (
     capacity_words,
-    change_words,
     check_sentence,
-    most_changed,
-    plan_note,
+    plan_section,
     plan_sentence,
-    removal_sentence,
-    told_apart,
+    removal_section,
     total_lines,
-    waits_of,
+    what_if_section,
 )
 from iqcar.show.html.environment import escaping_environment
-from iqcar.show.pictures.capacity_plan import capacity_plan
-from iqcar.show.pictures.what_if_pictures import device_use, predicted_durations, waits_before_after
+from iqcar.show.pictures.what_if import (
+    capacity_plan,
+    device_use,
+    predicted_durations,
+    waits_before_after,
+)
 from iqcar.tables import texts
 
 KINDS = {
@@ -51,7 +53,7 @@ SLIDERS = ("slots", "disk", "network", "cpu")
 """Kinds whose steps have an order."""
 
 
-def what_if_section(diagnosis: Diagnosis) -> dict[str, Any]:
+def what_if_part(diagnosis: Diagnosis) -> dict[str, Any]:
     """Answer the usual questions, and lay the answers out.
 
     Returns
@@ -94,15 +96,35 @@ def what_if_section(diagnosis: Diagnosis) -> dict[str, Any]:
         "plan": _plan(asked, found),
         "kinds": _kinds([usual for usual, _ in found]),
         "answers": [
-            {
-                "label": _label(usual),
-                "total": answer.total,
-                "change": change_words(answer.total["change_percent"]),
-                "html": answer_html(answer),
-            }
-            for usual, answer in found
+            {"label": _label(usual), "html": answer_html(answer)} for usual, answer in found
         ],
+        "table": _answers(found),
     }
+
+
+def _answers(found: Sequence[tuple[Usual, WhatIf]]) -> Section:
+    """Show what each question comes to for all queries."""
+    totals = [(_label(usual), answer.total) for usual, answer in found]
+    return Section(
+        "whatif",
+        "All queries together",
+        columns=columns(
+            "change:name | recorded:time | predicted:time | range (80 %) | change:relative",
+            "queries slower:count",
+        ),
+        rows=tuple(
+            (
+                label,
+                total["recorded_ms"],
+                total["predicted_ms"],
+                range_words(total["low_ms"], total["high_ms"]),
+                total["change_percent"],
+                total["slower"],
+            )
+            for label, total in totals
+        ),
+        caption="All queries together, one change at a time",
+    )
 
 
 def answer_html(answer: WhatIf, level: int = 3) -> str:
@@ -114,15 +136,6 @@ def answer_html(answer: WhatIf, level: int = 3) -> str:
     level : int
         Of its heading.
     """
-    called = told_apart(answer.queries)
-    rows = [
-        {
-            **row,
-            "name": printable(short(called(row), limits.NAME_CHARACTERS)),
-            "waits": waits_of(row),
-        }
-        for row in most_changed(answer, limits.MOST_PREDICTED).to_dict("records")
-    ]
     return (
         _templates()
         .get_template("whatif_answer.html.j2")
@@ -134,8 +147,7 @@ def answer_html(answer: WhatIf, level: int = 3) -> str:
             if answer.total["change_percent"] is not None
             else [],
             capacities=capacity_words(answer),
-            rows=rows,
-            left_out=answer.total["queries"] - len(rows),
+            queries=what_if_section(answer, limits.MOST_PREDICTED),
             refused=answer.refused,
             assumptions=answer.assumptions,
             durations=predicted_durations(answer, limits.MOST_PREDICTED_DRAWN),
@@ -163,10 +175,7 @@ def plan_html(plan: Plan, level: int = 3) -> str:
             sentence=plan_sentence(plan),
             check=check_sentence(plan.self_check),
             picture=capacity_plan(plan),
-            rows=[
-                {**row, "note": plan_note(plan, row["value"])}
-                for row in plan.values.to_dict("records")
-            ],
+            section=plan_section(plan),
         )
     )
 
@@ -180,20 +189,8 @@ def removal_blame_html(blame: RemovalBlame, level: int = 3) -> str:
     level : int
         Of its heading.
     """
-    called = told_apart(blame.sources)
-    return (
-        _templates()
-        .get_template("whatif_blame.html.j2")
-        .render(
-            level=level,
-            sentence=printable(removal_sentence(blame)),
-            rows=[
-                {**row, "name": printable(short(called(row), limits.NAME_CHARACTERS))}
-                for row in blame.sources.to_dict("records")
-            ],
-            doubts=blame.doubts,
-        )
-    )
+    template = _templates().get_template("whatif_blame.html.j2")
+    return template.render(level=level, section=removal_section(blame), doubts=blame.doubts)
 
 
 def _nothing(sentence: str) -> dict[str, Any]:
@@ -259,6 +256,4 @@ def _kinds(chosen: Sequence[Usual]) -> list[dict[str, Any]]:
 
 @cache
 def _templates() -> Environment:
-    return escaping_environment(
-        "iqcar.show.html", duration=duration, change=change_words, signed=signed, percent=percent
-    )
+    return escaping_environment("iqcar.show.html", cell=cell_text)

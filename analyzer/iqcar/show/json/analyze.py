@@ -1,12 +1,11 @@
-"""The result as JSON: versioned, described by ``result.schema.json``."""
+"""The result as JSON: versioned, described by :class:`DiagnosisResult`."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from math import isfinite
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -17,21 +16,20 @@ from iqcar.causes.topics.topic_result import Topics
 from iqcar.comparison.check_rules import Check
 from iqcar.diagnosis import Diagnosis
 from iqcar.enums import REQUESTS, Request, Resource
+from iqcar.say.findings import Finding, find_findings
 from iqcar.say.owner_losses import losses_by_owner
 from iqcar.say.rule_lines import do_not_apply
 from iqcar.say.rules_acting import acting_rules, not_accepted
+from iqcar.say.straggler_links import links_to_dict
 from iqcar.show.json.check_types import RulesCheck
 from iqcar.show.json.described import schema_text
-from iqcar.show.json.plain import plain
-from iqcar.show.json.straggler_links import links_to_dict
+from iqcar.show.json.plain import METHOD, plain
+from iqcar.show.json.result_types import DiagnosisResult
 from iqcar.show.json.stragglers import stragglers_to_dict
 from iqcar.show.json.topics import topics_to_dict
 from iqcar.show.json.wasted import wasted_to_dict
 from iqcar.tables import INPUTS, Tables, texts
 from iqcar.version import __version__
-
-if TYPE_CHECKING:
-    from iqcar.diagnosis import Diagnosis
 
 _EVIDENCE = ("prior", "inferred")
 
@@ -124,7 +122,9 @@ AT_ONCE = 20
 
 def result_schema() -> str:
     """Return the JSON Schema of the result as text."""
-    return Path(__file__).with_name("result.schema.json").read_text(encoding="utf-8")
+    return schema_text(
+        DiagnosisResult, title="iqcar diagnosis", identity="https://iqcar.org/result.schema.json"
+    )
 
 
 def to_json(diagnosis: Diagnosis) -> bytes:
@@ -202,13 +202,13 @@ def _fields(diagnosis: Diagnosis) -> dict[str, Callable[[], Any]]:
         "iqcar_version": lambda: __version__,
         "settings": lambda: {
             "query_by": str(settings.query_by),
-            "impact": str(settings.impact),
-            "source_usage": str(settings.source_usage),
+            **METHOD,
             "critical_path": settings.critical_path,
             "top": settings.top,
             "by": settings.by,
         },
         "inputs": lambda: _inputs(diagnosis.tables.inputs),
+        "findings": lambda: [_finding(diagnosis, one) for one in find_findings(diagnosis)],
         "queries": lambda: _queries(diagnosis),
         "graph": lambda: _graph(diagnosis),
         "hot_resources": lambda: _records(graph.hot_resources()),
@@ -336,6 +336,19 @@ def _queries(diagnosis: Diagnosis) -> Iterator[dict[str, Any]]:
         }
 
 
+def _finding(diagnosis: Diagnosis, one: Finding) -> dict[str, Any]:
+    ids = diagnosis.tables.queries["query_id"]
+    return {
+        "kind": str(one.kind),
+        "subject": one.subject,
+        "query_ids": [ids.iloc[row] for row in one.queries],
+        **{name: getattr(one, name) for name in ("saves_ms", "low_ms", "high_ms", "share")},
+        "evidence": str(one.evidence),
+        **{name: getattr(one, name) for name in ("where", "sentence", "action", "section")},
+        "settings": [{"name": n, "value": value, "why": why} for n, value, why in one.settings],
+    }
+
+
 def _slowdown(duration_ms: float, lost_ms: float) -> float | None:
     left = duration_ms - lost_ms
     return duration_ms / left - 1 if left > 0 else None
@@ -361,7 +374,7 @@ def _paths(diagnosis: Diagnosis) -> list[dict[str, Any]]:
 def _graph(diagnosis: Diagnosis) -> dict[str, Any]:
     exported = diagnosis.graph.export(list(diagnosis.targets))
     return {
-        "impact": str(diagnosis.settings.impact),
+        "impact": METHOD["impact"],
         "folded": exported.folded,
         "nodes": ({key: plain(value) for key, value in node.items()} for node in exported.nodes),
         "edges": iter(exported.edges),

@@ -10,10 +10,10 @@ import pandas as pd
 from iqcar.base.files.json_text import json_bytes
 from iqcar.comparison.explore import Explanation
 from iqcar.comparison.gate import Gate
-from iqcar.comparison.sides.comparison_tables import PART_NAMES
 from iqcar.comparison.sides.side import SideFacts
 from iqcar.comparison.stats.decision_tree import TreeNode
-from iqcar.enums import Verdict
+from iqcar.enums import ChangeVerdict
+from iqcar.model.waits.stage_parts import PART_NAMES
 from iqcar.show.json.compare_types import ComparisonResult
 from iqcar.show.json.described import schema_text
 from iqcar.show.json.plain import plain
@@ -83,13 +83,15 @@ def compare_to_dict(comparison: Comparison, gate: Gate | None = None) -> dict[st
             else {"before": list(different.versions[0]), "after": list(different.versions[1])},
         },
         "changes": _changes(comparison),
-        "same": [_query_effect(comparison, row) for row in comparison.verdict_of(Verdict.SAME)],
+        "same": [
+            _query_effect(comparison, row) for row in comparison.verdict_of(ChangeVerdict.SAME)
+        ],
         "cannot_tell": [
             {
                 **_query_effect(comparison, row),
                 "runs_needed": int(comparison.effects["runs_needed"].iloc[row]),
             }
-            for row in comparison.verdict_of(Verdict.CANNOT_TELL)
+            for row in comparison.verdict_of(ChangeVerdict.CANNOT_TELL)
         ],
         "gate": None if gate is None else {"passed": gate.passed, "failures": list(gate.failures)},
         "doubts": list(comparison.doubts),

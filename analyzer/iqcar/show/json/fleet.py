@@ -15,7 +15,7 @@ from iqcar.enums import InputStatus
 from iqcar.fleet.fleet_summary import MOST, FleetFound
 from iqcar.show.json.described import schema_text
 from iqcar.show.json.fleet_types import FleetSummary
-from iqcar.show.json.plain import plain
+from iqcar.show.json.plain import METHOD, plain
 from iqcar.tables import texts
 from iqcar.version import __version__
 
@@ -50,8 +50,7 @@ def fleet_to_dict(found: FleetFound, settings: Settings) -> dict[str, Any]:
         "iqcar_version": __version__,
         "settings": {
             "query_by": str(settings.query_by),
-            "impact": str(settings.impact),
-            "source_usage": str(settings.source_usage),
+            **METHOD,
             "critical_path": settings.critical_path,
         },
         "inputs": {

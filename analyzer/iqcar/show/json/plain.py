@@ -7,6 +7,9 @@ from typing import Any
 
 import numpy as np
 
+METHOD = {"impact": "time-lost", "source_usage": "active"}
+"""Fields of the settings that could be chosen once, with the only values they have now."""
+
 
 def plain(value: Any) -> Any:
     """Return a cell of a table as JSON has it."""

@@ -7,8 +7,7 @@ from typing import Any
 
 import pandas as pd
 
-from iqcar.causes.stragglers.labels import Labels
-from iqcar.causes.stragglers.straggler_result import Stragglers, by_cause, by_group
+from iqcar.causes.stragglers.straggler_result import Labels, Stragglers, by_cause, by_group
 from iqcar.rules.vocabulary.topics import straggler_cause, what_helps
 from iqcar.show.json.plain import plain
 

@@ -6,16 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 from iqcar.causes.topics.topic_counts import causes_per_job, coverage, query_mixtures
 from iqcar.causes.topics.topic_result import Topics
-from iqcar.rules.vocabulary.topics import TopicName, topic_name
+from iqcar.rules.vocabulary.topics import TopicName
+from iqcar.say.straggler_links import names_of
 from iqcar.show.json.plain import plain
 
 if TYPE_CHECKING:
-    from iqcar.causes.stragglers.labels import Labels
-
-
-def names_of(found: Topics, names: str = "") -> list[TopicName]:
-    """Name each topic; by our vocabulary, or by that of a file."""
-    return [topic_name(found.words_of(topic), names) for topic in range(len(found.topics))]
+    from iqcar.causes.stragglers.straggler_result import Labels
 
 
 def topics_to_dict(found: Topics, names: str = "") -> dict[str, Any]:

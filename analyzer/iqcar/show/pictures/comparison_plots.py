@@ -3,149 +3,30 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
 from functools import cached_property
-from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from iqcar.base.formatting import REQUEST_NAMES, duration, short
 from iqcar.base.limits import MOST_BLAMED, MOST_STAGES, fold
+from iqcar.base.units import REQUEST_NAMES, duration
 from iqcar.comparison.comparison import Comparison
 from iqcar.comparison.explore import density_of, find_change
-from iqcar.comparison.match.category_runs import SideMeans, side_means
-from iqcar.comparison.sides.comparison_tables import PART_NAMES
+from iqcar.comparison.match.compared_rows import SideMeans, side_means
 from iqcar.comparison.sides.stage_graph_key import AGAIN
 from iqcar.enums import BlameKind, Resource
 from iqcar.errors import UsageError
+from iqcar.model.waits.stage_parts import PART_NAMES
 from iqcar.say.blamed import cause_name
-from iqcar.show.pictures.drawing import Drawing, drawing, escape, line, text
-from iqcar.show.pictures.paired_bars import paired_bars
-from iqcar.show.pictures.palette import ADDED, AFTER, BEFORE, GONE, OTHERS, SLOWER
-from iqcar.show.pictures.run_dots import run_dots
-from iqcar.show.pictures.waterfall import waterfall
+from iqcar.show.pictures.drawing import Drawing
+from iqcar.show.pictures.sides import (
+    StageNode,
+    densities,
+    paired_bars,
+    run_dots,
+    stage_graphs,
+    waterfall,
+)
 from iqcar.tables import texts
-
-PANEL_PX, NODE_PX, INDENT_PX = 460, 46, 22
-MOST_INDENT = 8
-"""Depth beyond which nodes are not indented further."""
-LETTER_PX = 7.4
-STROKE_PX = 3
-"""Width of the edge of a stage that changed; of another half of it."""
-COLOURS = {"added": ADDED, "gone": GONE, "changed": SLOWER, "": OTHERS}
-
-
-class StageNode(NamedTuple):
-    """A stage in a graph, readers before what they read.
-
-    Attributes
-    ----------
-    depth : int
-        Stages between it and the query's end.
-    label : str
-    status : str
-        ``added``, ``gone``, ``changed`` or empty.
-    facts : str
-        Partitions and time, in words.
-    again : bool
-        Whether it was drawn before, for another reader.
-    """
-
-    depth: int
-    label: str
-    status: str
-    facts: str
-    again: bool = False
-
-
-def stage_graphs(before: Sequence[StageNode], after: Sequence[StageNode]) -> Drawing:
-    """Draw two graphs, each from the last stage down to what it reads, one stage a line.
-
-    At most :data:`~iqcar.base.limits.MOST_STAGES` stages of each are drawn; the others are counted.
-    """
-    found: list[str] = []
-    for number, (nodes, name) in enumerate(((before, "before"), (after, "after"))):
-        left = STROKE_PX + number * (PANEL_PX + 20)
-        found.append(text(left, 14, name, weight=650))
-        if not nodes:
-            found.append(text(left, 44, "no stage"))
-        found += _panel(nodes[:MOST_STAGES], left)
-        if len(nodes) > MOST_STAGES:
-            y = 24 + NODE_PX * MOST_STAGES + 14
-            found.append(text(left, y, f"{len(nodes) - MOST_STAGES} more stages"))
-    most = min(max(len(before), len(after), 1), MOST_STAGES)
-    said = f"Stage graphs: {len(before)} stages before, {len(after)} after"
-    return drawing(said, 2 * (PANEL_PX + STROKE_PX) + 20, 24 + NODE_PX * most + 22, found)
-
-
-def _panel(nodes: Sequence[StageNode], left: float) -> list[str]:
-    found: list[str] = []
-    last_at: dict[int, float] = {}
-    for place, node in enumerate(nodes):
-        x = left + INDENT_PX * min(node.depth, MOST_INDENT)
-        y = 24 + NODE_PX * place
-        colour = COLOURS[node.status]
-        dash = ' stroke-dasharray="4 3"' if node.status == "gone" or node.again else ""
-        strong = STROKE_PX if node.status else STROKE_PX / 2
-        if node.depth > 0 and node.depth - 1 in last_at:
-            from_x = left + INDENT_PX * min(node.depth - 1, MOST_INDENT) + 8
-            found.append(
-                f'<path d="M{from_x:.1f} {last_at[node.depth - 1]:.1f}V{y + 19:.1f}H{x:.1f}" '
-                f'fill="none" stroke="{colour}" stroke-width="{strong}"{dash}/>'
-            )
-        width = left + PANEL_PX - x
-        facts = " · ".join(part for part in (node.status, node.facts) if part)
-        facts = "drawn above, read again" if node.again else facts
-        letters = int((width - 16) / LETTER_PX)
-        found.append(
-            f'<rect x="{x:.1f}" y="{y:.1f}" width="{width:.1f}" height="{NODE_PX - 8}" rx="5" '
-            f'fill="{colour}" fill-opacity="0.12" stroke="{colour}" stroke-width="{strong}"{dash}>'
-            f"<title>{escape(short(node.label, 300))}</title></rect>"
-        )
-        found.append(text(x + 8, y + 16, short(node.label, letters), weight=600))
-        found.append(text(x + 8, y + 32, short(facts, letters)))
-        last_at[node.depth] = y + NODE_PX - 8
-    return found
-
-
-Curve = tuple[NDArray[np.float64], NDArray[np.float64]]
-
-WIDTH, HEIGHT = 300, 70
-POINTS = 64
-"""Points of a curve in a picture of this size."""
-
-
-def densities(curves: Sequence[Curve]) -> Drawing:
-    """Draw one curve for each side.
-
-    Parameters
-    ----------
-    curves : sequence of (ndarray of shape (n,), ndarray of shape (n,))
-        Durations in ms, and the density of their log2; before, then after; empty if unknown.
-    """
-    known = [ms for ms, _ in curves if len(ms)]
-    if not known:
-        return drawing("No durations", WIDTH, 24, [text(0, 16, "no durations")])
-    low = float(np.log2(min(ms[0] for ms in known)))
-    high = float(np.log2(max(ms[-1] for ms in known)))
-    top = max(float(density.max()) for _, density in curves if len(density)) or 1.0
-    found = [line(0, HEIGHT, WIDTH, HEIGHT)]
-    for (ms, density), colour in zip(curves, (BEFORE, AFTER), strict=True):
-        if not len(ms):
-            continue
-        places = np.linspace(0, len(ms) - 1, POINTS).round().astype(int)
-        xs = WIDTH * (np.log2(ms[places]) - low) / ((high - low) or 1.0)
-        ys = HEIGHT - (HEIGHT - 6) * density[places] / top
-        points = " ".join(f"{x:.1f},{y:.1f}" for x, y in zip(xs, ys, strict=True))
-        found.append(
-            f'<polyline points="{points}" fill="none" stroke="{colour}" stroke-width="2"/>'
-        )
-    found.append(text(0, HEIGHT + 15, duration(2.0**low)))
-    found.append(text(WIDTH, HEIGHT + 15, duration(2.0**high), anchor="end"))
-    said = f"Density of log durations from {duration(2.0**low)} to {duration(2.0**high)}"
-    return drawing(said, WIDTH, HEIGHT + 22, found)
-
 
 Wanted = str | int
 

@@ -11,7 +11,7 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from iqcar.base.formatting import duration, printable, short
+from iqcar.base.units import duration, printable, short
 
 FONT_PX = 13
 ROW_PX = 24
@@ -40,14 +40,9 @@ class Drawing:
 def drawing(label: str, width: int, height: int, elements: Iterable[str]) -> Drawing:
     """Put elements together.
 
-    Parameters
-    ----------
-    label : str
-        What is seen, for who cannot see it; plain text.
-    width, height : int
-        In pixels.
-    elements : iterable of str
-        SVG elements, such as from :func:`text` and :func:`mark`.
+    label: what is seen, for who cannot see it; plain text.
+    width, height: in pixels.
+    elements: SVG elements, such as from :func:`text` and :func:`mark`.
     """
     return Drawing(
         f'<svg class="drawing" xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" '
@@ -105,8 +100,10 @@ def ticks(low: float, high: float) -> list[float]:
     return [step * number for number in range(first, math.floor(high / step + 1e-9) + 1)]
 
 
-def time_axis(low: float, high: float, left: float, width: float, top: float, end: float) -> str:
-    """Draw grid lines with times under them."""
+def time_axis(
+    low: float, high: float, left: float, width: float, end: float, *, top: float = 0.0
+) -> str:
+    """Draw grid lines with times under them, from ``top`` to ``end``."""
     span = high - low or 1.0
     found = []
     at = ticks(low, high)

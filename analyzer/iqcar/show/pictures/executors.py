@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 
-from iqcar.base.formatting import printable
 from iqcar.base.limits import fold
+from iqcar.base.units import printable
 from iqcar.causes.blame.executor_blame import held_slots
-from iqcar.causes.blame.task_intervals import TaskColumns
+from iqcar.causes.blame.task_intervals import BlameColumns
 from iqcar.model.waits.shared_cluster import clusters_of
+from iqcar.show.pictures import theme as look
 from iqcar.show.pictures.bins import Bins
-from iqcar.show.pictures.labels import distinct
 from iqcar.show.pictures.palette import OTHERS, rgba, stable_colours
-from iqcar.show.pictures.theme import FRAME_PX, figure, legend_above, nothing, theme
 from iqcar.tables import Tables, texts
 from iqcar.tables.arrays import Floats, sum_by
-
-if TYPE_CHECKING:
-    import plotly.graph_objects as go
 
 MOST_APPLICATIONS = 10
 """Applications with a colour of their own in one cluster."""
@@ -34,16 +30,11 @@ IDLE_OPACITY = 0.3
 class ClusterSlots(NamedTuple):
     """Slots of one cluster over time.
 
-    Attributes
-    ----------
-    bins : Bins
-    names, plain_names, colours : list of str
-        Of the applications shown, those that held most first; the last may sum the others. Names
-        are safe in a picture, plain names are not.
-    busy, idle : ndarray of shape (n_applications, n_bins), slots
-        Mean number of slots that ran tasks, and that did not.
-    missing : ndarray of shape (n_bins,), slots
-        Slots that applications lacked because others held them.
+    names, plain_names, colours: of the applications shown, those that held most first; the last may
+    sum the others. Names are safe in a picture, plain names are not.
+    busy, idle: (n_applications, n_bins) slots, mean number of slots that ran tasks, and that did
+    not.
+    missing: (n_bins,) slots, slots that applications lacked because others held them.
     """
 
     bins: Bins
@@ -67,16 +58,13 @@ def cluster_slots(
 ) -> list[ClusterSlots]:
     """Sum the slots of every cluster that applications share, over bins of time.
 
-    Returns
-    -------
-    list of ClusterSlots
-        The cluster with most slots held first.
+    Returns the cluster with most slots held first.
     """
     numbers = shared_clusters(tables)
     if not numbers:
         return []
     cluster = clusters_of(tables)
-    columns = TaskColumns.from_tables(tables, task_waits)
+    columns = BlameColumns.from_tables(tables, task_waits)
     held = held_slots(
         tables,
         np.flatnonzero(np.isin(cluster, numbers)),
@@ -121,51 +109,53 @@ def cluster_slots(
         found.append(
             ClusterSlots(
                 bins,
-                distinct(plain, [ids[app] for app in shown]) + others,
-                [printable(name) for name in plain] + others,
-                [colours[app] for app in shown] + [OTHERS] * bool(len(rest)),
-                busy,
-                idle,
-                missing,
+                names=look.distinct(plain, [ids[app] for app in shown]) + others,
+                plain_names=[printable(name) for name in plain] + others,
+                colours=[colours[app] for app in shown] + [OTHERS] * bool(len(rest)),
+                busy=busy,
+                idle=idle,
+                missing=missing,
             )
         )
     return sorted(found, key=lambda one: -float((one.busy + one.idle).sum() * one.bins.width_ms))
 
 
-def executors(tables: Tables, task_waits: pd.DataFrame, *, dark: bool = False) -> go.Figure:
+def executors(tables: Tables, task_waits: pd.DataFrame, *, dark: bool = False) -> look.Figure:
     """Draw who held the slots of each cluster that applications shared, and what was lacking."""
     clusters = cluster_slots(tables, task_waits)
     if not clusters:
-        return nothing("No two applications of this input shared a cluster.", dark=dark)
-    from plotly.subplots import make_subplots
-
+        return look.nothing("No two applications of this input shared a cluster.", dark=dark)
     shown = clusters[:MOST_CLUSTERS]
-    traces = [_traces(cluster, row, dark) for row, cluster in enumerate(shown, 1)]
-    named = [trace.name for of_row in traces for trace in of_row if trace.showlegend is not False]
     left = len(clusters) - len(shown)
-    empty = figure(
-        [],
+    rows = reversed(look.domains(len(shown), 0.4 / len(shown)))
+    traces: list[dict[str, Any]] = []
+    axes: dict[str, Any] = {}
+    for number, (cluster, domain) in enumerate(zip(shown, rows, strict=True), 1):
+        of = look.axes_of(number)
+        traces += _traces(cluster, of)
+        axes[f"xaxis{of}"] = {"type": "date", "anchor": f"y{of}"}
+        axes[f"yaxis{of}"] = {
+            "anchor": f"x{of}", "domain": domain, "rangemode": "tozero", "nticks": 5,
+            "title": {"text": "slots"},
+        }  # fmt: skip
+    return look.figure(
+        traces,
         "Who held the cluster's slots" + (f" ({left} smaller clusters left out)" if left else ""),
         dark=dark,
-        height=FRAME_PX + CLUSTER_PX * len(shown),
+        height=look.FRAME_PX + CLUSTER_PX * len(shown),
         hovermode="x",
-        **legend_above(named),
+        **axes,
+        **look.legend_above([trace["name"] for trace in traces if trace["showlegend"]]),
     )
-    made = make_subplots(rows=len(shown), cols=1, vertical_spacing=0.4 / len(shown), figure=empty)
-    for row, of_row in enumerate(traces, 1):
-        for trace in of_row:
-            made.add_trace(trace, row=row, col=1)
-    made.update_xaxes(type="date")
-    made.update_yaxes(rangemode="tozero", nticks=5, title_text="slots")
-    return made
 
 
-def _traces(cluster: ClusterSlots, row: int, dark: bool) -> list[Any]:
+def _traces(cluster: ClusterSlots, of: str) -> list[dict[str, Any]]:
     """Areas on top of each other: of each application the slots that ran tasks, then idle ones."""
-    import plotly.graph_objects as go
-
     bins = cluster.bins
-    at = (bins.edges()[:-1] + bins.width_ms / 2).tolist()
+    common: dict[str, Any] = {
+        "type": "scatter", "mode": "lines", "x": (bins.edges()[:-1] + bins.width_ms / 2).tolist(),
+        "xaxis": f"x{of}", "yaxis": f"y{of}",
+    }  # fmt: skip
     areas = []
     for name, colour, busy, idle in zip(
         cluster.names, cluster.colours, cluster.busy, cluster.idle, strict=True
@@ -175,21 +165,21 @@ def _traces(cluster: ClusterSlots, row: int, dark: bool) -> list[Any]:
             (idle, f"{name}, idle", rgba(colour, IDLE_OPACITY)),
         ):
             areas.append(
-                go.Scatter(
-                    x=at, y=slots.tolist(), name=said, mode="lines", stackgroup=f"held{row}",
-                    line={"width": 0, "color": colour, "shape": "hvh"}, fillcolor=fill,
-                    hovertemplate=f"{said}: %{{y:.1f}} slots<extra></extra>",
-                    showlegend=bool(slots.max(initial=0.0) > 0),
-                )
+                {
+                    **common, "y": slots.tolist(), "name": said, "stackgroup": f"held{of}",
+                    "line": {"width": 0, "color": colour, "shape": "hvh"}, "fillcolor": fill,
+                    "hovertemplate": f"{said}: %{{y:.1f}} slots<extra></extra>",
+                    "showlegend": bool(slots.max(initial=0.0) > 0),
+                }
             )  # fmt: skip
     if cluster.missing.max(initial=0.0) > 0:
         wanted = (cluster.busy + cluster.idle).sum(axis=0) + cluster.missing
         areas.append(
-            go.Scatter(
-                x=at, y=wanted.tolist(), customdata=cluster.missing.tolist(), mode="lines",
-                name="lacking because others held them", connectgaps=False,
-                line={"width": 1.6, "dash": "dot", "color": theme(dark).ink, "shape": "hvh"},
-                hovertemplate="%{customdata:.1f} slots lacking<extra></extra>",
-            )
+            {
+                **common, "y": wanted.tolist(), "customdata": cluster.missing.tolist(),
+                "name": "lacking because others held them", "connectgaps": False,
+                "line": {"width": 1.6, "dash": "dot", "shape": "hvh"}, "showlegend": True,
+                "hovertemplate": "%{customdata:.1f} slots lacking<extra></extra>",
+            }
         )  # fmt: skip
     return areas

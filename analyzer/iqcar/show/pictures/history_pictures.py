@@ -3,27 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime, timezone
 
 import numpy as np
 import pandas as pd
 
-from iqcar.base.formatting import duration, percent, resource_name
+from iqcar.base.units import DAYS, duration, moment, percent, resource_name
 from iqcar.history.ask_store import told_duration
 from iqcar.history.query_changes import QueryChange
-from iqcar.show.pictures.drawing import (
-    LABEL_PX,
-    ROW_PX,
-    Drawing,
-    bar,
-    drawing,
-    escape,
-    label,
-    line,
-    text,
-    ticks,
-    time_axis,
-)
+from iqcar.show.pictures import drawing as svg
 from iqcar.show.pictures.palette import AFTER, BEFORE
 
 WIDTH, LEFT, PLANE, HEIGHT = 900, 90, 780, 260
@@ -32,19 +19,17 @@ MOST_ROWS = 15
 BAR_PX = 14
 
 
-def runs_over_time(runs: pd.DataFrame, changes: Sequence[QueryChange]) -> Drawing:
+def runs_over_time(runs: pd.DataFrame, changes: Sequence[QueryChange]) -> svg.Drawing:
     """Draw each run as a line up to its duration, its part lost to others apart, and changes.
 
-    Parameters
-    ----------
-    runs : DataFrame
-        From :func:`iqcar.history.trend`; of more than :data:`MOST_RUNS` the last ones.
-    changes : sequence of QueryChange
-        Drawn as lines with the medians before and after.
+    runs: from :func:`iqcar.history.trend`; of more than :data:`MOST_RUNS` the last ones.
+    changes: drawn as lines with the medians before and after.
     """
     shown = runs[np.isfinite(runs["start_ms"]) & np.isfinite(runs["duration_ms"])].tail(MOST_RUNS)
     if shown.empty:
-        return drawing("No run with a known duration", WIDTH, ROW_PX, [text(0, 16, "no runs")])
+        return svg.drawing(
+            "No run with a known duration", WIDTH, svg.ROW_PX, [svg.text(0, 16, "no runs")]
+        )
     start = shown["start_ms"].to_numpy(np.float64)
     low, high = float(start.min()), float(start.max())
     span = high - low or 1.0
@@ -57,59 +42,69 @@ def runs_over_time(runs: pd.DataFrame, changes: Sequence[QueryChange]) -> Drawin
         return HEIGHT * (1.0 - ms / most)
 
     found = []
-    for value in ticks(0.0, most):
-        found += [line(LEFT, up(value), LEFT + PLANE, up(value))]
-        found += [text(LEFT - 8, up(value) + 4, duration(value), anchor="end")]
+    for value in svg.ticks(0.0, most):
+        found += [svg.line(LEFT, up(value), LEFT + PLANE, up(value))]
+        found += [svg.text(LEFT - 8, up(value) + 4, duration(value), anchor="end")]
     for at in (low, high) if high > low else (low,):
         found.append(
-            text(across(at), HEIGHT + 18, _day(at), anchor="start" if at == low else "end")
+            svg.text(
+                across(at), HEIGHT + 18, moment(at, DAYS), anchor="start" if at == low else "end"
+            )
         )
     for run in shown.itertuples():
         lost = min(max(float(run.lost_to_others_ms), 0.0), float(run.duration_ms))
         own = float(run.duration_ms) - lost
-        said = f"{_day(run.start_ms)}: {told_duration(run)}"
+        said = f"{moment(run.start_ms, DAYS)}: {told_duration(run)}"
         if lost > 0:
             said += f", {duration(lost)} of it lost to others, most to {run.source}"
         x = across(float(run.start_ms)) - 2
-        found.append(bar(x, up(own), 4, HEIGHT - up(own), BEFORE, said))
+        found.append(svg.bar(x, up(own), 4, height=HEIGHT - up(own), colour=BEFORE, title=said))
         if lost > 0:
-            found.append(bar(x, up(own + lost), 4, up(own) - up(own + lost), AFTER, said))
+            found.append(
+                svg.bar(
+                    x, up(own + lost), 4, height=up(own) - up(own + lost), colour=AFTER, title=said
+                )
+            )
     for change in changes:
         if low <= change.at_ms <= high:
             x = across(change.at_ms) - 5
             said = (
-                f"{_day(change.at_ms)}: {duration(change.before_ms)} → {duration(change.after_ms)}"
+                f"{moment(change.at_ms, DAYS)}: {duration(change.before_ms)} → "
+                f"{duration(change.after_ms)}"
             )
             found.append(
-                f"<g><title>{escape(said)}</title>{line(x, 0, x, HEIGHT, faint=False)}</g>"
+                f"<g><title>{svg.escape(said)}</title>{svg.line(x, 0, x, HEIGHT, faint=False)}</g>"
             )
-            found.append(text(x + 6, 12, said))
-    counts = f"{len(shown)} runs from {_day(low)} to {_day(high)}, {len(changes)} lasting changes"
-    return drawing(f"Durations of {counts}", WIDTH, HEIGHT + 26, found)
+            found.append(svg.text(x + 6, 12, said))
+    days = f"from {moment(low, DAYS)} to {moment(high, DAYS)}"
+    counts = f"{len(shown)} runs {days}, {len(changes)} lasting changes"
+    return svg.drawing(f"Durations of {counts}", WIDTH, HEIGHT + 26, found)
 
 
-def losses_to_others(losses: pd.DataFrame) -> Drawing:
+def losses_to_others(losses: pd.DataFrame) -> svg.Drawing:
     """Draw the largest losses of a victim to a source as bars.
 
-    Parameters
-    ----------
-    losses : DataFrame
-        From :func:`iqcar.history.who`.
+    losses: from :func:`iqcar.history.who`.
     """
     shown = losses.head(MOST_ROWS)
     most = float(shown["lost_ms"].max()) if len(shown) else 1.0
-    height = ROW_PX * max(len(shown), 1)
-    plane = WIDTH - 2 * LABEL_PX
-    found = [time_axis(0.0, most, LABEL_PX, plane, 0, height)]
+    height = svg.ROW_PX * max(len(shown), 1)
+    plane = WIDTH - 2 * svg.LABEL_PX
+    found = [svg.time_axis(0.0, most, svg.LABEL_PX, plane, height)]
     for place, row in enumerate(shown.itertuples()):
-        y = ROW_PX * place
-        found.append(label(y + 16, f"{row.victim} to {row.source}"))
+        y = svg.ROW_PX * place
+        found.append(svg.label(y + 16, f"{row.victim} to {row.source}"))
         said = f"{duration(row.lost_ms)} for {resource_name(row.resource)}, {percent(row.share)}"
         whole = f"{row.victim} lost to {row.source}: {said}"
-        found.append(bar(LABEL_PX, y + 5, plane * row.lost_ms / most, BAR_PX, AFTER, whole))
-        found.append(text(LABEL_PX + plane + 14, y + 16, said))
-    return drawing("Largest losses to others", WIDTH, height + 22, found)
-
-
-def _day(ms: float) -> str:
-    return datetime.fromtimestamp(ms / 1000.0, timezone.utc).strftime("%Y-%m-%d")
+        found.append(
+            svg.bar(
+                svg.LABEL_PX,
+                y + 5,
+                plane * row.lost_ms / most,
+                height=BAR_PX,
+                colour=AFTER,
+                title=whole,
+            )
+        )
+        found.append(svg.text(svg.LABEL_PX + plane + 14, y + 16, said))
+    return svg.drawing("Largest losses to others", WIDTH, height + 22, found)

@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
 
-from iqcar.base.formatting import RESOURCE_NAMES, duration, short
 from iqcar.base.limits import MOST_IN_MATRIX, MOST_WITH_TEXT, fold
+from iqcar.base.units import RESOURCE_NAMES, duration, short
 from iqcar.causes.graph.iqc_graph import IQCGraph
 from iqcar.enums import BlameKind, Resource
 from iqcar.errors import UsageError
 from iqcar.say.blamed import OTHER_QUERIES, cause_name
-from iqcar.show.pictures.labels import distinct, percent_text, safe
+from iqcar.show.pictures import theme as look
 from iqcar.show.pictures.palette import BLAME_COLOURS
-from iqcar.show.pictures.theme import FRAME_PX, ROW_PX, figure, nothing, scale
 from iqcar.tables.arrays import Flags, Floats, Ints
-
-if TYPE_CHECKING:
-    import plotly.graph_objects as go
 
 MEASURES = {
     "lost_ms": "elapsed time lost",
@@ -34,14 +30,12 @@ _CAUSES = {BlameKind.KNOWN: -3, BlameKind.UNATTRIBUTED: -4}
 class Cells(NamedTuple):
     """The matrix before it is drawn.
 
-    Attributes
-    ----------
-    sources : rows of queries, most harmful first; then −2 for all others, −3 for known causes and
-        −4 for what is unattributed, where there is any
-    targets : rows of queries, worst hit first; then −2 for all others, if any
-    value : (sources, targets)
-    folded_sources, folded_targets : how many queries −2 stands for, beside those that the graph
-        itself has folded
+    sources: rows of queries, most harmful first; then −2 for all others, −3 for known causes and −4
+    for what is unattributed, where there is any
+    targets: rows of queries, worst hit first; then −2 for all others, if any
+    value: (sources, targets)
+    folded_sources, folded_targets: how many queries −2 stands for, beside those that the graph
+    itself has folded
     """
 
     sources: list[int]
@@ -59,10 +53,7 @@ def matrix_cells(
 ) -> Cells:
     """Sum who hurts whom; sums of folded queries are sums of ms or DOR, and means of shares.
 
-    Raises
-    ------
-    UsageError
-        If there is no such measure.
+    Raises UsageError if there is no such measure.
     """
     if measure not in MEASURES:
         raise UsageError(
@@ -104,87 +95,50 @@ def matrix(
     resource: Resource | None = None,
     most: int = MOST_IN_MATRIX,
     dark: bool = False,
-) -> go.Figure:
+) -> look.Figure:
     """Draw who hurts whom: a row is in the way, a column lost the time.
 
-    Parameters
-    ----------
-    measure : str
-        ``lost_ms``, ``share_of_duration`` or ``dor``.
-    resource : Resource, optional
-        Only what was lost to this resource.
-    most : int
-        Sources and targets at most; the others are summed in one row and one column.
+    measure: ``lost_ms``, ``share_of_duration`` or ``dor``.
+    resource: only what was lost to this resource.
+    most: sources and targets at most; the others are summed in one row and one column.
     """
     cells = matrix_cells(graph, measure, resource, most)
     of = f" to {RESOURCE_NAMES[resource]}" if resource is not None else ""
     if not cells.value.size or not cells.value.any():
-        return nothing(f"No query lost time{of} that could be measured.", dark=dark)
-    rows = _named(graph, cells.sources, cells.folded_sources)
-    columns = _named(graph, cells.targets, cells.folded_targets)
-    full_rows = _full(graph, cells.sources, cells.folded_sources)
-    full_columns = _full(graph, cells.targets, cells.folded_targets)
-
-    import plotly.graph_objects as go
-
-    trace = go.Heatmap(
-        z=cells.value.tolist(),
-        zmin=0,
-        zmax=float(cells.value.max()),
-        colorscale=scale(dark),
-        text=[[_amount(v, measure) for v in row] for row in cells.value.tolist()],
-        texttemplate="%{text}" if len(columns) <= MOST_WITH_TEXT else "",
-        hovertext=[
+        return look.nothing(f"No query lost time{of} that could be measured.", dark=dark)
+    rows, full_rows = _named(graph, cells.sources, cells.folded_sources)
+    columns, full_columns = _named(graph, cells.targets, cells.folded_targets)
+    values = cells.value.tolist()
+    itself = [[source == target >= 0 for target in cells.targets] for source in cells.sources]
+    trace = {
+        "type": "heatmap",
+        "z": values,
+        "zmin": 0,
+        "zmax": float(cells.value.max()),
+        "text": [[_amount(value, measure) for value in row] for row in values],
+        "texttemplate": "%{text}" if len(columns) <= MOST_WITH_TEXT else "",
+        "hovertext": [
             [
-                _sentence(
-                    full_rows[i], full_columns[j], v, measure, cells.sources[i] == cells.targets[j]
-                )
-                for j, v in enumerate(row)
+                _sentence(full_rows[i], full_columns[j], value, measure, itself[i][j])
+                for j, value in enumerate(row)
             ]
-            for i, row in enumerate(cells.value.tolist())
+            for i, row in enumerate(values)
         ],
-        hoverinfo="text",
-        xgap=2,
-        ygap=2,
-        showscale=False,
-    )
-    made = figure(
+    }
+    own = {"color": BLAME_COLOURS[BlameKind.OWN], "width": 1.5, "dash": "dot"}
+    return look.figure(
         [trace],
         f"Who hurts whom: {MEASURES[measure]}{of}",
         dark=dark,
-        height=FRAME_PX + 60 + ROW_PX * len(rows),
-    )
-    for column, row in _itself(cells):
-        made.add_shape(
-            type="rect", x0=column - 0.47, x1=column + 0.47, y0=row - 0.44, y1=row + 0.44,
-            line={"color": BLAME_COLOURS[BlameKind.OWN], "width": 1.5, "dash": "dot"},
-        )  # fmt: skip
-    plain = {"showgrid": False, "zeroline": False, "tickmode": "array"}
-    made.update_xaxes(
-        tickvals=list(range(len(columns))),
-        ticktext=columns,
-        range=[-0.5, len(columns) - 0.5],
-        title={"text": "who lost the time"},
-        **plain,
-    )
-    made.update_yaxes(
-        tickvals=list(range(len(rows))),
-        ticktext=rows,
-        range=[len(rows) - 0.5, -0.5],
-        title={"text": "who was in the way"},
-        **plain,
-    )
-    return made
-
-
-def _itself(cells: Cells) -> list[tuple[int, int]]:
-    """Cells of queries in their own way, as (column, row)."""
-    return [
-        (j, i)
-        for i, source in enumerate(cells.sources)
-        for j, target in enumerate(cells.targets)
-        if source == target >= 0
-    ]
+        height=look.FRAME_PX + 60 + look.ROW_PX * len(rows),
+        xaxis={**look.names_axis(columns), "title": {"text": "who lost the time"}},
+        yaxis={**look.names_axis(rows, down=True), "title": {"text": "who was in the way"}},
+        shapes=[
+            {"type": "rect", "x0": j - 0.47, "x1": j + 0.47, "y0": i - 0.44, "y1": i + 0.44,
+             "line": own}
+            for i, j in np.argwhere(itself).tolist()
+        ],
+    )  # fmt: skip
 
 
 def _sources(hurts: pd.DataFrame) -> Ints:
@@ -216,27 +170,25 @@ def _words(row: int, folded: int) -> str | None:
     return next((cause_name(kind) for kind, code in _CAUSES.items() if code == row), None)
 
 
-def _named(graph: IQCGraph, rows: list[int], folded: int) -> list[str]:
-    names = graph.names
+def _named(graph: IQCGraph, rows: list[int], folded: int) -> tuple[list[str], list[str]]:
+    """Labels of rows or columns, and their names in full."""
+    names, ids = graph.names.query_names, graph.names.query_ids
     real = [row for row in rows if row >= 0]
-    labels = distinct([names.query_names[r] for r in real], [names.query_ids[r] for r in real], 28)
-    called = dict(zip(real, labels, strict=True))
-    return [_words(row, folded) or called[row] for row in rows]
-
-
-def _full(graph: IQCGraph, rows: list[int], folded: int) -> list[str]:
-    names = graph.names
-    return [
-        _words(row, folded)
-        or f"{safe(short(names.query_names[row], 90))} ({safe(names.query_ids[row])})"
+    called = dict(
+        zip(real, look.distinct([names[r] for r in real], [ids[r] for r in real], 28), strict=True)
+    )
+    labels = [_words(row, folded) or called[row] for row in rows]
+    full = [
+        _words(row, folded) or f"{look.safe(short(names[row], 90))} ({look.safe(ids[row])})"
         for row in rows
     ]
+    return labels, full
 
 
 def _amount(value: float, measure: str) -> str:
     if value <= 0:
         return ""
-    return duration(value) if measure == "lost_ms" else percent_text(value)
+    return duration(value) if measure == "lost_ms" else look.percent_text(value)
 
 
 def _sentence(source: str, target: str, value: float, measure: str, own: bool) -> str:

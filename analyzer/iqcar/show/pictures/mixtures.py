@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -10,13 +10,9 @@ from iqcar.causes.topics.topic_counts import mixture_matrix, query_mixtures
 from iqcar.causes.topics.topic_result import Topics
 from iqcar.errors import UsageError
 from iqcar.rules.vocabulary.topics import topic_name
-from iqcar.show.pictures.labels import distinct, label, percent_text, safe
+from iqcar.show.pictures import theme as look
 from iqcar.show.pictures.palette import stable_colours
-from iqcar.show.pictures.theme import FRAME_PX, ROW_PX, figure, legend_above, nothing
 from iqcar.tables.arrays import Floats
-
-if TYPE_CHECKING:
-    import plotly.graph_objects as go
 
 MOST_ROWS = 20
 """Queries or stages: those with most stragglers."""
@@ -26,12 +22,10 @@ BY = ("query", "stage")
 class Mixtures(NamedTuple):
     """Mixtures before they are drawn.
 
-    Attributes
-    ----------
-    rows : rows of queries or stages, most stragglers first
-    causes : names of topics, those of one name as one cause
-    share : (rows, causes); each row sums to 1
-    stragglers : (rows,) how many
+    rows: rows of queries or stages, most stragglers first
+    causes: names of topics, those of one name as one cause
+    share: (rows, causes); each row sums to 1
+    stragglers: (rows,) how many
     """
 
     rows: list[int]
@@ -43,10 +37,7 @@ class Mixtures(NamedTuple):
 def topic_mixtures(topics: Topics, by: str = "query", names: str = "") -> Mixtures:
     """Sum mixtures by cause, for queries or for stages.
 
-    Raises
-    ------
-    UsageError
-        If ``by`` is neither query nor stage.
+    Raises UsageError if ``by`` is neither query nor stage.
     """
     if by not in BY:
         raise UsageError(f"mixtures are not known by {by!r}", "mixtures", "take query or stage")
@@ -76,70 +67,57 @@ def topic_mixtures(topics: Topics, by: str = "query", names: str = "") -> Mixtur
 
 def mixtures(
     topics: Topics | None, by: str = "query", *, names: str = "", dark: bool = False
-) -> go.Figure:
+) -> look.Figure:
     """Draw which part of the stragglers of each query, or stage, each topic explains.
 
-    Parameters
-    ----------
-    topics : Topics or None
-        None where nobody asked for them.
-    by : str
-        ``query`` or ``stage``.
-    names : str
-        File with names of topics; ours by default.
+    topics: None where nobody asked for them.
+    by: ``query`` or ``stage``.
+    names: file with names of topics; ours by default.
     """
     if topics is None:
-        return nothing("Nobody asked for topics: iqcar.diagnose(tables, topics=True).", dark=dark)
+        return look.nothing(
+            "Nobody asked for topics: iqcar.diagnose(tables, topics=True).", dark=dark
+        )
     found = topic_mixtures(topics, by, names)
     if not found.rows:
-        why = safe(topics.reason) or "No stage has stragglers that a topic explains."
-        return nothing(why, dark=dark)
+        why = look.safe(topics.reason) or "No stage has stragglers that a topic explains."
+        return look.nothing(why, dark=dark)
     rows, stragglers = found.rows[:MOST_ROWS], found.stragglers[:MOST_ROWS]
     labels = topics.labels
     if by == "query":
-        called = distinct([labels.query(r) for r in rows], [labels.query_id(r) for r in rows], 30)
+        called = look.distinct(
+            [labels.query(r) for r in rows], [labels.query_id(r) for r in rows], 30
+        )
     else:
-        called = [label(f"stage {labels.stage(r)}", 34) for r in rows]
+        called = [look.label(f"stage {labels.stage(r)}", 34) for r in rows]
     ticks = [f"{name} ({n})" for name, n in zip(called, stragglers, strict=True)]
-    import plotly.graph_objects as go
-
+    colours = stable_colours(found.causes)
     traces = [
-        go.Bar(
-            orientation="h",
-            y=list(range(len(rows))),
-            x=(100 * found.share[: len(rows), c]).tolist(),
-            name=label(cause, 40),
-            marker={"color": colour},
-            hovertext=[
-                f"{name}<br>{percent_text(found.share[i, c])} of its stragglers: {label(cause, 60)}"
+        {
+            "type": "bar", "orientation": "h", "name": look.label(cause, 40),
+            "marker": {"color": colours[c]}, "y": list(range(len(rows))),
+            "x": (100 * found.share[: len(rows), c]).tolist(), "hoverinfo": "text",
+            "hovertext": [
+                f"{name}<br>{look.percent_text(found.share[i, c])} of its stragglers: "
+                f"{look.label(cause, 60)}"
                 for i, name in enumerate(called)
             ],
-            hoverinfo="text",
-        )
-        for c, (cause, colour) in enumerate(
-            zip(found.causes, stable_colours(found.causes), strict=True)
-        )
+        }
+        for c, cause in enumerate(found.causes)
         if found.share[: len(rows), c].any()
-    ]
+    ]  # fmt: skip
     left = len(found.rows) - len(rows)
     plural = {"query": "queries", "stage": "stages"}[by]
     more = f", {left} more {plural} left out" if left else ""
-    made = figure(
+    return look.figure(
         traces,
         f"What made tasks of each {by} slow (stragglers in brackets{more})",
         dark=dark,
-        height=FRAME_PX + 30 + ROW_PX * max(len(rows), 3),
+        height=look.FRAME_PX + 30 + look.ROW_PX * max(len(rows), 3),
         barmode="stack",
         bargap=0.3,
-        **legend_above([trace.name for trace in traces]),
+        showlegend=True,  # also where there is one topic only: its colour alone says nothing
+        xaxis={"range": [0, 100], "ticksuffix": " %", "title": {"text": "of its stragglers"}},
+        yaxis=look.names_axis(ticks, down=True),
+        **look.legend_above([str(trace["name"]) for trace in traces]),
     )
-    made.update_xaxes(range=[0, 100], ticksuffix=" %", title={"text": "of its stragglers"})
-    made.update_yaxes(
-        tickmode="array",
-        tickvals=list(range(len(rows))),
-        ticktext=ticks,
-        range=[len(rows) - 0.5, -0.5],
-        showgrid=False,
-        zeroline=False,
-    )
-    return made

@@ -1,17 +1,32 @@
-"""What a notebook shows of a diagnosis: its verdict as sentences and bars, without scripts."""
+"""What a notebook shows of a diagnosis, a comparison and an answer: sentences and bars, no scripts.
+
+All of it is HTML that stands alone: inline styles, everything from logs escaped.
+"""
 
 from __future__ import annotations
 
 import html
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import NamedTuple
 
-from iqcar.base.formatting import duration, percent, short
-from iqcar.base.limits import MOST_DOUBTS, MOST_WASTED
+import numpy as np
+
+from iqcar.base.limits import MOST_DOUBTS, MOST_DRAWN_CHANGES, MOST_WASTED
+from iqcar.base.units import duration, percent, short
+from iqcar.comparison.comparison import Comparison
+from iqcar.comparison.comparison_sections import changes_section
+from iqcar.comparison.comparison_sentences import differences_sentence, totals_sentence
 from iqcar.diagnosis import Diagnosis
-from iqcar.say import Finding, find_verdict, meanings
+from iqcar.enums import BlameKind
+from iqcar.replay.whatif.what_if import WhatIf
+from iqcar.say import Blamed, Target, find_verdict, meanings
+from iqcar.say.section import cell_text
 from iqcar.say.sentences import amount, counts
-from iqcar.show.pictures.blame_bar import Segment, blame_bar
-from iqcar.show.pictures.palette import query_colours
+from iqcar.say.what_if_sentences import check_sentence, total_lines
+from iqcar.show.pictures.comparison_plots import ComparisonPlots
+from iqcar.show.pictures.palette import cause_colour, query_colours
+from iqcar.show.pictures.what_if import predicted_durations
 
 TEXT_WIDTH = 600
 """Characters of a sentence: three names and the words between them."""
@@ -19,20 +34,23 @@ TEXT_WIDTH = 600
 _CELL = "padding:4px 10px;text-align:left;vertical-align:top"
 _NUMBER = "padding:4px 10px;text-align:right;white-space:nowrap;vertical-align:top"
 _FAINT = "opacity:.75"
+_ORDER = (
+    BlameKind.QUERY, BlameKind.REST, BlameKind.OWN, BlameKind.KNOWN, BlameKind.UNATTRIBUTED,
+)  # fmt: skip
 
 
 def notebook_html(diagnosis: Diagnosis) -> str:
-    """Write the verdict as HTML that stands alone: inline styles, everything from logs escaped."""
+    """Write the verdict of a diagnosis."""
     verdict = find_verdict(diagnosis)
     colours = query_colours(diagnosis.tables.queries)
-    bars = [blame_bar(finding, colours) for finding in verdict.findings]
+    bars = [blame_bar(target, colours) for target in verdict.targets]
     parts = [f"<p><b>iqcar: {', '.join(counts(diagnosis.tables))}</b></p>"]
     if verdict.do_not_apply:
         parts.insert(0, f"<p><b>{_text(verdict.do_not_apply)}</b></p>")
     parts.append(f"<p>{_text(verdict.headline)}</p>")
-    if verdict.findings:
-        parts.append(_list(_finding(finding) for finding in verdict.findings))
-        parts.append(_table(verdict.findings, bars))
+    if verdict.targets:
+        parts.append(_list(_target(target) for target in verdict.targets))
+        parts.append(_table(verdict.targets, bars))
         parts.append(_key(bars))
         words = [f"<b>{name}</b>: {text}" for name, text in meanings(verdict).items()]
         parts.append(_folded("What these words mean", words))
@@ -41,27 +59,56 @@ def notebook_html(diagnosis: Diagnosis) -> str:
         shown, left = said[:MOST_WASTED], len(said) - MOST_WASTED
         more = [f"{left} more in <code>diagnosis.wasted.by_query</code>"] if left > 0 else []
         parts.append(_folded("Wasted work", [*shown, *more]))
-    if verdict.doubts:
-        shown = [_text(doubt) for doubt in verdict.doubts[:MOST_DOUBTS]]
-        left = len(verdict.doubts) - len(shown)
-        more = [f"{left} more in <code>diagnosis.doubts</code>"] if left else []
-        parts.append(_folded("What is doubtful", [*shown, *more]))
+    parts.append(_doubts(verdict.doubts, "diagnosis.doubts"))
     parts.append(
         f'<p style="{_FAINT}">Pictures: <code>diagnosis.plot.sankey()</code>, '
         "<code>.waits()</code>, <code>.heatmap()</code>, <code>.timeline()</code>, "
         "<code>.matrix()</code>, <code>.lanes()</code>, <code>.hosts()</code>, "
         "<code>.executors()</code></p>"
     )
-    return f'<div style="max-width:70em">{"".join(parts)}</div>'
+    return _shown(parts)
 
 
-def _finding(finding: Finding) -> str:
-    advice = f'<br><small style="{_FAINT}">{_text(finding.advice)}</small>'
-    said = f"<b>{finding.severity.words}</b>: {_text(finding.sentence)}"
-    return said + (advice if finding.advice and finding.blamed else "")
+def comparison_html(comparison: Comparison) -> str:
+    """Write what differs between two sides, the changes and the waterfall."""
+    parts = [
+        f"<p><b>iqcar: {_text(totals_sentence(comparison))}</b></p>",
+        f"<p>Different: {_text(differences_sentence(comparison))}</p>",
+    ]
+    if comparison.changes.empty:
+        parts.append("<p>Nothing changed.</p>")
+    else:
+        parts += [_changes(comparison), ComparisonPlots(comparison).waterfall().svg]
+    parts.append(_doubts(comparison.doubts, "comparison.doubts"))
+    parts.append(
+        "<p>Pictures: <code>comparison.plot.waterfall()</code>, <code>.runs(query)</code>, "
+        "<code>.stages(query)</code>, <code>.parts(query)</code>, <code>.density(query)</code></p>"
+    )
+    return _shown(parts)
 
 
-def _table(findings: Sequence[Finding], bars: Sequence[Sequence[Segment]]) -> str:
+def what_if_html(answer: WhatIf) -> str:
+    """Write what an answer comes to, how far it can be trusted, and the durations."""
+    answered = answer.total["change_percent"] is not None
+    said = [*(total_lines(answer) if answered else ()), *answer.refused]
+    doubtful = [check_sentence(answer.self_check), f"assumed: {'; '.join(answer.assumptions)}"]
+    return _shown(
+        [
+            f"<p><b>{_text(answer.question.sentence())}</b></p>",
+            *(f"<p>{_text(line)}</p>" for line in said),
+            predicted_durations(answer).svg if answered else "",
+            *(f'<p style="{_FAINT}">{_text(line)}</p>' for line in doubtful),
+        ]
+    )
+
+
+def _target(target: Target) -> str:
+    advice = f'<br><small style="{_FAINT}">{_text(target.advice)}</small>'
+    said = f"<b>{target.severity.words}</b>: {_text(target.sentence)}"
+    return said + (advice if target.advice and target.blamed else "")
+
+
+def _table(findings: Sequence[Target], bars: Sequence[Sequence[Segment]]) -> str:
     """Targets, each with a bar as long as the share of its run that was lost."""
     headings = ("query", "ran", "lost", "lost to whom, as a part of its run")
     styles = (_CELL, _NUMBER, _NUMBER, _CELL)
@@ -110,6 +157,36 @@ def _key(bars: Iterable[Iterable[Segment]]) -> str:
     return f"<p>{items}</p>"
 
 
+def _changes(comparison: Comparison) -> str:
+    """The largest changes as a table."""
+    section = changes_section(comparison)
+    rows = zip(section.rows, comparison.changes["parent"], strict=True)
+    queries = replace(section, rows=tuple(row for row, parent in rows if parent < 0))
+    shown = queries.first(MOST_DRAWN_CHANGES, "more in comparison.changes")
+    head = _row("th", (column.title for column in shown.columns))
+    holds = [column.holds for column in shown.columns]
+    body = "".join(_row("td", map(cell_text, holds, row)) for row in shown.rows)
+    notes = "".join(f"<p>{_text(note)}</p>" for note in shown.notes)
+    return f"<table><thead>{head}</thead><tbody>{body}</tbody></table>{notes}"
+
+
+def _row(tag: str, cells: Iterable[str]) -> str:
+    return f"<tr>{''.join(f'<{tag}>{_text(cell)}</{tag}>' for cell in cells)}</tr>"
+
+
+def _doubts(doubts: Sequence[str], whole: str) -> str:
+    """The first doubts, and where the others are."""
+    if not doubts:
+        return ""
+    left = len(doubts) - MOST_DOUBTS
+    more = [f"{left} more in <code>{whole}</code>"] if left > 0 else []
+    return _folded("What is doubtful", [*map(_text, doubts[:MOST_DOUBTS]), *more])
+
+
+def _shown(parts: Iterable[str]) -> str:
+    return f'<div style="max-width:70em">{"".join(parts)}</div>'
+
+
 def _folded(title: str, items: Iterable[str]) -> str:
     return f"<details><summary>{title}</summary>{_list(items)}</details>"
 
@@ -121,3 +198,57 @@ def _list(items: Iterable[str]) -> str:
 def _text(text: str) -> str:
     """Escape and shorten a text that may hold names from logs, kept from reordering its place."""
     return f"\u2068{html.escape(short(text, TEXT_WIDTH))}\u2069"
+
+
+class Segment(NamedTuple):
+    """A part of a bar.
+
+    start, width: as shares of the bar, 0 to 1.
+    name: who is blamed.
+    label: the same with its time and share of the loss, and what a cause means.
+    share: of what was lost.
+    """
+
+    start: float
+    width: float
+    colour: str
+    name: str
+    label: str
+    share: float
+
+
+def blame_bar(finding: Target, colours: Sequence[str]) -> list[Segment]:
+    """Lay out the bar of a finding; its whole width is the query's run.
+
+    colours: colour of each query by row.
+    Returns queries first, the largest first, then causes; empty where nothing was lost. Where the
+    run is not known, the loss is the whole width.
+    """
+    lost = sum(one.lost_ms for one in finding.blamed)
+    whole = max(finding.ran_ms, lost) if np.isfinite(finding.ran_ms) else lost
+    if not whole > 0:
+        return []
+    segments: list[Segment] = []
+    start = 0.0
+    for one in sorted(finding.blamed, key=lambda one: _ORDER.index(one.kind)):
+        width = one.lost_ms / whole
+        label = f"{one.name}: {duration(one.lost_ms)}, {percent(one.share)} of what was lost"
+        segments.append(
+            Segment(
+                start,
+                width,
+                colour=blamed_colour(one, colours),
+                name=one.name,
+                label=f"{label}. {one.meaning}" if one.meaning else label,
+                share=one.share,
+            )
+        )
+        start += width
+    return segments
+
+
+def blamed_colour(blamed: Blamed, colours: Sequence[str]) -> str:
+    """Colour of a query that is blamed, or of the kind of cause."""
+    if blamed.query >= 0:
+        return colours[blamed.query]
+    return cause_colour(blamed.kind, next(iter(blamed.by_resource), None))

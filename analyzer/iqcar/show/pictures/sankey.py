@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from iqcar.base.formatting import REQUEST_NAMES, RESOURCE_NAMES, duration
 from iqcar.base.limits import MOST_NODES, fold
+from iqcar.base.units import REQUEST_NAMES, RESOURCE_NAMES, duration
 from iqcar.causes.blame.demand_weights import RESOURCES
-from iqcar.causes.graph.contents import Contents, pseudo_name
+from iqcar.causes.graph.contents import pseudo_name
 from iqcar.causes.graph.iqc_graph import IQCGraph
 from iqcar.enums import REQUESTS, BlameKind
 from iqcar.say.blamed import cause_name
-from iqcar.show.pictures.labels import distinct, label, percent_text, wrapped
+from iqcar.show.pictures import theme as look
 from iqcar.show.pictures.palette import (
     BLAME_COLOURS,
     OTHERS,
@@ -24,294 +24,274 @@ from iqcar.show.pictures.palette import (
     query_colours,
     rgba,
 )
-from iqcar.show.pictures.theme import FRAME_PX, figure, nothing, theme
 from iqcar.tables import texts
 from iqcar.tables.arrays import Floats, Ints, sum_by
-
-if TYPE_CHECKING:
-    import plotly.graph_objects as go
 
 NODE_PX = 44
 """Height per node of the fullest column."""
 LINK_OPACITY = 0.38
+TINT = 0.25
+"""Part of white in the colour of a stage, and of a request, beside its query's or resource's."""
 
-COLUMNS = (
-    ("query", "queries in the way", "queries"),
-    ("source", "their stages", "stages"),
-    ("demand", "what for, and where", "places"),
-    ("resource", "resource", "resources"),
-    ("stage", "stages that waited", "stages"),
-    ("target", "the target", "targets"),
-)
-"""Columns from left to right: key, heading, and what several of its vertices are called. Blame
-explanations (level 4) are the links between stages in the way and what was waited for."""
+
+class _Node(NamedTuple):
+    """A vertex of a column, or several that a reader would call the same."""
+
+    name: str
+    colour: str
+    id: str = ""
+    kept: bool = False
+    """Whether it is never folded."""
+    full: str = ""
+
+
+class _Drawn(NamedTuple):
+    """A node as it is drawn."""
+
+    name: str
+    label: str
+    hover: str
+    colour: str
 
 
 class _Column(NamedTuple):
-    """One column: the node of each path, and the nodes."""
+    """One column: the place of each path's node, and the nodes."""
 
     of: Ints
-    names: list[str]
-    labels: list[str]
-    hovers: list[str]
-    colours: list[str]
+    nodes: list[_Drawn]
 
 
 def sankey(
     graph: IQCGraph, target: int, *, most: int = MOST_NODES, dark: bool = False
-) -> go.Figure:
+) -> look.Figure:
     """Draw one target's iQC-Graph; a link is as wide as the share of DOR that flows through it.
 
     Vertices that a reader would call the same (CPU of two stages, say) share one node, so a link
     is the sum of IF · DOR over their edges. In each column the largest nodes are kept, and the
     rest is one node that says how many it stands for.
 
-    Parameters
-    ----------
-    target : int
-        Row of the target query.
-    most : int
-        Nodes of a column at most; known and unattributed causes are never folded.
-
-    Returns
-    -------
-    plotly.graph_objects.Figure
-        The values of the links between two columns sum to 1.
-
-    Raises
-    ------
-    ValueError
-        If the graph was not built for that target.
+    target: row of the target query.
+    most: nodes of a column at most; known and unattributed causes are never folded.
+    The values of the links between two columns sum to 1.
+    Raises ValueError if the graph was not built for that target.
     """
     position = graph.position_of(target)
-    name = label(graph.names.query_names[target])
+    name = look.label(graph.names.query_names[target])
     lost = graph.lost_ms(target)
     at = np.flatnonzero((graph.structure.target[4] == position) & (graph.dor.amount[4] > 0))
     if lost <= 0 or len(at) == 0:
-        return nothing(f"{name} lost no time that could be measured.", dark=dark)
+        return look.nothing(f"{name} lost no time that could be measured.", dark=dark)
     dor = graph.dor.amount[4][at]
     of_path = graph.lost.amount[4][at]
     columns = [
-        _fold(plural, _columns[key](graph, target, at), dor, of_path, most)
-        for key, _, plural in COLUMNS
+        _fold(plural, *keys_and_node(graph, target, at), dor, of_path, most)
+        for _, plural, keys_and_node in COLUMNS
     ]
-    start = np.cumsum([0, *(len(column.labels) for column in columns)])
-    links = _links(columns, start, dor, of_path)
-    labels = [text for column in columns for text in column.labels]
-    names = [text for column in columns for text in column.names]
-    colours = [colour for column in columns for colour in column.colours]
-    import plotly.graph_objects as go
-
-    trace = go.Sankey(
-        arrangement="snap",
-        valueformat=".0%",
-        node={
-            "label": labels,
-            "color": colours,
-            "customdata": [text for column in columns for text in column.hovers],
-            "hovertemplate": "%{customdata}<extra></extra>",
-            "pad": 16,
-            "thickness": 16,
-            "line": {"width": 0},
+    nodes = [node for column in columns for node in column.nodes]
+    links = _links(columns, dor, of_path)
+    trace = {
+        "type": "sankey",
+        "node": {
+            "label": [node.label for node in nodes],
+            "color": [node.colour for node in nodes],
+            "customdata": [node.hover for node in nodes],
         },
-        link={
-            "source": links["from"],
-            "target": links["to"],
-            "value": links["dor"],
-            "color": [rgba(colours[node], LINK_OPACITY) for node in links["from"]],
+        "link": {
+            "source": [link.source for link in links],
+            "target": [link.target for link in links],
+            "value": [link.dor for link in links],
+            "color": [rgba(nodes[link.source].colour, LINK_OPACITY) for link in links],
             "customdata": [
-                f"{names[one]} → {names[other]}<br>{percent_text(share)} of the lost time"
-                f"{'' if graph.impact.value == 'time-lost' else ' by impact'}, {duration(ms)}"
-                for one, other, share, ms in zip(
-                    links["from"], links["to"], links["dor"], links["lost"], strict=True
-                )
+                f"{nodes[link.source].name} → {nodes[link.target].name}<br>"
+                f"{look.percent_text(link.dor)} of the lost time, {duration(link.lost_ms)}"
+                for link in links
             ],
-            "hovertemplate": "%{customdata}<extra></extra>",
         },
-    )
+    }
     ran = float(graph.duration_ms[position])
     of_run = f" of its {duration(ran)}" if np.isfinite(ran) else ""
-    fullest = max(len(column.labels) for column in columns)
-    made = figure(
+    fullest = max(len(column.nodes) for column in columns)
+    return look.figure(
         [trace],
         f"Where {name} lost {duration(lost)}{of_run}, and who was in the way",
         dark=dark,
-        height=FRAME_PX + NODE_PX * max(fullest, 5),
+        height=look.FRAME_PX + NODE_PX * max(fullest, 5),
         margin={"l": 12, "r": 12, "t": 84, "b": 24},
+        annotations=headings(),
     )
+
+
+def headings() -> list[dict[str, Any]]:
+    """Write what each column is above it."""
     last = len(COLUMNS) - 1
-    for number, (_, heading, _) in enumerate(COLUMNS):
-        made.add_annotation(
-            text=heading,
-            x=number / last,
-            y=1.0,
-            xref="paper",
-            yref="paper",
-            yshift=14,
-            yanchor="bottom",
-            xanchor="left" if number == 0 else "right" if number == last else "center",
-            showarrow=False,
-            font={"color": theme(dark).faint, "size": 12},
-        )
-    return made
+    return [
+        {
+            "text": heading, "font": {"size": 12}, "opacity": 0.75, "showarrow": False,
+            "x": number / last, "y": 1.0, "xref": "paper", "yref": "paper", "yshift": 14,
+            "yanchor": "bottom",
+            "xanchor": "left" if number == 0 else "right" if number == last else "center",
+        }
+        for number, (heading, _, _) in enumerate(COLUMNS)
+    ]  # fmt: skip
 
 
-def _links(
-    columns: list[_Column], start: NDArray[Any], dor: Floats, lost: Floats
-) -> dict[str, list[Any]]:
+class _Link(NamedTuple):
+    """All paths between two nodes."""
+
+    source: int
+    target: int
+    dor: float
+    lost_ms: float
+
+
+def _links(columns: list[_Column], dor: Floats, lost: Floats) -> list[_Link]:
     """Sum paths over the nodes they pass in two columns that stand side by side."""
-    links: dict[str, list[Any]] = {"from": [], "to": [], "dor": [], "lost": []}
+    links: list[_Link] = []
+    start = np.cumsum([0, *(len(column.nodes) for column in columns)]).tolist()
     for number, (one, other) in enumerate(pairwise(columns)):
-        width = len(other.labels)
+        width = len(other.nodes)
         key = one.of * width + other.of
-        size = len(one.labels) * width
+        size = len(one.nodes) * width
         share, ms = sum_by(key, dor, size), sum_by(key, lost, size)
         for pair in np.flatnonzero(share > 0).tolist():
-            links["from"].append(int(start[number]) + pair // width)
-            links["to"].append(int(start[number + 1]) + pair % width)
-            links["dor"].append(float(share[pair]))
-            links["lost"].append(float(ms[pair]))
+            source, target = start[number] + pair // width, start[number + 1] + pair % width
+            links.append(_Link(source, target, float(share[pair]), float(ms[pair])))
     return links
 
 
-class _Nodes(NamedTuple):
-    """Vertices of a column before folding."""
+def _fold(
+    plural: str,
+    keys: tuple[Ints, ...],
+    node_of: Callable[..., _Node],
+    dor: Floats,
+    lost: Floats,
+    most: int,
+) -> _Column:
+    """Keep the largest nodes of a column and sum the others in one.
 
-    of: Ints
-    names: list[str]
-    ids: list[str]
-    colours: list[str]
-    kept: list[bool]
-    full: list[str] | None = None
-
-
-def _fold(plural: str, nodes: _Nodes, dor: Floats, lost: Floats, most: int) -> _Column:
-    """Keep the largest nodes of a column and sum the others in one."""
-    size = len(nodes.names)
-    share, ms = sum_by(nodes.of, dor, size), sum_by(nodes.of, lost, size)
-    free = np.flatnonzero(~np.array(nodes.kept, bool))
+    plural: what several nodes are called.
+    keys: (n_paths,), paths with equal keys pass one node.
+    node_of: the node of one value of each key.
+    """
+    unique, of = np.unique(np.stack(keys), axis=1, return_inverse=True)
+    of = of.reshape(-1)
+    nodes = [node_of(*key) for key in unique.T.tolist()]
+    share, ms = (sum_by(of, amount, len(nodes)) for amount in (dor, lost))
+    free = np.array([at for at, node in enumerate(nodes) if not node.kept], np.int64)
     folded = free[fold(share[free], most)[1]]
     ranked = np.argsort(-share, kind="stable")
     shown = ranked[~np.isin(ranked, folded)].tolist()
-    place = np.full(size, len(shown), np.int64)
+    place = np.full(len(nodes), len(shown), np.int64)
     place[shown] = np.arange(len(shown))
-    labels = distinct([nodes.names[n] for n in shown], [nodes.ids[n] for n in shown])
-    full = nodes.full or nodes.names
-    parts = [(labels[i], wrapped(full[n]), nodes.colours[n]) for i, n in enumerate(shown)]
-    shares = [float(share[n]) for n in shown]
-    times = [float(ms[n]) for n in shown]
+    labels = look.distinct([nodes[at].name for at in shown], [nodes[at].id for at in shown])
+    drawn = [
+        _drawn(
+            label,
+            look.wrapped(nodes[at].full or nodes[at].name),
+            nodes[at].colour,
+            share[at],
+            ms[at],
+        )
+        for at, label in zip(shown, labels, strict=True)
+    ]
     if len(folded):
         words = f"{len(folded)} more {plural}"
-        parts.append((words, words, OTHERS))
-        shares.append(float(share[folded].sum()))
-        times.append(float(ms[folded].sum()))
-    return _Column(
-        of=place[nodes.of],
-        names=[text for text, _, _ in parts],
-        labels=[
-            f"{text}  {percent_text(part)}"
-            for (text, _, _), part in zip(parts, shares, strict=True)
-        ],
-        hovers=[
-            f"<b>{name}</b><br>{percent_text(part)} of the lost time, {duration(time)}"
-            for (_, name, _), part, time in zip(parts, shares, times, strict=True)
-        ],
-        colours=[colour for _, _, colour in parts],
-    )
+        drawn.append(_drawn(words, words, OTHERS, share[folded].sum(), ms[folded].sum()))
+    return _Column(place[of], drawn)
 
 
-def _source_queries(graph: IQCGraph, target: int, at: Ints) -> _Nodes:
-    positions, of = np.unique(graph.query_of_explanation[at], return_inverse=True)
-    rows = graph.structure.source_query[positions]
+def _drawn(label: str, full: str, colour: str, share: float, ms: float) -> _Drawn:
+    said = look.percent_text(share)
+    hover = f"<b>{full}</b><br>{said} of the lost time, {duration(ms)}"
+    return _Drawn(label, f"{label}  {said}", hover, colour)
+
+
+KeysAndNode = tuple[tuple[Ints, ...], Callable[..., _Node]]
+
+
+def _source_queries(graph: IQCGraph, target: int, at: Ints) -> KeysAndNode:
     names, colours = graph.names, query_colours(graph.names.queries)
-    called, painted = [], []
-    for row, place in zip(rows.tolist(), positions.tolist(), strict=True):
+
+    def node(position: int) -> _Node:
+        row = int(graph.structure.source_query[position])
         if row < 0:
-            pseudo = _pseudo(graph, 6, place)
-            called.append(cause_name(pseudo))
-            painted.append(BLAME_COLOURS[pseudo])
-        elif row == target:
-            called.append(f"{names.query_names[row]} itself")
-            painted.append(BLAME_COLOURS[BlameKind.OWN])
-        else:
-            called.append(names.query_names[row])
-            painted.append(colours[row])
-    ids = [names.query_ids[row] if row >= 0 else "" for row in rows]
-    return _Nodes(of, called, ids, painted, [bool(row < 0) for row in rows])
+            return _cause(graph, 6, position)
+        if row == target:
+            own = BLAME_COLOURS[BlameKind.OWN]
+            return _Node(f"{names.query_names[row]} itself", own, names.query_ids[row])
+        return _Node(names.query_names[row], colours[row], names.query_ids[row])
+
+    return (graph.query_of_explanation[at],), node
 
 
-def _source_stages(graph: IQCGraph, target: int, at: Ints) -> _Nodes:
-    positions, of = np.unique(graph.structure.source[at], return_inverse=True)
-    rows = graph.structure.source_stage[positions]
+def _source_stages(graph: IQCGraph, target: int, at: Ints) -> KeysAndNode:
     names, colours = graph.names, query_colours(graph.names.queries)
-    called, painted = [], []
-    for row, place in zip(rows.tolist(), positions.tolist(), strict=True):
+
+    def node(position: int) -> _Node:
+        row = int(graph.structure.source_stage[position])
         if row < 0:
-            pseudo = _pseudo(graph, 5, place)
-            called.append(cause_name(pseudo))
-            painted.append(BLAME_COLOURS[pseudo])
-            continue
+            return _cause(graph, 5, position)
         query = int(names.stage_query[row])
-        called.append(names.stage_label(row))
-        own = BLAME_COLOURS[BlameKind.OWN]
-        painted.append(
-            own if query == target else mix(colours[query], 0.25) if query >= 0 else OTHERS
-        )
-    ids = [names.stage_key(row) if row >= 0 else "" for row in rows]
-    return _Nodes(of, called, ids, painted, [bool(row < 0) for row in rows])
+        colour = mix(colours[query], TINT) if query >= 0 else OTHERS
+        colour = BLAME_COLOURS[BlameKind.OWN] if query == target else colour
+        return _Node(names.stage_label(row), colour, names.stage_key(row))
+
+    return (graph.structure.source[at],), node
 
 
-def _demands(graph: IQCGraph, target: int, at: Ints) -> _Nodes:
+def _cause(graph: IQCGraph, level: int, position: int) -> _Node:
+    """A source that is no query: one of the last vertices of levels 5 and 6."""
+    structure = graph.structure
+    kind = BlameKind(pseudo_name(structure, position, structure.sizes()[level]))
+    return _Node(cause_name(kind), BLAME_COLOURS[kind], kept=True)
+
+
+def _demands(graph: IQCGraph, target: int, at: Ints) -> KeysAndNode:
     s = graph.structure
     demand = s.towards[4][at]
-    pairs, of = np.unique(
-        np.stack([s.request[demand], s.host[demand]]), axis=1, return_inverse=True
-    )
-    called = [f"{REQUEST_NAMES[REQUESTS[r]]} on {graph.names.host(h)}" for r, h in pairs.T]
-    colours = [mix(RESOURCE_COLOURS[REQUESTS[r].resource], 0.25) for r, _ in pairs.T]
-    return _Nodes(of.reshape(-1), called, [""] * len(called), colours, [False] * len(called))
+
+    def node(code: int, host: int) -> _Node:
+        request = REQUESTS[code]
+        colour = mix(RESOURCE_COLOURS[request.resource], TINT)
+        return _Node(f"{REQUEST_NAMES[request]} on {graph.names.host(host)}", colour)
+
+    return (s.request[demand], s.host[demand]), node
 
 
-def _resources(graph: IQCGraph, target: int, at: Ints) -> _Nodes:
-    codes, of = np.unique(
-        graph.resource_of_demand[graph.structure.towards[4][at]],
-        return_inverse=True,
-    )
-    resources = [RESOURCES[code] for code in codes]
-    called = [RESOURCE_NAMES[resource] for resource in resources]
-    colours = [RESOURCE_COLOURS[resource] for resource in resources]
-    return _Nodes(of, called, [""] * len(called), colours, [True] * len(called))
+def _resources(graph: IQCGraph, target: int, at: Ints) -> KeysAndNode:
+    def node(code: int) -> _Node:
+        resource = RESOURCES[code]
+        return _Node(RESOURCE_NAMES[resource], RESOURCE_COLOURS[resource], kept=True)
+
+    return (graph.resource_of_demand[graph.structure.towards[4][at]],), node
 
 
-def _target_stages(graph: IQCGraph, target: int, at: Ints) -> _Nodes:
+def _target_stages(graph: IQCGraph, target: int, at: Ints) -> KeysAndNode:
     s, names = graph.structure, graph.names
-    resource = s.towards[3][s.towards[4][at]]
-    rows, of = np.unique(s.stage[s.towards[2][resource]], return_inverse=True)
-    called = [f"stage {names.stage_numbers[row]}" for row in rows]
     full = texts(names.stages, "name")
-    colour = query_colours(names.queries)[target]
-    size = len(rows)
-    hovers = [f"{one} {full[row]}" for one, row in zip(called, rows, strict=True)]
-    return _Nodes(of, called, [""] * size, [mix(colour, 0.25)] * size, [False] * size, hovers)
+    colour = mix(query_colours(names.queries)[target], TINT)
+
+    def node(row: int) -> _Node:
+        called = f"stage {names.stage_numbers[row]}"
+        return _Node(called, colour, full=f"{called} {full[row]}")
+
+    return (s.stage[s.towards[2][s.towards[3][s.towards[4][at]]]],), node
 
 
-def _target(graph: IQCGraph, target: int, at: Ints) -> _Nodes:
+def _target(graph: IQCGraph, target: int, at: Ints) -> KeysAndNode:
     colour = query_colours(graph.names.queries)[target]
-    name = graph.names.query_names[target]
-    return _Nodes(np.zeros(len(at), np.int64), [name], [""], [colour], [True])
+    node = _Node(graph.names.query_names[target], colour, kept=True)
+    return (np.zeros(len(at), np.int64),), lambda _: node
 
 
-def _pseudo(contents: Contents, level: int, position: int) -> BlameKind:
-    """Kind of a source that is no query: the last vertices of levels 5 and 6."""
-    structure = contents.structure
-    return BlameKind(pseudo_name(structure, position, structure.sizes()[level]))
-
-
-_columns = {
-    "query": _source_queries,
-    "source": _source_stages,
-    "demand": _demands,
-    "resource": _resources,
-    "stage": _target_stages,
-    "target": _target,
-}
+COLUMNS: tuple[tuple[str, str, Callable[[IQCGraph, int, Ints], KeysAndNode]], ...] = (
+    ("queries in the way", "queries", _source_queries),
+    ("their stages", "stages", _source_stages),
+    ("what for, and where", "places", _demands),
+    ("resource", "resources", _resources),
+    ("stages that waited", "stages", _target_stages),
+    ("the target", "targets", _target),
+)
+"""Columns from left to right: heading, what several of its vertices are called, and the keys of
+each path's node with how it looks. Blame explanations (level 4) are the links between stages in the
+way and what was waited for."""

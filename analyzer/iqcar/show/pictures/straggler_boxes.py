@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from iqcar.base.formatting import short
+from iqcar.base.units import short
 from iqcar.causes.stragglers.features import TaskFeatures
 from iqcar.causes.stragglers.straggler_result import Stragglers
 from iqcar.enums import BlameKind, FeatureKind
-from iqcar.show.pictures.labels import label, safe
+from iqcar.show.pictures import theme as look
 from iqcar.show.pictures.palette import BLAME_COLOURS, COMPUTING
-from iqcar.show.pictures.theme import FRAME_PX, figure, nothing
 from iqcar.tables.arrays import Floats, Ints
-
-if TYPE_CHECKING:
-    import plotly.graph_objects as go
 
 MOST_FEATURES = 8
 """Features with boxes: two rows of four."""
@@ -40,12 +36,10 @@ SCALES: dict[str, tuple[tuple[float, str], ...]] = {
 class Compared(NamedTuple):
     """One feature of a stage's stragglers and of its other tasks.
 
-    Attributes
-    ----------
-    phrase, unit : what to call it, and its unit
-    slow, normal : values of stragglers and of the others, in that unit
-    p : two-sided p of the Wilcoxon rank-sum test
-    difference : MQD in interquartile ranges of the stage; the standard deviation where that is 0
+    phrase, unit: what to call it, and its unit
+    slow, normal: values of stragglers and of the others, in that unit
+    p: two-sided p of the Wilcoxon rank-sum test
+    difference: MQD in interquartile ranges of the stage; the standard deviation where that is 0
     """
 
     phrase: str
@@ -59,17 +53,9 @@ class Compared(NamedTuple):
 def compare_stragglers(features: TaskFeatures, slow_tasks: Ints, stage: int) -> list[Compared]:
     """Compare a stage's stragglers with its other tasks in every feature that varies.
 
-    Parameters
-    ----------
-    features : TaskFeatures
-    slow_tasks : rows of stragglers
-    stage : int
-        Row of the stage.
-
-    Returns
-    -------
-    list of Compared
-        The least likely to be chance first.
+    slow_tasks: rows of stragglers
+    stage: row of the stage.
+    Returns the least likely to be chance first.
     """
     from iqcar.causes.topics.kernels.ranks import Ranks  # these load numba
     from iqcar.causes.topics.validate import differences
@@ -93,15 +79,9 @@ def compare_stragglers(features: TaskFeatures, slow_tasks: Ints, stage: int) -> 
         phrase = feature.phrase
         if feature.kind is FeatureKind.WAIT:
             phrase = f"measured wait for {phrase}"
+        slow_values, others = values[chosen], values[~chosen]
         found.append(
-            Compared(
-                phrase,
-                feature.unit,
-                values[chosen],
-                values[~chosen],
-                p,
-                difference,
-            )
+            Compared(phrase, feature.unit, slow_values, others, p=p, difference=difference)
         )
     return sorted(found, key=lambda one: (one.p, -abs(one.difference)))
 
@@ -123,82 +103,66 @@ def straggler_boxes(
     *,
     most: int = MOST_FEATURES,
     dark: bool = False,
-) -> go.Figure:
+) -> look.Figure:
     """Draw a stage's stragglers beside its other tasks, with p and MQD.
 
-    Parameters
-    ----------
-    stage : int, optional
-        Row of the stage; by default the one whose stragglers were delayed most.
-    most : int
-        Features at most, the least likely to differ by chance first.
+    stage: row of the stage; by default the one whose stragglers were delayed most.
+    most: features at most, the least likely to differ by chance first.
     """
     chosen = worst_stage(stragglers) if stage is None else stage
     if chosen is None:
-        return nothing("No task was a straggler.", dark=dark)
+        return look.nothing("No task was a straggler.", dark=dark)
     name = features.labels.stage(chosen)
     rows = stragglers.stragglers
     slow = rows["task"].to_numpy(np.int64)[(rows["stage"] == chosen).to_numpy(bool)]
     if len(slow) == 0:
-        return nothing(f"Stage {_shown(name)} has no straggler.", dark=dark)
+        return look.nothing(f"Stage {_shown(name)} has no straggler.", dark=dark)
     found = compare_stragglers(features, slow, chosen)
     if not found:
         sentence = f"Nothing that was recorded tells stage {_shown(name)}'s tasks apart."
-        return nothing(sentence, dark=dark)
+        return look.nothing(sentence, dark=dark)
     return draw_boxes(found, name, len(slow), most=most, dark=dark)
 
 
 def draw_boxes(
     found: Sequence[Compared], stage: str, n: int, *, most: int = MOST_FEATURES, dark: bool = False
-) -> go.Figure:
+) -> look.Figure:
     """Draw what :func:`compare_stragglers` found, at least one feature.
 
-    Parameters
-    ----------
-    found : sequence of Compared
-    stage : str
-        What the stage is called.
-    n : int
-        Number of its stragglers.
-    most, dark
-        As of :func:`straggler_boxes`; without its template the figure is the same in both looks.
+    stage: what the stage is called.
+    n: number of its stragglers.
+    most, dark: as of :func:`straggler_boxes`; without its template the figure is the same in both
+    looks.
     """
     found = found[:most]
     columns = min(PER_ROW, len(found))
     lines = -(-len(found) // columns)
-    width = (1 - GAP * (columns - 1)) / columns
-    gap = GAP_BELOW / lines
-    height = (1 - gap * (lines - 1)) / lines
+    widths, heights = look.domains(columns, GAP), look.domains(lines, GAP_BELOW / lines)[::-1]
     traces: list[Any] = []
     layout: dict[str, Any] = {"annotations": []}
     for number, one in enumerate(found):
-        line, column = divmod(number, columns)
-        left, top = column * (width + GAP), 1 - line * (height + gap)
-        of = str(number + 1) if number else ""
+        across, down = widths[number % columns], heights[number // columns]
+        of = look.axes_of(number + 1)
         traces += _boxes(one, of)
-        layout[f"xaxis{of}"] = {
-            "anchor": f"y{of}",
-            "domain": [left, min(left + width, 1.0)],
-            "showticklabels": False,
-        }
+        layout[f"xaxis{of}"] = {"anchor": f"y{of}", "domain": across, "showticklabels": False}
         layout[f"yaxis{of}"] = {
             "anchor": f"x{of}",
-            "domain": [max(top - height, 0.0), top],
+            "domain": down,
             "title": {"text": _unit(one)[1]},
             "rangemode": "tozero",
         }
         layout["annotations"].append(
             {
                 "text": _heading(one), "font": {"size": 12}, "showarrow": False,
-                "x": left + width / 2, "xanchor": "center", "xref": "paper",
-                "y": top, "yanchor": "bottom", "yref": "paper",
+                "x": sum(across) / 2, "xanchor": "center", "xref": "paper",
+                "y": down[1], "yanchor": "bottom", "yref": "paper",
             }
         )  # fmt: skip
-    return figure(
+    return look.figure(
         traces,
         f"{n} stragglers of stage {_shown(stage)} beside its other tasks",
         dark=dark,
-        height=FRAME_PX + PANEL_PX * lines,
+        height=look.FRAME_PX + PANEL_PX * lines,
         legend={"orientation": "h", "y": -0.04, "yanchor": "top", "x": 0},
         boxmode="group",
         margin={"l": 8, "r": 16, "t": 104, "b": 40},
@@ -207,12 +171,12 @@ def draw_boxes(
 
 
 def _shown(stage: str) -> str:
-    return label(stage, 48)
+    return look.label(stage, 48)
 
 
 def _heading(one: Compared) -> str:
     p = "p &lt; 0.001" if one.p < 0.001 else f"p = {one.p:.3f}"
-    return f"{safe(short(one.phrase, 30))}<br>{p}, MQD {one.difference:+.1f}"
+    return f"{look.safe(short(one.phrase, 30))}<br>{p}, MQD {one.difference:+.1f}"
 
 
 def _unit(one: Compared) -> tuple[float, str]:
@@ -221,9 +185,7 @@ def _unit(one: Compared) -> tuple[float, str]:
     return next((step for step in reversed(steps) if most >= step[0]), steps[0])
 
 
-def _boxes(one: Compared, axes: str) -> list[Any]:
-    import plotly.graph_objects as go
-
+def _boxes(one: Compared, axes: str) -> list[dict[str, Any]]:
     by, _ = _unit(one)
     traces = []
     for name, values, colour in (
@@ -232,14 +194,15 @@ def _boxes(one: Compared, axes: str) -> list[Any]:
     ):
         low, first, median, third, high = whiskers(values / by)
         traces.append(
-            go.Box(
-                x=[name], q1=[first], median=[median], q3=[third], lowerfence=[low],
-                upperfence=[high], mean=[float(values.mean() / by)], boxmean=False, name=name,
-                legendgroup=name, showlegend=not axes, xaxis=f"x{axes}", yaxis=f"y{axes}",
-                marker={"color": colour}, line={"width": 1.5},
-                hoveron="boxes", width=0.5, xhoverformat=" ", yhoverformat=".3~g",
-                hoverlabel={"namelength": -1}, offsetgroup=name,
-            )
+            {
+                "type": "box", "x": [name], "name": name, "q1": [first], "median": [median],
+                "q3": [third], "lowerfence": [low], "upperfence": [high],
+                "mean": [float(values.mean() / by)], "boxmean": False,
+                "xaxis": f"x{axes}", "yaxis": f"y{axes}", "marker": {"color": colour},
+                "line": {"width": 1.5}, "width": 0.5, "offsetgroup": name, "legendgroup": name,
+                "showlegend": not axes, "hoveron": "boxes", "hoverlabel": {"namelength": -1},
+                "xhoverformat": " ", "yhoverformat": ".3~g",
+            }
         )  # fmt: skip
     return traces
 

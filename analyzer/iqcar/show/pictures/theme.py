@@ -1,16 +1,35 @@
-"""The light and the dark look of figures, and what is drawn where there is nothing to draw."""
+"""The look of figures, light or dark, and names from logs as labels in them.
+
+Plotly turns ``<b>``, ``<a href>`` and ``<br>`` in labels and hover texts into markup, and what is
+between dollar signs into formulas where a page has MathJax. Names come from logs: they are shown
+as they are written, shortened, on as many lines as they need.
+"""
 
 from __future__ import annotations
 
 import math
+import textwrap
+import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from iqcar.base.units import LINES, percent, printable, run_numbers, short
 from iqcar.show.pictures.palette import MISSING
 
-if TYPE_CHECKING:
-    import plotly.graph_objects as go
+Figure = Any
+"""A ``plotly.graph_objects.Figure``; Plotly is imported when the first one is drawn."""
+
+LABEL_WIDTH = 36
+"""Characters of a name beside a bar or a node; longer ones would take the room of the picture."""
+NUMBER_WIDTH = 24
+"""Characters of what tells runs of one query apart."""
+HOVER_WIDTH = 64
+"""Characters per line of a hover text."""
+HOVER_NAME = 320
+"""Characters of a name in a hover text: about five lines; SQL texts have thousands."""
+
+_FIRST_STRONG_ISOLATE, _POP_ISOLATE = "\u2068", "\u2069"
 
 FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Noto Sans', sans-serif"
 FONT_SIZE = 13
@@ -26,16 +45,24 @@ LEGEND_LINE_PX = 820.0
 LEGEND_ITEM_PX, CHARACTER_PX = 48.0, 7.2
 """Width of an item's mark, and of a letter."""
 
+CLEAR = "rgba(0,0,0,0)"
+HATCHED: dict[str, Any] = {
+    "color": CLEAR,
+    "line": {"width": 0},
+    "pattern": {
+        "shape": "/", "fgcolor": MISSING, "bgcolor": CLEAR, "fgopacity": 1, "size": 6,
+        "solidity": 0.25,
+    },
+}  # fmt: skip
+"""Marker of what was not recorded: grey hatching, never a colour that means an amount."""
+
 
 @dataclass(frozen=True)
 class Theme:
     """Colours of one look.
 
-    Attributes
-    ----------
-    paper, ink, faint, line : background, text, text of less weight, grid lines
-    amounts : colour scale of amounts, from nothing to the largest
-    ink_on_most : text on the scale's last colour
+    paper, ink, faint, line: background, text, text of less weight, grid lines
+    amounts: colour scale of amounts, from nothing to the largest
     """
 
     paper: str
@@ -43,7 +70,6 @@ class Theme:
     faint: str
     line: str
     amounts: tuple[str, ...]
-    ink_on_most: str
 
 
 LIGHT = Theme(
@@ -52,7 +78,6 @@ LIGHT = Theme(
     faint="#59636e",
     line="#dde2e7",
     amounts=("#f4f6f8", "#d3e0ec", "#97bcd9", "#4f8fc0", "#1f5f99", "#0b3a66"),
-    ink_on_most="#ffffff",
 )
 DARK = Theme(
     paper="#14181d",
@@ -60,7 +85,6 @@ DARK = Theme(
     faint="#a1abb5",
     line="#333b44",
     amounts=("#1d242b", "#1f3a54", "#235f8f", "#3a8bc4", "#7dbbe3", "#d3ecfb"),
-    ink_on_most="#0b1a26",
 )
 
 
@@ -69,59 +93,62 @@ def theme(dark: bool) -> Theme:
     return DARK if dark else LIGHT
 
 
-def template(dark: bool = False) -> go.layout.Template:
-    """Plotly template of a look; a page can switch a figure by giving it the other one."""
+def template(dark: bool = False) -> Figure:
+    """Plotly template of a look: all that figures have in common and all that differs by look.
+
+    A page shows a figure in the other look by giving it the other template.
+    """
     import plotly.graph_objects as go
 
     look = theme(dark)
+    small = {"color": look.faint, "size": FONT_SIZE}
+    plain = {"family": FONT, "size": FONT_SIZE, "color": look.ink}
     axis = {
-        "gridcolor": look.line,
-        "linecolor": look.line,
-        "zerolinecolor": look.line,
-        "automargin": True,
-        "title": {"font": {"color": look.faint, "size": FONT_SIZE}, "standoff": 8},
-        "tickfont": {"color": look.ink},
+        "gridcolor": look.line, "linecolor": look.line, "zerolinecolor": look.line,
+        "automargin": True, "tickfont": {"color": look.ink},
+        "title": {"font": small, "standoff": 8},
+    }  # fmt: skip
+    layout = {
+        "autotypenumbers": "strict",  # a name such as 2024 is no number
+        "paper_bgcolor": look.paper,
+        "plot_bgcolor": look.paper,
+        "font": plain,
+        "title": {
+            "font": {"size": 15, "color": look.ink}, "x": 0, "xref": "paper",
+            "y": 1, "yref": "container", "yanchor": "top", "pad": {"t": 18},
+        },
+        "xaxis": axis,
+        "yaxis": axis,
+        "legend": {"font": {"color": look.ink}, "bgcolor": CLEAR},
+        "hoverlabel": {
+            "bgcolor": look.paper, "bordercolor": look.faint, "align": "left", "font": plain,
+        },
+        "margin": {"l": 8, "r": 16, "t": 64, "b": 48},
+        "colorway": [look.ink],
+        "annotationdefaults": {"font": {"color": look.ink}},
+        "shapedefaults": {"line": {"color": look.ink}},
+    }  # fmt: skip
+    steps = len(look.amounts) - 1
+    heatmap = {
+        "colorscale": [[step / steps, colour] for step, colour in enumerate(look.amounts)],
+        "showscale": False, "hoverongaps": False, "hoverinfo": "text", "xgap": 2, "ygap": 2,
+    }  # fmt: skip
+    said = {"hovertemplate": "%{customdata}<extra></extra>"}
+    sankey = {
+        "arrangement": "snap",
+        "valueformat": ".0%",
+        "node": {"pad": 16, "thickness": 16, "line": {"width": 0}, **said},
+        "link": said,
     }
-    return go.layout.Template(
-        layout={
-            "autotypenumbers": "strict",  # a name such as 2024 is no number
-            "paper_bgcolor": look.paper,
-            "plot_bgcolor": look.paper,
-            "font": {"family": FONT, "size": FONT_SIZE, "color": look.ink},
-            "title": {
-                "font": {"size": 15, "color": look.ink},
-                "x": 0,
-                "xref": "paper",
-                "y": 1,
-                "yref": "container",
-                "yanchor": "top",
-                "pad": {"t": 18},
-            },
-            "xaxis": axis,
-            "yaxis": axis,
-            "legend": {"font": {"color": look.ink}, "bgcolor": "rgba(0,0,0,0)"},
-            "hoverlabel": {
-                "bgcolor": look.paper,
-                "bordercolor": look.faint,
-                "align": "left",
-                "font": {"family": FONT, "size": FONT_SIZE, "color": look.ink},
-            },
-            "margin": {"l": 8, "r": 16, "t": 64, "b": 48},
-            "colorway": [look.faint],
-            "annotationdefaults": {"font": {"color": look.ink}},
-        }
-    )
+    return go.layout.Template(layout=layout, data={"heatmap": [heatmap], "sankey": [sankey]})
 
 
-def figure(traces: Sequence[Any], title: str, *, dark: bool, height: int, **layout: Any) -> Any:
+def figure(traces: Sequence[Any], title: str, *, dark: bool, height: int, **layout: Any) -> Figure:
     """Make a figure in a look.
 
-    Parameters
-    ----------
-    title : str
-        What is seen, as a sentence; already safe to show (:mod:`iqcar.show.pictures.labels`).
-    height : int
-        In pixels; the width follows the page.
+    traces: as Plotly has them, each with its ``type``.
+    title: what is seen, as a sentence; already :func:`safe` to show.
+    height: in pixels; the width follows the page.
     """
     import plotly.graph_objects as go
 
@@ -129,20 +156,40 @@ def figure(traces: Sequence[Any], title: str, *, dark: bool, height: int, **layo
     return go.Figure(list(traces), look)  # updating a figure's layout takes four times as long
 
 
-def nothing(sentence: str, *, dark: bool) -> Any:
+def nothing(sentence: str, *, dark: bool) -> Figure:
     """Make a figure that says why there is nothing to see; the sentence is safe to show."""
     hidden = {"visible": False}
-    made = figure([], "", dark=dark, height=FRAME_PX, xaxis=hidden, yaxis=hidden)
-    made.add_annotation(
-        text=sentence,
-        x=0.5,
-        y=0.5,
-        xref="paper",
-        yref="paper",
-        showarrow=False,
-        font={"color": theme(dark).faint, "size": FONT_SIZE + 1},
+    note = {
+        "text": sentence, "x": 0.5, "y": 0.5, "xref": "paper", "yref": "paper",
+        "showarrow": False, "font": {"color": theme(dark).faint, "size": FONT_SIZE + 1},
+    }  # fmt: skip
+    return figure(
+        [], "", dark=dark, height=FRAME_PX, xaxis=hidden, yaxis=hidden, annotations=[note]
     )
-    return made
+
+
+def names_axis(names: Sequence[str], *, down: bool = False) -> dict[str, Any]:
+    """Lay out an axis with a name at 0, 1, and so on, ``down`` from the top or to the right."""
+    ends = [-0.5, len(names) - 0.5]
+    return {
+        "tickmode": "array",
+        "tickvals": list(range(len(names))),
+        "ticktext": list(names),
+        "range": ends[::-1] if down else ends,
+        "showgrid": False,
+        "zeroline": False,
+    }
+
+
+def axes_of(number: int) -> str:
+    """What Plotly puts behind the names of the axes of a picture's first, second, … part."""
+    return str(number) if number > 1 else ""
+
+
+def domains(count: int, gap: float) -> list[list[float]]:
+    """Divide a picture's side in equal parts with a gap between two, as shares from 0 to 1."""
+    size = (1 - gap * (count - 1)) / count
+    return [[at * (size + gap), min(at * (size + gap) + size, 1.0)] for at in range(count)]
 
 
 def legend_above(names: Sequence[str]) -> dict[str, Any]:
@@ -152,32 +199,49 @@ def legend_above(names: Sequence[str]) -> dict[str, Any]:
     return {
         "margin": {"l": 8, "r": 16, "t": 48 + LEGEND_PX * lines, "b": 48},
         "legend": {
-            "orientation": "h",
-            "y": 1.0,
-            "yanchor": "bottom",
-            "x": 0,
-            "traceorder": "normal",
+            "orientation": "h", "y": 1.0, "yanchor": "bottom", "x": 0, "traceorder": "normal",
         },
-    }
+    }  # fmt: skip
 
 
-def hatched(dark: bool) -> dict[str, Any]:
-    """Marker of what was not recorded: grey hatching, never a colour that means an amount."""
-    return {
-        "color": "rgba(0,0,0,0)",
-        "line": {"width": 0},
-        "pattern": {
-            "shape": "/",
-            "fgcolor": MISSING,
-            "bgcolor": theme(dark).paper,
-            "fgopacity": 1,
-            "size": 6,
-            "solidity": 0.25,
-        },
-    }
+def safe(text: str) -> str:
+    """Escape what Plotly would take for markup or a formula; keep right-to-left text to itself."""
+    text = printable(text, LINES)
+    escaped = (
+        text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;").replace("$", "&#36;")
+    )
+    if any(unicodedata.bidirectional(c) in ("R", "AL", "AN") for c in text):
+        # Without this, a number that follows such a name would be drawn before it.
+        return f"{_FIRST_STRONG_ISOLATE}{escaped}{_POP_ISOLATE}"
+    return escaped
 
 
-def scale(dark: bool) -> list[list[Any]]:
-    """Colour scale of amounts as Plotly wants it."""
-    colours = theme(dark).amounts
-    return [[i / (len(colours) - 1), colour] for i, colour in enumerate(colours)]
+def label(name: str, width: int = LABEL_WIDTH) -> str:
+    """One short line of a name, safe beside a bar or a node."""
+    return safe(short(name, width)) or "(no name)"
+
+
+def wrapped(name: str, width: int = HOVER_NAME) -> str:
+    """Write a name over several lines, safe in a hover text."""
+    lines = textwrap.wrap(short(printable(name), width), HOVER_WIDTH, break_on_hyphens=False)
+    return "<br>".join(safe(line) for line in lines) or "(no name)"
+
+
+def distinct(names: Sequence[str], ids: Sequence[str], width: int = LABEL_WIDTH) -> list[str]:
+    """Label things; where several have one name, add the end of each id."""
+    lines = [short(name, width) for name in names]
+    several = (
+        {line for line in lines if lines.count(line) > 1} if len(lines) < 2_000 else set(lines)
+    )
+    ends = run_numbers(ids, lines)
+    return [
+        safe(f"{short(line, max(width - len(end) - 1, 8))} {short(end, NUMBER_WIDTH)}".strip())
+        if line in several
+        else safe(line) or "(no name)"
+        for line, end in zip(lines, ends, strict=True)
+    ]
+
+
+def percent_text(part: float) -> str:
+    """Write a share as :func:`~iqcar.base.units.percent`; its ``<1 %`` is no markup either."""
+    return safe(percent(part))

@@ -5,19 +5,21 @@ A page of its own, a notebook and the report show the same program with the same
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import html
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pandas as pd
 
+from iqcar.base.files.json_text import shown
 from iqcar.causes.graph.iqc_graph import IQCGraph
 from iqcar.errors import UsageError
-from iqcar.show.pictures.embed import json_for_html, source_hash
 from iqcar.show.pictures.theme import FONT, FONT_SIZE, theme
 from iqcar.show.pictures.timeline_payload import timeline_payload
 from iqcar.tables import Tables, texts
@@ -60,17 +62,11 @@ def timeline_style() -> str:
 class Timeline:
     """A timeline to be shown: the value of a notebook's cell, or a page of its own.
 
-    Attributes
-    ----------
-    payload : dict
-        From :func:`iqcar.show.pictures.timeline_payload.timeline_payload`.
-    selected : str
-        Id of the query that is chosen first; none by default.
-    mode : str
-        Colours of tasks: ``query``, ``wait`` for what each waited for most, or ``phase`` for what
-        it did when, where profiles were recorded.
-    dark : bool
-        Whether it has the dark look.
+    payload: from :func:`iqcar.show.pictures.timeline_payload.timeline_payload`.
+    selected: id of the query that is chosen first; none by default.
+    mode: colours of tasks: ``query``, ``wait`` for what each waited for most, or ``phase`` for what
+    it did when, where profiles were recorded.
+    dark: whether it has the dark look.
     """
 
     payload: dict[str, Any]
@@ -80,16 +76,15 @@ class Timeline:
 
     def to_json(self) -> str:
         """What is shown, as text: the payload, and what is chosen first."""
-        chosen = {"selected": self.selected or None, "mode": self.mode}
-        return json.dumps({"payload": self.payload, **chosen})
+        return msgspec.json.encode(self._data()).decode()
+
+    def _data(self) -> dict[str, Any]:
+        return {"payload": self.payload, "selected": self.selected or None, "mode": self.mode}
 
     def to_html(self) -> str:
         """Write a page that holds everything it shows and asks the network for nothing.
 
-        Returns
-        -------
-        str
-            Names from logs are text in it, never markup or program.
+        Names from logs are text in it, never markup or program.
         """
         program = f"'use strict';\n(() => {{\n{timeline_program()}{_START}}})();"
         style = _colours(self.dark) + timeline_style()
@@ -102,7 +97,7 @@ class Timeline:
             f'<meta http-equiv="Content-Security-Policy" content="{policy}">'
             f"<title>iqcar timeline</title><style>{style}</style></head>"
             '<body><main id="timeline" aria-label="Timeline"></main>'
-            f'<script type="application/json" id="data">{json_for_html(json.loads(self.to_json()))}'
+            f'<script type="application/json" id="data">{json_for_html(self._data())}'
             f"</script><script>{program}</script></body></html>"
         )
 
@@ -138,12 +133,8 @@ def timeline(
     waited is known for slots alone; its other waits are spread evenly over its life. Where the
     graph holds only stages on the critical path, only those are shown.
 
-    Parameters
-    ----------
-    target : int, optional
-        Row of the query that is chosen first.
-    marked : sequence of int
-        Rows of other queries that are marked and never left out.
+    target: row of the query that is chosen first.
+    marked: rows of other queries that are marked and never left out.
     """
     targets = marked if target is None else (target, *marked)
     payload = timeline_payload(tables, task_waits, graph, targets)
@@ -162,19 +153,12 @@ def lanes(
 ) -> Timeline:
     """Show what ran in every slot of each executor or host.
 
-    Parameters
-    ----------
-    colour : str
-        ``query``, ``wait`` for what each task waited for most, or ``phase`` for what it did when.
-    by_host : bool
-        One lane per host even where there are few executors.
-    graph : IQCGraph, optional
-        What queries lost; unknown without it.
-
-    Raises
-    ------
-    UsageError
-        If ``colour`` is none of these, or phases are asked for and none were recorded.
+    colour: ``query``, ``wait`` for what each task waited for most, or ``phase`` for what it did
+    when.
+    by_host: one lane per host even where there are few executors.
+    graph: what queries lost; unknown without it.
+    Raises UsageError if ``colour`` is none of these, or phases are asked for and none were
+    recorded.
     """
     if colour not in COLOURS:
         raise UsageError(
@@ -195,3 +179,21 @@ def _colours(dark: bool) -> str:
         f"--line:{look.line};--paper:{look.paper};--wash:{wash};--chosen:{chosen}}}"
         f"body{{margin:8px;font:{FONT_SIZE}px {FONT};background:var(--paper);color:var(--ink)}}"
     )
+
+
+def json_for_html(data: Any) -> str:
+    r"""Encode data for ``<script type="application/json">``.
+
+    In such an element only ``</script`` and ``<!--`` mean anything; without ``<`` there is
+    neither. Unseen characters, U+2028 and U+2029 among them, become blanks.
+
+    >>> json_for_html({"name": "</script>"})
+    '{"name":"\\u003c/script>"}'
+    """
+    return shown(msgspec.json.encode(data)).replace("<", "\\u003c")
+
+
+def source_hash(text: str) -> str:
+    """Hash of an inline script or style as a Content Security Policy names it."""
+    digest = hashlib.sha256(text.encode("utf-8")).digest()
+    return f"'sha256-{base64.b64encode(digest).decode('ascii')}'"

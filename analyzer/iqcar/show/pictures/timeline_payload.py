@@ -13,17 +13,26 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from iqcar.base.formatting import RESOURCE_NAMES, short
+from iqcar.base.units import RESOURCE_NAMES, short
 from iqcar.causes.graph.iqc_graph import IQCGraph
 from iqcar.model.waits.phases import PHASE_NAMES, phases_of
-from iqcar.show.pictures.bins import Bins
-from iqcar.show.pictures.host_series import QUANTITIES, host_series, span_of
-from iqcar.show.pictures.lane_rows import Lanes, lanes_of, rows_within
-from iqcar.show.pictures.main_wait import MAIN_WAITS, RESOURCES, main_waits, resource_waits
-from iqcar.show.pictures.palette import OTHERS, PHASE_COLOURS, RESOURCE_COLOURS, query_colours
-from iqcar.show.pictures.timeline_bins import task_bins
-from iqcar.show.pictures.timeline_columns import Clock, packed, packed_shares
-from iqcar.show.pictures.waiting import query_waiting
+from iqcar.show.pictures.bins import Bins, Clock, packed, packed_shares
+from iqcar.show.pictures.hosts import QUANTITIES, host_series, span_of
+from iqcar.show.pictures.main_wait import (
+    MAIN_WAITS,
+    RESOURCES,
+    main_waits,
+    query_waiting,
+    resource_waits,
+)
+from iqcar.show.pictures.palette import (
+    COMPUTING,
+    OTHERS,
+    PHASE_COLOURS,
+    RESOURCE_COLOURS,
+    query_colours,
+)
+from iqcar.show.pictures.timeline_lanes import Lanes, lanes_of, rows_within, task_bins
 from iqcar.tables import Tables, texts
 from iqcar.tables.arrays import Floats, Ints
 
@@ -63,24 +72,14 @@ def timeline_payload(
 ) -> dict[str, Any]:
     """Lay out what the timeline shows.
 
-    Parameters
-    ----------
-    tables : Tables
-    task_waits : DataFrame of :data:`iqcar.model.waits.columns.WAITS`
-    graph : IQCGraph, optional
-        What queries and stages lost; unknown without it. Where it holds only stages on the critical
-        path, only those are shown.
-    targets : sequence of int
-        Rows of the queries under analysis: they are marked, and never left out.
-    by_host : bool
-        One lane per host even where there are few executors.
-
-    Returns
-    -------
-    dict
-        JSON-able. ``empty`` is a sentence where there is nothing to show. Times are in ticks of
-        ``tick_ms`` after ``origin_ms`` (ms since the epoch); ``queries`` and ``stages`` are
-        columns; ``tasks`` has a column per field, or ``bins`` a list of widths, the finest first.
+    task_waits: DataFrame of :data:`iqcar.model.waits.columns.WAITS`
+    graph: what queries and stages lost; unknown without it. Where it holds only stages on the
+    critical path, only those are shown.
+    targets: rows of the queries under analysis: they are marked, and never left out.
+    by_host: one lane per host even where there are few executors.
+    Returns what JSON can hold. ``empty`` is a sentence where there is nothing to show. Times are in
+    ticks of ``tick_ms`` after ``origin_ms`` (ms since the epoch); ``queries`` and ``stages`` are
+    columns; ``tasks`` has a column per field, or ``bins`` a list of widths, the finest first.
     """
     span = span_of(tables)
     if span is None or not len(tables.queries):
@@ -99,6 +98,10 @@ def timeline_payload(
             {"name": RESOURCE_NAMES[r], "colour": RESOURCE_COLOURS[r]} for r in RESOURCES
         ],
         "main_waits": [{"name": w.name, "colour": w.colour} for w in MAIN_WAITS],
+        "strip_colours": {
+            "slots": COMPUTING,
+            **{key: colour for key, (_, colour) in QUANTITIES.items()},
+        },
         "queries": _queries(tables, losses, targets, queries, clock),
         "folded_queries": len(tables.queries) - len(queries),
         "stages": _stages(tables, losses, queries, clock),
@@ -106,7 +109,9 @@ def timeline_payload(
         "lanes": _lanes(tables, lanes),
         "hosts": _hosts(tables, lanes, Bins.over(*span, HOST_BINS)),
         "recorded": len(tables.task_records) > 0,
-        "waiting": _waiting(tables, task_waits, losses, targets, queries, clock),
+        "waiting": _waiting(
+            tables, task_waits, losses, targets=targets, queries=queries, clock=clock
+        ),
     }
     number = np.full(len(tables.queries) + 1, len(queries), np.int64)
     number[queries] = np.arange(len(queries))
@@ -125,7 +130,9 @@ def timeline_payload(
                 "count": level.bins,
                 **{name: packed(column, kind) for name, kind, column in level.columns},
             }
-            for level in task_bins(tables, lanes, query, len(queries) + 1, code, *span)
+            for level in task_bins(
+                tables, lanes, query, len(queries) + 1, code=code, start_ms=span[0], end_ms=span[1]
+            )
         ]
         payload["binned_tasks"] = len(tables.tasks)
     return payload
@@ -134,12 +141,9 @@ def timeline_payload(
 class _Losses(NamedTuple):
     """What each query and each stage lost, in ms; NaN where nobody knows.
 
-    Attributes
-    ----------
-    of_query, to_others : ndarray of shape (n_queries,)
-    of_stage : ndarray of shape (n_stages,)
-    critical_path : bool
-        Whether only stages on the critical path can have lost anything.
+    of_query, to_others: ndarray of shape (n_queries,)
+    of_stage: ndarray of shape (n_stages,)
+    critical_path: whether only stages on the critical path can have lost anything.
     """
 
     of_query: Floats

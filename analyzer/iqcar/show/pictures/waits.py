@@ -2,47 +2,35 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 
-from iqcar.base.formatting import RESOURCE_NAMES, duration, short
 from iqcar.base.limits import LEAST_MISSING, MOST_STAGES, fold
+from iqcar.base.units import RESOURCE_NAMES, duration, short
 from iqcar.enums import Resource
 from iqcar.model.waits.by_query import TELLING
 from iqcar.model.waits.columns import MISSING, evidence_column, requests_of, wait_column
-from iqcar.show.pictures.labels import label, percent_text, safe
+from iqcar.show.pictures import theme as look
 from iqcar.show.pictures.palette import RESOURCE_COLOURS
-from iqcar.show.pictures.theme import (
-    FRAME_PX,
-    ROW_PX,
-    figure,
-    hatched,
-    legend_above,
-    nothing,
-    theme,
-)
 from iqcar.tables import Tables, texts
 from iqcar.tables.arrays import Flags, Floats, Ints
-
-if TYPE_CHECKING:
-    import plotly.graph_objects as go
 
 CRITICAL = "◆"
 """Marks stages on the critical path."""
 RESOURCES: tuple[Resource, ...] = tuple(Resource)
+BARS = 0.72
+"""Share of the picture that bars take where something was not recorded."""
 
 
 class StageWaits(NamedTuple):
     """Waits of one query's stages.
 
-    Attributes
-    ----------
-    stages : (stages,) rows, in the order of submission
-    wait_ms : (stages, resources) task time waited; NaN where it is known for no task
-    missing : (stages, resources) share of the stage's task time whose wait is not known, 0 to 1
-    critical : (stages,) bool
+    stages: (stages,) rows, in the order of submission
+    wait_ms: (stages, resources) task time waited; NaN where it is known for no task
+    missing: (stages, resources) share of the stage's task time whose wait is not known, 0 to 1
+    critical: (stages,) bool
     """
 
     stages: Ints
@@ -54,17 +42,10 @@ class StageWaits(NamedTuple):
 def stage_waits(tables: Tables, task_waits: pd.DataFrame, target: int) -> StageWaits:
     """Sum the waits of a query's tasks by stage and resource.
 
-    Parameters
-    ----------
-    task_waits : DataFrame of :data:`iqcar.model.waits.columns.WAITS`
-    target : int
-        Row of the query.
-
-    Returns
-    -------
-    StageWaits
-        Sums over stages are those of :func:`iqcar.model.waits.by_query.sum_query_waits`, but for
-        tasks of no known stage.
+    task_waits: DataFrame of :data:`iqcar.model.waits.columns.WAITS`
+    target: row of the query.
+    Sums over stages are those of :func:`iqcar.model.waits.by_query.sum_query_waits`, but
+    for tasks of no known stage.
     """
     of_stage = tables.tasks["stage"].to_numpy(np.int64)
     mine = (tables.tasks["query"] == target).to_numpy(bool) & (of_stage >= 0)
@@ -96,70 +77,40 @@ def stage_waits(tables: Tables, task_waits: pd.DataFrame, target: int) -> StageW
 
 def waits(
     tables: Tables, task_waits: pd.DataFrame, target: int, *, dark: bool = False
-) -> go.Figure:
+) -> look.Figure:
     """Draw a query's waits by stage and resource, and what part of them nobody recorded.
 
     Stages on the critical path are marked. On the right, hatching says for what share of a
     stage's task time a wait is not known.
     """
     found = stage_waits(tables, task_waits, target)
-    name = label(texts(tables.queries, "name")[target])
+    name = look.label(texts(tables.queries, "name")[target])
     if len(found.stages) == 0:
-        return nothing(f"{name} ran no task.", dark=dark)
+        return look.nothing(f"{name} ran no task.", dark=dark)
     shown = _fold(found)
     ticks, full = _labels(tables, found, shown)
-    from plotly.subplots import make_subplots
-
-    gaps = shown.missing > LEAST_MISSING
-    columns = 2 if gaps.any() else 1
-    widths = [0.74, 0.26] if columns == 2 else [1.0]
+    gaps = bool((shown.missing > LEAST_MISSING).any())
     total = float(np.nansum(shown.wait_ms))
-    empty = figure(
-        [],
+    axes: dict[str, Any] = {"xaxis": {"title": {"text": "s of task time"}, "rangemode": "tozero"}}
+    if gaps:
+        axes["xaxis"]["domain"] = [0.0, BARS]
+        axes["xaxis2"] = {
+            **look.names_axis([RESOURCE_NAMES[r] for r in RESOURCES]),
+            "domain": [BARS + 0.03, 1.0], "anchor": "y", "tickangle": 0,
+            "title": {"text": "not recorded"}, "tickfont": {"size": 10},
+        }  # fmt: skip
+    return look.figure(
+        [*_bars(shown, full), *([_unknown(shown, full)] if gaps else ())],
         f"What the tasks of {name} waited for, {duration(total)} of task time"
         + (f"  ({CRITICAL} on the critical path)" if shown.critical.any() else ""),
         dark=dark,
-        height=FRAME_PX + 20 + ROW_PX * max(len(ticks), 3),
+        height=look.FRAME_PX + 20 + look.ROW_PX * max(len(ticks), 3),
         barmode="overlay",
         bargap=0.3,
-        **legend_above([RESOURCE_NAMES[r] for r in RESOURCES]),
+        yaxis=look.names_axis(ticks, down=True),
+        **axes,
+        **look.legend_above([RESOURCE_NAMES[r] for r in RESOURCES]),
     )
-    made = make_subplots(
-        rows=1,
-        cols=columns,
-        shared_yaxes=True,
-        column_widths=widths,
-        horizontal_spacing=0.03,
-        figure=empty,
-    )
-    for trace in _bars(shown, full):
-        made.add_trace(trace, row=1, col=1)
-    if columns == 2:
-        for trace in _unknown(shown, full, dark):
-            made.add_trace(trace, row=1, col=2)
-    made.update_xaxes(title={"text": "s of task time"}, rangemode="tozero", row=1, col=1)
-    made.update_yaxes(
-        tickmode="array",
-        tickvals=list(range(len(ticks))),
-        ticktext=ticks,
-        range=[len(ticks) - 0.5, -0.5],
-        showgrid=False,
-        zeroline=False,
-    )
-    if columns == 2:
-        made.update_xaxes(
-            title={"text": "not recorded"},
-            tickmode="array",
-            tickvals=[c + 0.5 for c in range(len(RESOURCES))],
-            ticktext=[RESOURCE_NAMES[r] for r in RESOURCES],
-            tickangle=0,
-            tickfont={"size": 10, "color": theme(dark).faint},
-            range=[0, len(RESOURCES)],
-            zeroline=False,
-            row=1,
-            col=2,
-        )
-    return made
 
 
 class _Shown(NamedTuple):
@@ -198,18 +149,16 @@ def _labels(tables: Tables, found: StageWaits, shown: _Shown) -> tuple[list[str]
         row = int(found.stages[at])
         number = f"stage {ids[row]}.{attempts[row]}"
         mark = f"{CRITICAL} " if found.critical[at] else ""
-        ticks.append(f"{mark}{label(f'{number} {names[row]}'.strip(), 30)}")
+        ticks.append(f"{mark}{look.label(f'{number} {names[row]}'.strip(), 30)}")
         path = ", on the critical path" if found.critical[at] else ""
-        full.append(f"<b>{number}</b>{path}<br>{safe(short(names[row], 90))}")
+        full.append(f"<b>{number}</b>{path}<br>{look.safe(short(names[row], 90))}")
     if shown.folded:
         ticks.append(f"{shown.folded} other stages")
         full.append(f"<b>{shown.folded} other stages</b>")
     return ticks, full
 
 
-def _bars(shown: _Shown, full: list[str]) -> list[object]:
-    import plotly.graph_objects as go
-
+def _bars(shown: _Shown, full: list[str]) -> list[dict[str, Any]]:
     rows = list(range(len(full)))
     base = np.zeros(len(full))
     traces = []
@@ -218,37 +167,25 @@ def _bars(shown: _Shown, full: list[str]) -> list[object]:
         if np.isnan(shown.wait_ms[:, column]).all():
             continue
         traces.append(
-            go.Bar(
-                orientation="h",
-                y=rows,
-                x=value.tolist(),
-                base=base.tolist(),
-                name=RESOURCE_NAMES[resource],
-                marker={"color": RESOURCE_COLOURS[resource]},
-                hovertext=[_fact(full[i], shown, i, column) for i in rows],
-                hoverinfo="text",
-            )
-        )
+            {
+                "type": "bar", "orientation": "h", "name": RESOURCE_NAMES[resource],
+                "marker": {"color": RESOURCE_COLOURS[resource]},
+                "y": rows, "x": value.tolist(), "base": base.tolist(), "hoverinfo": "text",
+                "hovertext": [_fact(full[i], shown, i, column) for i in rows],
+            }
+        )  # fmt: skip
         base = base + value
     return traces
 
 
-def _unknown(shown: _Shown, full: list[str], dark: bool) -> list[object]:
-    import plotly.graph_objects as go
-
+def _unknown(shown: _Shown, full: list[str]) -> dict[str, Any]:
     at = np.argwhere(shown.missing > LEAST_MISSING)
-    return [
-        go.Bar(
-            orientation="h",
-            y=at[:, 0].tolist(),
-            x=(0.94 * shown.missing[at[:, 0], at[:, 1]]).tolist(),
-            base=(at[:, 1] + 0.03).tolist(),
-            name="not recorded",
-            marker=hatched(dark),
-            hovertext=[_fact(full[i], shown, i, c) for i, c in at],
-            hoverinfo="text",
-        )
-    ]
+    return {
+        "type": "bar", "orientation": "h", "name": "not recorded", "marker": look.HATCHED,
+        "xaxis": "x2", "y": at[:, 0].tolist(), "base": (at[:, 1] - 0.47).tolist(),
+        "x": (0.94 * shown.missing[at[:, 0], at[:, 1]]).tolist(), "hoverinfo": "text",
+        "hovertext": [_fact(full[i], shown, i, c) for i, c in at],
+    }  # fmt: skip
 
 
 def _fact(full: str, shown: _Shown, row: int, column: int) -> str:
@@ -258,5 +195,5 @@ def _fact(full: str, shown: _Shown, row: int, column: int) -> str:
     if np.isnan(value):
         return f"{full}<br>waits for {name} were not recorded: unknown, not zero"
     if missing > LEAST_MISSING:
-        return f"{full}<br>{waited}; not recorded for {percent_text(missing)} of its task time"
+        return f"{full}<br>{waited}; not recorded for {look.percent_text(missing)} of its task time"
     return f"{full}<br>{waited}"

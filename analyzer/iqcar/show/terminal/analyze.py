@@ -3,142 +3,156 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
-import numpy as np
-import pandas as pd
-from rich.console import Console, Group, RenderableType
+from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from iqcar.base import limits
-from iqcar.base.formatting import breakdown, duration, percent, printable, resource_name, short
+from iqcar.base.units import breakdown, duration, percent, printable, resource_name, short
 from iqcar.diagnosis import Diagnosis
 from iqcar.enums import BlameKind, Resource
-from iqcar.say import Blamed, Finding, all_doubts, find_verdict
-from iqcar.say.owner_losses import KIND_WORDS, losses_by_owner, owner_lines
-from iqcar.say.rule_lines import rejected_lines, rule_lines, together_words
-from iqcar.say.rules_acting import acting_rules, not_accepted, since_start
-from iqcar.say.sentences import amount, counts, wait_words
-from iqcar.show.json.straggler_links import link_lines
-from iqcar.show.terminal.advice_section import advice_section
+from iqcar.say import Blamed, Finding, Target, Verdict, all_doubts, find_verdict
+from iqcar.say.host_sections import hosts_section
+from iqcar.say.rule_lines import advice_lines
+from iqcar.say.section import Section
+from iqcar.say.sections import (
+    acting_rules_section,
+    aggressive_section,
+    owners_section,
+    queries_section,
+    resources_section,
+    rules_section,
+    wasted_section,
+)
+from iqcar.say.sentences import counts, wait_words
+from iqcar.say.straggler_links import link_lines, names_of
+from iqcar.say.straggler_sections import causes_section, headline
+from iqcar.say.topic_sections import topics_section
+from iqcar.say.wasted_lines import WastedLine
 from iqcar.show.terminal.layout import (
+    NARROW,
     indented,
     plain_table,
     print_doubts,
-    print_section,
+    section_table,
+    show_section,
     terminal,
 )
-from iqcar.show.terminal.straggler_section import straggler_section
-from iqcar.show.terminal.topic_section import topic_section
-from iqcar.show.terminal.wasted_section import wasted_section
-from iqcar.tables import Tables
 from iqcar.version import __version__
 
-WIDTH = 32
-"""Characters of an owner's name."""
+MOST_FIRST = 3
+"""Findings that are shown first."""
 
 
-def owner_section(diagnosis: Diagnosis) -> RenderableType | None:
-    """One line per owner that lost time and owner or cause that it lost it to; none without --by.
-
-    The last line sums what is not shown, so that the lines sum to what all queries lost.
-    """
-    if not diagnosis.settings.by:
-        return None
-    lines, rest = owner_lines(
-        losses_by_owner(diagnosis, diagnosis.settings.by), max(3 * diagnosis.settings.top, 1)
-    )
-    if not lines:
-        return None
-    table = plain_table("lost by", "to", "", ">lost", ">of all", "waiting for", "evidence")
-    for line in (*lines, rest) if rest else lines:
-        table.add_row(
-            short(printable(line.victim), WIDTH),
-            short(printable(line.source), WIDTH),
-            KIND_WORDS[line.kind],
-            duration(line.lost_ms),
-            percent(line.share),
-            breakdown(line.by_resource),
-            line.evidence,
-        )
-    return table
-
-
-def acting_rules_section(tables: Tables) -> RenderableType | None:
-    """Show what each rule did from when to when; nothing where the plugin had no rules file."""
-    acting, refused = acting_rules(tables), not_accepted(tables)
-    if not acting and not refused:
-        return None
-    table = plain_table("rule", ">from", ">until", "what it did")
-    for one in acting[: limits.MOST_ACTED]:
-        table.add_row(
-            printable(one.rule),
-            since_start(tables, one.app, one.from_ms),
-            since_start(tables, one.app, one.until_ms),
-            one.sentence,
-        )
-    lines: list[RenderableType] = [table] if acting else []
-    if left := len(acting) - limits.MOST_ACTED:
-        lines += [Text(f"{left:,} more in the result of --json.")] if left > 0 else []
-    lines += [
-        Text(f"{since_start(tables, app, time)}: {sentence}")
-        for app, time, sentence in refused[: limits.MOST_ACTED]
-    ]
-    return Group(*lines)
+def print_answer(diagnosis: Diagnosis, path: str = "PATH", console: Console | None = None) -> None:
+    """Print the headline, what would save most, what to do next: at most 25 lines of 80."""
+    console = console or terminal(width=NARROW)
+    verdict = find_verdict(diagnosis)
+    _head(diagnosis, verdict, console)
+    _print_findings(verdict.findings[:MOST_FIRST], console, lines=2)
+    more = len(verdict.findings) - MOST_FIRST
+    if more > 0:
+        console.print()
+        console.print(f"{more:,} more would save less.")
+    console.print()
+    given = printable(path) if len(path) <= NARROW // 2 else "PATH"
+    console.print(Text(f"Pictures: iqcar report {given} --open", no_wrap=True))
+    console.print(Text(f"All of it: iqcar analyze {given} --full", no_wrap=True))
+    if doubts := len(verdict.doubts):
+        plural = "doubt limits" if doubts == 1 else "doubts limit"
+        console.print(f"{doubts:,} {plural} how far this can be trusted: --full lists them.")
 
 
 def print_diagnosis(diagnosis: Diagnosis, console: Console | None = None) -> None:
-    """Print targets with their blame, then resources, hosts, aggressive queries, rules, doubts."""
+    """Print findings, targets with their blame, resources, hosts, queries, rules, doubts."""
     console = console or terminal()
     verdict = find_verdict(diagnosis)
+    _head(diagnosis, verdict, console)
+    _print_findings(verdict.findings, console)
+    for rank, target in enumerate(verdict.targets, 1):
+        _target(diagnosis, target, rank, console)
+    for section in _sections(diagnosis, verdict.wasted):
+        show_section(console, section)
+    print_doubts(verdict.doubts, console)
+
+
+def _head(diagnosis: Diagnosis, verdict: Verdict, console: Console) -> None:
     if verdict.do_not_apply:
         console.print(Text(verdict.do_not_apply, style="bold"))
     console.print(Text(f"iqcar {__version__}: {', '.join(counts(diagnosis.tables))}"))
-    console.print(Text(verdict.headline))
-    for rank, finding in enumerate(verdict.findings, 1):
-        _target(diagnosis, finding, rank, console)
-    graph, top = diagnosis.graph, diagnosis.settings.top
-    print_section(console, "Hot resources", _hot_resources(graph.hot_resources()))
-    print_section(console, "Slow nodes", _slow_nodes(graph.slow_nodes().head(top)))
-    print_section(console, "Aggressive queries", _aggressive(diagnosis, top))
-    owned, title = owner_section(diagnosis), f"Who lost to whom, by {diagnosis.settings.by}"
-    print_section(console, title, owned)
-    print_section(console, "Wasted work", wasted_section(diagnosis.wasted, verdict.wasted, top))
-    print_section(console, "Stragglers", straggler_section(diagnosis.stragglers, top))
-    print_section(console, "Topics", topic_section(diagnosis.topics, top))
-    print_section(console, "Rules that acted", acting_rules_section(diagnosis.tables))
-    print_section(console, "Scheduler rules", _rules(diagnosis))
-    print_section(console, "Advice", advice_section(diagnosis.rules))
-    print_doubts(verdict.doubts, console)
+    console.print(Text(verdict.headline, style="bold"))
+
+
+def _print_findings(findings: Sequence[Finding], console: Console, lines: int = 0) -> None:
+    """Print findings; sentence and action of each in so many lines at most, if not 0."""
+    for rank, one in enumerate(findings, 1):
+        console.print()
+        title = Text(f"{rank}. {one.kind.capitalize().replace('-', ' ')}", style="bold")
+        console.print(title.append(f"  {one.saving}", style="not bold"))
+        room = lines * (console.width - 6) if lines else 10_000
+        console.print(indented(_fitting(one.sentence, room)))
+        console.print(indented(f"→ {_fitting(one.action, room)}"))
+        for name, value, why in () if lines else one.settings:
+            console.print(indented(f"{name}: {value} ({why})", 5))
+
+
+def _fitting(text: str, room: int) -> str:
+    """Cut a text after the last sentence or clause that fits."""
+    line = short(text, len(text) + 1)
+    if len(line) <= room:
+        return line
+    ends = [line.rfind(end, 0, room) for end in (". ", "; ", ", ", ": ")]
+    at = next((end for end in ends if end > room // 2), -1)
+    return f"{line[:at]}." if at > 0 else short(line, room)
+
+
+def _sections(diagnosis: Diagnosis, wasted: Sequence[WastedLine]) -> list[Section]:
+    """Return what is shown beside the targets, in order."""
+    top, by, found = diagnosis.settings.top, diagnosis.settings.by, diagnosis.stragglers
+    most = max(top, 1)
+    hosts = hosts_section(diagnosis)
+    slow = tuple(row for row in hosts.rows if row[1] > 0)
+    sections = [
+        resources_section(diagnosis),
+        replace(hosts, rows=slow).first(top),
+        aggressive_section(diagnosis, top),
+    ]
+    if by:
+        sections.append(owners_section(diagnosis, by, 3 * most))
+    if len(diagnosis.wasted.tasks):
+        section = wasted_section(diagnosis, wasted, most)
+        costs = tuple(f"- {line.sentence}" for line in wasted[:most])
+        sections.append(replace(section, rows=(), notes=(*costs, *section.notes)))
+    if len(found.stragglers):
+        said = headline(found, found.stragglers, found.tasks)
+        more = ("See each, with evidence and advice: iqcar stragglers PATH",)
+        causes = causes_section(found).first(2 * most)
+        shown = replace(causes, title="Stragglers", sentence=said, notes=more, advice=())
+        sections.append(shown)
+    if diagnosis.topics is not None:
+        more = ("See each stage's mixture, with evidence and advice: iqcar topics PATH",)
+        topics = topics_section(diagnosis.topics, names_of(diagnosis.topics))
+        sections.append(replace(topics.first(most), title="Topics", notes=more, advice=()))
+    acted = acting_rules_section(diagnosis.tables)
+    return [*sections, acted, rules_section(diagnosis), _advice(diagnosis)]
+
+
+def _advice(diagnosis: Diagnosis) -> Section:
+    """Show the advice to people, what explains most time first."""
+    notes = []
+    for line in advice_lines(diagnosis.rules):
+        notes += [f"{line.id}. {line.title}", f"   {line.reason}", f"   {line.advice}"]
+        notes += [f"   {name}: {value} ({why})" for name, value, why in line.settings]
+    head = "To people: no pool is made from it; what it does is not predicted."
+    return Section("advice", "Advice", sentence=head if notes else "", notes=tuple(notes))
 
 
 def print_queries(diagnosis: Diagnosis, console: Console | None = None) -> None:
     """Print one row per query, by application, in the order in which they started."""
     console = console or terminal()
     console.print(Text(f"iqcar {__version__}: {', '.join(counts(diagnosis.tables))}"))
-    queries = diagnosis.queries
-    several = len(diagnosis.tables.applications) > 1
-    shared = bool((queries[f"{Resource.EXECUTORS}_wait_ms"] > 0).any())
-    shown = [r for r in Resource if shared or r is not Resource.EXECUTORS]
-    waits = [f">{resource_name(r)}" for r in shown]
-    table = plain_table("query", "name", ">ran", ">lost", ">tasks", *waits)
-    order = np.lexsort((queries["start_ms"].to_numpy(), queries["app"].to_numpy()))
-    app = None
-    for query in queries.iloc[order].to_dict("records"):
-        application, _, number = query["query_id"].rpartition("/")
-        if several and application != app:
-            app = application
-            table.add_row(Text(short(application), style="italic"))
-        ran = duration(query["duration_ms"])
-        table.add_row(
-            short(number, 20),
-            short(query["name"], 20),
-            ran if query["ended"] else f"{ran} …",
-            amount(query["lost_ms"], query["duration_ms"]),
-            str(query["tasks"]),
-            *(duration(query[f"{resource}_wait_ms"]) for resource in shown),
-        )
-    console.print(table)
+    console.print(section_table(queries_section(diagnosis)))
     console.print(
         "Lost is elapsed time; slots to IO are waits, in task time summed over a query's tasks. "
         "… had not ended. Look at one with: iqcar blame PATH --target QUERY"
@@ -146,19 +160,19 @@ def print_queries(diagnosis: Diagnosis, console: Console | None = None) -> None:
     print_doubts(all_doubts(diagnosis), console)
 
 
-def _target(diagnosis: Diagnosis, finding: Finding, rank: int, console: Console) -> None:
+def _target(diagnosis: Diagnosis, target: Target, rank: int, console: Console) -> None:
     console.print()
-    title = Text(f"{rank}. {short(finding.name)}", style="bold")
-    title.append(f"  {finding.query_id}", style="dim")
-    title.append(f"  {finding.severity.words}")
+    title = Text(f"{rank}. {short(target.name)}", style="bold")
+    title.append(f"  {target.query_id}", style="dim")
+    title.append(f"  {target.severity.words}")
     console.print(title)
     for line in (
-        finding.summary,
-        f"task time waited: {wait_words(diagnosis, finding.query)}",
-        *link_lines(diagnosis.stragglers, diagnosis.topics, finding.query),
+        target.summary,
+        f"task time waited: {wait_words(diagnosis, target.query)}",
+        *link_lines(diagnosis.stragglers, diagnosis.topics, target.query),
     ):
         console.print(indented(line))
-    console.print(indented(blame_table(finding.blamed)))
+    console.print(indented(blame_table(target.blamed)))
 
 
 def blame_table(blamed: Sequence[Blamed]) -> Table:
@@ -198,77 +212,3 @@ def _where(by_host: Mapping[str, float], shown: int = 2) -> str:
     ]
     more = len(by_host) - shown
     return ", ".join(hosts) + (f", {more} more" if more > 0 else "")
-
-
-def _hot_resources(frame: pd.DataFrame) -> Table | None:
-    frame = frame[frame["lost_ms"] > 0]
-    if len(frame) == 0:
-        return None
-    table = plain_table("resource", ">lost to it", ">of all lost time", ">queries hit")
-    for row in frame.to_dict("records"):
-        table.add_row(
-            resource_name(row["resource"]),
-            duration(row["lost_ms"]),
-            percent(row["share"]),
-            str(row["targets"]),
-        )
-    return table
-
-
-def _slow_nodes(frame: pd.DataFrame) -> Table | None:
-    frame = frame[frame["lost_ms"] > 0]
-    if len(frame) == 0:
-        return None
-    table = plain_table(
-        "host", ">lost there", ">of all lost time", ">of it for slots", "mostly for"
-    )
-    for row in frame.to_dict("records"):
-        table.add_row(
-            printable(row["host"]),
-            duration(row["lost_ms"]),
-            percent(row["share"]),
-            duration(row["slots_lost_ms"]),
-            resource_name(row["resource"]),
-        )
-    return table
-
-
-def _aggressive(diagnosis: Diagnosis, top: int) -> Table | None:
-    frame = diagnosis.graph.aggressive_queries(top)
-    frame = frame[frame["lost_ms"] > 0]
-    if len(frame) == 0:
-        return None
-    names = diagnosis.tables.queries["name"].tolist()
-    table = plain_table("query", ">others lost", ">queries hit", "mostly for", "worst hit")
-    for row in frame.to_dict("records"):
-        worst = row["worst_victim"]
-        table.add_row(
-            f"{short(row['name'], 32)} {printable(row['query_id'].rsplit('/', 1)[-1])}",
-            duration(row["lost_ms"]),
-            str(row["victims"]),
-            resource_name(row["resource"]),
-            short(names[worst], 32) if worst >= 0 else "",
-        )
-    return table
-
-
-def _rules(diagnosis: Diagnosis) -> RenderableType | None:
-    lines = rule_lines(diagnosis.rules)
-    rejected = [Text(line) for line in rejected_lines(diagnosis.rejected_rules)]
-    rejected += map(Text, diagnosis.earlier.notes)
-    if not lines:
-        none = Text("none: no query lost enough to another to be worth a rule")
-        return Group(*rejected) if rejected else none
-    table = plain_table("type", "query", ">value", "why")
-    for line in lines:
-        why = [
-            line.reason,
-            line.instead,
-            line.besides,
-            line.expected and f"Expected: {line.expected}.",
-        ]
-        value = f"{line.value:.3g}" if isinstance(line.value, float) else str(line.value)
-        table.add_row(line.type, short(line.name, 28), value, Text(" ".join(filter(None, why))))
-    together = diagnosis.rules_together
-    said = [] if together is None else [f"All together, expected: {together_words(together)}"]
-    return Group(table, *map(Text, said), *rejected)

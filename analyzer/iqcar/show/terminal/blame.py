@@ -10,12 +10,12 @@ import pandas as pd
 from rich.console import Console
 from rich.text import Text
 
-from iqcar.base.formatting import REQUEST_NAMES, duration, percent, printable, resource_name, short
+from iqcar.base.units import REQUEST_NAMES, duration, percent, printable, resource_name, short
 from iqcar.diagnosis import Diagnosis
 from iqcar.enums import Request
-from iqcar.say import Finding, find_verdict
+from iqcar.say import Target, find_verdict
 from iqcar.say.sentences import wait_words
-from iqcar.show.json.straggler_links import link_lines
+from iqcar.say.straggler_links import link_lines
 from iqcar.show.terminal.analyze import blame_table
 from iqcar.show.terminal.layout import indented, print_doubts, terminal
 
@@ -24,14 +24,14 @@ def print_levels(diagnosis: Diagnosis, console: Console | None = None) -> None:
     """Print the levels of iQC-Graph for each target: query, stages, resources, hosts, sources."""
     console = console or terminal()
     verdict = find_verdict(diagnosis)
-    for finding in verdict.findings:
-        wasted = [line.sentence for line in verdict.wasted if line.query == finding.query]
-        _print_target(diagnosis, finding, wasted, console)
+    for target in verdict.targets:
+        wasted = [line.sentence for line in verdict.wasted if line.query == target.query]
+        _print_target(diagnosis, target, wasted, console)
     print_doubts(verdict.doubts, console)
 
 
 def _print_target(
-    diagnosis: Diagnosis, finding: Finding, wasted: Iterable[str], console: Console
+    diagnosis: Diagnosis, finding: Target, wasted: Iterable[str], console: Console
 ) -> None:
     target, lost = finding.query, finding.lost_ms
     console.print(Text(f"{finding.name}  {finding.query_id}", style="bold"))
@@ -76,7 +76,7 @@ def _print_target(
 
     _title(console, 5, "Those stages, wherever they were in the way")
     by_stage = graph.dor_by_target(5)
-    _sources(by_stage, target, graph.vertices(5), lost, top, console)
+    _sources(by_stage, target, graph.vertices(5), lost=lost, top=top, console=console)
 
     _title(console, 6, "Which queries that makes")
     console.print(indented(blame_table(finding.blamed)))

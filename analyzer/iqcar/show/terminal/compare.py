@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
-from iqcar.base.formatting import duration, percent, printable, short, signed
-from iqcar.base.limits import MOST_CAUSES
+from iqcar.base.units import percent, printable, short
 from iqcar.comparison.comparison import Comparison, relative
+from iqcar.comparison.comparison_sections import changes_section
 from iqcar.comparison.comparison_sentences import (
     MOST_NAMED,
     counted,
@@ -17,14 +18,9 @@ from iqcar.comparison.comparison_sentences import (
     totals_sentence,
 )
 from iqcar.comparison.stats.shrunken_t import MOST_RUNS_NEEDED
-from iqcar.enums import Verdict
-from iqcar.show.terminal.layout import (
-    indented,
-    plain_table,
-    print_doubts,
-    print_section,
-    terminal,
-)
+from iqcar.enums import ChangeVerdict
+from iqcar.say.section import Section
+from iqcar.show.terminal.layout import print_doubts, show_section, terminal
 
 MOST_STAGES = 3
 """Stages shown of each query that changed."""
@@ -40,59 +36,33 @@ def print_comparison(comparison: Comparison, top: int, console: Console | None =
     if comparison.changes.empty:
         console.print(Text("Nothing changed.", style="bold"))
     else:
-        print_section(console, "What changed", _changes(comparison, top))
-        hidden = int(comparison.changes["rank"].max()) - top
-        if hidden > 0:
-            console.print(indented(f"and {hidden} more (--top)"))
+        show_section(console, _shown(comparison, top))
     console.print()
     for line in _rest(comparison):
         console.print(Text(printable(line)))
     print_doubts((f"{doubt}." for doubt in comparison.doubts), console)
 
 
-def _changes(comparison: Comparison, top: int) -> Table:
-    table = plain_table("", "", ">before", ">after", ">change a run", "runs", "why")
-    changes, causes = comparison.changes, comparison.causes
-    sentences: dict[int, list[str]] = {}
-    for change, sentence in zip(causes["change"].tolist(), causes["sentence"], strict=True):
-        sentences.setdefault(change, []).append(sentence)
-    shown: dict[int, int] = {}
-    for number, row in enumerate(changes.to_dict("records")):
-        if row["rank"] > top:
-            break
-        is_stage = row["parent"] >= 0
-        shown[row["rank"]] = shown.get(row["rank"], -1) + 1
-        if is_stage and shown[row["rank"]] > MOST_STAGES:
-            continue
-        instances = comparison.effects["instances"].iloc[row["category"]]
-        times = f" ×{instances:g}" if instances > 1 and not is_stage else ""
-        name = comparison.name(row["category"])
-        why = ", ".join([f"{row['kind']}:", *sentences.get(number, [])[:MOST_CAUSES]])
-        table.add_row(
-            "" if is_stage else f"{row['rank']}.",
-            f"  {short(name, LABEL_WIDTH)}" if is_stage else f"{short(name, LABEL_WIDTH)}{times}",
-            duration(row["before_ms"]),
-            duration(row["after_ms"]),
-            _interval(row["contribution_ms"], row["low_ms"], row["high_ms"]),
-            f"{row['runs_before']}/{row['runs_after']}",
-            Text(printable(why.replace(":,", ":").rstrip(":"))),
-        )
-    return table
-
-
-def _interval(ms: float, low: float, high: float) -> str:
-    if not np.isfinite(low) or not np.isfinite(high):
-        return signed(ms)
-    return f"{signed(ms)} [{signed(low)}, {signed(high)}]"
+def _shown(comparison: Comparison, top: int) -> Section:
+    """Keep the largest changes, each with a few of its stages."""
+    section, rows, stages = changes_section(comparison), [], 0
+    ranks, parents = comparison.changes["rank"], comparison.changes["parent"]
+    for row, rank, parent in zip(section.rows, ranks, parents, strict=True):
+        stages = stages + 1 if parent >= 0 else 0
+        if rank <= top and stages <= MOST_STAGES:
+            rows.append(row)
+    hidden = int(ranks.max()) - top
+    notes = (f"and {hidden} more (--top)",) if hidden > 0 else ()
+    return replace(section, rows=tuple(rows), notes=notes)
 
 
 def _rest(comparison: Comparison) -> list[str]:
     lines = []
-    same = comparison.verdict_of(Verdict.SAME)
+    same = comparison.verdict_of(ChangeVerdict.SAME)
     if same:
         margin = percent(comparison.margin)
         lines.append(f"Unchanged within ±{margin}: {counted(len(same), 'query', 'queries')}.")
-    unclear = comparison.verdict_of(Verdict.CANNOT_TELL)
+    unclear = comparison.verdict_of(ChangeVerdict.CANNOT_TELL)
     if unclear:
         sizes = -comparison.effects["contribution_ms"].abs().to_numpy()[unclear]
         worst = [unclear[place] for place in np.argsort(sizes, kind="stable")[:MOST_NAMED]]

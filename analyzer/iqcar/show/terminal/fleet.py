@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from datetime import datetime, timezone
 from math import isfinite
 from typing import TYPE_CHECKING
 
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
-from iqcar.base.formatting import duration, percent, printable, resource_name, short
 from iqcar.base.limits import MOST_DOUBTS
+from iqcar.base.units import duration, resource_name, short
 from iqcar.rules.vocabulary.topics import straggler_cause
-from iqcar.show.terminal.layout import plain_table, print_doubts, print_section, terminal
+from iqcar.say.section import Section, columns
+from iqcar.show.terminal.layout import print_doubts, show_section, terminal
 from iqcar.version import __version__
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from iqcar.fleet.fleet_summary import FleetFound, FleetSummary
     from iqcar.fleet.shared_hosts import Cut
 
@@ -49,13 +48,9 @@ def print_fleet(found: FleetFound, top: int, console: Console | None = None) -> 
         f"{duration(totals['lost_to_others_ms'])} to other queries; work of no use took "
         f"{duration(totals['wasted_ms'])}."
     )
-    print_section(console, "Hot resources", _resources(summary.resources, lost))
-    print_section(console, "Slow nodes", _hosts(summary.hosts.head(top), lost))
-    print_section(console, "Who lost most to others", _applications(summary.applications, top))
-    print_section(console, "Queries that lost most", _queries(summary, top))
-    print_section(console, "Aggressive queries", _sources(summary, top))
-    print_section(console, "Between applications", _pairs(summary.pairs.head(top)))
-    print_section(console, "Stragglers", _causes(summary.causes.head(top)))
+    for section in fleet_sections(summary, top):
+        if section.rows:
+            show_section(console, section)
     doubts = [
         f"{doubt} ({count:,} of {found.bundles:,} diagnoses)"
         for doubt, count in summary.doubts.items()
@@ -77,93 +72,97 @@ def cut_words(cut: Cut) -> str:
     )
 
 
-def _resources(frame: pd.DataFrame, lost: float) -> Table | None:
-    frame = frame[frame["lost_ms"] > 0]
-    table = plain_table("resource", ">lost to it", ">of all lost time", ">queries hit")
-    for row in frame.to_dict("records"):
-        share = percent(row["lost_ms"] / lost)
-        table.add_row(
-            resource_name(row["resource"]), duration(row["lost_ms"]), share, f"{row['queries']:,}"
-        )
-    return table if len(frame) else None
-
-
-def _hosts(frame: pd.DataFrame, lost: float) -> Table | None:
-    frame = frame[frame["lost_ms"] > 0]
-    table = plain_table("host", ">lost there", ">of all lost time", ">of it for slots")
-    for row in frame.to_dict("records"):
-        table.add_row(
-            printable(row["host"]),
-            duration(row["lost_ms"]),
-            percent(row["lost_ms"] / lost),
-            duration(row["slots_lost_ms"]),
-        )
-    return table if len(frame) else None
-
-
-def _applications(frame: pd.DataFrame, top: int) -> Table | None:
-    table = plain_table(
-        "application",
-        "user",
-        ">queries",
-        ">ran",
-        ">lost",
-        ">to other queries",
-        ">others lost to it",
+def fleet_sections(summary: FleetSummary, top: int) -> Iterator[Section]:
+    """Show what was lost by resource, host, application, query and pair, and stragglers."""
+    lost = summary.totals["lost_ms"]
+    resources = summary.resources[summary.resources["lost_ms"] > 0]
+    hosts = summary.hosts[summary.hosts["lost_ms"] > 0]
+    yield Section(
+        "resources",
+        "Hot resources",
+        columns=columns("resource | lost to it:time | of all lost time:share | queries hit:count"),
+        rows=tuple(
+            (resource_name(row.resource), row.lost_ms, row.lost_ms / lost, row.queries)
+            for row in resources.itertuples()
+        ),
     )
-    for row in frame.head(top).to_dict("records"):
-        table.add_row(
-            f"{short(row['name'], 32)} {printable(row['application_id'])}",
-            short(row["user"], 12),
-            f"{row['queries']:,}",
-            *(
-                duration(row[name])
-                for name in ("duration_ms", "lost_ms", "lost_to_others_ms", "others_lost_ms")
-            ),
-        )
-    return table if len(frame) else None
+    yield Section(
+        "hosts",
+        "Slow nodes",
+        columns=columns(
+            "host:name | lost there:time | of all lost time:share | of it for slots:time"
+        ),
+        rows=tuple(
+            (row.host, row.lost_ms, row.lost_ms / lost, row.slots_lost_ms)
+            for row in hosts.head(top).itertuples()
+        ),
+    )
+    yield from _query_sections(summary, top)
+    yield Section(
+        "pairs",
+        "Between applications",
+        columns=columns("who was in the way:name | of whom:name | lost:time"),
+        rows=tuple(
+            (row.source, row.target, row.lost_ms) for row in summary.pairs.head(top).itertuples()
+        ),
+    )
+    yield Section(
+        "stragglers",
+        "Stragglers",
+        columns=columns("cause:name | stragglers:count | delayed by:time"),
+        rows=tuple(
+            (straggler_cause(row.cause).name, row.stragglers, row.delay_ms)
+            for row in summary.causes.head(top).itertuples()
+        ),
+    )
 
 
-def _queries(summary: FleetSummary, top: int) -> Table | None:
-    table = plain_table("query", "application", ">ran", ">lost", ">to others", "mostly to")
-    for row in summary.queries.head(top).to_dict("records"):
-        table.add_row(
-            _query(row),
-            short(row["application_name"], 24),
-            duration(row["duration_ms"]),
-            duration(row["lost_ms"]),
-            duration(row["lost_to_others_ms"]),
-            printable(row["worst_source"]),
-        )
-    return table if len(summary.queries) else None
-
-
-def _sources(summary: FleetSummary, top: int) -> Table | None:
-    table = plain_table("query", ">others lost", ">queries hit", "mostly for")
-    for row in summary.sources.head(top).to_dict("records"):
-        table.add_row(
-            _query(row),
-            duration(row["lost_ms"]),
-            f"{row['victims']:,}",
-            resource_name(row["resource"]),
-        )
-    return table if len(summary.sources) else None
-
-
-def _query(row: dict[str, str]) -> str:
-    return f"{short(row['name'], 32)} {printable(row['query_id'])}"
-
-
-def _pairs(frame: pd.DataFrame) -> Table | None:
-    table = plain_table("who was in the way", "of whom", ">lost")
-    for row in frame.to_dict("records"):
-        table.add_row(printable(row["source"]), printable(row["target"]), duration(row["lost_ms"]))
-    return table if len(frame) else None
-
-
-def _causes(frame: pd.DataFrame) -> Table | None:
-    table = plain_table("cause", ">stragglers", ">delayed by")
-    for row in frame.to_dict("records"):
-        name = straggler_cause(row["cause"]).name
-        table.add_row(printable(name), f"{row['stragglers']:,}", duration(row["delay_ms"]))
-    return table if len(frame) else None
+def _query_sections(summary: FleetSummary, top: int) -> Iterator[Section]:
+    applications = ("duration_ms", "lost_ms", "lost_to_others_ms", "others_lost_ms")
+    yield Section(
+        "applications",
+        "Who lost most to others",
+        columns=columns(
+            "application:name | user:name | queries:count | ran:time | lost:time",
+            "to other queries:time | others lost to it:time",
+        ),
+        rows=tuple(
+            (
+                f"{short(row['name'], 32)} {row['application_id']}",
+                short(row["user"], 12),
+                row["queries"],
+                *(row[name] for name in applications),
+            )
+            for row in summary.applications.head(top).to_dict("records")
+        ),
+    )
+    yield Section(
+        "queries",
+        "Queries that lost most",
+        columns=columns(
+            "query:name | application:name | ran:time | lost:time | to others:time", "mostly to"
+        ),
+        rows=tuple(
+            (
+                f"{short(row['name'], 32)} {row['query_id']}",
+                short(row["application_name"], 24),
+                *(row[name] for name in applications[:3]),
+                row["worst_source"],
+            )
+            for row in summary.queries.head(top).to_dict("records")
+        ),
+    )
+    yield Section(
+        "aggressive",
+        "Aggressive queries",
+        columns=columns("query:name | others lost:time | queries hit:count | mostly for"),
+        rows=tuple(
+            (
+                f"{short(row['name'], 32)} {row['query_id']}",
+                row["lost_ms"],
+                row["victims"],
+                resource_name(row["resource"]),
+            )
+            for row in summary.sources.head(top).to_dict("records")
+        ),
+    )

@@ -4,14 +4,23 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from datetime import datetime, timezone
 from typing import TYPE_CHECKING
 
 import pandas as pd
 from rich.table import Table
 from rich.text import Text
 
-from iqcar.base.formatting import duration, percent, printable, resource_name, short, signed, size
+from iqcar.base.units import (
+    MINUTES,
+    duration,
+    moment,
+    percent,
+    printable,
+    resource_name,
+    short,
+    signed,
+    size,
+)
 from iqcar.history.ask_store import told_duration
 from iqcar.rules.vocabulary.topics import straggler_cause
 from iqcar.show.terminal.layout import indented, plain_table, print_section, terminal
@@ -129,7 +138,7 @@ def print_trend(runs: pd.DataFrame, changes: Changes, most: int) -> None:
     console.print(Text(printable(short(str(runs["name"].iloc[-1]), 100)), style="bold"))
     rows = [
         (
-            _when(r.start_ms), told_duration(r),
+            moment(r.start_ms, MINUTES), told_duration(r),
             duration(r.lost_to_others_ms), r.source, duration(r.cpu_ms),
             size(r.read_bytes), r.application_id,
         )
@@ -159,7 +168,7 @@ def _changes(changes: Sequence[QueryChange]) -> Table | None:
     return _table(
         ("Query", "since", ">before", ">after", "runs", ">cost", "what else changed"),
         [
-            (one.name, _when(one.at_ms), duration(one.before_ms), duration(one.after_ms),
+            (one.name, moment(one.at_ms, MINUTES), duration(one.before_ms), duration(one.after_ms),
              f"{one.runs_before}/{one.runs_after}", signed(one.cost_ms),
              "; ".join((*one.why, *one.compared)) or "nothing that the store holds")
             for one in changes
@@ -174,7 +183,3 @@ def _table(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> Table | None
     for first, *others in rows:
         table.add_row(Text(printable(short(first, _NAME))), *(Text(printable(o)) for o in others))
     return table
-
-
-def _when(ms: float) -> str:
-    return datetime.fromtimestamp(ms / 1000.0, timezone.utc).strftime("%Y-%m-%d %H:%M")

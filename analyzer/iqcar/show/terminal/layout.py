@@ -5,26 +5,31 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import IO
 
-from rich.console import Console, RenderableType
+from rich.console import Console, Group, RenderableType
 from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from iqcar.base.formatting import printable
+from iqcar.base.units import printable
+from iqcar.say.section import Section, cell_text
 
 WIDTH_WITHOUT_TERMINAL = 118
 """Characters per line when the output goes to a file or a pipe."""
 
 
-def terminal(file: IO[str] | None = None) -> Console:
-    """Return a console on standard output or a file, wide enough for tables off a terminal.
+NARROW = 80
+"""Characters per line of what is read first: it fits on every terminal."""
+
+
+def terminal(file: IO[str] | None = None, width: int = WIDTH_WITHOUT_TERMINAL) -> Console:
+    """Return a console on standard output or a file, with lines of a width off a terminal.
 
     Names come from logs: nothing in them is taken for markup.
     """
     plain = {"highlight": False, "markup": False, "emoji": False, "file": file}
     console = Console(**plain)  # type: ignore[arg-type]
     if not console.is_terminal:
-        console = Console(width=WIDTH_WITHOUT_TERMINAL, **plain)  # type: ignore[arg-type]
+        console = Console(width=width, **plain)  # type: ignore[arg-type]
     return console
 
 
@@ -40,6 +45,42 @@ def plain_table(*titles: str) -> Table:
 def indented(what: RenderableType, by: int = 3) -> RenderableType:
     """Indent a block; a text is made printable, because it may hold names from logs."""
     return Padding(Text(printable(what)) if isinstance(what, str) else what, (0, 0, 0, by))
+
+
+NAME_WIDTH = 48
+"""Characters of a name in a table."""
+
+
+def section_table(section: Section) -> Table:
+    """Lay the rows of a section out as a table, without its wide columns."""
+    kept = [number for number, column in enumerate(section.columns) if not column.wide]
+    shown = [section.columns[number] for number in kept]
+    table = plain_table(*(f"{'>' if one.holds.is_number else ''}{one.title}" for one in shown))
+    for row in section.rows:
+        cells = (
+            cell_text(column.holds, row[number], NAME_WIDTH)
+            for number, column in zip(kept, shown, strict=True)
+        )
+        table.add_row(*map(Text, cells))
+    return table
+
+
+def section_block(section: Section) -> Group:
+    """Lay a section out: sentence, table, notes, advice."""
+    parts: list[RenderableType] = [Text(printable(section.sentence))] if section.sentence else []
+    parts += [section_table(section)] if section.rows else []
+    parts += [Text(printable(note)) for note in section.notes]
+    parts += [
+        Text(printable(f"{cause[:1].upper()}{cause[1:]}: {helps}"))
+        for cause, helps in section.advice
+    ]
+    return Group(*parts)
+
+
+def show_section(console: Console, section: Section) -> None:
+    """Print a section under its title; nothing where it is empty."""
+    if not section.is_empty():
+        print_section(console, section.title, section_block(section))
 
 
 def print_section(console: Console, title: str, content: RenderableType | None) -> None:

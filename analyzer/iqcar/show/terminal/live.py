@@ -9,7 +9,7 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from iqcar.base import limits
-from iqcar.base.formatting import breakdown, duration, percent, printable, resource_name, short
+from iqcar.base.units import breakdown, duration, percent, printable, resource_name, short
 from iqcar.live.overview import Lost, Overview, Victim, overview_of
 from iqcar.live.window import Window
 from iqcar.say.rules_acting import ActingRule, acting_rules, since_start

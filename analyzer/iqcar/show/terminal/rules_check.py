@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 from rich.text import Text
 
-from iqcar.base.formatting import duration, printable, short
+from iqcar.base.units import duration, printable, short
 from iqcar.show.terminal.layout import plain_table, terminal
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from rich.console import Console
 from rich.text import Text
 
-from iqcar.base.formatting import printable, short
+from iqcar.base.units import printable, short
 from iqcar.rules.pool_plan import PoolPlan
 from iqcar.rules.rule_sentences import cap_words
 from iqcar.show.terminal.layout import plain_table, terminal

@@ -151,7 +151,7 @@ function startExplore() {
           barmode: 'stack', height: pictures.rowsHigh(bars.length) + 30, bargap: 0.3, showlegend: true,
           legend: { orientation: 'h', y: 1, yanchor: 'bottom', x: 0, traceorder: 'normal' },
           xaxis: { title: { text: measures.stages === 'lost' ? 's of elapsed time lost' : 's of task time waited' }, rangemode: 'tozero' },
-          yaxis: { tickvals: bars.map((_, i) => i), ticktext: labels.map(pictures.safe), range: [bars.length - 0.5, -0.5], showgrid: false, zeroline: false, automargin: true },
+          yaxis: pictures.names(labels, true),
         },
       }), (point) => selection.choose({ stage: point.customdata[0], resource: point.customdata[1] }));
     }
@@ -216,22 +216,17 @@ function startExplore() {
         const scale = measures.hosts === 'ratp' ? most[i] : whole;
         return scale > 0 ? Math.min(amount(one) / scale, 1) : 0;
       };
-      const { trace, layout } = pictures.pattern('heatmap');
-      pictures.draw(byId('hosts-picture'), 'Heatmap of requests by host; the table beside it has the numbers.', (look) => ({
+      pictures.draw(byId('hosts-picture'), 'Heatmap of requests by host; the table beside it has the numbers.', () => ({
         traces: [{
-          ...trace, z: requests.map((request, i) => columns.map((host) => shade(request, host, i))), zmin: 0, zmax: 1, colorscale: look.scale,
+          type: 'heatmap', z: requests.map((request, i) => columns.map((host) => shade(request, host, i))), zmin: 0, zmax: 1,
           text: requests.map((request) => columns.map((host) => (at(request, host) ? written(at(request, host)) : ''))), texttemplate: columns.length <= page.figures.withText ? '%{text}' : '',
           hovertext: requests.map((request, i) => columns.map((host) => told(at(request, host), rowNames[i], host))),
         }],
         layout: {
-          ...layout, height: 96 + (page.figures.px.row + 8) * requests.length, showlegend: false, margin: { t: 8 },
-          xaxis: {
-            ...layout.xaxis, tickvals: columns.map((_, i) => i), automargin: true,
-            ticktext: columns.map((host) => pictures.safe(words.short(hostName(host), 22))), range: [-0.5, columns.length - 0.5],
-          },
-          yaxis: { ...layout.yaxis, tickvals: requests.map((_, i) => i), ticktext: rowNames, range: [requests.length - 0.5, -0.5], automargin: true },
+          height: 96 + (page.figures.px.row + 8) * requests.length, showlegend: false, margin: { t: 8 },
+          xaxis: pictures.names(columns.map((host) => words.short(hostName(host), 22))), yaxis: pictures.names(rowNames, true),
           shapes: requests.flatMap((request, y) => columns.flatMap((host, x) => (picked(request, host)
-            ? [{ type: 'rect', x0: x - 0.49, x1: x + 0.49, y0: y - 0.48, y1: y + 0.48, line: { width: 3, color: look.ink } }] : []))),
+            ? [{ type: 'rect', x0: x - 0.49, x1: x + 0.49, y0: y - 0.48, y1: y + 0.48, line: { width: 3 } }] : []))),
         },
       }), (point) => {
         const one = at(requests[point.pointNumber[0]], columns[point.pointNumber[1]]);
@@ -305,10 +300,7 @@ function startExplore() {
         layout: {
           height: pictures.rowsHigh(shown.length), bargap: 0.3, showlegend: false,
           xaxis: { title: { text: 's of elapsed time lost' }, rangemode: 'tozero' },
-          yaxis: {
-            tickvals: shown.map((_, i) => i), showgrid: false, zeroline: false, automargin: true,
-            ticktext: shown.map((group) => pictures.safe(words.short(called(group), 30))), range: [shown.length - 0.5, -0.5],
-          },
+          yaxis: pictures.names(shown.map((group) => words.short(called(group), 30)), true),
         },
       }), (point) => point.customdata !== null && selection.choose({ [step]: point.customdata }));
     }

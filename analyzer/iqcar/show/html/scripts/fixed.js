@@ -1,11 +1,12 @@
-// Figures that are shown as they were drawn, in the look of the page: one for each look, or for both.
+// Figures that are shown as they were drawn, in the look of the page.
 function startFixed() {
   const { fixed } = page;
 
   function showFigure(place, figure, label) {
-    pictures.draw(place, label, (look) => {
-      const { data, layout } = structuredClone(figure[pictures.chosen()] ?? figure);
-      return { traces: data, layout: { ...layout, margin: layout.margin ?? look.template.layout.margin } };
+    const { margin } = page.figures.looks.light.layout;
+    pictures.draw(place, label, () => {
+      const { data, layout } = structuredClone(figure);
+      return { traces: data, layout: { margin, ...layout } };
     });
   }
 
@@ -14,11 +15,7 @@ function startFixed() {
   const executors = byId('executors-series');
   if (executors && fixed.executors) showFigure(executors, fixed.executors, 'Slots of each application over time, running tasks or idle; the table below has the means.');
   const mixtures = byId('mixtures');
-  if (mixtures && fixed.mixtures) {
-    // Also where there is one topic only: its colour alone says nothing.
-    for (const figure of Object.values(fixed.mixtures)) figure.layout.showlegend = true;
-    showFigure(mixtures, fixed.mixtures, 'Which topics explain the stragglers; the table below has the numbers.');
-  }
+  if (mixtures && fixed.mixtures) showFigure(mixtures, fixed.mixtures, 'Which topics explain the stragglers; the table below has the numbers.');
 
   const chooser = byId('boxes-stage');
   if (!chooser) return;

@@ -70,16 +70,16 @@ function startMatrix() {
         const to = pictures.safe(rowNames[row]);
         return value > 0 ? `<b>${who}</b><br>lost ${words.duration(value)}${of}<br>to ${to}` : `${who}<br>lost nothing to ${to}`;
       }));
-      const { trace, layout } = pictures.pattern('matrix');
       const long = columnNames.some((one) => one.length * columnNames.length > 130);
-      pictures.draw(place, `Matrix of who lost time${what} to whom; the table below it has the numbers.`, (look) => ({
+      pictures.draw(place, `Matrix of who lost time${what} to whom; the table below it has the numbers.`, () => ({
         traces: [{
-          ...trace, z: values, zmin: 0, zmax: most, colorscale: look.scale, text: values.map((line) => line.map(written)), hovertext: hover,
+          type: 'heatmap', z: values, zmin: 0, zmax: most, text: values.map((line) => line.map(written)), hovertext: hover,
+          texttemplate: columnKeys.length <= page.figures.withText ? '%{text}' : '',
         }],
         layout: {
-          ...layout, height: (long ? 170 : 110) + page.figures.px.row * Math.max(rowKeys.length, 5), margin: { t: 12, r: long ? 110 : 16 },
-          xaxis: { ...layout.xaxis, ...ticks(columnNames), tickangle: long ? 30 : 0, ticklabeloverflow: 'allow' },
-          yaxis: { ...layout.yaxis, ...ticks(rowNames), range: [rowKeys.length - 0.5, -0.5] },
+          height: (long ? 170 : 110) + page.figures.px.row * Math.max(rowKeys.length, 5), margin: { t: 12, r: long ? 110 : 16 },
+          xaxis: { ...pictures.names(columnNames), title: { text: 'who lost the time' }, tickangle: long ? 30 : 0, ticklabeloverflow: 'allow' },
+          yaxis: { ...pictures.names(rowNames, true), title: { text: 'who was in the way' } },
         },
       }), (point) => pick(point.pointNumber[0], point.pointNumber[1])?.());
     }
@@ -94,8 +94,6 @@ function startMatrix() {
         raw: (one) => (ran(one.column) ? one.value / ran(one.column) : '') },
     ], rows, `No query lost time${what} that could be measured.`);
   }
-
-  const ticks = (names) => ({ tickvals: names.map((_, i) => i), ticktext: names.map(pictures.safe), range: [-0.5, names.length - 0.5] });
 
   document.querySelectorAll('input[name="matrix-resource"], input[name="matrix-measure"]').forEach((input) =>
     input.addEventListener('change', () => {

@@ -12,10 +12,8 @@ const pictures = (() => {
     return asked === 'light' || asked === 'dark' ? asked : dark.matches ? 'dark' : 'light';
   }
 
-  const look = () => page.figures.looks[chosen()];
-
-  // Traces and layout of a figure that iqcar.show.pictures drew, to be filled with other numbers.
-  const pattern = (kind) => structuredClone(page.figures.patterns[kind]);
+  // The template of the look: colours, and all that is the same in every figure of a kind.
+  const template = () => page.figures.looks[chosen()];
 
   // What Plotly would take for markup is shown as it is written.
   const safe = (text) => text.replace(/&/g, '&amp;').replace(/</g, '&lt;').replace(/>/g, '&gt;').replace(/\$/g, '&#36;');
@@ -28,11 +26,11 @@ const pictures = (() => {
 
   function redraw(place) {
     const { label, paint, onClick } = drawn.get(place);
-    const { traces, layout } = paint(look());
+    const { traces, layout } = paint();
     place.setAttribute('role', 'img');
     place.setAttribute('aria-label', label);
     const whole = {
-      template: look().template,
+      template: template(),
       paper_bgcolor: 'rgba(0,0,0,0)',
       plot_bgcolor: 'rgba(0,0,0,0)',
       dragmode: false,
@@ -77,5 +75,11 @@ const pictures = (() => {
   // Rows of bars: as high as their number asks for.
   const rowsHigh = (rows) => 64 + 28 * Math.max(rows, 2);
 
-  return { painters, draw, clear, again, safe, chosen, look, pattern, rowsHigh };
+  // An axis with a name at 0, 1, and so on, down from the top or to the right.
+  const names = (list, down = false) => ({
+    tickmode: 'array', tickvals: list.map((_, i) => i), ticktext: list.map(safe), showgrid: false, zeroline: false,
+    automargin: true, range: down ? [list.length - 0.5, -0.5] : [-0.5, list.length - 0.5],
+  });
+
+  return { painters, draw, clear, again, safe, names, rowsHigh };
 })();

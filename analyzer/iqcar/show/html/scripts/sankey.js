@@ -61,25 +61,23 @@ function paintSankey(rows, current, names) {
   const nameOf = (at) => pictures.safe(words.short(nodes[at].name, 60));
   const rgba = (colour) => `${colour}${Math.round(255 * page.figures.linkOpacity).toString(16)}`;
   const fullest = Math.max(...columns.map((column) => new Set(column.values()).size), 5);
-  const { trace, layout } = pictures.pattern('sankey');
-  pictures.draw(place, 'iQC-Graph from source queries to the target; the table below it has the numbers.', (look) => ({
+  pictures.draw(place, 'iQC-Graph from source queries to the target; the table below it has the numbers.', () => ({
     traces: [{
-      ...trace,
+      type: 'sankey',
       node: {
-        ...trace.node,
         label: nodes.map((node) => `${pictures.safe(words.short(node.name, node.depth === levels.length - 1 ? 14 : 22))}  ${words.percent(node.dor / whole)}`),
         color: nodes.map((node) => node.colour),
         customdata: nodes.map((node) => `<b>${pictures.safe(words.short(node.name, 80))}</b><br>DOR ${words.digits(node.dor)}, ${words.duration(node.lost)} lost`),
       },
       link: {
         source: list.map((link) => link.from), target: list.map((link) => link.to), value: list.map((link) => link.dor),
-        color: list.map((link) => rgba(nodes[link.from].colour)), hovertemplate: '%{customdata}<extra></extra>',
+        color: list.map((link) => rgba(nodes[link.from].colour)),
         customdata: list.map((link) => `${nameOf(link.from)} → ${nameOf(link.to)}<br>IF·DOR ${words.digits(link.dor)}, ${words.duration(link.lost)} lost`),
       },
     }],
     layout: {
-      ...layout, height: page.figures.px.frame + page.figures.px.node * fullest, margin: { ...layout.margin, t: 36 },
-      annotations: layout.annotations.map((note) => ({ ...note, font: { ...note.font, color: look.faint } })),
+      height: page.figures.px.frame + page.figures.px.node * fullest, margin: { l: 12, r: 12, t: 36, b: 24 },
+      annotations: structuredClone(page.figures.headings),
     },
   }));
   numbers.table(byId('sankey-numbers'), 'Links of iQC-Graph', [

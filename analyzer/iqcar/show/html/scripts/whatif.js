@@ -39,8 +39,7 @@ function startWhatIf() {
     show(true);
   }
 
-  byId('whatif-table').querySelectorAll('[data-whatif]').forEach((cell) => {
-    const at = Number(cell.dataset.whatif);
+  byId('whatif-table').querySelectorAll('tbody th').forEach((cell, at) => {
     const button = make('button', { type: 'button', class: 'pick', onclick: () => choose(at) }, ...cell.childNodes);
     cell.replaceChildren(button);
     marks.set(at, button);

@@ -40,7 +40,7 @@ function openPayload(payload) {
   };
   const hosts = new Map(payload.hosts.map((host) => [host.name, {
     ...host,
-    strips: STRIPS.filter((strip) => host[strip.key]).map((strip) => ({ ...strip, most: host[strip.key].most, values: decode(host[strip.key].v) })),
+    strips: STRIPS.filter((strip) => host[strip.key]).map((strip) => ({ ...strip, colour: payload.strip_colours[strip.key], most: host[strip.key].most, values: decode(host[strip.key].v) })),
   }]));
   const waiting = new Map(Object.entries(payload.waiting).map(([query, one]) => {
     const series = one.series.map(decode);
@@ -60,11 +60,11 @@ function openPayload(payload) {
 }
 
 const STRIPS = [
-  { key: 'slots', name: 'slots in use', unit: 'slots', colour: '#7FA8C9' },
-  { key: 'host_cpu', name: 'host CPU', unit: 'share', colour: '#D55E00' },
-  { key: 'host_disk', name: 'host disk', unit: 'share', colour: '#E69F00' },
-  { key: 'host_net_in', name: 'network in', unit: 'rate', colour: '#009E73' },
-  { key: 'host_net_out', name: 'network out', unit: 'rate', colour: '#009E73' },
+  { key: 'slots', name: 'slots in use', unit: 'slots' },
+  { key: 'host_cpu', name: 'host CPU', unit: 'share' },
+  { key: 'host_disk', name: 'host disk', unit: 'share' },
+  { key: 'host_net_in', name: 'network in', unit: 'rate' },
+  { key: 'host_net_out', name: 'network out', unit: 'rate' },
 ];
 
 // Tasks come by lane, row and launch: segments of one row in which neither launch nor end ever falls.

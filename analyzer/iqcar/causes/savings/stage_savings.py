@@ -1,0 +1,211 @@
+"""Estimates what each query saves if a stage has other partitions, or no spill or collection.
+
+Time counts only where a stage held its query up (``query_paths`` in iqcar.model.waits.stage_parts).
+With S slots and a stage of k tasks whose work is W (task time over the k tasks that could run at
+once):
+
+- k < S and long tasks: partitions as many as slots take W · k / S, so W · (1 − k / S) is saved, and
+  the tail; S are the slots that other stages left free meanwhile, and of W what waited for devices
+  may not shrink;
+- the tail, in which the last tasks run beside free slots, is skew where the longest task is much
+  longer than the median, else uneven waves;
+- what garbage collection took of W;
+- what writing and reading spilled data took: by the bytes, at a range of speeds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pandas as pd
+
+from iqcar.enums import FindingKind
+from iqcar.model.waits.stage_parts import (
+    PART_NAMES,
+    TASK_PARTS,
+    most_slots,
+    query_paths,
+    stage_parts,
+    stage_times,
+)
+from iqcar.tables import Tables
+from iqcar.tables.arrays import Floats, known_or_zero, positive_or_zero, sum_by
+
+LONG_TASK_MS = 1_000.0
+"""Median from which on splitting tasks is worth what starting them costs (up to 20 ms each)."""
+SKEWED = 1.5
+"""Longest over median task from which on a tail is skew: what makes a straggler."""
+GC_SHARE = 0.1
+"""Share of a stage's work from which on garbage collection is worth more memory."""
+SPILL_RATES = (50e3, 1_000e3)
+"""Bytes per ms at which a task writes or reads what it spills: from a page cache, from a shared
+disk. What is spilled is written once and read once."""
+COLUMNS = (
+    "kind", "query", "stage", "saves_ms", "low_ms", "high_ms",
+    "tasks", "slots", "median_ms", "longest_ms", "bytes",
+)  # fmt: skip
+
+
+def stage_savings(tables: Tables, waits: pd.DataFrame) -> pd.DataFrame:
+    """Estimate savings stage by stage.
+
+    Returns one row per stage and kind of remedy that saves something: :data:`COLUMNS`; query and
+    stage are rows, times elapsed ms of the query, bytes what a task read (median) or what the stage
+    spilled.
+    """
+    facts = _stage_facts(tables, waits)
+    rows = [
+        _partitions(facts),
+        _skew(facts),
+        _collection(facts),
+        _spill(facts),
+    ]
+    found = pd.concat(rows, ignore_index=True)
+    return found[(found["saves_ms"] > 0).to_numpy()][list(COLUMNS)]
+
+
+def driver_time(tables: Tables) -> Floats:
+    """Return how long no stage held each query up: (n_queries,), ms; 0 where nothing ran."""
+    paths = query_paths(tables, np.ones(len(tables.queries), bool))
+    ran = tables.queries["stages"].to_numpy(np.int64) > 0
+    return np.where(ran, known_or_zero(paths.driver_ms), 0.0)
+
+
+def _stage_facts(tables: Tables, waits: pd.DataFrame) -> pd.DataFrame:
+    """Sum up what is needed of every stage that held a query up; times are elapsed ms of that."""
+    n, tasks = len(tables.stages), tables.tasks
+    parts = stage_parts(tables, waits)
+    whole = parts.sum(axis=1)
+    held = query_paths(tables, np.ones(len(tables.queries), bool)).stage_ms
+    with np.errstate(divide="ignore", invalid="ignore"):
+        factor = np.where(whole > 0, np.minimum(held / whole, 1.0), 0.0)
+    share = dict(zip(PART_NAMES, (parts * factor[:, None]).T, strict=True))
+    done = (tasks["status"] == "success").to_numpy(bool) & (tasks["stage"] >= 0).to_numpy(bool)
+    frame = pd.DataFrame(
+        {
+            "stage": tasks["stage"].to_numpy(np.int64)[done],
+            "lasted": (tasks["finish_ms"] - tasks["launch_ms"]).to_numpy(np.float64)[done],
+            "bytes": sum(
+                positive_or_zero(tasks[name].to_numpy(np.float64)[done])
+                for name in ("input_bytes", "remote_bytes", "local_bytes")
+            ),
+        }
+    )
+    of = frame.groupby("stage")
+    facts = pd.DataFrame(
+        {
+            "query": tables.stages["query"].to_numpy(np.int64),
+            "stage": np.arange(n),
+            "tasks": np.bincount(frame["stage"], minlength=n),
+            "slots": most_slots(tables)[tables.stages["app"].to_numpy(np.int64)],
+            "free": _free_slots(tables),
+            "alone_ms": share["compute_ms"] + share["gc_ms"] + np.maximum(share["rest_ms"], 0.0),
+            "work_ms": sum(share[name] for name in TASK_PARTS) + np.maximum(share["rest_ms"], 0.0),
+            "tail_ms": share["tail_ms"],
+            "gc_ms": share["gc_ms"],
+            "held_ms": held,
+            "factor": factor,
+            "median_ms": _of_stages(of["lasted"].median(), n),
+            "longest_ms": _of_stages(of["lasted"].max(), n),
+            "bytes": _of_stages(of["bytes"].median(), n),
+            "spilled": sum_by(
+                frame["stage"].to_numpy(np.int64),
+                positive_or_zero(tasks["disk_spilled_bytes"].to_numpy(np.float64)[done]),
+                n,
+            ),
+        }
+    )
+    return facts[((facts["query"] >= 0) & (facts["held_ms"] > 0) & (facts["tasks"] > 0)).to_numpy()]
+
+
+def _free_slots(tables: Tables) -> Floats:
+    """Return how many slots the tasks of other stages left to each stage while it ran, on average.
+
+    Returns (n_stages,): of those that its application had at its most; 1 at least.
+    """
+    tasks, stages = tables.tasks, tables.stages
+    began, ended = stage_times(tables)
+    slots = most_slots(tables)[stages["app"].to_numpy(np.int64)]
+    held = np.zeros(len(stages))
+    launch, finish = (tasks[name].to_numpy(np.float64) for name in ("launch_ms", "finish_ms"))
+    known = np.isfinite(launch) & (finish > launch) & (tasks["stage"] >= 0).to_numpy(bool)
+    task_app = tasks["app"].to_numpy(np.int64)
+    for app in range(len(tables.applications)):
+        mine = known & (task_app == app)
+        rows = np.flatnonzero((stages["app"] == app).to_numpy(bool) & (ended > began))
+        if len(rows) == 0 or not mine.any():
+            continue
+        own = sum_by(tasks["stage"].to_numpy(np.int64)[mine], (finish - launch)[mine], len(stages))
+        until = _slot_time(launch[mine], finish[mine])
+        whole = until(ended[rows]) - until(began[rows])
+        held[rows] = np.maximum(whole - own[rows], 0.0) / (ended[rows] - began[rows])
+    free: Floats = np.maximum(slots - held, 1.0)
+    return free
+
+
+def _slot_time(launch: Floats, finish: Floats) -> Callable[[Floats], Floats]:
+    """Return the task time up to a moment, as a function of it: O(log tasks) each."""
+    start, end = np.sort(launch), np.sort(finish)
+    starts, ends = (np.append(0.0, np.cumsum(times)) for times in (start, end))
+
+    def until(moment: Floats) -> Floats:
+        begun, done = np.searchsorted(start, moment), np.searchsorted(end, moment)
+        ran: Floats = (begun * moment - starts[begun]) - (done * moment - ends[done])
+        return ran
+
+    return until
+
+
+def _of_stages(values: pd.Series, n: int) -> Floats:
+    found: Floats = values.reindex(range(n)).to_numpy(np.float64)
+    return found
+
+
+def _is_skewed(facts: pd.DataFrame) -> pd.Series:
+    longer = facts["longest_ms"] - facts["median_ms"]
+    return (facts["longest_ms"] >= SKEWED * facts["median_ms"]) & (longer >= LONG_TASK_MS / 2)
+
+
+def _partitions(facts: pd.DataFrame) -> pd.DataFrame:
+    """More partitions than slots: all slots work, and the last wave is short."""
+    long = facts["median_ms"] >= LONG_TASK_MS
+    idle = np.where(
+        long, np.maximum(1.0 - facts["tasks"] / np.maximum(facts["free"], 1.0), 0.0), 0.0
+    )
+    tail = np.where(long & ~_is_skewed(facts), facts["tail_ms"], 0.0)
+    low, high = (facts[name] * idle + tail for name in ("alone_ms", "work_ms"))
+    found = _ranged(facts, FindingKind.PARTITIONS, high, low=0.5, high=1.0)
+    low = 0.5 * np.minimum(low, high)
+    return found.assign(low_ms=low, saves_ms=(low + high) / 2.0)
+
+
+def _skew(facts: pd.DataFrame) -> pd.DataFrame:
+    """Tasks of equal length: no tail."""
+    saves = np.where(_is_skewed(facts), facts["tail_ms"], 0.0)
+    return _ranged(facts, FindingKind.SKEW, saves, low=0.5, high=1.0)
+
+
+def _collection(facts: pd.DataFrame) -> pd.DataFrame:
+    """Enough memory that hardly anything is collected."""
+    much = facts["gc_ms"] >= GC_SHARE * facts["work_ms"]
+    return _ranged(facts, FindingKind.GC, np.where(much, facts["gc_ms"], 0.0), low=0.4, high=1.0)
+
+
+def _spill(facts: pd.DataFrame) -> pd.DataFrame:
+    """Enough memory, or small enough partitions, that nothing is spilled."""
+    at_once = np.maximum(np.minimum(facts["tasks"], facts["slots"]), 1.0)
+    slow, fast = (
+        np.minimum(2.0 * facts["spilled"] / rate / at_once * facts["factor"], facts["work_ms"])
+        for rate in SPILL_RATES
+    )
+    found = _ranged(facts, FindingKind.MEMORY, np.sqrt(slow * fast), low=1.0, high=1.0)
+    return found.assign(low_ms=fast, high_ms=slow, bytes=facts["spilled"])
+
+
+def _ranged(
+    facts: pd.DataFrame, kind: FindingKind, saves: object, *, low: float, high: float
+) -> pd.DataFrame:
+    most = np.asarray(saves, np.float64)
+    middle = most * (low + high) / 2.0
+    return facts.assign(kind=kind, saves_ms=middle, low_ms=most * low, high_ms=most * high)

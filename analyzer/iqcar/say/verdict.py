@@ -1,0 +1,302 @@
+"""The verdict: how badly each target was hit, by whom, what helps, and what is doubtful."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from iqcar.base.units import HOUR_MS, MINUTE_MS, SECOND_MS, duration, percent, printable
+from iqcar.diagnosis import Diagnosis
+from iqcar.enums import BlameKind, Resource
+from iqcar.logs.text.redact import redact_text
+from iqcar.rules.executor_advice import executor_advice_for
+from iqcar.rules.rule import QueryType, RuleType
+from iqcar.rules.task_sizes import held_by_long_tasks, split_tasks
+from iqcar.rules.vocabulary.lost_time import OTHER_APPLICATION, advice_for, cause_of
+from iqcar.say.blamed import find_blamed, fold_blamed
+from iqcar.say.findings import Finding, find_findings, findings_headline
+from iqcar.say.query_names import QueryNames
+from iqcar.say.rule_lines import do_not_apply
+from iqcar.say.sentences import loss_sentence, parts_of, run_words
+from iqcar.say.severity import HELD_UP, Severity, severity_of
+from iqcar.say.wasted_lines import wasted_lines
+from iqcar.tables import recorded_applications
+
+if TYPE_CHECKING:
+    from iqcar.say.blamed import Blamed
+    from iqcar.say.sentences import SentencePart
+    from iqcar.say.wasted_lines import WastedLine
+
+_DOES = {
+    RuleType.AGG: "a pool of its own for",
+    RuleType.DYNP: "lowers the priority of",
+    RuleType.CAP: "a cap on the slots of",
+}
+MOSTLY_BY = 0.5
+"""Share of what was lost to others from which one query is named as the one in the way."""
+
+
+@dataclass(frozen=True)
+class Target:
+    """What the verdict says of one query.
+
+    Attributes
+    ----------
+    query : int
+        Row of the query.
+    query_id, name : str
+        As shown; queries of one name are told apart.
+    severity : Severity
+        How badly it was hit, in a word.
+    ran_ms, lost_ms, to_others_ms : float
+        Its duration (NaN if unknown), what of it was lost, and what of that to other queries.
+    ended : bool
+        Whether the log holds its end.
+    blamed : tuple of Blamed
+        Whom the loss is attributed to, the largest first, small queries summed.
+    summary : str
+        How long it ran and what it lost, without its name.
+    sentence : str
+        What it lost, of what, to whom, where.
+    advice : str
+        What helps against the largest part; empty where an earlier finding says the same.
+    rules : tuple of (str, str)
+        Id of each rule that helps it, and what the rule does.
+    """
+
+    query: int
+    query_id: str
+    name: str
+    severity: Severity
+    ran_ms: float
+    lost_ms: float
+    to_others_ms: float
+    ended: bool
+    blamed: tuple[Blamed, ...]
+    summary: str
+    sentence: str
+    advice: str
+    rules: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What every report says first.
+
+    Attributes
+    ----------
+    quiet : bool
+        Whether nothing is worth acting on.
+    headline : str
+        One sentence.
+    targets : tuple of Target
+        The targets, worst first.
+    findings : tuple of Finding
+        What would save time, the most first.
+    wasted : tuple of WastedLine
+        What wasted work cost each query, all queries, worst first.
+    doubts : tuple of str
+        What is doubtful, in sentences without a full stop.
+    do_not_apply : str
+        A sentence that warns of scheduler rules; it comes first. Empty if no warning is needed.
+    """
+
+    quiet: bool
+    headline: str
+    targets: tuple[Target, ...]
+    findings: tuple[Finding, ...]
+    wasted: tuple[WastedLine, ...]
+    doubts: tuple[str, ...]
+    do_not_apply: str
+
+
+def find_verdict(diagnosis: Diagnosis, most: int | None = None) -> Verdict:
+    """Judge a diagnosis: terminal, notebook and page show this and nothing else.
+
+    Parameters
+    ----------
+    diagnosis : Diagnosis
+    most : int, optional
+        Targets at most; all by default.
+
+    Returns
+    -------
+    Verdict
+    """
+    lost = _LossSums(diagnosis)
+    names = QueryNames(diagnosis.tables.queries, diagnosis.tables.applications)
+    shown = diagnosis.targets[:most]
+    targets = _without_repeats(_target(diagnosis, lost, names, query) for query in shown)
+    held_up = [query for query in range(len(lost.ran)) if lost.severity(query) in HELD_UP]
+    wasted = wasted_lines(diagnosis)
+    findings = find_findings(diagnosis)
+    head = _headline(diagnosis, lost, names, held_up) if held_up else _quiet_headline(lost)
+    return Verdict(
+        quiet=not (held_up or findings),
+        headline=f"{head} {findings_headline(findings)}".rstrip(),
+        targets=targets,
+        findings=findings,
+        wasted=wasted,
+        doubts=all_doubts(diagnosis),
+        do_not_apply=do_not_apply(diagnosis),
+    )
+
+
+def all_doubts(diagnosis: Diagnosis) -> tuple[str, ...]:
+    """List what is doubtful, about stragglers too, each once, without secrets."""
+    every = dict.fromkeys([*diagnosis.doubts, *diagnosis.stragglers.doubts])
+    return tuple(printable(redact_text(doubt)) for doubt in every)
+
+
+def meanings(verdict: Verdict) -> dict[str, str]:
+    """Explain each cause that the verdict names: name and sentence."""
+    every = (one for target in verdict.targets for one in target.blamed)
+    return {one.name: one.meaning for one in every if one.meaning}
+
+
+class _LossSums:
+    """Durations and losses of all queries, in ms."""
+
+    def __init__(self, diagnosis: Diagnosis) -> None:
+        self.ran = diagnosis.tables.queries["duration_ms"].to_numpy(np.float64)
+        lost = diagnosis.lost_ms()
+        # Rounding of summed times can lift the loss over the duration by a hair.
+        self.lost = np.where(self.ran > 0, np.fmin(lost, self.ran), lost)
+        self.to_others = np.minimum(diagnosis.lost_to_others_ms(), self.lost)
+
+    def severity(self, query: int) -> Severity:
+        return severity_of(self.ran[query], self.lost[query], self.to_others[query])
+
+
+def _headline(
+    diagnosis: Diagnosis, lost: _LossSums, names: QueryNames, held_up: Sequence[int]
+) -> str:
+    """Say how many queries were held up, by whom mostly, and which was worst hit."""
+    hurts = diagnosis.graph.who_hurts_whom()
+    source = hurts["source_query"].to_numpy(np.int64)
+    target = hurts["target_query"].to_numpy(np.int64)
+    by_others = hurts["kind"].isin([BlameKind.QUERY.value, BlameKind.REST.value]).to_numpy(bool)
+    mine = by_others & np.isin(target, held_up)
+    ms = hurts["lost_ms"].to_numpy(np.float64)
+    taken = np.bincount(source[mine & (source >= 0)], ms[mine & (source >= 0)], len(lost.ran))
+    culprit = int(taken.argmax())
+    by = ""
+    if taken[culprit] >= MOSTLY_BY * ms[mine].sum():
+        by = f", mostly by {names.called(culprit)}"
+    worst = max(held_up, key=lambda query: lost.to_others[query])
+    share = percent(min(lost.to_others[worst] / lost.ran[worst], 1.0))
+    if len(held_up) == 1:
+        to = by.replace(" by ", " to ", 1)
+        return f"{names.called(worst)} lost {share} of its run to other queries{to}."
+    return (
+        f"{len(held_up):,} of {len(lost.ran):,} queries were held up by others{by}. Most was lost "
+        f"by {names.called(worst)}: {share} of its run."
+    )
+
+
+def _quiet_headline(lost: _LossSums) -> str:
+    most = float(lost.to_others.max(initial=0.0))
+    if len(lost.ran) == 0:
+        head = "Nothing ran in these logs that could have waited."
+    elif most <= 0:
+        head = "No query lost time to another."
+    else:
+        head = f"No query lost more than {_at_most(most)} to another."
+    return head
+
+
+def _at_most(ms: float) -> str:
+    """Round up to what the words show: "no more than 240 ms" has to be true."""
+    if ms < SECOND_MS:
+        step = 1.0
+    elif ms < 2 * MINUTE_MS:
+        step = SECOND_MS / 10
+    else:
+        step = (MINUTE_MS if ms < 2 * HOUR_MS else HOUR_MS) / 10
+    return duration(float(np.ceil(ms / step) * step))
+
+
+def _without_repeats(targets: Iterable[Target]) -> tuple[Target, ...]:
+    """Give the same advice once: five times the same is not read once."""
+    said: set[str] = set()
+    kept = []
+    for target in targets:
+        kept.append(replace(target, advice="") if target.advice in said else target)
+        said.add(target.advice)
+    return tuple(kept)
+
+
+def _target(diagnosis: Diagnosis, lost: _LossSums, names: QueryNames, query: int) -> Target:
+    blamed = find_blamed(diagnosis.graph, query, names)
+    parts = parts_of(blamed)
+    severity = lost.severity(query)
+    name, ran, lost_ms = names.called(query), float(lost.ran[query]), float(lost.lost[query])
+    to_others = float(lost.to_others[query])
+    ended = bool(diagnosis.tables.queries["ended"].iloc[query])
+    return Target(
+        query=query,
+        query_id=printable(names.ids[query]),
+        name=name,
+        severity=severity,
+        ran_ms=ran,
+        lost_ms=lost_ms,
+        to_others_ms=to_others,
+        ended=ended,
+        blamed=fold_blamed(blamed),
+        summary=run_words(ran, lost_ms, to_others, ended),
+        sentence=loss_sentence(name, ran, lost_ms, parts, names),
+        advice=_advice(diagnosis, query, severity, parts, names),
+        rules=() if severity is Severity.QUIET else _rules(diagnosis, query, parts, names),
+    )
+
+
+def _advice(
+    diagnosis: Diagnosis,
+    query: int,
+    severity: Severity,
+    parts: Sequence[SentencePart],
+    names: QueryNames,
+) -> str:
+    if severity is Severity.QUIET or not parts:
+        return "Nothing to do."
+    worst = parts[0]
+    one = worst.blamed
+    if worst.resource is not None:
+        app = diagnosis.tables.queries["app"]
+        if worst.resource is Resource.EXECUTORS:
+            return executor_advice_for(diagnosis.tables, int(app.iloc[query]))
+        if one.query >= 0 and int(app.iloc[one.query]) != int(app.iloc[query]):
+            return advice_for(OTHER_APPLICATION)
+        if worst.resource is Resource.SLOTS and one.query >= 0:
+            rows = np.arange(len(app))
+            if held_by_long_tasks(diagnosis.tables, rows == one.query, rows == query):
+                return f"{split_tasks(names.called(one.query))} {advice_for(Resource.SLOTS.value)}"
+        return advice_for(cause_of(BlameKind.QUERY, worst.resource))
+    recorded = recorded_applications(diagnosis.tables)[int(diagnosis.tables.queries["app"][query])]
+    cause = cause_of(one.kind, next(iter(one.by_resource), Resource.CPU))
+    return advice_for(cause, bool(recorded))
+
+
+def _rules(
+    diagnosis: Diagnosis, query: int, parts: Sequence[SentencePart], names: QueryNames
+) -> tuple[tuple[str, str], ...]:
+    """Rules about a query, or about the one that was most in its way."""
+    fingerprints = diagnosis.tables.queries["fingerprint"]
+    mine = str(fingerprints.iloc[query])
+    worst = parts[0].blamed.query if parts else -1
+    culprit = str(fingerprints.iloc[worst]) if worst >= 0 else ""
+    found = []
+    for rule in diagnosis.rules:
+        if not rule.helps_pools or not rule.fingerprint:
+            continue
+        if rule.fingerprint == mine and rule.query_type is QueryType.TARGET:
+            said = "raises its priority"
+            if rule.expected:
+                said += f" (expected {rule.expected['victims_change_percent']:+.0f} %)"
+            found.append((rule.id, said))
+        elif rule.fingerprint == culprit and rule.query_type is QueryType.SOURCE:
+            found.append((rule.id, f"{_DOES[rule.rule_type]} {names.called(worst)}"))
+    return tuple(found)

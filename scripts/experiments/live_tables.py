@@ -1,0 +1,257 @@
+"""Tables of what was tried on a live Spark: rules, tenants, what-if answers, contention."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from tables import correlation, percent, seconds, table
+
+
+def source_elimination(result: dict[str, Any]) -> str:
+    """What the target gained without each source."""
+    sources = result["sources"]
+    rows = [
+        [
+            row["source"],
+            f"{row['dor']:.0%}",
+            f"{row['overlap_s']:.1f} s",
+            seconds(row["target_s"]),
+            percent(row["gain"]),
+            percent(row["gain_of_others"]),
+        ]
+        for row in sources
+    ]
+    head = ["without", "DOR", "overlap", f"{result['target']} then took", "it gained", "all gained"]
+    gains = [row["gain"] for row in sources]
+    by_dor = correlation([row["dor"] for row in sources], gains)
+    by_overlap = correlation([row["overlap_s"] for row in sources], gains)
+    best = max(sources, key=lambda row: row["gain"])["source"]
+    return (
+        f"Target: {result['target']}, {seconds(result['base_s'])} in BASE; {result['repeats']} "
+        "runs of each, medians; gains are of its duration, and of the sum over all others.\n\n"
+        f"{table(head, rows)}\n\n"
+        f"Rank correlation with the gain (Kendall τ-b): DOR {by_dor:.2f}, overlap in time "
+        f"{by_overlap:.2f}. Taking {best} away helped most; most blamed was "
+        f"{sources[0]['source']}."
+    )
+
+
+def rules_efficacy(result: dict[str, Any]) -> str:
+    """What changed with each set of rules."""
+    rows = [
+        [
+            arm["arm"],
+            seconds(arm["target_s"]),
+            percent(arm["target_change"]),
+            f"{arm['slot_wait_s']:.1f} s",
+            seconds(arm["total_s"]),
+            percent(arm["total_change"]),
+        ]
+        for arm in result["arms"]
+    ]
+    target = result["target"]
+    head = ["rules", target, "change", f"{target} waited for slots", "all queries", "change"]
+    queries = list(result["arms"][0]["queries"])
+    each = [
+        [query, *(percent(arm["queries"][query]) for arm in result["arms"][1:])]
+        for query in queries
+    ]
+    return (
+        f"{result['repeats']} runs of each in turn, medians (and range).\n\n{table(head, rows)}\n\n"
+        "Change of each query's duration:\n\n"
+        f"{table(['query', *(arm['arm'] for arm in result['arms'][1:])], each)}"
+    )
+
+
+def induced_contention(result: dict[str, Any]) -> str:
+    """What the victim's iQC-Graph shows in each phase."""
+    rows = []
+    for phase in result["phases"]:
+        cells = [phase["phase"], str(phase["queries"]), seconds(phase["duration_s"])]
+        for resource in ("cpu", "io"):
+            loss = phase["losses"][resource]
+            cells.append(f"{loss['share']:.0%}")
+            cells.append(f"{loss['share_loaded']:.0%} / {loss['share_other']:.0%}")
+            cells.append(f"{_number(loss['ratp_loaded'])} / {_number(loss['ratp_other'])}")
+        blamed = phase["blamed_on_culprit"]
+        cells.append("–" if blamed is None else f"{blamed:.0%}")
+        rows.append(cells)
+    head = ["phase", "queries", "duration"]
+    for word in ("CPU", "IO"):
+        head += [f"lost to {word}", f"{word}: {result['loaded']} / other", f"{word} RATP"]
+    return table([*head, "blamed on the culprit"], rows)
+
+
+def induced_memory(result: dict[str, Any]) -> str:
+    """What the victim's iQC-Graph shows without and with a hog that holds memory."""
+    rows = []
+    for phase in result["phases"]:
+        memory = phase["losses"]["memory"]
+        cells = [phase["phase"], str(phase["queries"]), seconds(phase["duration_s"])]
+        cells += [f"{memory[part]:.0%}" for part in ("share", "share_loaded", "share_other")]
+        for part in ("memory_blamed_on_hog", "blamed_on_hog"):
+            blamed = phase[part]
+            cells.append("–" if blamed is None or not phase["hogs"] else f"{blamed:.0%}")
+        rows.append(cells)
+    head = ["phase", "queries", "duration", "lost to memory", f"on {result['loaded']}"]
+    head += ["on the other host", "of that, blamed on the hog", "of all lost, blamed on the hog"]
+    return (
+        "Losses are shares of the query's duration (level 2 of its iQC-Graph), then by host (level "
+        f"3). The hog runs on {result['loaded']}.\n\n"
+        f"{table(head, rows)}"
+    )
+
+
+def _number(value: float | None) -> str:
+    return "–" if value is None else f"{value:.2g}"
+
+
+RULES_CLUSTERS = {
+    "embedded": "Embedded, `local[4]`",
+    "standalone": "Standalone, two workers with two slots each",
+}
+RULES_HEAD = [
+    "arm", "short queries: median", "90 %", "without intruder", "intruder: median", "runs",
+    "to the rule", "to relief", "changes", "oscillations", "verdict",
+]  # fmt: skip
+
+
+def live_rules(result: dict[str, Any]) -> str:
+    """Latency, times to rule and relief, and what the intruder pays, by cluster and arm."""
+    parts = []
+    for cluster, found in result["clusters"].items():
+        rows = [arm_row(arm, one) for arm, one in found["arms"].items()]
+        head = f"{RULES_CLUSTERS[cluster]}; rounds: {found['rounds']}."
+        said = [f"- {arm}: {_changes(one)}." for arm, one in found["arms"].items() if _changes(one)]
+        parts += [head, table(RULES_HEAD, rows), *(["\n".join(said)] if said else [])]
+    return "\n\n".join(parts)
+
+
+def arm_row(arm: str, one: dict[str, Any]) -> list[str]:
+    """Latencies, times and changes of one arm."""
+    return [
+        arm,
+        f"{one['busy_median_s']:.2f} s",
+        f"{one['busy_p90_s']:.2f} s",
+        f"{one['quiet_median_s']:.2f} s",
+        f"{one['intruder_median_s']:.1f} s",
+        f"{one['intruder_runs']:.1f}",
+        _seconds(one["to_rule_s"]) if any(one["changes"]) else "",
+        _seconds(one["to_relief_s"]),
+        str(sum(map(len, one["changes"]))),
+        str(one["oscillations"]),
+        one.get("verdict", ""),
+    ]
+
+
+def _seconds(values: list[float | None]) -> str:
+    return ", ".join("–" if value is None else f"{value:.0f}" for value in values)
+
+
+def _changes(one: dict[str, Any]) -> str:
+    """What the loop wrote and took back in each round."""
+    rounds = [
+        ", ".join(f"{c['event']} {c['rule']} at {c['at_s']:.0f} s" for c in changes)
+        for changes in one["changes"]
+        if changes
+    ]
+    return "; ".join(rounds)
+
+
+TENANTS_HEAD = ["arm", "victim: median", "90 %", "statements", "hog: median", "statements"]
+
+
+def thrift_tenants(result: dict[str, Any]) -> str:
+    """How long each tenant waited for a statement, by arm."""
+    rows = [
+        [arm, *_times(took), *_hog(result["hog_s"].get(arm, []))]
+        for arm, took in result["victim_s"].items()
+    ]
+    return (
+        f"`local[{result['slots']}]`; a strict cap of {result['cap_share']:.0%} of the slots. "
+        "Seconds as `beeline` tells them; the hog's first statement under the cap began "
+        "without.\n\n" + table(TENANTS_HEAD, rows)
+    )
+
+
+def _times(took: list[float]) -> list[str]:
+    return [f"{np.median(took):.2f} s", f"{np.quantile(took, 0.9):.2f} s", str(len(took))]
+
+
+def _hog(took: list[float]) -> list[str]:
+    return [f"{np.median(took):.1f} s", str(len(took))] if took else ["", ""]
+
+
+KINDS = {
+    "nothing": "nothing (the same mix again)",
+    "remove": "each source removed in turn",
+    "start": "the hog 3 s later",
+    "pool": "q39b in a FAIR pool of weight 3",
+    "cap": "the hog held at one task",
+    "cores": "one core for two",
+    "slots": "`local[3]` for `local[2]`",
+    "host": "one host lost",
+    "all": "all but nothing",
+}
+
+
+WHATIF_CLUSTERS = {
+    "embedded": "Embedded, `local[2]`",
+    "crowded": "Embedded, `local[4]` on two processors",
+    "standalone": "Standalone, two workers with one slot each",
+}
+
+
+def whatif_live(result: dict[str, Any]) -> str:
+    """Errors by cluster and kind of question."""
+    parts = []
+    for cluster, found in result["clusters"].items():
+        kinds = {**found["kinds"], "all": found["all"]}
+        rows = []
+        for kind, name in KINDS.items():
+            if kind in kinds:
+                rows.append(question_row(name, kinds[kind]))
+        head = [
+            "do", "pairs", "refused", "measured change", "model", "sign",
+            "range holds a rerun", "… the mean", "nothing changes", "slots only", "blame",
+            "means: model", "means: nothing changes",
+        ]  # fmt: skip
+        checks = ", ".join(f"{100 * one['median']:.1f} %" for one in found["self_check"])
+        parts.append(
+            f"{WHATIF_CLUSTERS[cluster]}; rounds: {found['rounds']}; "
+            f"self-checks (median): {checks}.\n\n{table(head, rows)}"
+        )
+    return "\n\n".join(parts)
+
+
+def question_row(name: str, kind: dict[str, Any]) -> list[str]:
+    """Errors and ranges of one kind of question."""
+    methods = kind["methods"]
+    model = methods.get("model", {})
+    return [
+        name,
+        str(kind["pairs"]),
+        str(kind["refused"]),
+        _percent(kind.get("change")),
+        _errors(methods, "model"),
+        _percent(model.get("sign")),
+        _percent(kind.get("covered_one")),
+        _percent(kind.get("covered_mean")),
+        _errors(methods, "nothing changes"),
+        _errors(methods, "slots only"),
+        _errors(methods, "blame"),
+        _errors(methods, "model", "mean_"),
+        _errors(methods, "nothing changes", "mean_"),
+    ]
+
+
+def _errors(methods: dict[str, Any], method: str, prefix: str = "") -> str:
+    one = methods.get(method)
+    if one is None:
+        return ""
+    return f"{100 * one[prefix + 'median']:.0f}, {100 * one[prefix + 'p90']:.0f}"
+
+
+def _percent(share: float | None) -> str:
+    return "" if share is None else f"{100 * share:.0f} %"

@@ -1,0 +1,278 @@
+"""Tables of what was tried on simulated clusters: blame, what-if answers, comparisons."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from tables import table
+
+QUIET_HEAD = (
+    "clusters", "evidence of CPU waits", "noise", "true", "said", "worst", "slope", "error",
+)  # fmt: skip
+KINDS = {False: "quiet", True: "loud", None: "all"}
+
+
+def quiet_clusters(result: dict[str, Any]) -> str:
+    """Said against true loss, in all and by family."""
+    first, last = result["seeds"]
+    of_family = {
+        (row["plain"], row["loud"], row["family"]): row for row in result["rows"] if row["family"]
+    }
+    families = [
+        (
+            f"{KINDS[loud]}: {family}",
+            *_scores(row),
+            *_scores(of_family[True, loud, family])[1::2],
+        )
+        for (plain, loud, family), row in of_family.items()
+        if not plain
+    ]
+    return "\n".join(
+        [
+            f"Seeds {first} to {last}; true and said: mean share of a query's run that it lost to "
+            "other queries; worst: the most said of one query (where the truth is 0, all of it is "
+            "wrong); error: mean absolute difference.",
+            "",
+            said_and_true(result["rows"]),
+            "",
+            "By family without noise, CPU waits measured, then estimated:",
+            "",
+            table(("family", *QUIET_HEAD[3:], "said", "slope"), families),
+        ]
+    )
+
+
+def said_and_true(rows: Sequence[dict[str, Any]]) -> str:
+    """Said against true loss over all families, by evidence and noise."""
+    every = [
+        (
+            KINDS[row["loud"]],
+            "estimated" if row["plain"] else "measured",
+            f"{row['noise']:.0%}",
+            *_scores(row),
+        )
+        for row in rows
+        if not row["family"]
+    ]
+    return table(QUIET_HEAD, every)
+
+
+def _scores(row: dict[str, Any]) -> tuple[str, ...]:
+    slope = "" if row["true"] < 0.01 else f"{row['slope']:.2f}"
+    shares = (f"{max(row[name], 0.0):.1%}" for name in ("true", "mean", "worst"))
+    return (*shares, slope, f"{row['error']:.1%}")
+
+
+def loud_ranking(result: dict[str, Any]) -> str:
+    """Rankings by blame, by another truth and by the oracle, in all and by family."""
+    first, last = result["seeds"]
+    names = list(dict.fromkeys(row["ranked_by"] for row in result["rows"]))
+    plain = {(row["family"], row["ranked_by"]): row for row in result["rows"] if row["family"]}
+    families = [
+        (family, *(f"{plain[family, name]['tau']:.2f}, {plain[family, name]['top']:.2f}"
+                   for name in names))
+        for family in dict.fromkeys(family for family, _ in plain)
+    ]  # fmt: skip
+    return "\n".join(
+        [
+            f"Seeds {first} to {last}; every query of a run is a target. τ: Kendall's τ-b with the "
+            "gains; top-1: how often the worst culprit comes first; false: share of the blame on "
+            "queries that cost less than 2 %. Clear: only pairs, and first culprits, whose gains "
+            f"differ by more than {result['luck']:.1%} of the run, which is what other luck moves "
+            "such a difference by (root mean square); in brackets how many.",
+            "",
+            ranking_table(result),
+            "",
+            "τ and top-1 by family:",
+            "",
+            table(("family", *names), families),
+        ]
+    )
+
+
+def ranking_table(result: dict[str, Any]) -> str:
+    """How well each ranking orders culprits, over all families."""
+    every = [
+        (
+            row["ranked_by"],
+            *(f"{row[score]:.2f}" for score in ("tau", "top", "false_blame")),
+            f"{row['clear_tau']:.2f} ({row['clear_pairs']})",
+            f"{row['clear_top']:.2f} ({row['clear_tops']})",
+        )
+        for row in result["rows"]
+        if not row["family"]
+    ]
+    return table(("ranked by", "τ", "top-1", "false", "τ, clear", "top-1, clear"), every)
+
+
+def quiet_formats(result: dict[str, Any]) -> str:
+    """Share lost to others by query and evidence: the range over runs."""
+    rows = []
+    for query in dict.fromkeys(row["query"] for row in result["rows"]):
+        cells = [query]
+        for evidence in ("measured", "plain"):
+            mine = [
+                row
+                for row in result["rows"]
+                if row["query"] == query and row["evidence"] == evidence
+            ]
+            cells += [_range(mine, lambda row: row["lost_to_others"]), _most(mine)]
+        rows.append(cells)
+    outside = ", ".join(f"{share:.0%}" for share in result["outside"])
+    head = ("query", "lost to others, measured", "most to", "from the plain log", "most to")
+    return "\n".join(
+        [
+            f"{len(result['outside'])} runs; programs outside of Spark used {outside} of the "
+            "processors.",
+            "",
+            table(head, rows),
+        ]
+    )
+
+
+def _range(rows: Sequence[dict[str, Any]], value: Callable[[dict[str, Any]], float]) -> str:
+    values = [value(row) for row in rows]
+    return f"{min(values):.1%} … {max(values):.1%}"
+
+
+def _most(rows: Sequence[dict[str, Any]]) -> str:
+    """Whom most was lost to, where it was worth naming."""
+    return ", ".join(
+        dict.fromkeys(row["most"] for row in rows if row["most"] and row["lost_to_others"] > 0.05)
+    )
+
+
+WORLDS = {"both": "both worlds", "fair": "fair", "rough": "rough"}
+
+
+def whatif_truth(result: dict[str, Any]) -> str:
+    """Errors by method and world, by question, and by family."""
+    first, last = result["seeds"]
+    rows = result["rows"]
+    found = {(row["group"], row["world"], row["name"]): row for row in rows}
+    ours = found["method", "both", "what-if"]
+    return "\n".join(
+        [
+            f"Seeds {first} to {last}; {ours['pairs']} pairs of a question and a query that "
+            "changed by more than 2 %, or was said to, and was answered. Errors are in % of the "
+            "recorded duration; sign: share whose direction was said; within: share that is off "
+            "by less than 10 % of the duration; τ: Kendall's τ-b of what removals gain; top: how "
+            "often the worst culprit comes first. Blame is asked about removals only.",
+            "",
+            method_table(result),
+            "",
+            "By question; held: share of truths in the 80 % range; refused: of all pairs; then the "
+            "errors of slots alone, and the model's in each world:",
+            "",
+            table(
+                (
+                    "question", "pairs", "median", "p90", "sign", "held", "refused",
+                    "slots only", "fair", "rough",
+                ),
+                _by(found, "question"),
+            ),
+            "",
+            "By family of runs:",
+            "",
+            table(
+                ("family", "pairs", "median", "p90", "sign", "held", "refused", "fair", "rough"),
+                _by(found, "family"),
+            ),
+        ]
+    )  # fmt: skip
+
+
+def method_table(result: dict[str, Any]) -> str:
+    """Errors and ranks of each method over all questions."""
+    methods = [
+        (f"{WORLDS[row['world']]}: {row['name']}", *_errors(row), *_ranks(row))
+        for row in result["rows"]
+        if row["group"] == "method" and (row["world"] == "both" or row["name"] == "what-if")
+    ]
+    return table(("method", "median", "p90", "sign", "within", "τ", "top"), methods)
+
+
+def _by(found: dict[tuple[str, str, str], dict[str, Any]], group: str) -> list[tuple[str, ...]]:
+    rows = []
+    for (of, world, name), row in found.items():
+        if (of, world) != (group, "both"):
+            continue
+        slots = (_both(row, "slots_"),) if group == "question" else ()
+        worlds = (_both(found[group, one, name]) for one in ("fair", "rough"))
+        shares = (_share(row[key]) for key in ("sign", "held", "refused"))
+        rows.append((name, str(row["pairs"]), *_errors(row)[:2], *shares, *slots, *worlds))
+    return rows
+
+
+def _errors(row: dict[str, Any]) -> tuple[str, ...]:
+    errors = (_percent(row[key]) for key in ("median", "p90"))
+    return (*errors, *(_share(row[key]) for key in ("sign", "within")))
+
+
+def _ranks(row: dict[str, Any]) -> tuple[str, ...]:
+    return tuple(_share(row[key]) for key in ("tau", "top"))
+
+
+def _both(row: dict[str, Any], prefix: str = "") -> str:
+    return ", ".join(_percent(row[prefix + key]) for key in ("median", "p90"))
+
+
+def _percent(share: float | None) -> str:
+    return "–" if share is None else f"{100 * share:.1f}"
+
+
+def _share(share: float | None) -> str:
+    return "–" if share is None else f"{share:.2f}"
+
+
+SCORES = ("relevant", "false", "coverage", "plants", "rho", "kind", "cause", "alarms")
+PAIRS_HEAD = (
+    "top ten relevant", "false", "coverage", "plants found", "ρ", "kind", "cause", "alarms",
+)  # fmt: skip
+
+
+def compare_pairs(result: dict[str, Any]) -> str:
+    """Ours and the printed method: in all, by runs a side, and ours by kind of change."""
+    first, last = result["seeds"]
+    rows = result["rows"]
+    by_runs = [row for row in rows if row["group"] == "all" or "runs a side" in row["group"]]
+    quiet = {row["method"]: row for row in rows if row["group"] == "more quiet pairs"}
+    kinds = [row for row in rows if row not in by_runs and row not in quiet.values()]
+    by_kind = [row for row in kinds if row["method"] == "ours"]
+    pairs = sum(row["pairs"] for row in by_kind)
+    alarms = ""
+    if quiet:
+        counts = {method: round(row["alarms"] * row["pairs"]) for method, row in quiet.items()}
+        alarms = (
+            f"In {quiet['ours']['pairs']} more quiet pairs ours raised an alarm in "
+            f"{counts['ours']}, the printed method in {counts['printed']}."
+        )
+    return "\n".join(
+        [
+            f"Seeds {first} to {last}, {pairs} pairs; means over pairs. A query is relevant if a "
+            "change was planted in it, or if what follows from one changed its time by 2.5 %; "
+            "coverage is the part of all effects, in ms, of the queries found; ρ is the rank "
+            "correlation of contribution and effect; kind and cause: of queries that were found, "
+            "those rightly explained; alarms: quiet pairs with any finding.",
+            "",
+            table(
+                ("method", "pairs", *PAIRS_HEAD),
+                [(f"{row['method']}, {row['group']}", *pair_cells(row)) for row in by_runs],
+            ),
+            "",
+            *([alarms, ""] if alarms else []),
+            "Ours by kind of change:",
+            "",
+            table(
+                ("planted", "pairs", *PAIRS_HEAD),
+                [(row["group"], *pair_cells(row)) for row in by_kind],
+            ),
+        ]
+    )
+
+
+def pair_cells(row: dict[str, Any]) -> tuple[str, ...]:
+    """The number of pairs and the scores of one row."""
+    scores = ("" if row[name] is None else f"{row[name]:.2f}" for name in SCORES)
+    return (str(row["pairs"]), *scores)

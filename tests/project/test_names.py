@@ -1,0 +1,42 @@
+"""One name stands for one thing, and a module's first sentence says what it does."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+from tests.project.test_layers import FLOW, PACKAGE
+
+SHARED = {
+    "Cells", "Changes", "Comparison", "Diagnosis", "FleetSummary", "Found", "Places", "Progress",
+    "Run", "TaskColumns", "Verdict", "Waiting", "Work", "_Shown",
+}  # fmt: skip
+"""Names of classes that stand twice for now."""
+SAID_OTHERWISE = ("logs", "show", "apps", "base", "tables")
+"""Rooms whose modules do not all begin with a verb for now."""
+
+
+def test_a_class_name_stands_for_one_class() -> None:
+    named: dict[str, list[str]] = {}
+    for file in PACKAGE.rglob("*.py"):
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ClassDef):
+                named.setdefault(node.name, []).append(file.name)
+    assert {name for name, files in named.items() if len(files) > 1} <= SHARED
+
+
+def test_a_modules_first_sentence_begins_with_what_it_does() -> None:
+    rooms = [*FLOW.split(" → "), "papers", "lab"]
+    modules = [
+        file
+        for room in rooms
+        if room not in SAID_OTHERWISE
+        for file in (*(PACKAGE / room).rglob("*.py"), PACKAGE / f"{room}.py")
+        if file.exists() and file.name != "__init__.py"
+    ]
+    first = {file: _docstring(file).split()[0] for file in modules}
+    assert [file.name for file, word in first.items() if not word.endswith("s")] == []
+
+
+def _docstring(file: Path) -> str:
+    return ast.get_docstring(ast.parse(file.read_text(encoding="utf-8"))) or "nothing"
