@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -11,10 +11,11 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
+from iqcar.base.units import duration, printable, resource_name, short
+from iqcar.enums import BlameKind, Resource
 from iqcar.errors import IqcarError
 from iqcar.history.ask_store import find_fingerprint, runs_of
 from iqcar.history.change_points import ALPHA, LEAST, change_points
-from iqcar.history.change_reasons import change_reasons
 from iqcar.history.store_views import StoreView, view_of
 from iqcar.history.stored_files import Store
 from iqcar.tables import texts
@@ -202,3 +203,180 @@ def _compared(before: pd.DataFrame, after: pd.DataFrame) -> tuple[str, ...]:
     at = np.flatnonzero(of_query | found.changes["parent"].isin(np.flatnonzero(of_query)))
     said = found.causes[found.causes["change"].isin(at)]
     return tuple(dict.fromkeys(texts(said, "sentence")))
+
+
+Sides = tuple[pd.DataFrame, pd.DataFrame]
+
+MOST_SETTINGS = 5
+"""Settings named that changed with a query."""
+LEAST_RATIO = 0.1
+"""Relative change of data or CPU time that is none."""
+_OF_THE_RUN = r"(?i)[.]app[.](id|name|submitTime|startTime)$|[.]port$|[.]id$|jars$"
+"""Settings that differ in every run."""
+_PART = 0.25
+"""What explains less of a change is not named."""
+
+
+def change_reasons(about: StoreView, changes: Sequence[Sides]) -> list[tuple[str, ...]]:
+    """Say what else changed with each change, in sentences, the largest part first.
+
+    Parameters
+    ----------
+    changes : runs before and after each change, as of :func:`iqcar.history.ask_store.runs_of`.
+    """
+    if not changes:
+        return []
+    sides = _sides(changes)
+    sources = _sources(about, changes, sides)
+    stages = _stages(about, changes, sides)
+    settings = _settings(about, sides)
+    return [
+        (
+            *_waits_and_work(*both, sources.get(number, "")),
+            *stages.get(number, ()),
+            *settings.get(number, ()),
+        )
+        for number, both in enumerate(changes)
+    ]
+
+
+def _sides(changes: Sequence[Sides]) -> pd.DataFrame:
+    """List the runs of all changes, each with the number of its change and its side."""
+    each = [side for both in changes for side in both]
+    number, after = np.divmod(np.repeat(np.arange(len(each)), [len(side) for side in each]), 2)
+    runs = pd.concat(each)[["app", "query_id", "duration_ms"]]
+    return runs.assign(change=number, after=after == 1)
+
+
+def _change(before: pd.DataFrame, after: pd.DataFrame, name: str) -> float:
+    return float(after[name].mean() - before[name].mean())
+
+
+def _explains(part: float, total: float) -> bool:
+    return abs(part) >= _PART * abs(total) and part * total > 0
+
+
+def _waits_and_work(before: pd.DataFrame, after: pd.DataFrame, source: str) -> list[str]:
+    total = _change(before, after, "duration_ms")
+    why: list[tuple[float, str]] = []
+    lost = _change(before, after, "lost_to_others_ms")
+    if _explains(lost, total):
+        name = f", most to {short(printable(source), 60)}" if source else ""
+        sums = {r: _change(before, after, f"{r.value}_wait_ms") for r in Resource}
+        known = {r: ms for r, ms in sums.items() if np.isfinite(ms) and ms * lost > 0}
+        resource = max(known, key=lambda r: abs(known[r])) if known else None
+        waits = f", waiting for {resource_name(resource.value)}" if resource else ""
+        loses = f"it loses {duration(abs(lost))} {_more(lost)} to other queries"
+        why.append((abs(lost), f"{loses}{name}{waits}"))
+    own = _change(before, after, "lost_ms") - lost
+    if _explains(own, total):
+        why.append((abs(own), f"it loses {duration(abs(own))} {_more(own)} to waits of its own"))
+    rest = total - lost - own
+    ratios = {"reads {} as much data": "read_bytes", "needs {} the CPU time": "cpu_ms"}
+    if _explains(rest, total):
+        for sentence, name in ratios.items():
+            was, now = before[name].median(), after[name].median()
+            if was > 0 and now > 0 and abs(now / was - 1.0) >= LEAST_RATIO:
+                why.append((abs(rest), f"it {sentence.format(f'{now / was:.2g} ×')}"))
+    return [sentence for _, sentence in sorted(why, key=lambda one: -one[0])]
+
+
+def _more(ms: float) -> str:
+    return "more" if ms > 0 else "less"
+
+
+def _sources(about: StoreView, changes: Sequence[Sides], sides: pd.DataFrame) -> dict[int, str]:
+    """Name who cost the worse side of each change most that losses to others explain."""
+    worse = {
+        number: lost > 0
+        for number, both in enumerate(changes)
+        if _explains(lost := _change(*both, "lost_to_others_ms"), _change(*both, "duration_ms"))
+    }
+    sides = sides[sides["after"] == sides["change"].map(worse)]
+    if sides.empty:
+        return {}
+    found = about.ask(
+        f"""
+        WITH victims AS (
+          SELECT r.change, k.rowid AS query
+          FROM run_sides r JOIN query_keys k USING (app, query_id)),
+        sources AS (
+          SELECT v.change, s.label AS source, sum(l.lost_ms) AS lost_ms
+          FROM losses l JOIN victims v USING (query) JOIN query_keys s ON s.rowid = l.source
+          WHERE l.kind = '{BlameKind.QUERY.value}' GROUP BY 1, 2)
+        SELECT change, arg_max(source, (lost_ms, source)) AS source FROM sources GROUP BY 1""",
+        run_sides=sides,
+    )
+    return dict(zip(found["change"].tolist(), found["source"].tolist(), strict=True))
+
+
+def _stages(
+    about: StoreView, changes: Sequence[Sides], sides: pd.DataFrame
+) -> dict[int, list[str]]:
+    """Name the stages that hold a query up longer or shorter; its driver where none does.
+
+    Runs that an older iqcar added have no stages, and are left out.
+    """
+    found = about.ask(
+        """
+        WITH own AS (SELECT r.*, s.stage, s.elapsed_ms
+                     FROM run_sides r JOIN stages s USING (app, query_id)),
+        runs AS (SELECT change, after, count(*) AS runs, sum(duration_ms) AS ms
+                 FROM (SELECT DISTINCT change, after, app, query_id, duration_ms FROM own)
+                 GROUP BY 1, 2),
+        parts AS (SELECT change, after, stage, sum(elapsed_ms) AS ms FROM own GROUP BY 1, 2, 3),
+        driver AS (SELECT change, after, NULL AS stage, any_value(r.ms) - sum(p.ms) AS ms
+                   FROM parts p JOIN runs r USING (change, after) GROUP BY 1, 2)
+        SELECT change, stage, sum(p.ms / runs) FILTER (NOT after) AS was,
+               sum(p.ms / runs) FILTER (after) AS now
+        FROM (FROM parts UNION ALL FROM driver) p JOIN runs r USING (change, after)
+        GROUP BY 1, 2 HAVING stage IS NULL OR stage <> ''
+        ORDER BY change, abs(coalesce(now, 0) - coalesce(was, 0)) DESC, stage""",
+        run_sides=sides,
+    )
+    known = found[found["stage"].isna()].dropna(subset=["was", "now"])["change"]
+    said: dict[int, list[str]] = {}
+    for one in found[found["change"].isin(known)].itertuples():
+        before, after = changes[one.change]
+        total = _change(before, after, "duration_ms")
+        was, now = np.nan_to_num([one.was, one.now])
+        if not _explains(now - was, total):
+            continue
+        named = isinstance(one.stage, str)
+        of = f'stage "{short(printable(one.stage), 80)}"' if named else "driver"
+        longer = "longer" if now > was else "less"
+        said.setdefault(one.change, []).append(
+            f"its {of} takes {duration(abs(now - was))} {longer}"
+        )
+    return said
+
+
+def _settings(about: StoreView, sides: pd.DataFrame) -> dict[int, list[str]]:
+    """Name the settings that were the same in all runs before, and another in all runs after."""
+    found = about.ask(
+        """
+        WITH side AS (
+          SELECT change, after, app, count(*) OVER (PARTITION BY change, after) AS size
+          FROM (SELECT DISTINCT change, after, app FROM run_sides)),
+        same AS (
+          SELECT s.change, s.after, p.name, min(p.value) AS value
+          FROM properties p JOIN side s USING (app) WHERE p.query_id = ''
+          GROUP BY 1, 2, 3 HAVING min(p.value) = max(p.value) AND count(*) = max(s.size))
+        SELECT change, name, was.value AS was, now.value AS now
+        FROM same was JOIN same now USING (change, name)
+        WHERE NOT was.after AND now.after AND was.value <> now.value
+          AND NOT regexp_matches(name, $1)
+        ORDER BY change, name""",
+        _OF_THE_RUN,
+        run_sides=sides,
+    )
+    said: dict[int, list[str]] = {}
+    for number, mine in found.groupby("change"):
+        said[int(number)] = [
+            f"{one.name} was {short(printable(one.was), 60)} and is {short(printable(one.now), 60)}"
+            for one in mine.head(MOST_SETTINGS).itertuples()
+        ]
+        more = len(mine) - MOST_SETTINGS
+        if more > 0:
+            said[int(number)].append(f"{more} more settings changed")
+    return said
