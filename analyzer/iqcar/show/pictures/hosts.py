@@ -83,6 +83,8 @@ def host_series(tables: Tables, bins: Bins) -> HostSeries:
     cores = executors["cores"].to_numpy(np.float64)
     apps, app = tables.applications, executors["app"].to_numpy(np.int64)
     begin, over = (apps[name].to_numpy(np.float64)[app] for name in ("start_ms", "end_ms"))
+    last = bins.start_ms + bins.width_ms * bins.count
+    begin, over = np.where(over > begin, [begin, over], [[bins.start_ms], [last]])
     place = executors["host"].to_numpy(np.int64)
     offered = bins.amounts(
         place,
