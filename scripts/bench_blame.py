@@ -11,16 +11,12 @@ to enumerating pairs at the largest size where that is possible; all in one run,
 from __future__ import annotations
 
 import argparse
-import sys
 import time
 from collections.abc import Callable
-from pathlib import Path
 
 import numba
 import numpy as np
 import pandas as pd
-
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from iqcar.causes.blame.attribute import attribute
 from iqcar.causes.blame.loads import find_loads

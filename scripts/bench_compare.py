@@ -15,12 +15,9 @@ import argparse
 import resource
 import sys
 import time
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
-
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 import iqcar
 from iqcar.comparison.effects.effects import TIME

@@ -25,17 +25,14 @@ from typing import Any
 
 import numpy as np
 
-from iqcar.causes.topics.learners import Learners
-from iqcar.papers.learners_as_printed import SETTINGS
-
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
-
 from iqcar.causes.topics.analyse_job import profiles_of_job
 from iqcar.causes.topics.build_topics import processors
 from iqcar.causes.topics.jobs import Jobs
+from iqcar.causes.topics.learners import Learners
 from iqcar.causes.topics.topic_result import TopicSettings
 from iqcar.enums import LearnerSet
 from iqcar.lab.traces.trace_topic_search import TraceStream, find_topics_in_trace
+from iqcar.papers.learners_as_printed import SETTINGS
 from tests.support import hound_traces, reference_hound
 from tests.support.hound_traces import METRICS, Planted, plant
 from tests.support.topic_truth import nearness

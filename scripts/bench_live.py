@@ -13,12 +13,9 @@ from __future__ import annotations
 
 import argparse
 import resource
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
-
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from iqcar.diagnosis import Settings
 from iqcar.live.growing_log import GrowingLog

@@ -18,8 +18,6 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
-
 from iqcar.show.html import files, render_page
 from tests.support.browsing import chromium, open_browser
 from tests.support.many_tasks import many_tasks

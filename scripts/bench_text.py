@@ -11,10 +11,6 @@ from __future__ import annotations
 
 import argparse
 import re
-import sys
-from pathlib import Path
-
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from iqcar.logs.text import redact as redacting
 from tests.logs.test_fingerprint import DIFFERENT, SAME

@@ -11,16 +11,11 @@ and of a further question; all in one run, after compiling.
 from __future__ import annotations
 
 import argparse
-import sys
 import time
 from collections.abc import Callable
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
-
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
-
 from bench_blame import synthetic
 
 from iqcar.causes.blame.attribute import attribute

@@ -24,9 +24,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 from arms import OUT, REPO, RESULTS, fresh, save
-from bigroots_plan import Part, parts, plan_of, starts
-from bigroots_result import make_result
-from bigroots_scored import Scored
+from bigroots_scored import Scored, make_result
+from bigroots_scoring import Part, parts, plan_of, starts
 from cluster import Cluster, cluster, start_application, wait_until
 from loadable_hosts import Size, check_machine
 from straggler_tables import bigroots

@@ -26,8 +26,16 @@ from arms import OUT, RESULTS, save
 from cluster import MASTER, environment, free_port, spark_home, start_application, wait_until
 from compare_live_runs import prepare
 from live_tables import whatif_live
-from whatif_live_asked import POOLS, RULES, Asked, base_queries, measured_s, predict, questions
-from whatif_live_result import result
+from whatif_live_asked import (
+    POOLS,
+    RULES,
+    Asked,
+    base_queries,
+    measured_s,
+    predict,
+    questions,
+    result,
+)
 
 from iqcar.apps.demo.mix import Arrival, Query, query_text
 

@@ -99,7 +99,7 @@ def test_from_the_list_to_a_report_and_back(browser, server: Served) -> None:
         # Who comes from the list wants the report: the analysis begins by itself.
         page.get_by_role("progressbar").wait_for()
         watched.screenshot("serve-progress")
-        page.get_by_role("heading", name="Verdict").wait_for(timeout=120_000)
+        page.get_by_role("heading", name="What to do").wait_for(timeout=120_000)
         bar = page.locator(".served")
         bar.wait_for()
         assert page.locator("h1").inner_text() == "contended"

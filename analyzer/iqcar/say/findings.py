@@ -13,12 +13,18 @@ from iqcar.causes.savings.stage_savings import driver_time, stage_savings
 from iqcar.diagnosis import Diagnosis
 from iqcar.enums import BlameKind, Evidence, FindingKind, Resource
 from iqcar.rules.executor_advice import executor_advice_for
+from iqcar.rules.task_sizes import held_by_long_tasks, split_tasks
 from iqcar.rules.vocabulary.advice_kinds import advice_kinds
-from iqcar.rules.vocabulary.lost_time import NO_EXECUTORS, OTHER_APPLICATION, advice_for
+from iqcar.rules.vocabulary.lost_time import (
+    NO_EXECUTORS,
+    OTHER_APPLICATION,
+    UNATTRIBUTED,
+    advice_for,
+)
 from iqcar.say.query_names import QueryNames
-from iqcar.say.severity import LEAST_LOST_MS, SLIGHT_SHARE
+from iqcar.say.severity import LEAST_LOST_MS, MARKED_SHARE, SLIGHT_SHARE
 from iqcar.say.wasted_lines import WastedLine, wasted_lines
-from iqcar.tables import recurring_queries, texts
+from iqcar.tables import recorded_applications, recurring_queries, texts
 from iqcar.tables.arrays import Floats, Ints
 
 LEAST_SAVED_MS = 1_000.0
@@ -113,6 +119,7 @@ def find_findings(diagnosis: Diagnosis) -> tuple[Finding, ...]:
         *_wasted(about),
         *_slow_hosts(about),
         *_driver(about),
+        *_unknown(about),
     ]
     worth = [one for one in found if _is_worth(one)]
     worth += [one for one in _executors(about, worth) if _is_worth(one)]
@@ -262,21 +269,50 @@ def _contended(
             f"{about.called(source)} was in the way of {about.called(worst)}, which lost "
             f"{lost_words}."
         )
-    app = about.tables.queries["app"].to_numpy(np.int64)
-    if resource is Resource.EXECUTORS:
-        action = executor_advice_for(about.tables, int(app[worst]))
-    elif app[source] != app[worst]:
-        action = advice_for(OTHER_APPLICATION)
-    else:
-        action = _rule_for(about, source, worst) or advice_for(str(resource))
     return about.finding(
         FindingKind.CONTENTION,
         runs,
         sentence=sentence,
-        action=action,
+        action=_against(about, source, worst, resource),
         where=resource_name(resource),
         section="blame",
     )
+
+
+def _against(about: _About, source: int, target: int, resource: Resource) -> str:
+    """What to do about one query that is in another's way."""
+    app = about.tables.queries["app"].to_numpy(np.int64)
+    if resource is Resource.EXECUTORS:
+        return executor_advice_for(about.tables, int(app[target]))
+    if app[source] != app[target]:
+        return advice_for(OTHER_APPLICATION)
+    rows = np.arange(len(app))
+    remedy = _rule_for(about, source, target) or advice_for(str(resource))
+    long = resource is Resource.SLOTS and held_by_long_tasks(
+        about.tables, rows == source, rows == target
+    )
+    return f"{split_tasks(about.names.called(source))} {remedy}" if long else remedy
+
+
+def _unknown(about: _About) -> Iterator[Finding]:
+    """Queries that lost much time that nothing in the logs explains."""
+    hurts = about.diagnosis.graph.who_hurts_whom()
+    mine = hurts[(hurts["kind"] == BlameKind.UNATTRIBUTED.value).to_numpy()]
+    mine = mine[(mine["share_of_duration"] >= MARKED_SHARE).to_numpy()]
+    recorded = recorded_applications(about.tables)
+    queries = mine["target_query"].astype(int).tolist()
+    for runs in about.grouped(queries, mine["lost_ms"].to_numpy(np.float64)):
+        worst = max(runs, key=lambda row: runs[row])
+        app = int(about.tables.queries["app"].iloc[worst])
+        yield about.finding(
+            FindingKind.UNKNOWN,
+            runs,
+            sentence=f"Nothing in the logs explains {about.of_run(sum(runs.values()), worst)} that "
+            f"{about.called(worst)} lost.",
+            action=advice_for(UNATTRIBUTED, bool(recorded[app])),
+            ranged=(0.0, 0.6),
+            section="blame",
+        )
 
 
 def _rule_for(about: _About, source: int, target: int) -> str:

@@ -26,7 +26,7 @@ class Severity(Kind):
     @property
     def words(self) -> str:
         """The severity as a reader sees it."""
-        return "of its own" if self is Severity.OWN else str(self)
+        return "within itself" if self is Severity.OWN else str(self)
 
 
 HELD_UP = (Severity.SEVERE, Severity.MARKED, Severity.SLIGHT)

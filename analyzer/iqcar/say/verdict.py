@@ -10,12 +10,9 @@ import numpy as np
 
 from iqcar.base.units import HOUR_MS, MINUTE_MS, SECOND_MS, duration, percent, printable
 from iqcar.diagnosis import Diagnosis
-from iqcar.enums import BlameKind, Resource
+from iqcar.enums import BlameKind
 from iqcar.logs.text.redact import redact_text
-from iqcar.rules.executor_advice import executor_advice_for
 from iqcar.rules.rule import QueryType, RuleType
-from iqcar.rules.task_sizes import held_by_long_tasks, split_tasks
-from iqcar.rules.vocabulary.lost_time import OTHER_APPLICATION, advice_for, cause_of
 from iqcar.say.blamed import find_blamed, fold_blamed
 from iqcar.say.findings import Finding, find_findings, findings_headline
 from iqcar.say.query_names import QueryNames
@@ -23,7 +20,6 @@ from iqcar.say.rule_lines import do_not_apply
 from iqcar.say.sentences import loss_sentence, parts_of, run_words
 from iqcar.say.severity import HELD_UP, Severity, severity_of
 from iqcar.say.wasted_lines import wasted_lines
-from iqcar.tables import recorded_applications
 
 if TYPE_CHECKING:
     from iqcar.say.blamed import Blamed
@@ -62,7 +58,7 @@ class Target:
     sentence : str
         What it lost, of what, to whom, where.
     advice : str
-        What helps against the largest part; empty where an earlier finding says the same.
+        What the finding that saves it most advises; empty where an earlier one says the same.
     rules : tuple of (str, str)
         Id of each rule that helps it, and what the rule does.
     """
@@ -129,10 +125,10 @@ def find_verdict(diagnosis: Diagnosis, most: int | None = None) -> Verdict:
     lost = _LossSums(diagnosis)
     names = QueryNames(diagnosis.tables.queries, diagnosis.tables.applications)
     shown = diagnosis.targets[:most]
-    targets = _without_repeats(_target(diagnosis, lost, names, query) for query in shown)
+    findings = find_findings(diagnosis)
+    targets = _without_repeats(_target(diagnosis, lost, names, query, findings) for query in shown)
     held_up = [query for query in range(len(lost.ran)) if lost.severity(query) in HELD_UP]
     wasted = wasted_lines(diagnosis)
-    findings = find_findings(diagnosis)
     head = _headline(diagnosis, lost, names, held_up) if held_up else _quiet_headline(lost)
     return Verdict(
         quiet=not (held_up or findings),
@@ -229,7 +225,13 @@ def _without_repeats(targets: Iterable[Target]) -> tuple[Target, ...]:
     return tuple(kept)
 
 
-def _target(diagnosis: Diagnosis, lost: _LossSums, names: QueryNames, query: int) -> Target:
+def _target(
+    diagnosis: Diagnosis,
+    lost: _LossSums,
+    names: QueryNames,
+    query: int,
+    findings: Sequence[Finding],
+) -> Target:
     blamed = find_blamed(diagnosis.graph, query, names)
     parts = parts_of(blamed)
     severity = lost.severity(query)
@@ -248,36 +250,9 @@ def _target(diagnosis: Diagnosis, lost: _LossSums, names: QueryNames, query: int
         blamed=fold_blamed(blamed),
         summary=run_words(ran, lost_ms, to_others, ended),
         sentence=loss_sentence(name, ran, lost_ms, parts, names),
-        advice=_advice(diagnosis, query, severity, parts, names),
+        advice=next((one.action for one in findings if query in one.queries), ""),
         rules=() if severity is Severity.QUIET else _rules(diagnosis, query, parts, names),
     )
-
-
-def _advice(
-    diagnosis: Diagnosis,
-    query: int,
-    severity: Severity,
-    parts: Sequence[SentencePart],
-    names: QueryNames,
-) -> str:
-    if severity is Severity.QUIET or not parts:
-        return "Nothing to do."
-    worst = parts[0]
-    one = worst.blamed
-    if worst.resource is not None:
-        app = diagnosis.tables.queries["app"]
-        if worst.resource is Resource.EXECUTORS:
-            return executor_advice_for(diagnosis.tables, int(app.iloc[query]))
-        if one.query >= 0 and int(app.iloc[one.query]) != int(app.iloc[query]):
-            return advice_for(OTHER_APPLICATION)
-        if worst.resource is Resource.SLOTS and one.query >= 0:
-            rows = np.arange(len(app))
-            if held_by_long_tasks(diagnosis.tables, rows == one.query, rows == query):
-                return f"{split_tasks(names.called(one.query))} {advice_for(Resource.SLOTS.value)}"
-        return advice_for(cause_of(BlameKind.QUERY, worst.resource))
-    recorded = recorded_applications(diagnosis.tables)[int(diagnosis.tables.queries["app"][query])]
-    cause = cause_of(one.kind, next(iter(one.by_resource), Resource.CPU))
-    return advice_for(cause, bool(recorded))
 
 
 def _rules(

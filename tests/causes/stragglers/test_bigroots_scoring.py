@@ -130,7 +130,7 @@ def test_areas_of_perfect_and_blind_methods() -> None:
 
 
 def test_a_plan_repeats_by_its_seed_and_ends_every_injection_within_its_experiment() -> None:
-    plans = load("bigroots_plan")
+    plans = load("bigroots_scoring")
     first, again = (plans.parts(SEED, 5, times=2) for _ in range(2))
     assert first == again
     assert first != plans.parts(SEED + 1, 5, times=2)
@@ -144,7 +144,7 @@ def test_a_plan_repeats_by_its_seed_and_ends_every_injection_within_its_experime
 
 
 def test_the_plan_of_table_iv_is_the_papers() -> None:
-    plans = load("bigroots_plan")
+    plans = load("bigroots_scoring")
     of = [plans.TABLE_IV.count(row) for row in set(plans.TABLE_IV)]
     assert of == [1] * 13
     kinds = [anomaly for *_, anomaly in plans.TABLE_IV]
@@ -152,7 +152,7 @@ def test_the_plan_of_table_iv_is_the_papers() -> None:
 
 
 def test_a_hosts_view_keeps_its_length_and_says_what_it_used() -> None:
-    places = load("host_views")
+    places = load("loadable_hosts")
     small = places.Use()
     large = places.Use(user=12.5, system=2.5, idle=985.0, read_bytes=4096, busy_ms=7.4)
     first, second = places.stat_text(small), places.stat_text(large)
@@ -233,7 +233,7 @@ def scored(seed: int) -> Any:
 
 
 def test_runs_together_have_the_sum_of_their_decisions() -> None:
-    make_result = load("bigroots_result").make_result
+    make_result = load("bigroots_scored").make_result
     runs = [scored(1), scored(2)]
     alone, together = [make_result([run]) for run in runs], make_result(runs)
     assert together["stragglers"] == sum(one["stragglers"] for one in alone)
@@ -251,7 +251,7 @@ def test_runs_together_have_the_sum_of_their_decisions() -> None:
 
 
 def test_the_tables_hold_every_method_and_the_papers_numbers() -> None:
-    result = load("bigroots_result").make_result([scored(1)])
+    result = load("bigroots_scored").make_result([scored(1)])
     text = load("straggler_tables").bigroots({"seeds": [1], **result})
     for method in load("bigroots_methods").METHODS:
         assert f"| {method} |" in text

@@ -36,6 +36,7 @@ from iqcar.show.pictures.executors import MOST_CLUSTERS, cluster_slots
 from iqcar.show.pictures.notebook import blame_bar
 from iqcar.show.pictures.palette import query_colours
 from iqcar.show.pictures.timeline import json_for_html, source_hash
+from iqcar.tables import texts
 from iqcar.version import __version__
 
 
@@ -121,6 +122,8 @@ def render_page(diagnosis: Diagnosis, *, title: str = "", assets: str = "", home
             version=__version__,
             counts=counts(diagnosis.tables),
             verdict=verdict,
+            query_ids=texts(diagnosis.tables.queries, "query_id"),
+            most_findings=limits.MOST_FINDINGS,
             bars={one.query: blame_bar(one, colours) for one in verdict.targets},
             owners=owners_part(diagnosis),
             hosts=hosts_part(diagnosis),

@@ -20,7 +20,7 @@ from iqcar.comparison.comparison_sentences import differences_sentence, totals_s
 from iqcar.diagnosis import Diagnosis
 from iqcar.enums import BlameKind
 from iqcar.replay.whatif.what_if import WhatIf
-from iqcar.say import Blamed, Target, find_verdict, meanings
+from iqcar.say import Blamed, Finding, Target, find_verdict, meanings
 from iqcar.say.section import cell_text
 from iqcar.say.sentences import amount, counts
 from iqcar.say.what_if_sentences import check_sentence, total_lines
@@ -30,6 +30,7 @@ from iqcar.show.pictures.what_if import predicted_durations
 
 TEXT_WIDTH = 600
 """Characters of a sentence: three names and the words between them."""
+MOST_SAVINGS = 5
 
 _CELL = "padding:4px 10px;text-align:left;vertical-align:top"
 _NUMBER = "padding:4px 10px;text-align:right;white-space:nowrap;vertical-align:top"
@@ -48,6 +49,8 @@ def notebook_html(diagnosis: Diagnosis) -> str:
     if verdict.do_not_apply:
         parts.insert(0, f"<p><b>{_text(verdict.do_not_apply)}</b></p>")
     parts.append(f"<p>{_text(verdict.headline)}</p>")
+    if verdict.findings:
+        parts.append(_list(_saving(one) for one in verdict.findings[:MOST_SAVINGS]))
     if verdict.targets:
         parts.append(_list(_target(target) for target in verdict.targets))
         parts.append(_table(verdict.targets, bars))
@@ -102,10 +105,13 @@ def what_if_html(answer: WhatIf) -> str:
     )
 
 
+def _saving(one: Finding) -> str:
+    action = f'<br><small style="{_FAINT}">{_text(one.action)}</small>'
+    return f"<b>{one.kind}</b>: {one.saving}. {_text(one.sentence)}{action}"
+
+
 def _target(target: Target) -> str:
-    advice = f'<br><small style="{_FAINT}">{_text(target.advice)}</small>'
-    said = f"<b>{target.severity.words}</b>: {_text(target.sentence)}"
-    return said + (advice if target.advice and target.blamed else "")
+    return f"<b>{target.severity.words}</b>: {_text(target.sentence)}"
 
 
 def _table(findings: Sequence[Target], bars: Sequence[Sequence[Segment]]) -> str:
