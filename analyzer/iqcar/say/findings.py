@@ -374,7 +374,7 @@ def _of_stages(about: _About, kind: FindingKind, mine: pd.DataFrame) -> Finding:
     finding = about.finding(
         kind,
         runs,
-        sentence=_stage_sentence(about, kind, worst, query, stage, most),
+        sentence=_stage_sentence(about, kind, worst, query=query, stage=stage, most=most),
         action=_more_partitions(worst) if kind is FindingKind.PARTITIONS else advice.do,
         ranged=(float(mine["low_ms"].sum()) / most, 1.0),
         where=f"stage {stage}",

@@ -1,4 +1,4 @@
-"""The verdict: how badly each target was hit, by whom, what helps, and what is doubtful."""
+"""Says how badly each target was hit, by whom, what helps, and what is doubtful."""
 
 from __future__ import annotations
 
