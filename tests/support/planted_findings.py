@@ -13,12 +13,13 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
-from iqcar.enums import FindingKind, WasteCause
+from iqcar.enums import FindingKind
 from iqcar.logs.merge import merge
 from iqcar.model.queries.critical_path import add_critical_path
 from iqcar.model.queries.identify import identify
 from iqcar.pipeline import diagnose
-from iqcar.say.findings import Finding, find_findings
+from iqcar.say.finding import Finding
+from iqcar.say.findings import find_findings
 from iqcar.tables import TASK_FAILURES, Tables
 from tests.support.compare_pairs import Night, Variety, durations, raw_side
 from tests.support.planted_changes import MB, Job, Step, Workload
@@ -84,7 +85,9 @@ class Draw:
         drawn = np.exp(spread * self.rng.standard_normal(tasks))
         return tuple(drawn / drawn.mean())
 
-    def stage(self, label: str, tasks: int, *, parents: tuple[int, ...] = (), **work: float) -> Step:
+    def stage(
+        self, label: str, tasks: int, *, parents: tuple[int, ...] = (), **work: float
+    ) -> Step:
         """A stage whose tasks are nearly alike; they spend a little on garbage collection."""
         work.setdefault("gc", 0.02 * work.get("cpu", 0.0))
         return Step(label, StagePlan(tasks, parents=parents, scales=self.sizes(tasks), **work))
@@ -211,9 +214,7 @@ def _slow_host(draw: Draw) -> tuple[World, World]:
                         fetch=150 * MB, write=50 * MB)  # fmt: skip
     job = draw.query(middle)
     scan = draw.stage("Scan parquet big; Exchange", 3 * draw.all_slots, cpu=300, read=200 * MB)
-    was = draw.world(
-        replace(job, steps=(scan, *job.steps[1:])), slow_host=draw.between(0.2, 0.4)
-    )
+    was = draw.world(replace(job, steps=(scan, *job.steps[1:])), slow_host=draw.between(0.2, 0.4))
     cluster = replace(was.work.cluster, slow_host=1.0)
     return was, replace(was, work=replace(was.work, cluster=cluster))
 
