@@ -6,7 +6,7 @@ other queries run beside or not, and the other kinds are there weakly.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -17,21 +17,15 @@ from iqcar.enums import FindingKind
 from iqcar.logs.merge import merge
 from iqcar.model.queries.critical_path import add_critical_path
 from iqcar.model.queries.identify import identify
-from iqcar.pipeline import diagnose
-from iqcar.say.finding import Finding
-from iqcar.say.findings import find_findings
 from iqcar.tables import TASK_FAILURES, Tables
 from tests.support.compare_pairs import Night, Variety, durations, raw_side
 from tests.support.planted_changes import MB, Job, Step, Workload
-from tests.support.simulated_work import Cluster, StagePlan
+from tests.support.quiet_clusters import QUIET
+from tests.support.simulated_work import Cluster, QueryPlan, StagePlan, drawn_scales
 
 TARGET = "target"
 RATE = 1e5
 """Bytes per ms that one task gets of an ample device."""
-FIRST = 3
-"""Findings among which the planted one should be."""
-NOT_AT_ALL = 1.0 / 3.0
-"""Part of ``low_ms`` below which what was saved makes the finding a false alarm."""
 
 
 @dataclass(frozen=True)
@@ -288,9 +282,14 @@ def plant(kind: str, seed: int) -> Planted:
     return Planted(kind, *KINDS[kind][1](Draw(kind, seed)))
 
 
+def first_id(seed: int) -> int:
+    """Where ids of a run begin."""
+    return int(np.random.default_rng(seed).integers(2_000_000))
+
+
 def recorded(world: World, seed: int) -> Tables:
     """The tables that the reader would make of the world's logs."""
-    variety = Variety(named="run", first_id=int(np.random.default_rng(seed).integers(2_000_000)))
+    variety = Variety(named="run", first_id=first_id(seed))
     night = Night(world.work, (seed, 44))
     tables = raw_side([night], {}, variety, seed)
     tables = _failed(_spilled(tables), world.failing, variety.first_id)
@@ -352,52 +351,24 @@ def _failed(tables: Tables, failing: tuple[int, ...], first_id: int) -> Tables:
                         task_failures=failures)  # fmt: skip
 
 
-class Checked(NamedTuple):
-    """What was said of a planted cause, and what was true."""
-
-    kind: str
-    seed: int
-    rank: int
-    """Place of the finding; 0 where there is none."""
-    finding: Finding | None
-    saved_ms: float
-    ran_ms: float
-    slots: int
-    others: tuple[Finding, ...]
-
-    @property
-    def within(self) -> bool:
-        """Whether what was saved lies in the range."""
-        one = self.finding
-        return one is not None and one.low_ms <= self.saved_ms <= one.high_ms
-
-
 def took(world: World, seed: int) -> dict[str, float]:
     """Duration of each query, by name."""
     found = durations([Night(world.work, (seed, 44))])
-    return found | {TARGET: found[TARGET] + world.driver_ms}
+    if TARGET in found:
+        found[TARGET] += world.driver_ms
+    return found
 
 
-def check(kind: str, seed: int) -> Checked:
-    """Plant a kind, ask for findings, and take the action."""
-    planted = plant(kind, seed)
-    was, mended = took(planted.was, seed), took(planted.mended, seed)
-    diagnosis = diagnose(recorded(planted.was, seed))
-    findings = find_findings(diagnosis)
-    names = diagnosis.tables.queries["name"].astype(str).tolist()
-    wanted = KINDS[kind][0]
-    place = next(
-        (at for at, one in enumerate(findings, 1) if one.kind is wanted
-         and TARGET in {names[row] for row in one.queries}),
-        0,
-    )  # fmt: skip
-    one = findings[place - 1] if place else None
-    about = [names[row] for row in one.queries] if one else [TARGET]
-    saved = sum(was[name] - mended[name] for name in about)
-    slots = planted.was.work.cluster.hosts * planted.was.work.cluster.slots
-    return Checked(kind, seed, place, one, saved, was[TARGET], slots, findings)
+def quiet(family: str, seed: int) -> World:
+    """A cluster on which nothing is short (:mod:`tests.support.quiet_clusters`)."""
+    cluster, plans = QUIET[family](np.random.default_rng([seed, 7, len(family), False]))
 
+    def step(plan: QueryPlan, number: int) -> Step:
+        stage = plan.stages[number]
+        sizes = tuple(drawn_scales(seed, plan, number))
+        return Step(f"Scan parquet {plan.name}_{number}", replace(stage, scales=sizes))
 
-def check_all(seeds: Iterable[int], kinds: Iterable[str] = tuple(KINDS)) -> list[Checked]:
-    """Check each kind with each seed."""
-    return [check(kind, seed) for kind in kinds for seed in seeds]
+    jobs = (
+        Job(p.name, tuple(step(p, k) for k in range(len(p.stages))), p.app, p.submit) for p in plans
+    )
+    return World(Workload(cluster, tuple(jobs)))

@@ -18,7 +18,6 @@ from iqcar.say.query_names import QueryNames
 from iqcar.tables import recurring_queries
 from iqcar.tables.arrays import Floats, Ints
 
-
 MOST_REPLAYED = 100_000
 """Tasks replayed for all findings together: some 0.8 s at 8 µs each."""
 MOST_FITTED = 5_000

@@ -126,7 +126,7 @@ def _start_up(about: About) -> Iterator[Finding]:
             runs,
             sentence=f"{about.called(worst)} had {had} for {time}.",
             action=advice_for(NO_EXECUTORS),
-            ranged=(0.6, 1.05),
+            ranged=(0.6, 1.15),
             section="blame",
         )
 
@@ -148,7 +148,7 @@ def _wasted(about: About) -> Iterator[Finding]:
             {lines[0].query: lines[0].elapsed_ms},
             sentence=f"{lines[0].sentence}{more}",
             action=lines[0].advice,
-            ranged=(0.5, 1.2 * max(whole / lines[0].elapsed_ms, 1.0)),
+            ranged=(0.6, 1.8 * max(whole / lines[0].elapsed_ms, 1.0)),
             section="wasted",
         )
 
