@@ -92,7 +92,12 @@ class About:
     def called(self, query: int) -> str:
         """Name of a recurring query, with the number of its runs."""
         runs = int(self.runs_of[self.recurring[query]])
-        return f"{self.names.name(query)} ({runs} runs)" if runs > 1 else self.names.called(query)
+        if runs == 1:
+            return self.names.called(query)
+        alike = np.flatnonzero(self.recurring == self.recurring[query])
+        if len({self.names.full[row] for row in alike.tolist()}) == 1:
+            return f"{self.names.name(query)} ({runs} runs)"
+        return f"{self.names.name(query)} and {runs - 1} more of the same description"
 
     def finding(
         self,

@@ -43,6 +43,8 @@ from iqcar.version import __version__
 
 MOST_FIRST, MOST_LINES = 3, 25
 """Findings that are shown first, and lines for all that is."""
+WAIT_WIDTH = 10
+"""Characters of a column of waits."""
 
 
 def print_answer(diagnosis: Diagnosis, path: str = "PATH", console: Console | None = None) -> None:
@@ -158,13 +160,17 @@ def _advice(diagnosis: Diagnosis) -> Section:
 
 
 def print_queries(diagnosis: Diagnosis, console: Console | None = None) -> None:
-    """Print one row per query, by application, in the order in which they started."""
+    """Print the headline, and one row per query, those that lost most first."""
     console = console or terminal()
-    console.print(Text(f"iqcar {__version__}: {', '.join(counts(diagnosis.tables))}"))
-    console.print(section_table(queries_section(diagnosis)))
+    _head(diagnosis, find_verdict(diagnosis), console)
+    console.print()
+    waits = max((console.width - NARROW) // WAIT_WIDTH, 0)
+    console.print(section_table(queries_section(diagnosis, waits)))
+    console.print()
+    right = " Right of it: waits in task time, summed over a query's tasks." if waits else ""
     console.print(
-        "Lost is elapsed time; slots to IO are waits, in task time summed over a query's tasks. "
-        "… had not ended. Look at one with: iqcar blame PATH --target QUERY"
+        f"Lost is elapsed time.{right} … had not ended. Look at one with: "
+        "iqcar blame PATH --target QUERY"
     )
     print_doubts(all_doubts(diagnosis), console)
 
