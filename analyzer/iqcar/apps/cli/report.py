@@ -74,11 +74,11 @@ def report(
         content = render_page(diagnosis, title=title).encode("utf-8", "replace")
     write_result(file, content)
     if show:
-        _open(file)
+        open_page(file)
     return Result(tables=[diagnosis.tables])
 
 
-def _open(file: str) -> None:
+def open_page(file: str) -> None:
     """Open the file in the user's browser; without one, print its address."""
     import webbrowser
     from pathlib import Path
