@@ -62,9 +62,20 @@ def _of_stages(about: About, kind: FindingKind, mine: pd.DataFrame) -> Finding:
         if kind is FindingKind.PARTITIONS
         else [(one.name, one.value, one.why) for one in advice.settings[:2]],
         section="stragglers" if kind is FindingKind.SKEW else "stages",
+        question=_question(about, kind, worst, list(runs)),
     )
-    finding = about.saving(finding, min(float(mine["saves_ms"].sum()), finding.high_ms))
-    return about.replayed(finding, Question(no_gc=True)) if kind is FindingKind.GC else finding
+    return about.saving(finding, min(float(mine["saves_ms"].sum()), finding.high_ms))
+
+
+def _question(
+    about: About, kind: FindingKind, worst: pd.Series, runs: list[int]
+) -> Question | None:
+    ids = about.tables.queries["query_id"].astype(str).iloc[runs].tolist()
+    if kind is FindingKind.PARTITIONS:
+        return Question(partitions=dict.fromkeys(ids, _partitions(worst)))
+    if kind is FindingKind.SKEW:
+        return Question(no_skew=tuple(ids))
+    return Question(no_gc=True) if kind is FindingKind.GC else None
 
 
 def _of_host(about: About, mine: pd.DataFrame) -> Finding:
@@ -117,9 +128,14 @@ def _stage_sentence(
     return f"{called} spilled {size(worst['bytes'])} to disk in {place}."
 
 
+def _partitions(worst: pd.Series) -> int:
+    """As many as all slots take twice."""
+    return 2 * int(worst["slots"])
+
+
 def _more_partitions(worst: pd.Series) -> str:
     """How many partitions, and how to get them."""
-    count = 2 * int(worst["slots"])
+    count = _partitions(worst)
     ways = f"repartition({count}), or spark.sql.shuffle.partitions where it reads a shuffle"
     if worst["bytes"] > 0:
         mb = max(int(worst["bytes"] * worst["tasks"] / count / 2**20), 1)

@@ -68,9 +68,14 @@ def find_findings(diagnosis: Diagnosis) -> tuple[Finding, ...]:
         *_unknown(about),
     ]
     found += _slow_hosts(about, found)
-    worth = [one for one in found if _is_worth(one)]
+    worth = [about.replayed(one) for one in _ranked(found) if _is_worth(one)]
+    worth = [one for one in worth if _is_worth(one)]
     worth += [one for one in _executors(about, worth) if _is_worth(one)]
-    return tuple(sorted(worth, key=lambda one: (-one.saves_ms, str(one.kind), one.subject)))
+    return tuple(_ranked(worth))
+
+
+def _ranked(found: Sequence[Finding]) -> list[Finding]:
+    return sorted(found, key=lambda one: (-one.saves_ms, str(one.kind), one.subject))
 
 
 def findings_headline(findings: Sequence[Finding]) -> str:

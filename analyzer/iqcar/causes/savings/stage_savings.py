@@ -192,7 +192,8 @@ def _partitions(facts: pd.DataFrame) -> pd.DataFrame:
         long, np.maximum(1.0 - facts["tasks"] / np.maximum(facts["free"], 1.0), 0.0), 0.0
     )
     tail = np.where(long & ~_is_uneven(facts), facts["tail_ms"], 0.0)
-    low, high = (facts[name] * idle + tail for name in ("alone_ms", "work_ms"))
+    alone = facts["alone_ms"] / np.maximum(facts["work_ms"], 1.0)
+    low, high = (facts["work_ms"] * idle + tail) * alone, facts["work_ms"] * idle + tail
     found = _ranged(facts, FindingKind.PARTITIONS, high, low=0.5, high=1.0)
     low = 0.5 * np.minimum(low, high)
     return found.assign(low_ms=low, saves_ms=(low + high) / 2.0)
@@ -201,7 +202,7 @@ def _partitions(facts: pd.DataFrame) -> pd.DataFrame:
 def _skew(facts: pd.DataFrame) -> pd.DataFrame:
     """Tasks of equal length: no tail."""
     saves = np.where(_is_skewed(facts), facts["tail_ms"], 0.0)
-    return _ranged(facts, FindingKind.SKEW, saves, low=0.5, high=1.0)
+    return _ranged(facts, FindingKind.SKEW, saves, low=0.5, high=1.15)
 
 
 def _slow_hosts(facts: pd.DataFrame) -> pd.DataFrame:
