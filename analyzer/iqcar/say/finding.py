@@ -11,6 +11,7 @@ import numpy as np
 from iqcar.base.units import duration, percent, printable
 from iqcar.diagnosis import Diagnosis, find_query
 from iqcar.enums import Evidence, FindingKind
+from iqcar.errors import UsageError
 from iqcar.replay.whatif.model import Model, build_model
 from iqcar.replay.whatif.question import Question
 from iqcar.replay.whatif.what_if import answer
@@ -151,7 +152,10 @@ class About:
         self._replayed_tasks += len(self.tables.tasks) * (len(model.members) + 2)
         if self._replayed_tasks > MOST_REPLAYED:
             return finding
-        said = answer(model, question, self._rows).queries
+        try:
+            said = answer(model, question, self._rows).queries
+        except UsageError:
+            return finding
         mine = said.reindex(list(finding.queries))
         recorded, predicted, low, high = (
             float(mine[name].sum(skipna=False))

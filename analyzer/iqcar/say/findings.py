@@ -145,7 +145,7 @@ def _wasted(about: About) -> Iterator[Finding]:
     slots = most_slots(about.tables)[about.tables.queries["app"].to_numpy(np.int64)]
     for lines in by_cause.values():
         # A copy of a task is begun late, others again at once: theirs is the whole stage's time.
-        whole = lines[0].task_ms / max(slots[lines[0].query], 1.0)
+        whole = lines[0].task_ms / max(float(slots[lines[0].query]), 1.0)
         others = len(lines) - 1
         more = f" It delayed {others} more quer{'y' if others == 1 else 'ies'}." if others else ""
         yield about.finding(
