@@ -53,7 +53,7 @@ KIND_WORDS = {
 """What a remedy brings about, before "of" and a query."""
 
 
-def find_findings(diagnosis: Diagnosis) -> tuple[Finding, ...]:
+def find_findings(diagnosis: Diagnosis, *, replay: bool = True) -> tuple[Finding, ...]:
     """Find what would save time, what saves most first.
 
     Each saving is that of one action alone; they overlap, so their sum says nothing.
@@ -68,7 +68,9 @@ def find_findings(diagnosis: Diagnosis) -> tuple[Finding, ...]:
         *_unknown(about),
     ]
     found += _slow_hosts(about, found)
-    worth = [about.replayed(one) for one in _ranked(found) if _is_worth(one)]
+    worth = [one for one in _ranked(found) if _is_worth(one)]
+    if replay:
+        worth = [about.replayed(one) for one in worth]
     worth = [one for one in worth if _is_worth(one)]
     worth += [one for one in _executors(about, worth) if _is_worth(one)]
     return tuple(_ranked(worth))
