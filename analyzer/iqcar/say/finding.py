@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
@@ -11,6 +11,7 @@ import numpy as np
 from iqcar.base.units import duration, percent, printable
 from iqcar.diagnosis import Diagnosis, find_query
 from iqcar.enums import Evidence, FindingKind
+from iqcar.errors import UsageError
 from iqcar.replay.whatif.model import Model, build_model
 from iqcar.replay.whatif.question import Question
 from iqcar.replay.whatif.what_if import answer
@@ -50,6 +51,8 @@ class Finding:
         Name and value of settings, and why.
     section : str
         Key of the section that shows the numbers.
+    question : Question, optional
+        What a replay is asked to tell how much it saves.
     """
 
     kind: FindingKind
@@ -65,6 +68,7 @@ class Finding:
     action: str
     settings: tuple[tuple[str, str, str], ...]
     section: str
+    question: Question | None = field(default=None, repr=False, compare=False)
 
     @property
     def saving(self) -> str:
@@ -111,6 +115,7 @@ class About:
         where: str = "",
         settings: Sequence[tuple[str, str, str]] = (),
         section: str = "",
+        question: Question | None = None,
     ) -> Finding:
         """Make a finding on one recurring query of what each of its runs would save.
 
@@ -135,6 +140,7 @@ class About:
             action=printable(action),
             settings=tuple(settings),
             section=section,
+            question=question,
         )
 
     def saving(self, finding: Finding, ms: float) -> Finding:
@@ -142,15 +148,19 @@ class About:
         run = float(self.run_of[self.recurring[finding.queries[0]]])
         return replace(finding, saves_ms=ms, share=ms / run if run > 0 else 0.0)
 
-    def replayed(self, finding: Finding, question: Question) -> Finding:
+    def replayed(self, finding: Finding) -> Finding:
         """Say of a finding what a replay says, where the run is small enough and is reproduced."""
-        model = self._model
-        if model is None:
+        question = finding.question
+        model = None if question is None else self._model
+        if question is None or model is None:
             return finding
         self._replayed_tasks += len(self.tables.tasks) * (len(model.members) + 2)
         if self._replayed_tasks > MOST_REPLAYED:
             return finding
-        said = answer(model, question, self._rows).queries
+        try:
+            said = answer(model, question, self._rows).queries
+        except UsageError:
+            return finding
         mine = said.reindex(list(finding.queries))
         recorded, predicted, low, high = (
             float(mine[name].sum(skipna=False))

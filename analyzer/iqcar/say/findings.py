@@ -52,7 +52,7 @@ _REMEDIES = {
 }
 
 
-def find_findings(diagnosis: Diagnosis) -> tuple[Finding, ...]:
+def find_findings(diagnosis: Diagnosis, *, replay: bool = True) -> tuple[Finding, ...]:
     """Find what would save time, what saves most first.
 
     Each saving is that of one action alone; they overlap, so their sum says nothing.
@@ -67,9 +67,16 @@ def find_findings(diagnosis: Diagnosis) -> tuple[Finding, ...]:
         *_unknown(about),
     ]
     found += _slow_hosts(about, found)
-    worth = [one for one in found if _is_worth(one)]
+    worth = [one for one in _ranked(found) if _is_worth(one)]
+    if replay:
+        worth = [about.replayed(one) for one in worth]
+    worth = [one for one in worth if _is_worth(one)]
     worth += [one for one in _executors(about, worth) if _is_worth(one)]
-    return tuple(sorted(worth, key=lambda one: (-one.saves_ms, str(one.kind), one.subject)))
+    return tuple(_ranked(worth))
+
+
+def _ranked(found: Sequence[Finding]) -> list[Finding]:
+    return sorted(found, key=lambda one: (-one.saves_ms, str(one.kind), one.subject))
 
 
 def findings_headline(findings: Sequence[Finding]) -> str:
@@ -137,7 +144,7 @@ def _wasted(about: About) -> Iterator[Finding]:
     slots = most_slots(about.tables)[about.tables.queries["app"].to_numpy(np.int64)]
     for lines in by_cause.values():
         # A copy of a task is begun late, others again at once: theirs is the whole stage's time.
-        whole = lines[0].task_ms / max(slots[lines[0].query], 1.0)
+        whole = lines[0].task_ms / max(float(slots[lines[0].query]), 1.0)
         others = len(lines) - 1
         more = f" It delayed {others} more quer{'y' if others == 1 else 'ies'}." if others else ""
         yield about.finding(

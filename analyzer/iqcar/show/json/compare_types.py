@@ -330,6 +330,9 @@ class ComparisonResult(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         CompareTotal,
         Meta(description="Time of the queries of both sides in a run, each run as often on both."),
     ]
+    headline: Annotated[
+        str, Meta(description="How many queries changed, and which most, by how much and why.")
+    ]
     different: Annotated[
         CompareDifferent, Meta(description="What differs besides the queries; listed, not blamed.")
     ]
