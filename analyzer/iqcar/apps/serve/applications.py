@@ -122,7 +122,7 @@ class Application:
     def ran_until_ms(self) -> float | None:
         """When it ended or, where the log has no end, its last event.
 
-        Where that was not looked at, either, when the log was last written.
+        Where that was not looked at, either, when the log was last written, if it is no copy.
         """
         if self.end_ms is not None:
             return self.end_ms
@@ -131,6 +131,8 @@ class Application:
             last = self.summary.end_ms
         if last is None and self.identity:
             last = self.identity[-1][3] / NS_PER_MS or None
+            if last and self.start_ms is not None and last - self.start_ms > LONGEST_RUN_MS:
+                return None
         return last
 
     @property
@@ -164,6 +166,10 @@ class Application:
         if self.summary and self.summary.hosts:
             return frozenset(self.summary.hosts)
         return self.peek.hosts if self.peek else frozenset()
+
+
+LONGEST_RUN_MS = 31 * 86_400_000.0
+"""Time from a start to when a log was last written (a month) from which it may be a copy's time."""
 
 
 def _known(number: float) -> float | None:

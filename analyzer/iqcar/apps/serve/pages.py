@@ -61,7 +61,7 @@ COLUMNS = (
 
 STATUS_WORDS = {
     InputStatus.COMPLETE: "complete",
-    InputStatus.IN_PROGRESS: "running",
+    InputStatus.IN_PROGRESS: "no end",
     InputStatus.TRUNCATED: "truncated",
     InputStatus.FAILED: "unreadable",
 }

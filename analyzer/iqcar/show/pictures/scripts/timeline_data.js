@@ -139,6 +139,17 @@ function moment(ms, step) {
   return h ? `${h}:${two(m)}:${two(s)} h` : `${m}:${two(s)} min`;
 }
 
+// The time of a tick since the epoch, with what is left out before it.
+function since(model, ticks) {
+  const gaps = (model.gaps ?? []).filter((gap) => ticks >= gap.at);
+  return gaps.reduce((ms, gap) => ms + gap.ms, model.origin_ms + ticks * model.tick_ms);
+}
+
+// A tick in words: after the start, or as a date where times between are left out.
+function told(model, ticks, step) {
+  return model.gaps?.length ? utc(since(model, ticks)).slice(0, 19) : moment(ticks * model.tick_ms, step);
+}
+
 function utc(ms) {
   const text = new Date(ms).toISOString();
   return `${text.slice(0, 10)} ${text.slice(11, 23)} UTC`;
