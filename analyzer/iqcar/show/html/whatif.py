@@ -77,7 +77,7 @@ def what_if_part(diagnosis: Diagnosis) -> dict[str, Any]:
     check = check_sentence(self_check(model))
     if not model.median_error <= REFUSED:
         return _nothing(f"Nothing is predicted: {check}, so nothing that it says can be trusted.")
-    chosen, left_out = usual_questions(model, _most_blamed(diagnosis))
+    chosen, left_out = usual_questions(model, most_blamed(diagnosis))
     found: list[tuple[Usual, WhatIf]] = []
     for usual in chosen:
         try:
@@ -231,7 +231,7 @@ def _plan(asked: WhatIfs, found: Sequence[tuple[Usual, WhatIf]]) -> dict[str, st
     return {"picture": str(capacity_plan(plan)), "sentence": plan_words(plan)}
 
 
-def _most_blamed(diagnosis: Diagnosis) -> Sequence[str]:
+def most_blamed(diagnosis: Diagnosis) -> Sequence[str]:
     """Names of the queries that others lost most to."""
     hurts = diagnosis.graph.who_hurts_whom()
     hurts = hurts[(hurts["source_query"] >= 0) & (hurts["source_query"] != hurts["target_query"])]
