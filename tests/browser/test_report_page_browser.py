@@ -81,7 +81,9 @@ def test_the_whole_path_from_the_verdict_to_the_source(
     sources = shown.rows("#source-stages-numbers")
     assert sources[0][:2] == ["stage 0.0 of etl", duration(by_host["host-b"])]
     shown.pick("#source-stages-numbers", "stage 0.0 of etl")
-    assert shown.rows("#sources-numbers")[0][:3] == ["etl", duration(by_host["host-b"]), "100 %"]
+    lost = by_host["host-b"]
+    of_run = percent(lost / report["duration_ms"])
+    assert shown.rows("#sources-numbers")[0][:3] == ["etl", duration(lost), of_run]
     shown.pick("#sources-numbers", "etl")
     assert page.locator("#path li").count() == 6
     assert page.locator("#path-sum").inner_text().startswith(duration(by_host["host-b"]))
@@ -102,7 +104,7 @@ def test_sources_of_every_query_are_those_of_the_json(shown: Shown, result: dict
                 for resource, ms in part["by_resource"].items():
                     assert found[cause_name("known", resource)][0] == duration(ms)
             elif part["lost_ms"] > 0:
-                expected = (duration(part["lost_ms"]), percent(part["share"]))
+                expected = (duration(part["lost_ms"]), percent(part["share_of_duration"]))
                 assert found[who] == expected, (name, who)
     shown.check_nothing_went_wrong()
 

@@ -23,7 +23,9 @@ from iqcar.version import __version__
 
 
 def summary(*keys: str, settings: str = "s") -> Summary:
-    return Summary(keys, _version(), settings, "p", 1, 2.0, 1.0, *[None] * 5, (), (), None, NOTHING)
+    return Summary(
+        keys, _version(), settings, "p", 1, 2.0, 1.0, *[None] * 5, (), (), None, None, (), NOTHING
+    )
 
 
 def _version() -> str:

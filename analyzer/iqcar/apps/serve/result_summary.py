@@ -11,6 +11,7 @@ import pandas as pd
 from iqcar.apps.serve.losses import NOTHING, Losses, losses_of
 from iqcar.diagnosis import Diagnosis
 from iqcar.say.findings import find_findings
+from iqcar.show.html.whatif import most_blamed
 from iqcar.tables import texts
 from iqcar.version import __version__
 
@@ -69,6 +70,10 @@ class Summary(msgspec.Struct, frozen=True):
     """What was lost or doubtful about the logs."""
     first_finding: FirstFinding | None
     """What would save most time; null if nothing would."""
+    culprit_name: str | None
+    """The query that others lost most to; null if none lost any time to another."""
+    query_names: tuple[str, ...]
+    """Names of queries, those that lost most to others first, at most :data:`MOST_NAMES`."""
     losses: Losses
     """Who lost time to whom; nothing for a comparison."""
     of_applications: tuple[ApplicationLoss, ...] = ()
@@ -98,6 +103,8 @@ def summarize(diagnosis: Diagnosis, keys: tuple[str, ...], settings: str, policy
         hosts=tuple(texts(tables.hosts, "host")),
         messages=tuple(message for message in texts(tables.inputs, "message") if message),
         first_finding=_first_finding(diagnosis),
+        culprit_name=next((name[:MAX_TEXT] for name in most_blamed(diagnosis)), None),
+        query_names=_query_names(diagnosis),
         losses=losses_of(diagnosis),
         of_applications=application_losses(diagnosis, keys),
     )
@@ -124,8 +131,17 @@ def summarize_comparison(comparison: Comparison, settings: str, policy: str) -> 
         hosts=(),
         messages=comparison.doubts,
         first_finding=None,
+        culprit_name=None,
+        query_names=(),
         losses=NOTHING,
     )
+
+
+def _query_names(diagnosis: Diagnosis) -> tuple[str, ...]:
+    names = texts(diagnosis.tables.queries, "name")
+    order = np.argsort(-diagnosis.lost_to_others_ms(), kind="stable").tolist()
+    known = dict.fromkeys(names[row] for row in order if 0 < len(names[row]) <= MAX_TEXT)
+    return tuple(known)[:MOST_NAMES]
 
 
 def _first_finding(diagnosis: Diagnosis) -> FirstFinding | None:
@@ -142,6 +158,8 @@ def _known(frame: pd.DataFrame, column: str) -> list[float]:
     return known
 
 
+MOST_NAMES = 100
+"""Queries to choose from in a form."""
 MAX_TEXT = 500
 """Characters kept of a name."""
 

@@ -215,7 +215,7 @@ class Segment(NamedTuple):
     start, width: as shares of the bar, 0 to 1.
     name: who is blamed.
     label: the same with its time and share of the loss, and what a cause means.
-    share: of what was lost.
+    share: of its run.
     """
 
     start: float
@@ -241,7 +241,7 @@ def blame_bar(finding: Target, colours: Sequence[str]) -> list[Segment]:
     start = 0.0
     for one in sorted(finding.blamed, key=lambda one: _ORDER.index(one.kind)):
         width = one.lost_ms / whole
-        label = f"{one.name}: {duration(one.lost_ms)}, {percent(one.share)} of what was lost"
+        label = f"{one.name}: {duration(one.lost_ms)}, {percent(width)} of its run"
         segments.append(
             Segment(
                 start,
@@ -249,7 +249,7 @@ def blame_bar(finding: Target, colours: Sequence[str]) -> list[Segment]:
                 colour=blamed_colour(one, colours),
                 name=one.name,
                 label=f"{label}. {one.meaning}" if one.meaning else label,
-                share=one.share,
+                share=width,
             )
         )
         start += width

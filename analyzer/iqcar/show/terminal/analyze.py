@@ -192,15 +192,12 @@ def _target(diagnosis: Diagnosis, target: Target, rank: int, console: Console) -
 
 def blame_table(blamed: Sequence[Blamed]) -> Table:
     """Whom one target's lost time is attributed to, the largest part first."""
-    table = plain_table(
-        "who was in the way", ">lost", ">of the loss", ">of its run", "waiting for", "where"
-    )
+    table = plain_table("who was in the way", ">lost", ">of its run", "waiting for", "where")
     for one in blamed:
         named = one.kind is BlameKind.QUERY
         table.add_row(
             Text(f"{short(one.name, 32)} {one.number}".rstrip(), style="" if named else "dim"),
             duration(one.lost_ms),
-            percent(one.share),
             percent(one.share_of_run),
             breakdown({resource_name(key): ms for key, ms in one.by_resource.items()}),
             _idle(one) or _where(one.by_host),

@@ -9,6 +9,8 @@ function startCopying() {
   }));
 }
 
+// What was drawn while it was folded away has no width yet.
+addEventListener('toggle', (event) => event.target.open && event.target.querySelector('.plot') && dispatchEvent(new Event('resize')), true);
 startLook(() => pictures.again());
 startSections();
 startCopying();
