@@ -144,8 +144,10 @@ def test_a_link_shows_the_same_again_and_back_goes_one_step_back(browser, file: 
     assert chosen.keys() == {"target", "stage", "resource", "request", "host"}
     page.get_by_role("button", name="Copy link to this view").click()
     shown.until("document.getElementById('said').textContent !== ''")
+    assert page.locator("#link").inner_text() == "Copied"
     again = show(browser, file, page.evaluate("location.hash"))
     assert again.chosen() == chosen
+    check_explore_is_in_sight(again)
     assert again.rows("#sources-numbers") == numbers
     assert again.page.locator("#target").input_value() == "app-1/sql-2"
     page.go_back()
@@ -153,6 +155,25 @@ def test_a_link_shows_the_same_again_and_back_goes_one_step_back(browser, file: 
     assert shown.chosen().keys() == {"target", "stage", "resource"}
     shown.check_nothing_went_wrong()
     again.check_nothing_went_wrong()
+
+
+def check_explore_is_in_sight(shown: Shown) -> None:
+    """What a link led to is at the top, and the keys go on from its list of queries."""
+    shown.until("document.activeElement.id === 'target'")
+    shown.until("Math.abs(document.querySelector('#explore').getBoundingClientRect().top) < 120")
+
+
+@pytest.mark.parametrize("width", [390, 1280])
+def test_explore_brings_the_query_into_sight_each_time(browser, file: Path, width: int) -> None:
+    shown = show(browser, file)
+    page = shown.page
+    page.set_viewport_size({"width": width, "height": 800})
+    for _ in range(2):
+        page.evaluate("scrollTo(0, 0)")
+        page.get_by_role("link", name="Explore report").first.click()
+        check_explore_is_in_sight(shown)
+        assert shown.chosen() == {"target": "app-1/sql-1"}
+    shown.check_nothing_went_wrong()
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ from math import isfinite, isnan, nan
 
 import msgspec
 
+from iqcar.base.units import MINUTES, moment
 from iqcar.enums import InputStatus
 from iqcar.logs.collect import MAX_NAME
 from iqcar.logs.decode.codecs import HEAD_BYTES as CODEC_BYTES
@@ -128,6 +129,8 @@ def peek(log: EventLog) -> Peek:
     found.attempt_id = found.attempt_id or log.attempt_id
     found.end_ms = found.end_ms if found.end_ms >= found.start_ms else nan
     found.last_ms = found.last_ms if end_known else nan
+    if found.status is InputStatus.IN_PROGRESS and isfinite(found.last_ms):
+        found.message = f"no end since {moment(found.last_ms, MINUTES)}"
     found.hosts = frozenset(lines.hosts)
     return found
 

@@ -1,4 +1,4 @@
-"""The verdict: how badly each target was hit, by whom, what helps, and what is doubtful."""
+"""Says how badly each target was hit, by whom, what helps, and what is doubtful."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from iqcar.enums import BlameKind
 from iqcar.logs.text.redact import redact_text
 from iqcar.rules.rule import QueryType, RuleType
 from iqcar.say.blamed import find_blamed, fold_blamed
-from iqcar.say.findings import Finding, find_findings, findings_headline
+from iqcar.say.finding import Finding
+from iqcar.say.findings import find_findings, findings_headline
 from iqcar.say.query_names import QueryNames
 from iqcar.say.rule_lines import do_not_apply
 from iqcar.say.sentences import loss_sentence, parts_of, run_words

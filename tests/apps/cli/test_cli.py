@@ -32,7 +32,7 @@ def log(tmp_path: Path) -> Path:
 
 
 def test_the_culprit_is_blamed_for_the_slots_it_held(log: Path) -> None:
-    done = iqcar("analyze", log)
+    done = iqcar("analyze", log, "--full")
     assert done.returncode == 0, done.stderr
     report = done.stdout[done.stdout.index("1. report") :]
     assert "lost 9.0 s (90 %)" in report

@@ -50,7 +50,7 @@ def test_analyze_writes_the_same_page_beside_its_text(tmp_path: Path) -> None:
     log = contended_log().write(tmp_path / "app-1")
     done = iqcar("analyze", log, "--html", "page.html", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    assert "1. report" in done.stdout
+    assert "1. Contention" in done.stdout
     page = Reader((tmp_path / "page.html").read_text("utf-8"))
     assert sections(page)[0] == "verdict"
 

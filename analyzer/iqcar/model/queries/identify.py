@@ -21,6 +21,7 @@ import pandas as pd
 from iqcar.enums import QueryBy
 from iqcar.logs.events.descriptions import CONNECT
 from iqcar.logs.text.name_family import family, tells_apart
+from iqcar.model.queries.readable_names import readable_name, what_queries_do
 from iqcar.tables import NONE, QUERIES, Tables, texts
 from iqcar.tables.arrays import Flags, Floats, Ints
 
@@ -144,14 +145,22 @@ def _query_table(tables: Tables, keys: list[_Key]) -> pd.DataFrame:
         identities.of_sql(row) if row >= 0 else identities.of_jobs(key, job)
         for key, row, job in zip(keys, execution.tolist(), first_job.tolist(), strict=True)
     ]
-    names = [name or i for (name, _), i in zip(named, ids, strict=True)]
+    does = what_queries_do(tables, execution)
+    shown = [readable_name(name, told) for (name, _), told in zip(named, does, strict=True)]
+    names = [name or i for name, i in zip(shown, ids, strict=True)]
     fingerprints = [fingerprint for _, fingerprint in named]
+    plans = texts(sql, "plan_hash")
+    # Where a name says more than the fingerprint, the plan tells queries of one name apart.
+    alike = [
+        plans[row] if row >= 0 and name != told else fingerprint
+        for row, name, (told, fingerprint) in zip(execution.tolist(), shown, named, strict=True)
+    ]
     pool = texts(jobs, "pool")
     return QUERIES.frame(
         {
             "query_id": ids,
             "app": app,
-            "name": _told_apart(names, fingerprints, keys),
+            "name": _told_apart(names, alike, keys),
             "kind": [key.kind for key in keys],
             "fingerprint": fingerprints,
             "family": [family(name) for name, _ in named],

@@ -16,7 +16,8 @@ from iqcar.causes.topics.topic_result import Topics
 from iqcar.comparison.check_rules import Check
 from iqcar.diagnosis import Diagnosis
 from iqcar.enums import REQUESTS, Request, Resource
-from iqcar.say.findings import Finding, find_findings
+from iqcar.say.finding import Finding
+from iqcar.say.findings import find_findings
 from iqcar.say.owner_losses import losses_by_owner
 from iqcar.say.rule_lines import do_not_apply
 from iqcar.say.rules_acting import acting_rules, not_accepted

@@ -81,13 +81,16 @@ def host_series(tables: Tables, bins: Bins) -> HostSeries:
     added = executors["added_ms"].to_numpy(np.float64)
     removed = executors["removed_ms"].to_numpy(np.float64)
     cores = executors["cores"].to_numpy(np.float64)
+    apps, app = tables.applications, executors["app"].to_numpy(np.int64)
+    begin, over = (apps[name].to_numpy(np.float64)[app] for name in ("start_ms", "end_ms"))
     last = bins.start_ms + bins.width_ms * bins.count
+    begin, over = np.where(over > begin, [begin, over], [[bins.start_ms], [last]])
     place = executors["host"].to_numpy(np.int64)
     offered = bins.amounts(
         place,
         hosts,
-        np.where(np.isfinite(added), added, bins.start_ms),
-        np.where(np.isfinite(removed), removed, last),
+        np.where(np.isfinite(added), added, begin),
+        np.where(np.isfinite(removed), removed, over),
         np.nan_to_num(cores),
     )
     blind = place[(place >= 0) & ~(cores > 0)]

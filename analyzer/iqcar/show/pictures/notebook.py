@@ -107,7 +107,7 @@ def what_if_html(answer: WhatIf) -> str:
 
 def _saving(one: Finding) -> str:
     action = f'<br><small style="{_FAINT}">{_text(one.action)}</small>'
-    return f"<b>{one.kind}</b>: {one.saving}. {_text(one.sentence)}{action}"
+    return f"<b>{one.kind.words}</b>: {one.saving}. {_text(one.sentence)}{action}"
 
 
 def _target(target: Target) -> str:

@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timezone
+import time
 from math import inf, isfinite
 
 from rich.console import Group, RenderableType
 from rich.text import Text
 
 from iqcar.base import limits
-from iqcar.base.units import breakdown, duration, percent, printable, resource_name, short
+from iqcar.base.units import (
+    MINUTES,
+    breakdown,
+    duration,
+    moment,
+    percent,
+    printable,
+    resource_name,
+    short,
+)
 from iqcar.live.overview import Lost, Overview, Victim, overview_of
 from iqcar.live.window import Window
 from iqcar.say.rules_acting import ActingRule, acting_rules, since_start
@@ -21,6 +30,9 @@ MOST_LINES = 4
 """Whom a query's loss is attributed to, in so many lines at most."""
 OLD_MS = 10_000.0
 """Age of the newest event from which it is told: Spark writes what it buffers when a stage ends."""
+
+LONG_QUIET_MS = 3_600_000.0
+"""Age of the newest event, by the clock here, from which nobody knows whether it runs (an hour)."""
 
 
 def window_view(window: Window) -> RenderableType:
@@ -50,10 +62,11 @@ def window_view(window: Window) -> RenderableType:
 
 
 def _head(window: Window, shown: Overview) -> Text:
-    when = datetime.fromtimestamp(window.end_ms / 1e3, timezone.utc)
-    state = "ended" if window.ended else "running"
+    state = f"{'ended' if window.ended else 'running'}  {moment(window.end_ms)[11:]} UTC"
+    if not window.ended and 1e3 * time.time() - window.newest_ms > LONG_QUIET_MS:
+        state = f"no end since {moment(window.newest_ms, MINUTES)} UTC"
     name = short(shown.application, NAME_WIDTH) or "an application"
-    words = f"{name}  {short(shown.application_id)}  {state}  {when:%H:%M:%S} UTC"
+    words = f"{name}  {short(shown.application_id)}  {state}"
     span = duration(window.end_ms - window.start_ms)
     return Text(f"{words}  the last {span}", style="bold")
 

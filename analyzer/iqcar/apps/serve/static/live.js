@@ -6,6 +6,7 @@ const root = document.getElementById("live");
 const part = (name) => document.getElementById(`live-${name}`);
 const RETRY_MS = 10000; // after the server refused
 const OLD_MS = 10000; // age of the newest event from which it is told
+const LONG_QUIET_MS = 3600000; // age from which nobody knows whether it runs
 
 function time(ms) {
   if (ms < 1000) return `${Math.round(ms)} ms`;
@@ -47,6 +48,7 @@ function show(now) {
   }
   const quiet = now.end_ms - now.newest_event_ms;
   const words = { running: "Running", ended: "The application has ended", gone: "Its log cannot be read any further" };
+  if (Date.now() - now.newest_event_ms > LONG_QUIET_MS) words.running = `No end since ${new Date(now.newest_event_ms).toISOString().slice(0, 16).replace("T", " ")} UTC`;
   part("state").textContent = `${words[now.state]}, ${new Date(now.end_ms).toISOString().slice(11, 19)} UTC`
     + (now.state === "running" && quiet >= OLD_MS ? `; the log is quiet: its newest event came ${time(quiet)} ago` : "");
   const at = now.now;

@@ -322,8 +322,9 @@ function startExplore() {
   });
   byId('link').addEventListener('click', () => {
     history.replaceState(null, '', selection.fragment());
-    copy(location.href, 'The link');
+    copy(location.href, 'The link', byId('link'));
   });
   selection.onChange(paint);
-  if (!selection.restore()) selection.show({ target: chooser.value }, false);
+  if (selection.restore()) requestAnimationFrame(selection.reveal);
+  else selection.show({ target: chooser.value }, false);
 }

@@ -37,11 +37,13 @@ function build(element, model, first) {
   parts.table = el('table', { class: 'iqt-table' }, el('thead', {}, head), parts.body);
   const recorder = model.recorded ? '`iqcar sample`' : 'the iqcar plugin or `iqcar sample`';
   const unsampled = model.sampled ? '' : ` What hosts did (CPU, disk, network) was not recorded: ${recorder} records it.`;
+  const leftOut = (model.gaps ?? []).map((gap) => duration(gap.ms));
+  const folded = leftOut.length ? ` Left out where the axis is broken, as no query ran: ${leftOut.join(', ')}.` : '';
   element.replaceChildren(
     el('div', { class: 'iqt-bar' }, el('span', { class: 'iqt-switch', role: 'radiogroup', 'aria-label': 'Colour tasks' }, 'Colour tasks ', byQueryLabel, byWaitLabel, ...(hasPhases ? [byPhaseLabel] : [])),
       el('span', { class: 'iqt-buttons' }, ...buttons)),
     parts.legend, parts.area, parts.said,
-    el('p', { class: 'iqt-hint' }, `Times are after ${utc(model.origin_ms)}, the start of this input. Drag to move; click, then turn the wheel to zoom; keys: arrows, +, −, 0. Click a bar to choose its query.${unsampled}`),
+    el('p', { class: 'iqt-hint' }, `Times are after ${utc(model.origin_ms)}, the start of this input.${folded} Drag to move; click, then turn the wheel to zoom; keys: arrows, +, −, 0. Click a bar to choose its query.${unsampled}`),
     el('details', { class: 'iqt-details' }, el('summary', {}, 'Queries and stages as a table'), parts.note, parts.copy, el('div', { class: 'iqt-wide', tabindex: '0', role: 'region', 'aria-label': 'Queries and stages' }, parts.table)),
     parts.tip,
   );
@@ -98,7 +100,7 @@ function fillTable(parts, model, state, choose) {
   }
   const rows = [];
   const cells = (what, start, ran, lost, others, last) => [
-    el('td', {}, ...what), ...[moment(start * model.tick_ms, 100), duration(ran * model.tick_ms), duration(lost), others].map((text) => el('td', { class: 'iqt-number' }, text)), el('td', {}, ...last)];
+    el('td', {}, ...what), ...[told(model, start, 100), duration(ran * model.tick_ms), duration(lost), others].map((text) => el('td', { class: 'iqt-number' }, text)), el('td', {}, ...last)];
   for (const i of shown) {
     const choice = el('button', { type: 'button', 'aria-pressed': String(i === state.selected) }, 'show');
     choice.setAttribute('aria-label', `Show ${queries.name[i]}`);
