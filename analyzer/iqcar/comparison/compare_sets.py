@@ -193,8 +193,9 @@ def find_comparison_doubts(
             for measure, word in zip(TESTED, ("time", "CPU time", "data", "skew"), strict=True)
         )
         which = "either side" if before.runs == after.runs else "one side"
+        often = ", in which queries ran several times" if (runs["instances"] > 1).any() else ""
         doubts.append(
-            f"There is one run on {which}: what it would be on other days is unknown; equal runs "
+            f"There is one run on {which}{often}: what it would be on other days is unknown; equal runs "
             f"are taken to differ as they usually do (by {spreads}), so trust CPU time, data and "
             "stage graphs before time"
         )
