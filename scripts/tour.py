@@ -48,7 +48,8 @@ def tour_page() -> str:
     with tempfile.TemporaryDirectory() as folder:
         shutil.copytree(REPO / "examples", Path(folder, "examples"))
         with chdir(folder):
-            return BLOCK.sub(again, PAGE.read_text("utf-8"))
+            page = BLOCK.sub(again, PAGE.read_text("utf-8"))
+            return page.replace(Path.cwd().as_uri(), "file:///…")
 
 
 if __name__ == "__main__":

@@ -70,7 +70,8 @@ class Simulation:
         names = {plan.name for plan in plans}
         assert all(plan.after in names for plan in plans if plan.after)
         self._entered = 0
-        places = [cluster.slots if h != cluster.lost else 0 for h in range(cluster.hosts)]
+        late = [h for h in range(cluster.hosts) if h == cluster.lost or cluster.comes(h) > 0]
+        places = [cluster.slots if h not in late else 0 for h in range(cluster.hosts)]
         self._free = [places.copy() for _ in range(cluster.apps)]
         inf = np.inf
         c = cluster
@@ -97,6 +98,8 @@ class Simulation:
 
     def _run(self) -> None:
         arrivals = sorted((p.submit, q) for q, p in enumerate(self.plans) if not p.after)
+        arrivals += [(at, -1 - host) for host, at in enumerate(self.cluster.there_from) if at > 0]
+        arrivals.sort()
         now, unfinished = 0.0, sum(len(p.stages) for p in self.plans)
         everything = [shared.classes for host in self._shared for shared in host]
         while unfinished:
@@ -114,6 +117,11 @@ class Simulation:
                 own.clock += step * own.rate
             if chosen is None:
                 query = arrivals.pop(0)[1]
+                if query < 0:
+                    for free in self._free:
+                        free[-1 - query] += self.cluster.slots
+                    self._launch(now)
+                    continue
                 self.began[query] = now
                 for stage, plan in enumerate(self.plans[query].stages):
                     if not plan.parents:
@@ -342,6 +350,8 @@ class Simulation:
             executors=frame(
                 EXECUTORS, len(executors), app=executors // c.hosts, host=executors % c.hosts,
                 cores=np.full(len(executors), float(c.slots)),
+                added_ms=[EPOCH_MS + c.comes(h) if c.there_from else np.nan
+                          for h in executors % c.hosts],
             ),
             queries=frame(
                 QUERIES, len(self.plans), app=[p.app for p in self.plans],

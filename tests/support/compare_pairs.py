@@ -101,13 +101,13 @@ def pair_of(kind: str, seed: int, runs: int | None = None, variety: Variety = PL
     changed = CHANGES[kind](base, rng)
     changed = replace(changed, plants=_named_plants(changed.plants, variety, n))
     nights = [(seed, place, night) for night in range(2 * n)]
-    before = [_Night(base, night) for night in nights[:n]]
-    after = [_Night(changed, night) for night in nights[n:]]
-    without = [_Night(base, night) for night in nights[n:]]
-    took, would = _durations(after), _durations(without)
+    before = [Night(base, night) for night in nights[:n]]
+    after = [Night(changed, night) for night in nights[n:]]
+    without = [Night(base, night) for night in nights[n:]]
+    took, would = durations(after), durations(without)
     own = {
         name: took[name]
-        - _durations([_Night(changed.taken_back(name, base), night) for night in nights[n:]])[name]
+        - durations([Night(changed.taken_back(name, base), night) for night in nights[n:]])[name]
         for name in changed.plants
         if name in would and len(changed.plants) > 1
     }
@@ -116,18 +116,18 @@ def pair_of(kind: str, seed: int, runs: int | None = None, variety: Variety = PL
     return Pair(
         kind,
         n,
-        _side(before, {}, variety, 0),
-        _side(after, new, variety, n),
+        side_of(before, {}, variety, 0),
+        side_of(after, new, variety, n),
         {new.get(name, name): plant for name, plant in changed.plants.items()},
         {new.get(q, q): took[q] - would.get(q, 0.0) for q in took},
         own,
-        {new.get(q, q): value for q, value in _durations(before).items()},
+        {new.get(q, q): value for q, value in durations(before).items()},
         {(new.get(q, q), s): v - stages_would.get((q, s), 0.0) for (q, s), v in stages.items()},
         {name: new.get(name, name) for name in base.names()},
     )
 
 
-class _Night:
+class Night:
     """One run of a workload."""
 
     def __init__(self, work: Workload, seed: tuple[int, ...]) -> None:
@@ -151,7 +151,7 @@ def _tonight(job: Job, number: int, seed: tuple[int, ...]) -> Job:
     return replace(job, steps=tuple(steps), submit=job.submit + late)
 
 
-def _durations(nights: Sequence[_Night]) -> dict[str, float]:
+def durations(nights: Sequence[Night]) -> dict[str, float]:
     """Mean duration of each query over the runs, its instances in a run averaged first."""
     by_name: dict[str, list[float]] = {}
     for night in nights:
@@ -160,7 +160,7 @@ def _durations(nights: Sequence[_Night]) -> dict[str, float]:
     return {name: float(np.mean(took)) for name, took in by_name.items()}
 
 
-def _stage_times(nights: Sequence[_Night]) -> dict[tuple[str, str], float]:
+def _stage_times(nights: Sequence[Night]) -> dict[tuple[str, str], float]:
     """Mean time from submission to completion of each stage."""
     found: dict[tuple[str, str], list[float]] = {}
     for night in nights:
@@ -185,10 +185,18 @@ def _named_plants(plants: dict[str, Plant], variety: Variety, first_run: int) ->
     return {query: plant.with_cause(old, new) for query, plant in plants.items()}
 
 
-def _side(
-    nights: Sequence[_Night], renamed: dict[str, str], variety: Variety, first_run: int
+def side_of(
+    nights: Sequence[Night], renamed: dict[str, str], variety: Variety, first_run: int
 ) -> Tables:
     """The tables of some runs as the reader returns them for plain logs."""
+    tables = raw_side(nights, renamed, variety, first_run)
+    return add_critical_path(identify(tables, QueryBy.SQL))
+
+
+def raw_side(
+    nights: Sequence[Night], renamed: dict[str, str], variety: Variety, first_run: int
+) -> Tables:
+    """The same before jobs are grouped into queries."""
     runs = []
     for number, night in enumerate(nights):
         tables = _emitted(night, number, renamed)
@@ -205,10 +213,10 @@ def _side(
                 tasks=tables.tasks.assign(task_id=tables.tasks["task_id"] + first),
             )
         )
-    return add_critical_path(identify(merge(runs), QueryBy.SQL))
+    return merge(runs)
 
 
-def _emitted(night: _Night, number: int, renamed: dict[str, str]) -> Tables:
+def _emitted(night: Night, number: int, renamed: dict[str, str]) -> Tables:
     """The tables of one run: metrics as Spark reports them, and what its plans say."""
     run, jobs = night.simulation, night.jobs
     tables, waits = run.emit(plain=True)

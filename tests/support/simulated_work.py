@@ -114,6 +114,12 @@ class Cluster:
     """Bytes of execution memory of each application on each host."""
     lost: int = -1
     """Host that has no slots."""
+    there_from: tuple[float, ...] = ()
+    """When the slots of each host come; empty: all are there from the start."""
     rough: bool = False
     """Devices share in proportion, disks slow with streams, threads share cores, and tasks do not
     do the same in each round."""
+
+    def comes(self, host: int) -> float:
+        """When the slots of a host come."""
+        return self.there_from[host] if self.there_from else 0.0

@@ -75,7 +75,8 @@ def owners_section(diagnosis: Diagnosis, by: str, most: int) -> Section:
         "owners",
         f"Who lost to whom, by {printable(by)}",
         columns=columns(
-            "lost by:name | to:name |  | lost:time | of all:share | waiting for:times", "evidence"
+            "lost by:name | to:name | which is | lost:time | of all:share | waiting for:times",
+            "evidence",
         ),
         rows=tuple(
             (

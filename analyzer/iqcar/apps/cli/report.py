@@ -80,11 +80,11 @@ def report(
         explain_line(find_verdict(diagnosis).headline, err=False)
         explain_line(Path(file).resolve().as_uri(), err=False)
     if show:
-        _open(file)
+        open_page(file)
     return Result(tables=[diagnosis.tables])
 
 
-def _open(file: str) -> None:
+def open_page(file: str) -> None:
     """Open the file in the user's browser; without one, print its address."""
     import webbrowser
 

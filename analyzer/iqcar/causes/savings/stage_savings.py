@@ -9,8 +9,13 @@ once):
   may not shrink;
 - the tail, in which the last tasks run beside free slots, is skew where the longest task is much
   longer than the median, else uneven waves;
+- where the tasks of one host are slow in several stages, the tail and what they take longer than
+  the others' is the host's, no skew;
 - what garbage collection took of W;
-- what writing and reading spilled data took: by the bytes, at a range of speeds.
+- what writing and reading spilled data took: by the bytes, at a range of speeds, and at most what
+  nothing else explains of the tasks' time.
+
+The ranges hold what was saved in simulated clusters (docs/evaluation/findings.md).
 """
 
 from __future__ import annotations
@@ -20,7 +25,8 @@ from collections.abc import Callable
 import numpy as np
 import pandas as pd
 
-from iqcar.enums import FindingKind
+from iqcar.causes.savings.slow_hosts import slow_hosts
+from iqcar.enums import FindingKind, Request
 from iqcar.model.waits.stage_parts import (
     PART_NAMES,
     TASK_PARTS,
@@ -41,23 +47,29 @@ GC_SHARE = 0.1
 SPILL_RATES = (50e3, 1_000e3)
 """Bytes per ms at which a task writes or reads what it spills: from a page cache, from a shared
 disk. What is spilled is written once and read once."""
+LOOSE = (Request.RUN_QUEUE, Request.IO_WRITE)
+"""Waits that Spark does not measure apart from spilling."""
+LOOSE_SHARE = 0.3
+"""Part of what nothing else explains of a spilling stage's time that is due to it at least."""
 COLUMNS = (
-    "kind", "query", "stage", "saves_ms", "low_ms", "high_ms",
-    "tasks", "slots", "median_ms", "longest_ms", "bytes",
+    "kind", "query", "stage", "host", "saves_ms", "low_ms", "high_ms", "spent_ms",
+    "tasks", "slots", "median_ms", "longest_ms", "bytes", "scans",
 )  # fmt: skip
 
 
 def stage_savings(tables: Tables, waits: pd.DataFrame) -> pd.DataFrame:
     """Estimate savings stage by stage.
 
-    Returns one row per stage and kind of remedy that saves something: :data:`COLUMNS`; query and
-    stage are rows, times elapsed ms of the query, bytes what a task read (median) or what the stage
-    spilled.
+    Returns one row per stage and kind of remedy that saves something: :data:`COLUMNS`; query,
+    stage and host (−1 if none) are rows, times elapsed ms of the query, ``spent_ms`` what is now
+    spent on it, bytes what a task read (median) or what the stage spilled, ``scans`` whether it
+    reads a table or files.
     """
     facts = _stage_facts(tables, waits)
     rows = [
         _partitions(facts),
         _skew(facts),
+        _slow_hosts(facts),
         _collection(facts),
         _spill(facts),
     ]
@@ -86,6 +98,7 @@ def _stage_facts(tables: Tables, waits: pd.DataFrame) -> pd.DataFrame:
         {
             "stage": tasks["stage"].to_numpy(np.int64)[done],
             "lasted": (tasks["finish_ms"] - tasks["launch_ms"]).to_numpy(np.float64)[done],
+            "scans": tasks["input_bytes"].to_numpy(np.float64)[done] > 0,
             "bytes": sum(
                 positive_or_zero(tasks[name].to_numpy(np.float64)[done])
                 for name in ("input_bytes", "remote_bytes", "local_bytes")
@@ -105,10 +118,13 @@ def _stage_facts(tables: Tables, waits: pd.DataFrame) -> pd.DataFrame:
             "tail_ms": share["tail_ms"],
             "gc_ms": share["gc_ms"],
             "held_ms": held,
+            "loose_ms": sum(share[f"{name}_ms"] for name in LOOSE)
+            + np.maximum(share["rest_ms"], 0.0),
             "factor": factor,
             "median_ms": _of_stages(of["lasted"].median(), n),
             "longest_ms": _of_stages(of["lasted"].max(), n),
             "bytes": _of_stages(of["bytes"].median(), n),
+            "scans": _of_stages(of["scans"].max(), n) > 0,
             "spilled": sum_by(
                 frame["stage"].to_numpy(np.int64),
                 positive_or_zero(tasks["disk_spilled_bytes"].to_numpy(np.float64)[done]),
@@ -116,6 +132,7 @@ def _stage_facts(tables: Tables, waits: pd.DataFrame) -> pd.DataFrame:
             ),
         }
     )
+    facts = facts.join(slow_hosts(tables), on="stage").fillna({"host": -1, "host_ms": 0.0})
     return facts[((facts["query"] >= 0) & (facts["held_ms"] > 0) & (facts["tasks"] > 0)).to_numpy()]
 
 
@@ -163,6 +180,10 @@ def _of_stages(values: pd.Series, n: int) -> Floats:
 
 
 def _is_skewed(facts: pd.DataFrame) -> pd.Series:
+    return (facts["host"] < 0) & _is_uneven(facts)
+
+
+def _is_uneven(facts: pd.DataFrame) -> pd.Series:
     longer = facts["longest_ms"] - facts["median_ms"]
     return (facts["longest_ms"] >= SKEWED * facts["median_ms"]) & (longer >= LONG_TASK_MS / 2)
 
@@ -173,8 +194,9 @@ def _partitions(facts: pd.DataFrame) -> pd.DataFrame:
     idle = np.where(
         long, np.maximum(1.0 - facts["tasks"] / np.maximum(facts["free"], 1.0), 0.0), 0.0
     )
-    tail = np.where(long & ~_is_skewed(facts), facts["tail_ms"], 0.0)
-    low, high = (facts[name] * idle + tail for name in ("alone_ms", "work_ms"))
+    tail = np.where(long & ~_is_uneven(facts), facts["tail_ms"], 0.0)
+    alone = facts["alone_ms"] / np.maximum(facts["work_ms"], 1.0)
+    low, high = (facts["work_ms"] * idle + tail) * alone, facts["work_ms"] * idle + tail
     found = _ranged(facts, FindingKind.PARTITIONS, high, low=0.5, high=1.0)
     low = 0.5 * np.minimum(low, high)
     return found.assign(low_ms=low, saves_ms=(low + high) / 2.0)
@@ -183,13 +205,22 @@ def _partitions(facts: pd.DataFrame) -> pd.DataFrame:
 def _skew(facts: pd.DataFrame) -> pd.DataFrame:
     """Tasks of equal length: no tail."""
     saves = np.where(_is_skewed(facts), facts["tail_ms"], 0.0)
-    return _ranged(facts, FindingKind.SKEW, saves, low=0.5, high=1.0)
+    return _ranged(facts, FindingKind.SKEW, saves, low=0.5, high=1.15)
+
+
+def _slow_hosts(facts: pd.DataFrame) -> pd.DataFrame:
+    """Tasks of a slow host as long as the others': less work, and no tail."""
+    at_once = np.maximum(np.minimum(facts["tasks"], facts["slots"]), 1.0)
+    tail = np.where(_is_uneven(facts), facts["tail_ms"], 0.0)
+    saves = np.where(facts["host"] >= 0, tail + facts["host_ms"] / at_once * facts["factor"], 0.0)
+    saves = np.minimum(saves, facts["held_ms"])
+    return _ranged(facts, FindingKind.SLOW_HOST, saves, low=0.5, high=1.1)
 
 
 def _collection(facts: pd.DataFrame) -> pd.DataFrame:
     """Enough memory that hardly anything is collected."""
     much = facts["gc_ms"] >= GC_SHARE * facts["work_ms"]
-    return _ranged(facts, FindingKind.GC, np.where(much, facts["gc_ms"], 0.0), low=0.4, high=1.0)
+    return _ranged(facts, FindingKind.GC, np.where(much, facts["gc_ms"], 0.0), low=0.5, high=1.2)
 
 
 def _spill(facts: pd.DataFrame) -> pd.DataFrame:
@@ -199,8 +230,12 @@ def _spill(facts: pd.DataFrame) -> pd.DataFrame:
         np.minimum(2.0 * facts["spilled"] / rate / at_once * facts["factor"], facts["work_ms"])
         for rate in SPILL_RATES
     )
-    found = _ranged(facts, FindingKind.MEMORY, np.sqrt(slow * fast), low=1.0, high=1.0)
-    return found.assign(low_ms=fast, high_ms=slow, bytes=facts["spilled"])
+    loose = np.minimum(facts["loose_ms"], slow)
+    low = np.maximum(fast, LOOSE_SHARE * loose)
+    tail = np.where(_is_uneven(facts), 0.0, facts["tail_ms"])
+    high = np.where(facts["spilled"] > 0, np.maximum(1.5 * low, 1.1 * loose + tail), 0.0)
+    found = _ranged(facts, FindingKind.MEMORY, high, low=0.5, high=1.0)
+    return found.assign(low_ms=low, saves_ms=(low + high) / 2.0, bytes=facts["spilled"])
 
 
 def _ranged(
@@ -208,4 +243,5 @@ def _ranged(
 ) -> pd.DataFrame:
     most = np.asarray(saves, np.float64)
     middle = most * (low + high) / 2.0
-    return facts.assign(kind=kind, saves_ms=middle, low_ms=most * low, high_ms=most * high)
+    ends = {"low_ms": most * low, "high_ms": most * high}
+    return facts.assign(kind=kind, saves_ms=middle, spent_ms=most, **ends)

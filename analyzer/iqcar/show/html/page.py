@@ -198,7 +198,7 @@ def _explored(payload: dict[str, Any]) -> dict[str, Any]:
     return {"explored": options, "explored_left_out": " ".join(said)}
 
 
-def _matrix(payload: dict[str, Any]) -> dict[str, str]:
+def _matrix(payload: dict[str, Any]) -> dict[str, Any]:
     """What the matrix shows in a sentence, and what was folded in it."""
     matrix, queries = payload["matrix"], payload["people"]["queries"]
     pairs: dict[tuple[int, int], float] = {}
@@ -215,6 +215,7 @@ def _matrix(payload: dict[str, Any]) -> dict[str, str]:
     said = f"Queries joined under “other queries”: {folded}." if folded else ""
     if not pairs:
         return {
+            "matrix_pairs": False,
             "matrix_sentence": "No query lost time to another query.",
             "matrix_left_out": said,
         }
@@ -225,7 +226,7 @@ def _matrix(payload: dict[str, Any]) -> dict[str, str]:
         f"A row was in the way, a column lost the time. Most was lost by {short(hurt, 60)} to "
         f"{short(by, 60)}: {duration(ms)}. Choose a cell to see where and for what."
     )
-    return {"matrix_sentence": sentence, "matrix_left_out": said}
+    return {"matrix_pairs": True, "matrix_sentence": sentence, "matrix_left_out": said}
 
 
 @cache

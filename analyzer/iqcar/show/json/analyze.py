@@ -16,7 +16,8 @@ from iqcar.causes.topics.topic_result import Topics
 from iqcar.comparison.check_rules import Check
 from iqcar.diagnosis import Diagnosis
 from iqcar.enums import REQUESTS, Request, Resource
-from iqcar.say.findings import Finding, find_findings
+from iqcar.say.finding import Finding
+from iqcar.say.findings import find_findings
 from iqcar.say.owner_losses import losses_by_owner
 from iqcar.say.rule_lines import do_not_apply
 from iqcar.say.rules_acting import acting_rules, not_accepted
@@ -208,7 +209,7 @@ def _fields(diagnosis: Diagnosis) -> dict[str, Callable[[], Any]]:
             "by": settings.by,
         },
         "inputs": lambda: _inputs(diagnosis.tables.inputs),
-        "findings": lambda: [_finding(diagnosis, one) for one in find_findings(diagnosis)],
+        "findings": lambda: [finding_to_dict(diagnosis, one) for one in find_findings(diagnosis)],
         "queries": lambda: _queries(diagnosis),
         "graph": lambda: _graph(diagnosis),
         "hot_resources": lambda: _records(graph.hot_resources()),
@@ -336,7 +337,8 @@ def _queries(diagnosis: Diagnosis) -> Iterator[dict[str, Any]]:
         }
 
 
-def _finding(diagnosis: Diagnosis, one: Finding) -> dict[str, Any]:
+def finding_to_dict(diagnosis: Diagnosis, one: Finding) -> dict[str, Any]:
+    """Lay a finding out as a JSON object."""
     ids = diagnosis.tables.queries["query_id"]
     return {
         "kind": str(one.kind),

@@ -16,7 +16,11 @@ from iqcar.base.limits import MOST_DOUBTS, MOST_DRAWN_CHANGES, MOST_WASTED
 from iqcar.base.units import duration, percent, short
 from iqcar.comparison.comparison import Comparison
 from iqcar.comparison.comparison_sections import changes_section
-from iqcar.comparison.comparison_sentences import differences_sentence, totals_sentence
+from iqcar.comparison.comparison_sentences import (
+    changes_headline,
+    differences_sentence,
+    totals_sentence,
+)
 from iqcar.diagnosis import Diagnosis
 from iqcar.enums import BlameKind
 from iqcar.replay.whatif.what_if import WhatIf
@@ -75,12 +79,11 @@ def notebook_html(diagnosis: Diagnosis) -> str:
 def comparison_html(comparison: Comparison) -> str:
     """Write what differs between two sides, the changes and the waterfall."""
     parts = [
-        f"<p><b>iqcar: {_text(totals_sentence(comparison))}</b></p>",
+        f"<p><b>iqcar: {_text(changes_headline(comparison))}</b></p>",
+        f"<p>{_text(totals_sentence(comparison))}</p>",
         f"<p>Different: {_text(differences_sentence(comparison))}</p>",
     ]
-    if comparison.changes.empty:
-        parts.append("<p>Nothing changed.</p>")
-    else:
+    if not comparison.changes.empty:
         parts += [_changes(comparison), ComparisonPlots(comparison).waterfall().svg]
     parts.append(_doubts(comparison.doubts, "comparison.doubts"))
     parts.append(
@@ -107,7 +110,7 @@ def what_if_html(answer: WhatIf) -> str:
 
 def _saving(one: Finding) -> str:
     action = f'<br><small style="{_FAINT}">{_text(one.action)}</small>'
-    return f"<b>{one.kind}</b>: {one.saving}. {_text(one.sentence)}{action}"
+    return f"<b>{one.kind.words}</b>: {one.saving}. {_text(one.sentence)}{action}"
 
 
 def _target(target: Target) -> str:
@@ -212,7 +215,7 @@ class Segment(NamedTuple):
     start, width: as shares of the bar, 0 to 1.
     name: who is blamed.
     label: the same with its time and share of the loss, and what a cause means.
-    share: of what was lost.
+    share: of its run.
     """
 
     start: float
@@ -238,7 +241,7 @@ def blame_bar(finding: Target, colours: Sequence[str]) -> list[Segment]:
     start = 0.0
     for one in sorted(finding.blamed, key=lambda one: _ORDER.index(one.kind)):
         width = one.lost_ms / whole
-        label = f"{one.name}: {duration(one.lost_ms)}, {percent(one.share)} of what was lost"
+        label = f"{one.name}: {duration(one.lost_ms)}, {percent(width)} of its run"
         segments.append(
             Segment(
                 start,
@@ -246,7 +249,7 @@ def blame_bar(finding: Target, colours: Sequence[str]) -> list[Segment]:
                 colour=blamed_colour(one, colours),
                 name=one.name,
                 label=f"{label}. {one.meaning}" if one.meaning else label,
-                share=one.share,
+                share=width,
             )
         )
         start += width

@@ -99,7 +99,7 @@ def _print_findings(findings: Sequence[Finding], console: Console, lines: int = 
     """Print findings; sentence and action of each in so many lines at most, if not 0."""
     for rank, one in enumerate(findings, 1):
         console.print()
-        title = Text(f"{rank}. {one.kind.capitalize().replace('-', ' ')}", style="bold")
+        title = Text(f"{rank}. {one.kind.words.capitalize()}", style="bold")
         console.print(title.append(f"  {one.saving}", style="not bold"))
         room = lines * (console.width - 6) if lines else 10_000
         console.print(indented(_fitting(one.sentence, room)))
@@ -192,15 +192,12 @@ def _target(diagnosis: Diagnosis, target: Target, rank: int, console: Console) -
 
 def blame_table(blamed: Sequence[Blamed]) -> Table:
     """Whom one target's lost time is attributed to, the largest part first."""
-    table = plain_table(
-        "who was in the way", ">lost", ">of the loss", ">of its run", "waiting for", "where"
-    )
+    table = plain_table("who was in the way", ">lost", ">of its run", "waiting for", "where")
     for one in blamed:
         named = one.kind is BlameKind.QUERY
         table.add_row(
             Text(f"{short(one.name, 32)} {one.number}".rstrip(), style="" if named else "dim"),
             duration(one.lost_ms),
-            percent(one.share),
             percent(one.share_of_run),
             breakdown({resource_name(key): ms for key, ms in one.by_resource.items()}),
             _idle(one) or _where(one.by_host),

@@ -13,6 +13,7 @@ from iqcar.comparison.comparison import Comparison, relative
 from iqcar.comparison.comparison_sections import changes_section
 from iqcar.comparison.comparison_sentences import (
     MOST_NAMED,
+    changes_headline,
     counted,
     differences_sentence,
     totals_sentence,
@@ -38,11 +39,10 @@ LABEL_WIDTH = 40
 def print_comparison(comparison: Comparison, top: int, console: Console | None = None) -> None:
     """Print totals, what differs, the largest changes, the rest, and doubts."""
     console = console or terminal()
+    console.print(Text(printable(changes_headline(comparison)), style="bold"))
     console.print(Text(printable(totals_sentence(comparison))))
     console.print(Text(printable(f"Different: {differences_sentence(comparison)}")))
-    if comparison.changes.empty:
-        console.print(Text("Nothing changed.", style="bold"))
-    else:
+    if not comparison.changes.empty:
         shown = _shown(comparison, top)
         narrow = console.width < WIDTH_WITHOUT_TERMINAL
         kept = [replace(c, wide=c.wide or (narrow and c.title in LEFT_OUT)) for c in shown.columns]

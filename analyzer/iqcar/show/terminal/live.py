@@ -44,6 +44,8 @@ def window_view(window: Window) -> RenderableType:
         parts.append(
             Text(f"The log is quiet: its newest event came {duration(quiet)} ago.", style="bold")
         )
+    if shown.finding is not None:
+        parts.append(Text(f"{shown.finding.sentence} {shown.finding.action}", style="bold"))
     parts += [Text(""), Text(f"Who waits for whom{_lost_words(shown)}", style="bold")]
     if not shown.victims:
         parts.append(indented("Nobody: no time was lost to contention."))

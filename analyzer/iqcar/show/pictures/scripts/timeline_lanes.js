@@ -312,7 +312,8 @@ function taskLines(model, i, where, at) {
   const query = known(model, tasks.query[i]);
   const ran = (tasks.end[i] - tasks.launch[i]) * model.tick_ms;
   const lines = [
-    query >= 0 ? model.queries.name[query] : 'a query without a bar', where,
+    query >= 0 ? model.queries.name[query] : 'a query without a bar',
+    tasks.id ? `stage ${tasks.stage[i]}, task ${tasks.id[i]}, ${where}` : where,
     `ran ${duration(ran)} from ${utc(since(model, tasks.launch[i]))}`,
   ];
   if (tasks.phase && tasks.firstPhase[i] < tasks.firstPhase[i + 1]) lines.push(`phase: ${model.phases[tasks.phase[phaseAt(tasks, i, at)]].name}`);

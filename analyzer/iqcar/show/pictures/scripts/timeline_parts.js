@@ -33,7 +33,7 @@ function build(element, model, first) {
   parts.scroll = el('div', { class: 'iqt-scroll' }, parts.lanes, parts.spacer);
   parts.area = el('div', { class: 'iqt-area', tabindex: '0', role: 'group', 'aria-label': 'Timeline. Arrow keys move, plus and minus zoom, 0 shows everything.' },
     el('div', { class: 'iqt-upper' }, parts.top), parts.scroll);
-  const head = el('tr', {}, ...['what', 'start', 'ran', 'lost', 'to others', ''].map((text) => el('th', { scope: 'col' }, text)));
+  const head = el('tr', {}, ...['what', 'start', 'ran', 'lost', 'to others', 'note'].map((text) => el('th', { scope: 'col' }, text)));
   parts.table = el('table', { class: 'iqt-table' }, el('thead', {}, head), parts.body);
   const recorder = model.recorded ? '`iqcar sample`' : 'the iqcar plugin or `iqcar sample`';
   const unsampled = model.sampled ? '' : ` What hosts did (CPU, disk, network) was not recorded: ${recorder} records it.`;

@@ -1,0 +1,197 @@
+"""Holds what one finding says, and makes it of what each run of a query would save."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+
+import numpy as np
+
+from iqcar.base.units import duration, percent, printable
+from iqcar.diagnosis import Diagnosis, find_query
+from iqcar.enums import Evidence, FindingKind
+from iqcar.errors import UsageError
+from iqcar.replay.whatif.model import Model, build_model
+from iqcar.replay.whatif.question import Question
+from iqcar.replay.whatif.what_if import answer
+from iqcar.say.query_names import QueryNames
+from iqcar.tables import recurring_queries
+from iqcar.tables.arrays import Floats, Ints
+
+MOST_REPLAYED = 100_000
+"""Tasks replayed for all findings together: some 0.8 s at 8 µs each."""
+MOST_FITTED = 5_000
+"""Tasks up to which a model is fitted for it: half a second."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What would save time, and how; every text is printable.
+
+    Attributes
+    ----------
+    kind : FindingKind
+    queries : tuple of int
+        Rows of the queries that it is about, the one that saves most first.
+    subject : str
+        The recurring query, or the host.
+    saves_ms, low_ms, high_ms : float
+        Elapsed time that the action alone saves, at most what the runs took; and its range.
+    share : float
+        ``saves_ms`` as a share of the runs' duration.
+    evidence : Evidence
+    where : str
+        Stage, host or resource; empty if everywhere.
+    sentence : str
+        What was found.
+    action : str
+        What to do.
+    settings : tuple of (str, str, str)
+        Name and value of settings, and why.
+    section : str
+        Key of the section that shows the numbers.
+    question : Question, optional
+        What a replay is asked to tell how much it saves.
+    """
+
+    kind: FindingKind
+    queries: tuple[int, ...]
+    subject: str
+    saves_ms: float
+    low_ms: float
+    high_ms: float
+    share: float
+    evidence: Evidence
+    where: str
+    sentence: str
+    action: str
+    settings: tuple[tuple[str, str, str], ...]
+    section: str
+    question: Question | None = field(default=None, repr=False, compare=False)
+
+    @property
+    def saving(self) -> str:
+        """The saving in words: ``saves about 154 s (77 s … 154 s), 36 % of its run``."""
+        low, high = duration(self.low_ms), duration(self.high_ms)
+        within = f" ({low} … {high})" if low != high else ""
+        return f"saves about {duration(self.saves_ms)}{within}, {percent(self.share)} of its run"
+
+
+class About:
+    """What findings are about: queries, summed by recurring query."""
+
+    _replayed_tasks = 0
+
+    def __init__(self, diagnosis: Diagnosis) -> None:
+        tables = diagnosis.tables
+        self.diagnosis, self.tables = diagnosis, tables
+        self.names = QueryNames(tables.queries, tables.applications)
+        self.recurring: Ints = recurring_queries(tables)
+        self.ran: Floats = np.nan_to_num(tables.queries["duration_ms"].to_numpy(np.float64))
+        size = int(self.recurring.max(initial=-1)) + 1
+        self.run_of = np.bincount(self.recurring, self.ran, size)
+        self.runs_of = np.bincount(self.recurring, minlength=size)
+
+    def called(self, query: int) -> str:
+        """Name of a recurring query, with the number of its runs."""
+        runs = int(self.runs_of[self.recurring[query]])
+        if runs == 1:
+            return self.names.called(query)
+        alike = np.flatnonzero(self.recurring == self.recurring[query])
+        if len({self.names.full[row] for row in alike.tolist()}) == 1:
+            return f"{self.names.name(query)} ({runs} runs)"
+        return f"{self.names.name(query)} and {runs - 1} more of the same description"
+
+    def finding(
+        self,
+        kind: FindingKind,
+        rows: Mapping[int, float],
+        *,
+        sentence: str,
+        action: str,
+        ranged: tuple[float, float] = (0.5, 1.0),
+        evidence: Evidence = Evidence.ESTIMATED,
+        where: str = "",
+        settings: Sequence[tuple[str, str, str]] = (),
+        section: str = "",
+        question: Question | None = None,
+    ) -> Finding:
+        """Make a finding on one recurring query of what each of its runs would save.
+
+        ``ranged``: the range, in parts of that.
+        """
+        order = sorted(rows, key=lambda row: -rows[row])
+        ran = float(self.run_of[self.recurring[order[0]]])
+        most = min(sum(rows.values()), ran)
+        low, high = ranged[0] * most, min(ranged[1] * most, ran)
+        saves = (low + high) / 2.0
+        return Finding(
+            kind=kind,
+            queries=tuple(order),
+            subject=self.called(order[0]),
+            saves_ms=saves,
+            low_ms=low,
+            high_ms=high,
+            share=saves / ran if ran > 0 else 0.0,
+            evidence=evidence,
+            where=printable(where),
+            sentence=printable(sentence),
+            action=printable(action),
+            settings=tuple(settings),
+            section=section,
+            question=question,
+        )
+
+    def saving(self, finding: Finding, ms: float) -> Finding:
+        """Set how much a finding saves."""
+        run = float(self.run_of[self.recurring[finding.queries[0]]])
+        return replace(finding, saves_ms=ms, share=ms / run if run > 0 else 0.0)
+
+    def replayed(self, finding: Finding) -> Finding:
+        """Say of a finding what a replay says, where the run is small enough and is reproduced."""
+        question = finding.question
+        model = None if question is None else self._model
+        if question is None or model is None:
+            return finding
+        self._replayed_tasks += len(self.tables.tasks) * (len(model.members) + 2)
+        if self._replayed_tasks > MOST_REPLAYED:
+            return finding
+        try:
+            said = answer(model, question, self._rows).queries
+        except UsageError:
+            return finding
+        mine = said.reindex(list(finding.queries))
+        recorded, predicted, low, high = (
+            float(mine[name].sum(skipna=False))
+            for name in ("recorded_ms", "predicted_ms", "low_ms", "high_ms")
+        )
+        if not np.isfinite(predicted + low + high):
+            return finding
+        saves = min(max(recorded - predicted, 0.0), recorded)
+        finding = replace(finding, low_ms=max(recorded - high, 0.0), high_ms=recorded - low)
+        return self.saving(finding, saves)
+
+    def _rows(self, name: str, option: str) -> tuple[int, ...]:
+        return find_query(self.tables.queries, name, option)
+
+    @cached_property
+    def _model(self) -> Model | None:
+        found, tasks = self.diagnosis, len(self.tables.tasks)
+        if found.fitted is not None and not found.curves:
+            return found.fitted
+        if tasks > MOST_FITTED:
+            return None
+        return build_model(found.tables, found.waits, found.blame.demand, found.curves)
+
+    def of_run(self, ms: float, query: int) -> str:
+        """``12.3 s of its 40.0 s``."""
+        return f"{duration(ms)} of its {duration(float(self.run_of[self.recurring[query]]))}"
+
+    def grouped(self, queries: Sequence[int], ms: Floats) -> Iterator[dict[int, float]]:
+        """Sum by run, and collect the runs of each recurring query."""
+        groups: dict[int, dict[int, float]] = {}
+        for query, amount in zip(queries, ms.tolist(), strict=True):
+            runs = groups.setdefault(int(self.recurring[query]), {})
+            runs[query] = runs.get(query, 0.0) + amount
+        yield from groups.values()

@@ -1,0 +1,172 @@
+"""Finds stages that other partitions, more memory or less skew would shorten."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+
+from iqcar.base.units import duration, printable, short, size
+from iqcar.causes.savings.stage_savings import stage_savings
+from iqcar.enums import BlameKind, FindingKind, Resource
+from iqcar.replay.whatif.question import Question
+from iqcar.rules.vocabulary.advice_kinds import advice_kinds
+from iqcar.say.finding import About, Finding
+
+_ADVICE_OF = {
+    FindingKind.PARTITIONS: "more-tasks",
+    FindingKind.GC: "more-memory",
+    FindingKind.MEMORY: "spill-less",
+    FindingKind.SLOW_HOST: "exclude-host",
+}
+_SKEW_ADVICE = {
+    "shuffle-skew": "split-shuffle",
+    "input-skew": "split-input",
+}
+
+
+def stage_findings(about: About) -> Iterator[Finding]:
+    """Findings on partitions, skew, memory and garbage collection, one per recurring query.
+
+    Of slow hosts, one per host: on the query that it delayed most.
+    """
+    found = stage_savings(about.tables, about.diagnosis.waits)
+    of_host = found["kind"] == FindingKind.SLOW_HOST
+    for _, mine in found[of_host].groupby("host"):
+        yield _of_host(about, mine)
+    found = _less_own_queues(about, found[~of_host])
+    recurring = about.recurring[found["query"].to_numpy(np.int64)]
+    for (kind, _), mine in found.groupby([found["kind"].astype(str), recurring], sort=True):
+        yield _of_stages(about, FindingKind(str(kind)), mine)
+
+
+def _of_stages(about: About, kind: FindingKind, mine: pd.DataFrame) -> Finding:
+    high = mine["high_ms"].to_numpy(np.float64)
+    (runs,) = about.grouped(mine["query"].astype(int).tolist(), high)
+    spent = float(mine["spent_ms"].sum())
+    worst = mine.iloc[int(high.argmax())]
+    query = max(runs, key=lambda row: runs[row])
+    stage = about.diagnosis.stragglers.labels.stage(int(worst["stage"]))
+    most = float(high.sum())
+    advice = advice_kinds()[_ADVICE_OF.get(kind) or _skew_advice(about, int(worst["stage"]))]
+    finding = about.finding(
+        kind,
+        runs,
+        sentence=_stage_sentence(about, kind, worst, query=query, stage=stage, most=spent),
+        action=_more_partitions(worst) if kind is FindingKind.PARTITIONS else advice.do,
+        ranged=(float(mine["low_ms"].sum()) / most, 1.0),
+        where=f"stage {stage}",
+        settings=[]
+        if kind is FindingKind.PARTITIONS
+        else [(one.name, one.value, one.why) for one in advice.settings[:2]],
+        section="stragglers" if kind is FindingKind.SKEW else "stages",
+        question=_question(about, kind, mine, list(runs)),
+    )
+    return about.saving(finding, min(float(mine["saves_ms"].sum()), finding.high_ms))
+
+
+def _less_own_queues(about: About, found: pd.DataFrame) -> pd.DataFrame:
+    """Leave out of what partitions save the time in which a query's own tasks filled a device."""
+    own = np.zeros(len(about.ran))
+    for resource in (Resource.IO, Resource.NETWORK, Resource.CPU):
+        hurts = about.diagnosis.graph.who_hurts_whom(resource)
+        hurts = hurts[(hurts["kind"] == BlameKind.OWN.value).to_numpy()]
+        np.add.at(own, hurts["target_query"].to_numpy(np.int64), hurts["lost_ms"].to_numpy())
+    high = found["high_ms"].where(found["kind"] == FindingKind.PARTITIONS, 0.0).to_numpy()
+    query = found["query"].to_numpy(np.int64)
+    most = np.bincount(query, high, len(own))[query]
+    left = np.where(high > 0, np.maximum(1.0 - own[query] / np.maximum(most, 1.0), 0.0), 1.0)
+    names = ["low_ms", "saves_ms", "high_ms"]
+    found = found.assign(**{name: found[name] * left for name in names})
+    return found[(found["high_ms"] > 0).to_numpy()]
+
+
+def _question(
+    about: About, kind: FindingKind, mine: pd.DataFrame, runs: list[int]
+) -> Question | None:
+    """Ask the replay; it knows no other splits of files."""
+    ids = about.tables.queries["query_id"].astype(str).iloc[runs].tolist()
+    if kind is FindingKind.PARTITIONS and not mine["scans"].any():
+        worst = mine.iloc[int(mine["high_ms"].to_numpy(np.float64).argmax())]
+        return Question(partitions=dict.fromkeys(ids, _partitions(worst)))
+    if kind is FindingKind.SKEW:
+        return Question(no_skew=tuple(ids))
+    return Question(no_gc=True) if kind is FindingKind.GC else None
+
+
+def _of_host(about: About, mine: pd.DataFrame) -> Finding:
+    """A slow host, on the recurring query that it delayed most."""
+    recurring = about.recurring[mine["query"].to_numpy(np.int64)]
+    worst = int(np.bincount(recurring, mine["high_ms"].to_numpy(np.float64)).argmax())
+    others = len(np.unique(recurring)) - 1
+    host = printable(about.tables.hosts["host"].astype(str).iloc[int(mine["host"].iloc[0])])
+    finding = _of_stages(about, FindingKind.SLOW_HOST, mine[recurring == worst])
+    more = f" It is slow in {others} more quer{'y' if others == 1 else 'ies'}." if others else ""
+    return replace(
+        finding, subject=host, where=host, section="hosts",
+        sentence=f"The host {host} is slow: {finding.sentence}{more}",
+        action=finding.action.replace("$host", host),
+        settings=tuple((name, value.replace("$host", host), why)
+                       for name, value, why in finding.settings),
+    )  # fmt: skip
+
+
+def _stage_sentence(
+    about: About, kind: FindingKind, worst: pd.Series, query: int, stage: str, most: float
+) -> str:
+    called, place = about.called(query), f"stage {short(stage, 60)}"
+    tasks, slots = int(worst["tasks"]), int(worst["slots"])
+    if kind is FindingKind.PARTITIONS:
+        each = f", {size(worst['bytes'])} each" if worst["bytes"] > 0 else ""
+        plural = "s" if tasks != 1 else ""
+        if tasks < slots:
+            return (
+                f"{called} left slots idle: {place} has {tasks} task{plural} of "
+                f"{duration(worst['median_ms'])}{each}, for {slots} slots."
+            )
+        return (
+            f"{called} ended its waves of tasks unevenly: {place} has {tasks} tasks of "
+            f"{duration(worst['median_ms'])}{each}, for {slots} slots."
+        )
+    if kind is FindingKind.SKEW:
+        return (
+            f"{called} waited {about.of_run(most, query)} for single tasks: in {place} the longest "
+            f"took {duration(worst['longest_ms'])}, the median {duration(worst['median_ms'])}."
+        )
+    if kind is FindingKind.SLOW_HOST:
+        return (
+            f"{called} waited {about.of_run(most, query)} for its tasks, which took up to "
+            f"{duration(worst['longest_ms'])} there in {place}, the median "
+            f"{duration(worst['median_ms'])}."
+        )
+    if kind is FindingKind.GC:
+        return f"Garbage collection took {about.of_run(most, query)} of {called}, most in {place}."
+    return f"{called} spilled {size(worst['bytes'])} to disk in {place}."
+
+
+def _partitions(worst: pd.Series) -> int:
+    """As many as all slots take twice."""
+    return 2 * int(worst["slots"])
+
+
+def _more_partitions(worst: pd.Series) -> str:
+    """How many partitions, and how to get them."""
+    count = _partitions(worst)
+    ways = f"repartition({count}), or spark.sql.shuffle.partitions where it reads a shuffle"
+    if worst["bytes"] > 0:
+        mb = max(int(worst["bytes"] * worst["tasks"] / count / 2**20), 1)
+        ways += (
+            f", or spark.sql.files.maxPartitionBytes={mb}m where it reads files that can be split"
+        )
+    return f"Use {count} partitions or more: {ways}."
+
+
+def _skew_advice(about: About, stage: int) -> str:
+    """Key of the advice on the most frequent kind of skew among the stragglers of a stage."""
+    found = about.diagnosis.stragglers
+    rows = found.stragglers.index[(found.stragglers["stage"] == stage).to_numpy()]
+    causes = found.causes[found.causes["straggler"].isin(rows)]["cause"].value_counts()
+    named = (_SKEW_ADVICE[cause] for cause in causes.index if cause in _SKEW_ADVICE)
+    return next(named, "spread-computing")
