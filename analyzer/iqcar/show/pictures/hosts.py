@@ -9,7 +9,7 @@ import numpy as np
 from iqcar.base.units import DAYS, moment
 from iqcar.causes.stragglers.host_features import clock_offsets, sampled_quantities
 from iqcar.enums import Resource
-from iqcar.model.queries.gaps import fold, folded_ends, gaps_of
+from iqcar.model.queries.gaps import Gap, fold, folded_ends, gaps_of
 from iqcar.show.pictures import theme as look
 from iqcar.show.pictures.bins import Bins
 from iqcar.show.pictures.palette import COMPUTING, RESOURCE_COLOURS, mix
@@ -135,15 +135,11 @@ def hosts(tables: Tables, *, dark: bool = False) -> look.Figure:
     said = "" if series.sampled[shown].any() else "; CPU, disks and network were not recorded"
     tall = HOST_PX * len(shown)
     last = look.axes_of(2 * len(shown) - 1)
+    dates = _date_axis(gaps, span[0])
     axes: dict[str, Any] = {
-        "xaxis": {"type": "date", "domain": LEFT, "anchor": f"y{last}"},
-        "xaxis2": {"type": "date", "domain": RIGHT, "anchor": f"y{2 * len(shown)}"},
+        "xaxis": {**dates, "domain": LEFT, "anchor": f"y{last}"},
+        "xaxis2": {**dates, "domain": RIGHT, "anchor": f"y{2 * len(shown)}"},
     }
-    if gaps:
-        starts = [moment(span[0], DAYS), *(moment(gap.end_ms, DAYS) for gap in gaps)]
-        broken = {"tickvals": [span[0], *folded_ends(gaps)], "ticktext": starts}
-        axes["xaxis"] |= broken
-        axes["xaxis2"] |= broken
     names = texts(tables.hosts, "host")
     traces, notes = [], []
     for row, domain in enumerate(reversed(look.domains(len(shown), min(0.25, 34 / tall)))):
@@ -158,20 +154,8 @@ def hosts(tables: Tables, *, dark: bool = False) -> look.Figure:
             "nticks": 4,
         }
         axes[f"yaxis{beside}"] = {"domain": domain, "anchor": "x2", "nticks": 4, **rates}
-        notes += [
-            {
-                "text": text,
-                "font": {"size": 12},
-                "showarrow": False,
-                "xref": "paper",
-                "yref": "paper",
-                "x": x,
-                "xanchor": "left",
-                "y": domain[1],
-                "yanchor": "bottom",
-            }
-            for text, x in ((look.label(names[host], 40), LEFT[0]), ("network, MB/s", RIGHT[0]))
-        ]
+        titles = ((look.label(names[host], 40), LEFT[0]), ("network, MB/s", RIGHT[0]))
+        notes += [_title(text, x, domain[1]) for text, x in titles]
     _legend_once(traces)
     return look.figure(
         traces,
@@ -183,6 +167,20 @@ def hosts(tables: Tables, *, dark: bool = False) -> look.Figure:
         annotations=notes,
         **axes,
     )  # fmt: skip
+
+
+def _title(text: str, x: float, y: float) -> dict[str, Any]:
+    """Name a plot, above its left end."""
+    paper = {"xref": "paper", "yref": "paper", "xanchor": "left", "yanchor": "bottom"}
+    return {"text": text, "font": {"size": 12}, "showarrow": False, **paper, "x": x, "y": y}
+
+
+def _date_axis(gaps: list[Gap], start_ms: float) -> dict[str, Any]:
+    """An axis of times, with the date after each gap where the picture leaves out gaps."""
+    if not gaps:
+        return {"type": "date"}
+    starts = [moment(ms, DAYS) for ms in (start_ms, *(gap.end_ms for gap in gaps))]
+    return {"type": "date", "tickvals": [start_ms, *folded_ends(gaps)], "ticktext": starts}
 
 
 def slot_shares(series: HostSeries, host: int) -> Floats:
