@@ -155,7 +155,7 @@ def _wasted(about: About) -> Iterator[Finding]:
             {lines[0].query: lines[0].elapsed_ms},
             sentence=f"{lines[0].sentence}{more}",
             action=lines[0].advice,
-            ranged=(0.6, 1.8 * max(whole / lines[0].elapsed_ms, 1.0)),
+            ranged=(0.6, 2.0 * max(whole / lines[0].elapsed_ms, 1.0)),
             section="wasted",
         )
 
