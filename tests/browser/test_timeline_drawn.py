@@ -238,3 +238,15 @@ def test_an_empty_input_is_a_sentence_on_the_page(browser, tmp_path: Path) -> No
     watched = opened(browser, path)
     assert watched.page.locator("#timeline").inner_text() == "No query ran in this input."
     assert watched.errors == []
+
+
+def test_no_two_entries_of_the_legend_read_the_same(browser, tmp_path: Path) -> None:
+    diagnosis = many_tasks(60, hosts=1, executors=1, cores=2, queries=4)
+    long = "select what is the same for forty characters and more, "
+    names = [f"{long}{number}" for number in range(4)]
+    diagnosis.tables.queries["name"] = names
+    payload = payload_of(diagnosis)
+    watched = opened(browser, write_page(tmp_path / "page.html", payload))
+    entries = watched.page.locator(".iqt-legend li").all_inner_texts()
+    assert len(entries) >= 4
+    assert len(set(entries)) == len(entries), entries
