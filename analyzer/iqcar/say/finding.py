@@ -97,11 +97,11 @@ class About:
         self.runs_of = np.bincount(self.recurring, minlength=size)
 
     @cached_property
-    def _names(self) -> dict[int, set[str]]:
-        """Names of the runs of each recurring query."""
-        found: dict[int, set[str]] = {}
-        for one, name in zip(self.recurring.tolist(), self.names.full, strict=True):
-            found.setdefault(one, set()).add(name)
+    def rows_of(self) -> dict[int, list[int]]:
+        """Rows of the runs of each recurring query."""
+        found: dict[int, list[int]] = {}
+        for row, one in enumerate(self.recurring.tolist()):
+            found.setdefault(one, []).append(row)
         return found
 
     def called(self, query: int) -> str:
@@ -109,7 +109,8 @@ class About:
         runs = int(self.runs_of[self.recurring[query]])
         if runs == 1:
             return self.names.called(query)
-        if len(self._names[int(self.recurring[query])]) == 1:
+        alike = self.rows_of[int(self.recurring[query])]
+        if len({self.names.full[row] for row in alike}) == 1:
             return f"{self.names.name(query)} ({runs} runs)"
         return f"{self.names.name(query)} and {runs - 1} more of the same description"
 
