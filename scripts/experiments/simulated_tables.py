@@ -73,9 +73,9 @@ def planted_findings(result: dict[str, Any]) -> str:
             f"Seeds {first} to {last}. First, in three: runs in which the planted cause is the "
             "first finding, or one of the first three. Saved: share of the run that the action "
             "saved; said: what the finding said, with its range (means). Within: runs in which the "
-            "range holds what was saved; estimated: the same without replay. Others: other findings of "
-            "5 % of the run or more; false: those whose action saved less than a third of the "
-            "lower end.",
+            "range holds what was saved; estimated: the same without replay. Others: other "
+            "findings of 5 % of the run or more; false: those whose action saved less than a third "
+            "of the lower end.",
             "",
             findings_table(result),
             "",

@@ -119,6 +119,11 @@ def _unknown(about: About) -> Iterator[Finding]:
 def _start_up(about: About) -> Iterator[Finding]:
     """Queries that waited for executors that were not there yet, or no longer."""
     saves, missed, lacking = start_up_time(about.tables)
+    held = about.diagnosis.graph.who_hurts_whom(Resource.EXECUTORS)
+    held = held[held["kind"].isin([BlameKind.QUERY.value, BlameKind.REST.value]).to_numpy(bool)]
+    # What other applications held is theirs: a contention.
+    by_others = np.bincount(held["target_query"], held["lost_ms"], len(saves))
+    saves = np.maximum(saves - by_others, 0.0)
     rows = np.flatnonzero(saves > 0)
     for runs in about.grouped(rows.tolist(), saves[rows]):
         worst = max(runs, key=lambda row: runs[row])
@@ -152,7 +157,7 @@ def _wasted(about: About) -> Iterator[Finding]:
             {lines[0].query: lines[0].elapsed_ms},
             sentence=f"{lines[0].sentence}{more}",
             action=lines[0].advice,
-            ranged=(0.6, 1.8 * max(whole / lines[0].elapsed_ms, 1.0)),
+            ranged=(0.6, 2.0 * max(whole / lines[0].elapsed_ms, 1.0)),
             section="wasted",
         )
 
