@@ -6,8 +6,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from iqcar.base.units import DAYS, moment
 from iqcar.causes.stragglers.host_features import clock_offsets, sampled_quantities
 from iqcar.enums import Resource
+from iqcar.model.queries.gaps import fold, folded_ends, gaps_of
 from iqcar.show.pictures import theme as look
 from iqcar.show.pictures.bins import Bins
 from iqcar.show.pictures.palette import COMPUTING, RESOURCE_COLOURS, mix
@@ -115,8 +117,10 @@ def hosts(tables: Tables, *, dark: bool = False) -> look.Figure:
     """Draw each host: on the left slots, processor and disks in percent, on the right network.
 
     Slots in use are a share of those its executors offered, else of the most ever in use there.
-    What was not sampled is hatched.
+    What was not sampled is hatched. Between logs years apart the axis is broken.
     """
+    gaps = gaps_of(tables)
+    tables = fold(tables, gaps)
     span = span_of(tables)
     if span is None or not len(tables.hosts) or not len(tables.tasks):
         return look.nothing("No task ran in this input.", dark=dark)
@@ -135,6 +139,11 @@ def hosts(tables: Tables, *, dark: bool = False) -> look.Figure:
         "xaxis": {"type": "date", "domain": LEFT, "anchor": f"y{last}"},
         "xaxis2": {"type": "date", "domain": RIGHT, "anchor": f"y{2 * len(shown)}"},
     }
+    if gaps:
+        starts = [moment(span[0], DAYS), *(moment(gap.end_ms, DAYS) for gap in gaps)]
+        broken = {"tickvals": [span[0], *folded_ends(gaps)], "ticktext": starts}
+        axes["xaxis"] |= broken
+        axes["xaxis2"] |= broken
     names = texts(tables.hosts, "host")
     traces, notes = [], []
     for row, domain in enumerate(reversed(look.domains(len(shown), min(0.25, 34 / tall)))):
@@ -169,7 +178,7 @@ def hosts(tables: Tables, *, dark: bool = False) -> look.Figure:
         "What hosts did" + (f" ({left} less busy ones left out)" if left else "") + said,
         dark=dark,
         height=look.FRAME_PX + tall,
-        hovermode="x",
+        hovermode="closest" if gaps else "x",
         legend={"orientation": "h", "y": -40 / tall, "yanchor": "top", "x": 0},
         annotations=notes,
         **axes,

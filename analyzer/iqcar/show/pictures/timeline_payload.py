@@ -15,7 +15,7 @@ import pandas as pd
 
 from iqcar.base.units import RESOURCE_NAMES, short
 from iqcar.causes.graph.iqc_graph import IQCGraph
-from iqcar.model.queries.gaps import Gap, fold, gaps_of
+from iqcar.model.queries.gaps import fold, folded_ends, gaps_of
 from iqcar.model.waits.phases import PHASE_NAMES, phases_of
 from iqcar.show.pictures.bins import Bins, Clock, packed, packed_shares
 from iqcar.show.pictures.hosts import QUANTITIES, host_series, span_of
@@ -96,7 +96,10 @@ def timeline_payload(
         "origin_ms": clock.origin_ms,
         "tick_ms": clock.tick_ms,
         "ticks": max(clock.one(span[1]), 1),
-        "gaps": _gaps(gaps, clock),
+        "gaps": [
+            {"at": clock.one(at), "ms": gap.left_out_ms}
+            for at, gap in zip(folded_ends(gaps), gaps, strict=True)
+        ],
         "others_colour": OTHERS,
         "resources": [
             {"name": RESOURCE_NAMES[r], "colour": RESOURCE_COLOURS[r]} for r in RESOURCES
@@ -140,15 +143,6 @@ def timeline_payload(
         ]
         payload["binned_tasks"] = len(tables.tasks)
     return payload
-
-
-def _gaps(gaps: Sequence[Gap], clock: Clock) -> list[dict[str, float]]:
-    """Times that are left out: the tick of the picture after them, and how long they are."""
-    shown, before = [], 0.0
-    for gap in gaps:
-        before += gap.left_out_ms
-        shown.append({"at": clock.one(gap.end_ms - before), "ms": gap.left_out_ms})
-    return shown
 
 
 class _Losses(NamedTuple):
