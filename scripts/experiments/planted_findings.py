@@ -25,7 +25,7 @@ from tests.support.checked_findings import FIRST, Checked, check, check_quiet
 from tests.support.planted_findings import KINDS
 from tests.support.quiet_clusters import QUIET
 
-FIRST_SEED = 901
+FIRST_SEED = 921
 QUIET_SEEDS = 3
 RESULT = Path(__file__).resolve().parents[2] / "docs" / "evaluation" / "planted_findings.json"
 

@@ -74,8 +74,8 @@ def planted_findings(result: dict[str, Any]) -> str:
             "first finding, or one of the first three. Saved: share of the run that the action "
             "saved; said: what the finding said, with its range (means). Within: runs in which the "
             "range holds what was saved; estimated: the same without replay. Others: other "
-            "findings of 5 % of the run or more; false: those whose action saved less than a third of the "
-            "lower end.",
+            "findings of 5 % of the run or more; false: those whose action saved less than a third "
+            "of the lower end.",
             "",
             findings_table(result),
             "",

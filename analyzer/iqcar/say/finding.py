@@ -21,6 +21,9 @@ from iqcar.tables.arrays import Floats, Ints
 
 MOST_REPLAYED = 100_000
 """Tasks replayed for all findings together: some 0.8 s at 8 µs each."""
+WIDER = 1.2
+"""Factor of the upper end of what removing a query saves: capacities are fitted to a run in which
+devices were shared, and come out somewhat low."""
 MOST_FITTED = 5_000
 """Tasks up to which a model is fitted for it: half a second."""
 
@@ -93,13 +96,21 @@ class About:
         self.run_of = np.bincount(self.recurring, self.ran, size)
         self.runs_of = np.bincount(self.recurring, minlength=size)
 
+    @cached_property
+    def rows_of(self) -> dict[int, list[int]]:
+        """Rows of the runs of each recurring query."""
+        found: dict[int, list[int]] = {}
+        for row, one in enumerate(self.recurring.tolist()):
+            found.setdefault(one, []).append(row)
+        return found
+
     def called(self, query: int) -> str:
         """Name of a recurring query, with the number of its runs."""
         runs = int(self.runs_of[self.recurring[query]])
         if runs == 1:
             return self.names.called(query)
-        alike = np.flatnonzero(self.recurring == self.recurring[query])
-        if len({self.names.full[row] for row in alike.tolist()}) == 1:
+        alike = self.rows_of[int(self.recurring[query])]
+        if len({self.names.full[row] for row in alike}) == 1:
             return f"{self.names.name(query)} ({runs} runs)"
         return f"{self.names.name(query)} and {runs - 1} more of the same description"
 
@@ -169,7 +180,9 @@ class About:
         if not np.isfinite(predicted + low + high):
             return finding
         saves = min(max(recorded - predicted, 0.0), recorded)
-        finding = replace(finding, low_ms=max(recorded - high, 0.0), high_ms=recorded - low)
+        wider = WIDER if finding.kind is FindingKind.CONTENTION else 1.0
+        most = min(wider * (recorded - low), recorded)
+        finding = replace(finding, low_ms=max(recorded - high, 0.0), high_ms=most)
         return self.saving(finding, saves)
 
     def _rows(self, name: str, option: str) -> tuple[int, ...]:

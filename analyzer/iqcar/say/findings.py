@@ -29,6 +29,8 @@ LEAST_SAVED_SHARE = 0.02
 DRIVER_SHARE = 0.15
 """Share of a query's run from which on time without a stage is worth looking at: planning, and
 what is between two jobs, take some."""
+MOST_REPLAYED = 3
+"""Findings of which a replay is asked: as many as are shown at first."""
 NO_EXECUTOR = 0.95
 """Part of the slots missing from which on there was no executor."""
 SMALL_CLUSTER_SHARE = 0.5
@@ -69,7 +71,7 @@ def find_findings(diagnosis: Diagnosis, *, replay: bool = True) -> tuple[Finding
     found += _slow_hosts(about, found)
     worth = [one for one in _ranked(found) if _is_worth(one)]
     if replay:
-        worth = [about.replayed(one) for one in worth]
+        worth = [*map(about.replayed, worth[:MOST_REPLAYED]), *worth[MOST_REPLAYED:]]
     worth = [one for one in worth if _is_worth(one)]
     worth += [one for one in _executors(about, worth) if _is_worth(one)]
     return tuple(_ranked(worth))
@@ -119,6 +121,11 @@ def _unknown(about: About) -> Iterator[Finding]:
 def _start_up(about: About) -> Iterator[Finding]:
     """Queries that waited for executors that were not there yet, or no longer."""
     saves, missed, lacking = start_up_time(about.tables)
+    held = about.diagnosis.graph.who_hurts_whom(Resource.EXECUTORS)
+    held = held[held["kind"].isin([BlameKind.QUERY.value, BlameKind.REST.value]).to_numpy(bool)]
+    # What other applications held is theirs: a contention.
+    by_others = np.bincount(held["target_query"], held["lost_ms"], len(saves))
+    saves = np.maximum(saves - by_others, 0.0)
     rows = np.flatnonzero(saves > 0)
     for runs in about.grouped(rows.tolist(), saves[rows]):
         worst = max(runs, key=lambda row: runs[row])
@@ -152,7 +159,7 @@ def _wasted(about: About) -> Iterator[Finding]:
             {lines[0].query: lines[0].elapsed_ms},
             sentence=f"{lines[0].sentence}{more}",
             action=lines[0].advice,
-            ranged=(0.6, 1.8 * max(whole / lines[0].elapsed_ms, 1.0)),
+            ranged=(0.6, 2.0 * max(whole / lines[0].elapsed_ms, 1.0)),
             section="wasted",
         )
 

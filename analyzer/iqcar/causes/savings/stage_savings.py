@@ -116,6 +116,7 @@ def _stage_facts(tables: Tables, waits: pd.DataFrame) -> pd.DataFrame:
             "alone_ms": share["compute_ms"] + share["gc_ms"] + np.maximum(share["rest_ms"], 0.0),
             "work_ms": sum(share[name] for name in TASK_PARTS) + np.maximum(share["rest_ms"], 0.0),
             "tail_ms": share["tail_ms"],
+            "lost_ms": _lost(tables),
             "gc_ms": share["gc_ms"],
             "held_ms": held,
             "loose_ms": sum(share[f"{name}_ms"] for name in LOOSE)
@@ -174,6 +175,15 @@ def _slot_time(launch: Floats, finish: Floats) -> Callable[[Floats], Floats]:
     return until
 
 
+def _lost(tables: Tables) -> Floats:
+    """Task time of attempts that failed or were killed, by stage."""
+    tasks = tables.tasks
+    lasted = known_or_zero((tasks["finish_ms"] - tasks["launch_ms"]).to_numpy(np.float64))
+    stage = tasks["stage"].to_numpy(np.int64)
+    lost = (tasks["status"] != "success").to_numpy(bool) & (stage >= 0)
+    return sum_by(stage[lost], np.maximum(lasted[lost], 0.0), len(tables.stages))
+
+
 def _of_stages(values: pd.Series, n: int) -> Floats:
     found: Floats = values.reindex(range(n)).to_numpy(np.float64)
     return found
@@ -194,7 +204,9 @@ def _partitions(facts: pd.DataFrame) -> pd.DataFrame:
     idle = np.where(
         long, np.maximum(1.0 - facts["tasks"] / np.maximum(facts["free"], 1.0), 0.0), 0.0
     )
-    tail = np.where(long & ~_is_uneven(facts), facts["tail_ms"], 0.0)
+    # Attempts that were lost make a tail that other partitions do not mend.
+    again = facts["lost_ms"] >= LONG_TASK_MS
+    tail = np.where(long & ~again & ~_is_uneven(facts), facts["tail_ms"], 0.0)
     alone = facts["alone_ms"] / np.maximum(facts["work_ms"], 1.0)
     low, high = (facts["work_ms"] * idle + tail) * alone, facts["work_ms"] * idle + tail
     found = _ranged(facts, FindingKind.PARTITIONS, high, low=0.5, high=1.0)

@@ -12,7 +12,6 @@ from iqcar.base.units import duration, percent, printable, short
 from iqcar.causes.blame.blame_tables import QUERY
 from iqcar.diagnosis import Diagnosis
 from iqcar.logs.text.redact import redact_text
-from iqcar.rules.vocabulary.lost_time import advice_for
 from iqcar.say import find_verdict, meanings
 from iqcar.say.host_sections import hosts_section, resources_and_hosts_sentence
 from iqcar.say.input_sections import (
@@ -43,10 +42,8 @@ from iqcar.version import __version__
 def hosts_part(diagnosis: Diagnosis) -> dict[str, Any]:
     """Lay out resources, hosts, and who held the slots of shared clusters."""
     resources, hosts = resources_section(diagnosis), hosts_section(diagnosis)
-    hot = diagnosis.graph.hot_resources()
     return {
         "sentence": resources_and_hosts_sentence(resources, hosts),
-        "advice": advice_for(str(hot["resource"].iloc[0])) if resources.rows else "",
         "resources": resources,
         "hosts": hosts.first(limits.MOST_HOST_ROWS, "more hosts, where less was lost"),
         "series": bool(len(diagnosis.tables.tasks)),

@@ -208,8 +208,8 @@ class ResultFinding(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     saves_ms: Annotated[
         float,
         Meta(
-            description="Elapsed time that the action alone saves its runs: by a replay of the "
-            "run, where that reproduces it, else estimated.",
+            description="Elapsed time that the action alone saves its runs: by a replay of "
+            "the run, where that reproduces it, else estimated.",
             ge=0,
         ),
     ]

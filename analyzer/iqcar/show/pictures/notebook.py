@@ -6,6 +6,7 @@ All of it is HTML that stands alone: inline styles, everything from logs escaped
 from __future__ import annotations
 
 import html
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import NamedTuple
@@ -239,6 +240,7 @@ def blame_bar(finding: Target, colours: Sequence[str]) -> list[Segment]:
         return []
     segments: list[Segment] = []
     start = 0.0
+    times = Counter(one.name for one in finding.blamed)
     for one in sorted(finding.blamed, key=lambda one: _ORDER.index(one.kind)):
         width = one.lost_ms / whole
         label = f"{one.name}: {duration(one.lost_ms)}, {percent(width)} of its run"
@@ -247,7 +249,7 @@ def blame_bar(finding: Target, colours: Sequence[str]) -> list[Segment]:
                 start,
                 width,
                 colour=blamed_colour(one, colours),
-                name=one.name,
+                name=f"{one.name} {one.number}".rstrip() if times[one.name] > 1 else one.name,
                 label=f"{label}. {one.meaning}" if one.meaning else label,
                 share=width,
             )

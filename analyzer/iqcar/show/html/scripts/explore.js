@@ -311,7 +311,6 @@ function startExplore() {
         pick: (group) => () => selection.choose({ [step]: group.key }), picked: (group) => chosen === group.key },
       { title: 'lost', unit: 'ms', number: true, text: (group) => words.duration(group.lost), raw: (group) => group.lost },
       { title: 'of its run', number: true, text: (group) => ofRun(group.lost).split(' of')[0], raw: (group) => group.lost / (queries[current.query].ran || total(rows)) },
-      { title: 'DOR', number: true, text: (group) => words.digits(group.dor), raw: (group) => group.dor },
     ], found, 'Nothing was lost here.');
   }
 

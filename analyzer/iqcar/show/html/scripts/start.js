@@ -11,6 +11,16 @@ function startCopying() {
 
 // What was drawn while it was folded away has no width yet.
 addEventListener('toggle', (event) => event.target.open && event.target.querySelector('.plot') && dispatchEvent(new Event('resize')), true);
+// What a link leads to may be folded away.
+function unfold() {
+  const place = location.hash.startsWith('#rule-') ? byId(location.hash.slice(1)) : null;
+  const folded = place?.closest('details:not([open])');
+  if (!folded) return;
+  folded.open = true;
+  place.scrollIntoView();
+}
+addEventListener('hashchange', unfold);
+unfold();
 startLook(() => pictures.again());
 startSections();
 startCopying();

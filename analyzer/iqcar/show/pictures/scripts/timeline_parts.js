@@ -83,7 +83,9 @@ function fillLegend(parts, model, state) {
     kinds.set(key, kind);
   });
   const order = Array.from(kinds.values()).sort((a, b) => b.size - a.size).slice(0, MOST_LEGEND);
-  const items = order.map(({ first, runs }) => item(model.queries.colour[first], `${model.queries.name[first].slice(0, 40)}${runs > 1 ? ` (${runs} runs)` : ''}`));
+  const called = order.map(({ first, runs }) => `${model.queries.name[first].slice(0, 40)}${runs > 1 ? ` (${runs} runs)` : ''}`);
+  const apart = (text, first) => (called.filter((one) => one === text).length > 1 ? `${text} ${model.queries.id[first].split('/').pop()}` : text);
+  const items = order.map(({ first }, i) => item(model.queries.colour[first], apart(called[i], first)));
   const rest = model.queries.count + model.folded_queries - order.reduce((sum, kind) => sum + kind.runs, 0);
   if (rest > 0) items.push(item(null, plural(rest, 'more query')));
   parts.legend.replaceChildren(...items);
