@@ -25,7 +25,7 @@ ROOMS = {
     "base": "files",
     "model": "queries → waits → demand → doubts",
     "comparison": "stats → sides → match → effects → causes",
-    "causes": "blame → wasted → graph → stragglers → topics",
+    "causes": "blame → savings → wasted → graph → stragglers → topics",
     "causes/topics": "kernels",
     "logs": "attach → text → decode → find → events → plugin → tasks → collect → assemble",
     "replay": "loop → rule_effect → whatif",

@@ -54,7 +54,7 @@ def _of_stages(about: About, kind: FindingKind, mine: pd.DataFrame) -> Finding:
     finding = about.finding(
         kind,
         runs,
-        sentence=_stage_sentence(about, kind, worst, query, stage, spent),
+        sentence=_stage_sentence(about, kind, worst, query=query, stage=stage, most=spent),
         action=_more_partitions(worst) if kind is FindingKind.PARTITIONS else advice.do,
         ranged=(float(mine["low_ms"].sum()) / most, 1.0),
         where=f"stage {stage}",
@@ -114,7 +114,7 @@ def _of_host(about: About, mine: pd.DataFrame) -> Finding:
 
 
 def _stage_sentence(
-    about: About, kind: FindingKind, worst: pd.Series, query: int, stage: str, most: float
+    about: About, kind: FindingKind, worst: pd.Series, *, query: int, stage: str, most: float
 ) -> str:
     called, place = about.called(query), f"stage {short(stage, 60)}"
     tasks, slots = int(worst["tasks"]), int(worst["slots"])
