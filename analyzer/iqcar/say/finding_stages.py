@@ -114,7 +114,7 @@ def _of_host(about: About, mine: pd.DataFrame) -> Finding:
 
 
 def _stage_sentence(
-    about: About, kind: FindingKind, worst: pd.Series, query: int, stage: str, most: float
+    about: About, kind: FindingKind, worst: pd.Series, *, query: int, stage: str, most: float
 ) -> str:
     called, place = about.called(query), f"stage {short(stage, 60)}"
     tasks, slots = int(worst["tasks"]), int(worst["slots"])
