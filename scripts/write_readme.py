@@ -55,8 +55,8 @@ def evaluation() -> str:
         "  without one query on a real Spark, embedded and with two workers; such removals changed",
         f"  durations by {percent(median(changes))}.",
         "",
-        f"Misses: rules share slots out and make none, so {worst} took {relative(paid)}; where",
-        f"queries compete for {hard['family']}, the worst culprit came first in "
+        f"Misses: rules share slots out and make none, so {worst} took {percent(paid)} longer;",
+        f"where queries compete for {hard['family']}, the worst culprit came first in "
         f"{percent(hard['top'])} only.",
     ]
     return "\n".join(lines)

@@ -8,9 +8,11 @@ import numpy as np
 import pytest
 
 import iqcar
+from iqcar.pipeline import diagnose, read
 from iqcar.show.pictures.palette import PHASE_COLOURS
 from iqcar.show.pictures.timeline import Timeline
 from tests.support.browsing import Watched, needs_chromium, serious
+from tests.support.contended_log import contended_log
 from tests.support.interval_profiles import intervals_of
 from tests.support.many_tasks import many_tasks
 from tests.support.plotted import HOSTILE, diagnosis_of, nothing_read
@@ -250,3 +252,22 @@ def test_no_two_entries_of_the_legend_read_the_same(browser, tmp_path: Path) -> 
     entries = watched.page.locator(".iqt-legend li").all_inner_texts()
     assert len(entries) >= 4
     assert len(set(entries)) == len(entries), entries
+
+
+@pytest.mark.parametrize("dark", [False, True])
+def test_logs_years_apart_are_drawn_with_a_broken_axis(browser, tmp_path: Path, dark: bool) -> None:
+    for name, start in (("app-1", 1.6e12), ("app-2", 1.7e12)):
+        contended_log(name, start).write(tmp_path / "logs" / name)
+    path = write_page(
+        tmp_path / "page.html", payload_of(diagnose(read([str(tmp_path / "logs")]))), dark=dark
+    )
+    watched = opened(browser, path)
+    page = watched.page
+    hint = page.locator(".iqt-hint").inner_text()
+    assert "Times are after 2020-09-13 12:26:40" in hint
+    assert "Left out where the axis is broken, as no query ran: 1157.4 days." in hint
+    page.locator(".iqt-details summary").click()
+    starts = page.locator(".iqt-table tbody tr td:nth-child(2)").all_inner_texts()
+    assert {one[:10] for one in starts} == {"2020-09-13", "2023-11-14"}
+    assert state_of(watched)["to_ms"] < 60_000
+    assert watched.errors == []

@@ -219,3 +219,24 @@ def dated(tmp_path_factory: pytest.TempPathFactory) -> tuple[list[Path], list[Pa
         log = run_log(f"app-{day}", suite_with(etl_load=load), day, noise=0.02, seed=day)
         sides[day // 4].append(log.write(root / f"app-{day}"))
     return sides
+
+
+@pytest.mark.slow
+@given(seeds, seeds)
+@examples(12)
+def test_causes_claim_no_more_than_the_change(before: int, after: int) -> None:
+    comparison = compared(before, after)
+    if comparison is None:
+        return
+    claimed = comparison.causes.dropna(subset="share_of_change")
+    assert (claimed["share_of_change"] >= 0).all()
+    assert (claimed.groupby("change")["share_of_change"].sum() <= 1 + 1e-9).all()
+    queries = comparison.changes[comparison.changes["parent"] < 0]
+    sizes = queries["contribution_ms"].abs().to_numpy()
+    assert (np.diff(sizes) <= 1e-9).all()
+    for one in claimed[claimed["sentence"].str.startswith("CPU time of its tasks")].itertuples():
+        change = comparison.changes.iloc[one.change]
+        effect = comparison.effects.iloc[change["category"]]
+        if change["parent"] >= 0 and effect["instances"] == 1:
+            claims = one.share_of_change * abs(change["contribution_ms"])
+            assert claims <= abs(effect["compute_change_ms"]) + 1e-6

@@ -193,10 +193,12 @@ def _executors(draw: Draw) -> tuple[World, World]:
 
 def _start_up(draw: Draw) -> tuple[World, World]:
     draw.apps = 1
-    late = draw.between(5_000, 20_000)
+    late = draw.between(3_000, 8_000)
     some = draw.rng.random() < 0.5 and draw.hosts > 1
     there = tuple(0.0 if some and h == 0 else late for h in range(draw.hosts))
-    job = replace(draw.query(draw.middle(draw.all_slots, draw.between(1_000, 3_000))), submit=500.0)
+    job = replace(
+        draw.query(draw.middle(4 * draw.all_slots, draw.between(1_000, 3_000))), submit=500.0
+    )
     was = draw.world(job, there_from=there)
     cluster = replace(was.work.cluster, there_from=())
     return was, replace(was, work=replace(was.work, cluster=cluster))

@@ -4,15 +4,33 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from iqcar.base.units import duration, short
+from iqcar.base.units import duration, percent, short, signed
 from iqcar.comparison.comparison import Comparison, relative
 from iqcar.comparison.sides.side import SideFacts
 from iqcar.enums import ChangeKind
 
 MOST_NAMED = 5
 """Queries without a verdict, hosts and settings that are named; the rest is counted."""
+NAME_WIDTH = 60
+"""Characters of a query's name."""
 VALUE_WIDTH = 40
 """Characters of a setting's value."""
+
+
+def changes_headline(comparison: Comparison) -> str:
+    """Say how many queries changed, and which most, by how much and why."""
+    changes = comparison.changes
+    queries = changes[changes["parent"].to_numpy() < 0]
+    if queries.empty:
+        return "Nothing changed."
+    first = queries.iloc[0]
+    relation = relative(first["before_ms"], first["after_ms"])
+    amount = f"{signed(first['contribution_ms'])} a run{f' ({relation})' if relation else ''}"
+    said = comparison.causes[comparison.causes["change"] == queries.index[0]]["sentence"]
+    why = f": {said.iloc[0]}" if len(said) else ""
+    changed = counted(len(queries), "query changed", "queries changed")
+    most = short(comparison.name(int(first["category"])), NAME_WIDTH)
+    return f"{changed}. Most: {most} {amount}, {percent(first['share'])} of all changes{why}."
 
 
 def totals_sentence(comparison: Comparison) -> str:

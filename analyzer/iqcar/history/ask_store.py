@@ -8,7 +8,7 @@ from typing import Any
 
 import pandas as pd
 
-from iqcar.base.units import duration, short
+from iqcar.base.units import duration, printable, short
 from iqcar.enums import BlameKind, Resource
 from iqcar.errors import UsageError
 from iqcar.history.store_views import LABEL, StoreView, start_of, view_of
@@ -125,6 +125,25 @@ class Top:
     hosts: pd.DataFrame
     resources: pd.DataFrame
     causes: pd.DataFrame
+
+
+def top_headline(found: Top, period: str) -> str:
+    """Say which recurring query and which host cost most in the last period; empty if none did."""
+    queries, hosts = found.queries, found.hosts
+    last = max([*queries["period"], *hosts["period"]], default="")
+    said = []
+    if len(mine := queries[queries["period"] == last]):
+        one = mine.loc[mine["lost_ms"].idxmax()]
+        victims = f"{one['victims']:,} run{'' if one['victims'] == 1 else 's'} of others"
+        said.append(f"{victims} lost {duration(one['lost_ms'])} to {short(one['name'])}")
+    if len(mine := hosts[(hosts["period"] == last) & (hosts["excess_ms"] > 0)]):
+        one = mine.loc[mine["excess_ms"].idxmax()]
+        said.append(
+            f"tasks took {duration(one['excess_ms'])} longer on the host {short(one['host'])}"
+        )
+    when = f"In the {period} from {last}, " if last else ""
+    sentence = printable(f"{when}{' and '.join(said)}.")
+    return sentence[:1].upper() + sentence[1:] if said else ""
 
 
 def top(store: Store | str | StoreView, period: str = "week", most: int = 10) -> Top:

@@ -13,6 +13,8 @@ from iqcar.base.limits import MOST_BLAMED
 from iqcar.causes.stragglers.straggler_settings import StragglerSettings
 from iqcar.live.window import Window
 from iqcar.say.blamed import Blamed, find_blamed, fold_blamed
+from iqcar.say.finding import Finding
+from iqcar.say.findings import find_findings
 from iqcar.say.query_names import QueryNames
 from iqcar.tables import texts
 from iqcar.tables.arrays import Flags, Floats, Ints, sum_by
@@ -121,6 +123,7 @@ class Overview:
     Attributes
     ----------
     application_id, application : id and name.
+    finding : what would save most of the window; None where nothing would.
     slots : slots at the end of the window; NaN where the log does not tell.
     tasks_running, tasks_waiting, stages_running, queries_running : at the end of the window.
     lost_ms, lost_to_others_ms : elapsed time that all queries lost in the window.
@@ -132,6 +135,7 @@ class Overview:
 
     application_id: str
     application: str
+    finding: Finding | None
     slots: float
     slots_used: float
     executors: int
@@ -168,6 +172,7 @@ def overview_of(window: Window) -> Overview:
     return Overview(
         application_id=texts(tables.applications, "application_id")[0],
         application=texts(tables.applications, "name")[0],
+        finding=next(iter(find_findings(diagnosis, replay=False)), None),
         slots=slots,
         # Spark can write that a task starts before it writes that the one before it has ended.
         slots_used=min(float(held[runs].sum()), slots if slots > 0 else np.inf),

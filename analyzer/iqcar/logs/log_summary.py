@@ -14,6 +14,7 @@ import msgspec
 
 from iqcar.base.units import MINUTES, moment
 from iqcar.enums import InputStatus
+from iqcar.logs.assemble.settle_times import LONGEST_QUIET_MS
 from iqcar.logs.collect import MAX_NAME
 from iqcar.logs.decode.codecs import HEAD_BYTES as CODEC_BYTES
 from iqcar.logs.decode.codecs import Codec, decoded_pieces, detect
@@ -153,7 +154,8 @@ class _Lines:
         if is_event:
             for time in _TIMES.findall(line):
                 seen_ms = sensible(float(time))
-                if isnan(self.found.last_ms) or seen_ms > self.found.last_ms:
+                last_ms = self.found.last_ms
+                if isnan(last_ms) or last_ms < seen_ms < last_ms + LONGEST_QUIET_MS:
                     self.found.last_ms = seen_ms
         if _WANTED.search(line, 0, MAX_NAME) is None:
             return

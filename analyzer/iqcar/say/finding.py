@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
@@ -11,6 +11,7 @@ import numpy as np
 from iqcar.base.units import duration, percent, printable
 from iqcar.diagnosis import Diagnosis, find_query
 from iqcar.enums import Evidence, FindingKind
+from iqcar.errors import UsageError
 from iqcar.replay.whatif.model import Model, build_model
 from iqcar.replay.whatif.question import Question
 from iqcar.replay.whatif.what_if import answer
@@ -20,6 +21,9 @@ from iqcar.tables.arrays import Floats, Ints
 
 MOST_REPLAYED = 100_000
 """Tasks replayed for all findings together: some 0.8 s at 8 µs each."""
+WIDER = 1.2
+"""Factor of the upper end of what removing a query saves: capacities are fitted to a run in which
+devices were shared, and come out somewhat low."""
 MOST_FITTED = 5_000
 """Tasks up to which a model is fitted for it: half a second."""
 
@@ -50,6 +54,8 @@ class Finding:
         Name and value of settings, and why.
     section : str
         Key of the section that shows the numbers.
+    question : Question, optional
+        What a replay is asked to tell how much it saves.
     """
 
     kind: FindingKind
@@ -65,6 +71,7 @@ class Finding:
     action: str
     settings: tuple[tuple[str, str, str], ...]
     section: str
+    question: Question | None = field(default=None, repr=False, compare=False)
 
     @property
     def saving(self) -> str:
@@ -89,13 +96,20 @@ class About:
         self.run_of = np.bincount(self.recurring, self.ran, size)
         self.runs_of = np.bincount(self.recurring, minlength=size)
 
+    @cached_property
+    def _names(self) -> dict[int, set[str]]:
+        """Names of the runs of each recurring query."""
+        found: dict[int, set[str]] = {}
+        for one, name in zip(self.recurring.tolist(), self.names.full, strict=True):
+            found.setdefault(one, set()).add(name)
+        return found
+
     def called(self, query: int) -> str:
         """Name of a recurring query, with the number of its runs."""
         runs = int(self.runs_of[self.recurring[query]])
         if runs == 1:
             return self.names.called(query)
-        alike = np.flatnonzero(self.recurring == self.recurring[query])
-        if len({self.names.full[row] for row in alike.tolist()}) == 1:
+        if len(self._names[int(self.recurring[query])]) == 1:
             return f"{self.names.name(query)} ({runs} runs)"
         return f"{self.names.name(query)} and {runs - 1} more of the same description"
 
@@ -111,6 +125,7 @@ class About:
         where: str = "",
         settings: Sequence[tuple[str, str, str]] = (),
         section: str = "",
+        question: Question | None = None,
     ) -> Finding:
         """Make a finding on one recurring query of what each of its runs would save.
 
@@ -135,6 +150,7 @@ class About:
             action=printable(action),
             settings=tuple(settings),
             section=section,
+            question=question,
         )
 
     def saving(self, finding: Finding, ms: float) -> Finding:
@@ -142,15 +158,19 @@ class About:
         run = float(self.run_of[self.recurring[finding.queries[0]]])
         return replace(finding, saves_ms=ms, share=ms / run if run > 0 else 0.0)
 
-    def replayed(self, finding: Finding, question: Question) -> Finding:
+    def replayed(self, finding: Finding) -> Finding:
         """Say of a finding what a replay says, where the run is small enough and is reproduced."""
-        model = self._model
-        if model is None:
+        question = finding.question
+        model = None if question is None else self._model
+        if question is None or model is None:
             return finding
         self._replayed_tasks += len(self.tables.tasks) * (len(model.members) + 2)
         if self._replayed_tasks > MOST_REPLAYED:
             return finding
-        said = answer(model, question, self._rows).queries
+        try:
+            said = answer(model, question, self._rows).queries
+        except UsageError:
+            return finding
         mine = said.reindex(list(finding.queries))
         recorded, predicted, low, high = (
             float(mine[name].sum(skipna=False))
@@ -159,7 +179,9 @@ class About:
         if not np.isfinite(predicted + low + high):
             return finding
         saves = min(max(recorded - predicted, 0.0), recorded)
-        finding = replace(finding, low_ms=max(recorded - high, 0.0), high_ms=recorded - low)
+        wider = WIDER if finding.kind is FindingKind.CONTENTION else 1.0
+        most = min(wider * (recorded - low), recorded)
+        finding = replace(finding, low_ms=max(recorded - high, 0.0), high_ms=most)
         return self.saving(finding, saves)
 
     def _rows(self, name: str, option: str) -> tuple[int, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 
@@ -41,7 +42,7 @@ def contention(about: About) -> Iterator[Finding]:
         runs_of_it = np.flatnonzero(about.recurring == about.recurring[source])
         if not set(runs_of_it.tolist()) & set(runs):
             gone = tuple(about.tables.queries["query_id"].astype(str).iloc[runs_of_it])
-            found = about.replayed(found, Question(remove=gone))
+            found = replace(found, question=Question(remove=gone))
         yield found
 
 

@@ -10,7 +10,7 @@ import pandas as pd
 
 from iqcar.base.units import duration, printable, short, size
 from iqcar.causes.savings.stage_savings import stage_savings
-from iqcar.enums import FindingKind
+from iqcar.enums import BlameKind, FindingKind, Resource
 from iqcar.replay.whatif.question import Question
 from iqcar.rules.vocabulary.advice_kinds import advice_kinds
 from iqcar.say.finding import About, Finding
@@ -36,7 +36,7 @@ def stage_findings(about: About) -> Iterator[Finding]:
     of_host = found["kind"] == FindingKind.SLOW_HOST
     for _, mine in found[of_host].groupby("host"):
         yield _of_host(about, mine)
-    found = found[~of_host]
+    found = _less_own_queues(about, found[~of_host])
     recurring = about.recurring[found["query"].to_numpy(np.int64)]
     for (kind, _), mine in found.groupby([found["kind"].astype(str), recurring], sort=True):
         yield _of_stages(about, FindingKind(str(kind)), mine)
@@ -62,9 +62,38 @@ def _of_stages(about: About, kind: FindingKind, mine: pd.DataFrame) -> Finding:
         if kind is FindingKind.PARTITIONS
         else [(one.name, one.value, one.why) for one in advice.settings[:2]],
         section="stragglers" if kind is FindingKind.SKEW else "stages",
+        question=_question(about, kind, mine, list(runs)),
     )
-    finding = about.saving(finding, min(float(mine["saves_ms"].sum()), finding.high_ms))
-    return about.replayed(finding, Question(no_gc=True)) if kind is FindingKind.GC else finding
+    return about.saving(finding, min(float(mine["saves_ms"].sum()), finding.high_ms))
+
+
+def _less_own_queues(about: About, found: pd.DataFrame) -> pd.DataFrame:
+    """Leave out of what partitions save the time in which a query's own tasks filled a device."""
+    own = np.zeros(len(about.ran))
+    for resource in (Resource.IO, Resource.NETWORK, Resource.CPU):
+        hurts = about.diagnosis.graph.who_hurts_whom(resource)
+        hurts = hurts[(hurts["kind"] == BlameKind.OWN.value).to_numpy()]
+        np.add.at(own, hurts["target_query"].to_numpy(np.int64), hurts["lost_ms"].to_numpy())
+    high = found["high_ms"].where(found["kind"] == FindingKind.PARTITIONS, 0.0).to_numpy()
+    query = found["query"].to_numpy(np.int64)
+    most = np.bincount(query, high, len(own))[query]
+    left = np.where(high > 0, np.maximum(1.0 - own[query] / np.maximum(most, 1.0), 0.0), 1.0)
+    names = ["low_ms", "saves_ms", "high_ms"]
+    found = found.assign(**{name: found[name] * left for name in names})
+    return found[(found["high_ms"] > 0).to_numpy()]
+
+
+def _question(
+    about: About, kind: FindingKind, mine: pd.DataFrame, runs: list[int]
+) -> Question | None:
+    """Ask the replay; it knows no other splits of files."""
+    ids = about.tables.queries["query_id"].astype(str).iloc[runs].tolist()
+    if kind is FindingKind.PARTITIONS and not mine["scans"].any():
+        worst = mine.iloc[int(mine["high_ms"].to_numpy(np.float64).argmax())]
+        return Question(partitions=dict.fromkeys(ids, _partitions(worst)))
+    if kind is FindingKind.SKEW:
+        return Question(no_skew=tuple(ids))
+    return Question(no_gc=True) if kind is FindingKind.GC else None
 
 
 def _of_host(about: About, mine: pd.DataFrame) -> Finding:
@@ -117,9 +146,14 @@ def _stage_sentence(
     return f"{called} spilled {size(worst['bytes'])} to disk in {place}."
 
 
+def _partitions(worst: pd.Series) -> int:
+    """As many as all slots take twice."""
+    return 2 * int(worst["slots"])
+
+
 def _more_partitions(worst: pd.Series) -> str:
     """How many partitions, and how to get them."""
-    count = 2 * int(worst["slots"])
+    count = _partitions(worst)
     ways = f"repartition({count}), or spark.sql.shuffle.partitions where it reads a shuffle"
     if worst["bytes"] > 0:
         mb = max(int(worst["bytes"] * worst["tasks"] / count / 2**20), 1)

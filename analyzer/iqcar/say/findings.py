@@ -52,7 +52,7 @@ _REMEDIES = {
 }
 
 
-def find_findings(diagnosis: Diagnosis) -> tuple[Finding, ...]:
+def find_findings(diagnosis: Diagnosis, *, replay: bool = True) -> tuple[Finding, ...]:
     """Find what would save time, what saves most first.
 
     Each saving is that of one action alone; they overlap, so their sum says nothing.
@@ -67,9 +67,16 @@ def find_findings(diagnosis: Diagnosis) -> tuple[Finding, ...]:
         *_unknown(about),
     ]
     found += _slow_hosts(about, found)
-    worth = [one for one in found if _is_worth(one)]
+    worth = [one for one in _ranked(found) if _is_worth(one)]
+    if replay:
+        worth = [about.replayed(one) for one in worth]
+    worth = [one for one in worth if _is_worth(one)]
     worth += [one for one in _executors(about, worth) if _is_worth(one)]
-    return tuple(sorted(worth, key=lambda one: (-one.saves_ms, str(one.kind), one.subject)))
+    return tuple(_ranked(worth))
+
+
+def _ranked(found: Sequence[Finding]) -> list[Finding]:
+    return sorted(found, key=lambda one: (-one.saves_ms, str(one.kind), one.subject))
 
 
 def findings_headline(findings: Sequence[Finding]) -> str:
@@ -112,6 +119,11 @@ def _unknown(about: About) -> Iterator[Finding]:
 def _start_up(about: About) -> Iterator[Finding]:
     """Queries that waited for executors that were not there yet, or no longer."""
     saves, missed, lacking = start_up_time(about.tables)
+    held = about.diagnosis.graph.who_hurts_whom(Resource.EXECUTORS)
+    held = held[held["kind"].isin([BlameKind.QUERY.value, BlameKind.REST.value]).to_numpy(bool)]
+    # What other applications held is theirs: a contention.
+    by_others = np.bincount(held["target_query"], held["lost_ms"], len(saves))
+    saves = np.maximum(saves - by_others, 0.0)
     rows = np.flatnonzero(saves > 0)
     for runs in about.grouped(rows.tolist(), saves[rows]):
         worst = max(runs, key=lambda row: runs[row])
@@ -137,7 +149,7 @@ def _wasted(about: About) -> Iterator[Finding]:
     slots = most_slots(about.tables)[about.tables.queries["app"].to_numpy(np.int64)]
     for lines in by_cause.values():
         # A copy of a task is begun late, others again at once: theirs is the whole stage's time.
-        whole = lines[0].task_ms / max(slots[lines[0].query], 1.0)
+        whole = lines[0].task_ms / max(float(slots[lines[0].query]), 1.0)
         others = len(lines) - 1
         more = f" It delayed {others} more quer{'y' if others == 1 else 'ies'}." if others else ""
         yield about.finding(
@@ -145,7 +157,7 @@ def _wasted(about: About) -> Iterator[Finding]:
             {lines[0].query: lines[0].elapsed_ms},
             sentence=f"{lines[0].sentence}{more}",
             action=lines[0].advice,
-            ranged=(0.6, 1.8 * max(whole / lines[0].elapsed_ms, 1.0)),
+            ranged=(0.6, 2.0 * max(whole / lines[0].elapsed_ms, 1.0)),
             section="wasted",
         )
 

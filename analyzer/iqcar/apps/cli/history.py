@@ -130,7 +130,7 @@ def top_(store: str, *, within: Within, period: str = "week", most: int = 10) ->
 
     with within.of(store) as about:
         found = top(about, period, most)
-    return Result(partial(print_top, found, period), partial(top_to_json, about, found))
+    return Result(partial(print_top, found, period), partial(top_to_json, about, found, period))
 
 
 @history.command("who")

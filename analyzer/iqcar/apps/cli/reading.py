@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+import typer
+
 from iqcar.enums import InputStatus, QueryBy
 from iqcar.errors import ExitCode, IqcarError
 
@@ -24,7 +26,7 @@ def logs_of(given: list[str] | None) -> list[str]:
     """
     if given:
         return given
-    from iqcar.apps.cli.command import explain_line
+    from iqcar.base.units import printable
     from iqcar.logs.attach.spark_conf import DEFAULT_LOG_DIR, configured_log_dir
     from iqcar.logs.find.locate import local_path
     from iqcar.logs.find.remote import is_url
@@ -35,7 +37,7 @@ def logs_of(given: list[str] | None) -> list[str]:
     if not is_url(place) and not local_path(place).is_dir():
         what = f"no PATH given, and {redact_text(place)} is no folder here ({why})"
         raise IqcarError(what, "", "name event logs", ExitCode.USAGE)
-    explain_line(f"iqcar: reading {redact_text(place)} ({why})")
+    typer.echo(printable(f"iqcar: reading {redact_text(place)} ({why})"), err=True)
     return [place]
 
 

@@ -61,7 +61,7 @@ COLUMNS = (
 
 STATUS_WORDS = {
     InputStatus.COMPLETE: "complete",
-    InputStatus.IN_PROGRESS: "no end",
+    InputStatus.IN_PROGRESS: "no end yet",
     InputStatus.TRUNCATED: "truncated",
     InputStatus.FAILED: "unreadable",
 }

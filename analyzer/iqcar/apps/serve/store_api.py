@@ -85,7 +85,7 @@ async def answered(service: Service, question: str, wanted: StoreQuery) -> bytes
 
         about = part_of(service, wanted)
         if question == "top":
-            return written.top_to_json(about, history.top(about, wanted.period))
+            return written.top_to_json(about, history.top(about, wanted.period), wanted.period)
         if question == "who":
             return written.who_to_json(
                 about, wanted.by, history.who(about, wanted.by).head(MOST_ROWS)

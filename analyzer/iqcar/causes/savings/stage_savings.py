@@ -53,7 +53,7 @@ LOOSE_SHARE = 0.3
 """Part of what nothing else explains of a spilling stage's time that is due to it at least."""
 COLUMNS = (
     "kind", "query", "stage", "host", "saves_ms", "low_ms", "high_ms", "spent_ms",
-    "tasks", "slots", "median_ms", "longest_ms", "bytes",
+    "tasks", "slots", "median_ms", "longest_ms", "bytes", "scans",
 )  # fmt: skip
 
 
@@ -62,7 +62,8 @@ def stage_savings(tables: Tables, waits: pd.DataFrame) -> pd.DataFrame:
 
     Returns one row per stage and kind of remedy that saves something: :data:`COLUMNS`; query,
     stage and host (−1 if none) are rows, times elapsed ms of the query, ``spent_ms`` what is now
-    spent on it, bytes what a task read (median) or what the stage spilled.
+    spent on it, bytes what a task read (median) or what the stage spilled, ``scans`` whether it
+    reads a table or files.
     """
     facts = _stage_facts(tables, waits)
     rows = [
@@ -97,6 +98,7 @@ def _stage_facts(tables: Tables, waits: pd.DataFrame) -> pd.DataFrame:
         {
             "stage": tasks["stage"].to_numpy(np.int64)[done],
             "lasted": (tasks["finish_ms"] - tasks["launch_ms"]).to_numpy(np.float64)[done],
+            "scans": tasks["input_bytes"].to_numpy(np.float64)[done] > 0,
             "bytes": sum(
                 positive_or_zero(tasks[name].to_numpy(np.float64)[done])
                 for name in ("input_bytes", "remote_bytes", "local_bytes")
@@ -114,6 +116,7 @@ def _stage_facts(tables: Tables, waits: pd.DataFrame) -> pd.DataFrame:
             "alone_ms": share["compute_ms"] + share["gc_ms"] + np.maximum(share["rest_ms"], 0.0),
             "work_ms": sum(share[name] for name in TASK_PARTS) + np.maximum(share["rest_ms"], 0.0),
             "tail_ms": share["tail_ms"],
+            "lost_ms": _lost(tables),
             "gc_ms": share["gc_ms"],
             "held_ms": held,
             "loose_ms": sum(share[f"{name}_ms"] for name in LOOSE)
@@ -122,6 +125,7 @@ def _stage_facts(tables: Tables, waits: pd.DataFrame) -> pd.DataFrame:
             "median_ms": _of_stages(of["lasted"].median(), n),
             "longest_ms": _of_stages(of["lasted"].max(), n),
             "bytes": _of_stages(of["bytes"].median(), n),
+            "scans": _of_stages(of["scans"].max(), n) > 0,
             "spilled": sum_by(
                 frame["stage"].to_numpy(np.int64),
                 positive_or_zero(tasks["disk_spilled_bytes"].to_numpy(np.float64)[done]),
@@ -171,6 +175,15 @@ def _slot_time(launch: Floats, finish: Floats) -> Callable[[Floats], Floats]:
     return until
 
 
+def _lost(tables: Tables) -> Floats:
+    """Task time of attempts that failed or were killed, by stage."""
+    tasks = tables.tasks
+    lasted = known_or_zero((tasks["finish_ms"] - tasks["launch_ms"]).to_numpy(np.float64))
+    stage = tasks["stage"].to_numpy(np.int64)
+    lost = (tasks["status"] != "success").to_numpy(bool) & (stage >= 0)
+    return sum_by(stage[lost], np.maximum(lasted[lost], 0.0), len(tables.stages))
+
+
 def _of_stages(values: pd.Series, n: int) -> Floats:
     found: Floats = values.reindex(range(n)).to_numpy(np.float64)
     return found
@@ -191,8 +204,11 @@ def _partitions(facts: pd.DataFrame) -> pd.DataFrame:
     idle = np.where(
         long, np.maximum(1.0 - facts["tasks"] / np.maximum(facts["free"], 1.0), 0.0), 0.0
     )
-    tail = np.where(long & ~_is_uneven(facts), facts["tail_ms"], 0.0)
-    low, high = (facts[name] * idle + tail for name in ("alone_ms", "work_ms"))
+    # Attempts that were lost make a tail that other partitions do not mend.
+    again = facts["lost_ms"] >= LONG_TASK_MS
+    tail = np.where(long & ~again & ~_is_uneven(facts), facts["tail_ms"], 0.0)
+    alone = facts["alone_ms"] / np.maximum(facts["work_ms"], 1.0)
+    low, high = (facts["work_ms"] * idle + tail) * alone, facts["work_ms"] * idle + tail
     found = _ranged(facts, FindingKind.PARTITIONS, high, low=0.5, high=1.0)
     low = 0.5 * np.minimum(low, high)
     return found.assign(low_ms=low, saves_ms=(low + high) / 2.0)
@@ -201,7 +217,7 @@ def _partitions(facts: pd.DataFrame) -> pd.DataFrame:
 def _skew(facts: pd.DataFrame) -> pd.DataFrame:
     """Tasks of equal length: no tail."""
     saves = np.where(_is_skewed(facts), facts["tail_ms"], 0.0)
-    return _ranged(facts, FindingKind.SKEW, saves, low=0.5, high=1.0)
+    return _ranged(facts, FindingKind.SKEW, saves, low=0.5, high=1.15)
 
 
 def _slow_hosts(facts: pd.DataFrame) -> pd.DataFrame:

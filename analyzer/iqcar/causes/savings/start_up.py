@@ -49,9 +49,10 @@ def _slots(tables: Tables, app: int) -> tuple[Floats, Floats]:
     cores = known_or_zero(executors["cores"].to_numpy(np.float64)[mine]) / max(each, 1.0)
     since, until = np.fmax(since, start), np.fmin(until, end)
     since, until = np.nan_to_num(since, nan=-np.inf), np.nan_to_num(until, nan=np.inf)
-    when = np.concatenate([since, until])
+    there = until > since
+    when = np.concatenate([since[there], until[there]])
     order: Ints = np.argsort(when, kind="stable")
-    return when[order], np.cumsum(np.concatenate([cores, -cores])[order])
+    return when[order], np.cumsum(np.concatenate([cores[there], -cores[there]])[order])
 
 
 def _missing(

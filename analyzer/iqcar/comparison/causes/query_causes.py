@@ -171,7 +171,12 @@ class _Causes:
 
     def of_stage(self, category: int) -> list[_Cause]:
         """Return the causes of a stage, the largest first."""
-        return self._summed(self._of_stage(category), self.query[category])
+        before, after = (float(side.measure["time_ms"][category]) for side in self.given.sides)
+        change = (after - before) if after != before else 1.0
+        causes = [
+            (one, one.claim(part * change) / change) for one, part in self._of_stage(category)
+        ]
+        return self._summed(causes, self.query[category])
 
     def of_query(self, category: int) -> list[_Cause]:
         """Return the causes of a query, the largest first."""
@@ -235,12 +240,14 @@ class _Causes:
                 plan = cause.kind is ChangeKind.STRUCTURE and cause.cause != "partitions"
                 sources = tuple(source for source, _ in cause.sources)
                 key = (cause.kind, "" if plan else cause.cause, sources)
-                share = part * ms / whole
+                share = cause.claim(part * ms) / whole
                 shares[key] += share
                 if abs(share) > largest.get(key, (-1.0,))[0]:
                     largest[key] = (abs(share), cause)
         order = sorted(shares, key=lambda key: -shares[key])
-        found = [(largest[key][1], shares[key]) for key in order if shares[key] > 0]
+        # Where some stages got faster and others slower, no side explains more than all.
+        more = max(sum(share for share in shares.values() if share > 0), 1.0)
+        found = [(largest[key][1], shares[key] / more) for key in order if shares[key] > 0]
         number = self.stages.get(query, ())
         return [(self._whole_plan(cause, number), share) for cause, share in found]
 

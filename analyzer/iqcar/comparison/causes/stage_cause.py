@@ -63,6 +63,12 @@ class StageCause(NamedTuple):
     """What a setting would have to change to be the reason."""
     sources: tuple[tuple[int, float], ...] = ()
     """Of contention: categories of the sources, and their shares of what they explain."""
+    part_ms: float = np.inf
+    """By how much its part of the stage's time changed, with what follows: it claims no more."""
+
+    def claim(self, ms: float) -> float:
+        """Return the part of some ms that it may claim."""
+        return float(np.clip(ms, -self.part_ms, self.part_ms))
 
 
 class CategoryMeasures(NamedTuple):
@@ -214,32 +220,41 @@ def _by_parts(
     """
     sign = stage.sign
     found: list[tuple[StageCause, float]] = []
+
+    def grown(part: str) -> float:
+        return sign * (stage.after[part] - stage.before[part])
+
     if stage.by_work_only and "cpu" in stage.evidence:
         times = f"{duration(stage.before['cpu_ms'])} → {duration(stage.after['cpu_ms'])}"
-        return [(_rate("compute_ms", f"CPU time of its tasks {times}"), 1.0)]
+        cause = _rate("compute_ms", f"CPU time of its tasks {times}")
+        return [(cause._replace(part_ms=abs(grown("compute_ms"))), 1.0)]
+    follows = sum(max(grown(part), 0.0) for part in FOLLOWS)
     for part in PART_NAMES:
-        grown = sign * (stage.after[part] - stage.before[part])
-        if part in FOLLOWS or grown <= 0:
+        more = grown(part)
+        if part in FOLLOWS or more <= 0:
             continue
         text = f"{part_name(part)} {signed(stage.after[part] - stage.before[part])}"
         if part in PART_RESOURCE:
             sources, named, own = _sources(PART_RESOURCE[part], blame, sign)
             if sources:
                 cause = StageCause(ChangeKind.CONTENTION, "", text, None, sources)
-                found.append((cause, grown * named))
-            grown *= 1.0 - named - (own if part in BEFORE_LAUNCH else 0.0)
+                found.append((cause, more * named))
+            more *= 1.0 - named - (own if part in BEFORE_LAUNCH else 0.0)
         elif part == "compute_ms":
             cpu_per_data = sign * (stage.log_ratio("cpu_ms") - stage.data_growth)
             if cpu_per_data < np.log(LEAST_DATA_RATIO):
                 continue
-        if grown > 0:
-            found.append((_rate(part, text), grown))
+        if more > 0:
+            found.append((_rate(part, text), more))
     if not found:
         cause = StageCause(ChangeKind.RATE, "metric:rest_ms", "nothing that is recorded says why")
         return [(cause, 1.0)]
     whole = sum(weight for _, weight in found)
     found.sort(key=lambda one: -one[1])
-    return [(cause, weight / whole) for cause, weight in found]
+    return [
+        (cause._replace(part_ms=weight + follows * weight / whole), weight / whole)
+        for cause, weight in found
+    ]
 
 
 def _rate(part: str, text: str) -> StageCause:

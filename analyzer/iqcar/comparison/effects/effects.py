@@ -240,18 +240,17 @@ def _found(
     found = []
     for category in np.flatnonzero(np.array(kind, object) == "query").tolist():
         inside = sorted(stages.get(category, ()), key=lambda stage: -abs(contribution[stage]))
-        size, what = abs(contribution[category]), ""
+        what = ""
         if verdict[category] == "":
             only_after = effect["runs_before"].iloc[category] == 0
             what, inside = str(ChangeKind.ADDED if only_after else ChangeKind.REMOVED), []
         elif category in new_graphs:
             what = str(ChangeKind.STRUCTURE)
-        elif verdict[category] != changed:
-            if not any(verdict[stage] == changed for stage in inside):
-                continue
-            # The query's own time varies too much to tell: its stages say how much.
-            size = abs(sum(contribution[stage] for stage in inside))
-        found.append((-size, category, what, inside))
+        elif verdict[category] != changed and not any(
+            verdict[stage] == changed for stage in inside
+        ):
+            continue
+        found.append((-abs(contribution[category]), category, what, inside))
     return found
 
 

@@ -58,6 +58,7 @@ def _call_that_says_nothing(told: str) -> str | None:
     call, at, place = told.rpartition(" at ")
     if not at or " " in call or "\n" in told or " " in place:
         return None
+    place = place.rpartition("/")[2]
     if call.startswith("$anonfun$") or place.startswith(_THREADS):
         return ""
     return _CALLS.get(call, call) if place.startswith(_PLACES) else None

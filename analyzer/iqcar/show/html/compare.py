@@ -22,7 +22,11 @@ from iqcar.comparison.comparison_sections import (
     unchanged_section,
     variation_section,
 )
-from iqcar.comparison.comparison_sentences import differences_sentence, totals_sentence
+from iqcar.comparison.comparison_sentences import (
+    changes_headline,
+    differences_sentence,
+    totals_sentence,
+)
 from iqcar.enums import ChangeKind, ChangeVerdict
 from iqcar.logs.text.redact import redact_text
 from iqcar.say.section import cell_text
@@ -66,6 +70,7 @@ def render_comparison(comparison: Comparison, *, title: str = "", home: str = ""
             style=files.style(),
             program=files.compare_program(),
             version=__version__,
+            headline=printable(changes_headline(comparison)),
             totals=totals_sentence(comparison),
             different=differences_sentence(comparison),
             sides_read=[_side(result[word], word) for word in ("before", "after")],

@@ -209,7 +209,7 @@ def _fields(diagnosis: Diagnosis) -> dict[str, Callable[[], Any]]:
             "by": settings.by,
         },
         "inputs": lambda: _inputs(diagnosis.tables.inputs),
-        "findings": lambda: [_finding(diagnosis, one) for one in find_findings(diagnosis)],
+        "findings": lambda: [finding_to_dict(diagnosis, one) for one in find_findings(diagnosis)],
         "queries": lambda: _queries(diagnosis),
         "graph": lambda: _graph(diagnosis),
         "hot_resources": lambda: _records(graph.hot_resources()),
@@ -337,7 +337,8 @@ def _queries(diagnosis: Diagnosis) -> Iterator[dict[str, Any]]:
         }
 
 
-def _finding(diagnosis: Diagnosis, one: Finding) -> dict[str, Any]:
+def finding_to_dict(diagnosis: Diagnosis, one: Finding) -> dict[str, Any]:
+    """Lay a finding out as a JSON object."""
     ids = diagnosis.tables.queries["query_id"]
     return {
         "kind": str(one.kind),

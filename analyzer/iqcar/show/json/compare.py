@@ -8,6 +8,8 @@ import numpy as np
 import pandas as pd
 
 from iqcar.base.files.json_text import json_bytes
+from iqcar.base.units import printable
+from iqcar.comparison.comparison_sentences import changes_headline
 from iqcar.comparison.explore import Explanation
 from iqcar.comparison.gate import Gate
 from iqcar.comparison.sides.side import SideFacts
@@ -72,6 +74,7 @@ def compare_to_dict(comparison: Comparison, gate: Gate | None = None) -> dict[st
         "margin": comparison.margin,
         "alpha": comparison.alpha,
         "total_ms": {"before": before, "after": after},
+        "headline": printable(changes_headline(comparison)),
         "different": {
             "conf": [
                 {"key": one.key, "before": list(one.before), "after": list(one.after)}

@@ -125,7 +125,7 @@ class CompareStage(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class ComparePart(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Changes of the parts of task time, in ms."""
+    """Changes of the parts of task time, in ms; one per request of a running task among them."""
 
     slots: Annotated[float, Meta(description="Change of this part.")]
     executors: Annotated[float, Meta(description="Change of this part.")]
@@ -329,6 +329,9 @@ class ComparisonResult(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     total_ms: Annotated[
         CompareTotal,
         Meta(description="Time of the queries of both sides in a run, each run as often on both."),
+    ]
+    headline: Annotated[
+        str, Meta(description="How many queries changed, and which most, by how much and why.")
     ]
     different: Annotated[
         CompareDifferent, Meta(description="What differs besides the queries; listed, not blamed.")

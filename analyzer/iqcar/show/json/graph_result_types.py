@@ -207,7 +207,11 @@ class ResultFinding(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     ]
     saves_ms: Annotated[
         float,
-        Meta(description="Elapsed time of its runs that the action alone saves; estimated.", ge=0),
+        Meta(
+            description="Elapsed time that the action alone saves its runs: by a replay of "
+            "the run, where that reproduces it, else estimated.",
+            ge=0,
+        ),
     ]
     low_ms: Annotated[float, Meta(description="Lower end of the range.", ge=0)]
     high_ms: Annotated[float, Meta(description="Upper end.", ge=0)]

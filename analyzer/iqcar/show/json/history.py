@@ -49,9 +49,12 @@ def added_to_json(store: str, added: Added) -> bytes:
     return _encoded("add", {"store": store, **asdict(added), "failed": failed})
 
 
-def top_to_json(about: StoreView, found: Top) -> bytes:
+def top_to_json(about: StoreView, found: Top, period: str) -> bytes:
     """Encode rankings by period."""
-    return _encoded("top", {**_range(about), **top_to_dict(found)})
+    from iqcar.history.ask_store import top_headline  # slow to import; the schema needs none of it
+
+    headline = top_headline(found, period)
+    return _encoded("top", {**_range(about), "headline": headline, **top_to_dict(found)})
 
 
 def top_to_dict(found: Top) -> dict[str, list[dict[str, Any]]]:

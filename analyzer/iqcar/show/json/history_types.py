@@ -191,6 +191,13 @@ class HistoryTopAnswer(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     since: Since
     until: str
     cluster: Annotated[str, Meta(description="Empty for all.")]
+    headline: Annotated[
+        str,
+        Meta(
+            description="Which recurring query and which host cost most in the last period; empty "
+            "where none did."
+        ),
+    ]
     queries: list[HistoryQuery]
     hosts: list[HistoryHost]
     resources: list[HistoryResource]

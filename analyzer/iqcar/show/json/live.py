@@ -41,7 +41,9 @@ def window_to_dict(window: Window, state: str, applied: Applied | None = None) -
     applied : Applied, optional
         What the loop did with the window (``--apply``).
     """
-    from iqcar.live.overview import overview_of  # slow to import; the schema needs none of it
+    # Slow to import; the schema needs none of it.
+    from iqcar.live.overview import overview_of
+    from iqcar.show.json.analyze import finding_to_dict
 
     shown = overview_of(window)
     return {
@@ -63,6 +65,9 @@ def window_to_dict(window: Window, state: str, applied: Applied | None = None) -
             "queries_running": shown.queries_running,
         },
         "so_far": {"events": window.events, "over": asdict(window.forgotten)},
+        "finding": None
+        if shown.finding is None
+        else finding_to_dict(window.diagnosis, shown.finding),
         "lost_ms": shown.lost_ms,
         "lost_to_others_ms": shown.lost_to_others_ms,
         "resources": [asdict(one) for one in shown.resources],

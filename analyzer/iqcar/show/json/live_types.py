@@ -7,6 +7,8 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
+from iqcar.show.json.graph_result_types import ResultFinding
+
 QueryId = Annotated[str, Meta(description="Unique among applications.")]
 Number = Annotated[str, Meta(description="What tells runs of one query apart.")]
 Fingerprint = Annotated[str, Meta(description="Equal for every run of the same recurring query.")]
@@ -159,6 +161,10 @@ class LiveWindow(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     newest_event_ms: Annotated[float, Meta(description="Time of the newest event.")]
     now: Annotated[LiveNow, Meta(description="At the end of the window.")]
     so_far: Annotated[LiveSoFar, Meta(description="Since the start of the log.")]
+    finding: Annotated[
+        ResultFinding | None,
+        Meta(description="What would save most of the window; null where nothing would."),
+    ]
     lost_ms: Annotated[float, Meta(description="Elapsed time that all queries lost in the window.")]
     lost_to_others_ms: Annotated[float, Meta(description="The part that other queries cost them.")]
     resources: Annotated[

@@ -17,7 +17,11 @@ from iqcar.base.limits import MOST_DOUBTS, MOST_DRAWN_CHANGES, MOST_WASTED
 from iqcar.base.units import duration, percent, short
 from iqcar.comparison.comparison import Comparison
 from iqcar.comparison.comparison_sections import changes_section
-from iqcar.comparison.comparison_sentences import differences_sentence, totals_sentence
+from iqcar.comparison.comparison_sentences import (
+    changes_headline,
+    differences_sentence,
+    totals_sentence,
+)
 from iqcar.diagnosis import Diagnosis
 from iqcar.enums import BlameKind
 from iqcar.replay.whatif.what_if import WhatIf
@@ -76,12 +80,11 @@ def notebook_html(diagnosis: Diagnosis) -> str:
 def comparison_html(comparison: Comparison) -> str:
     """Write what differs between two sides, the changes and the waterfall."""
     parts = [
-        f"<p><b>iqcar: {_text(totals_sentence(comparison))}</b></p>",
+        f"<p><b>iqcar: {_text(changes_headline(comparison))}</b></p>",
+        f"<p>{_text(totals_sentence(comparison))}</p>",
         f"<p>Different: {_text(differences_sentence(comparison))}</p>",
     ]
-    if comparison.changes.empty:
-        parts.append("<p>Nothing changed.</p>")
-    else:
+    if not comparison.changes.empty:
         parts += [_changes(comparison), ComparisonPlots(comparison).waterfall().svg]
     parts.append(_doubts(comparison.doubts, "comparison.doubts"))
     parts.append(

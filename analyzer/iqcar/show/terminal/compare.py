@@ -13,6 +13,7 @@ from iqcar.comparison.comparison import Comparison, relative
 from iqcar.comparison.comparison_sections import changes_section
 from iqcar.comparison.comparison_sentences import (
     MOST_NAMED,
+    changes_headline,
     counted,
     differences_sentence,
     totals_sentence,
@@ -20,10 +21,17 @@ from iqcar.comparison.comparison_sentences import (
 from iqcar.comparison.stats.shrunken_t import MOST_RUNS_NEEDED
 from iqcar.enums import ChangeVerdict
 from iqcar.say.section import Section
-from iqcar.show.terminal.layout import print_doubts, show_section, terminal
+from iqcar.show.terminal.layout import (
+    WIDTH_WITHOUT_TERMINAL,
+    print_doubts,
+    show_section,
+    terminal,
+)
 
 MOST_STAGES = 3
 """Stages shown of each query that changed."""
+LEFT_OUT = ("kind", "runs")
+"""Columns that a narrow terminal has no room for."""
 LABEL_WIDTH = 40
 """Characters of a stage's label in the table."""
 
@@ -31,12 +39,14 @@ LABEL_WIDTH = 40
 def print_comparison(comparison: Comparison, top: int, console: Console | None = None) -> None:
     """Print totals, what differs, the largest changes, the rest, and doubts."""
     console = console or terminal()
+    console.print(Text(printable(changes_headline(comparison)), style="bold"))
     console.print(Text(printable(totals_sentence(comparison))))
     console.print(Text(printable(f"Different: {differences_sentence(comparison)}")))
-    if comparison.changes.empty:
-        console.print(Text("Nothing changed.", style="bold"))
-    else:
-        show_section(console, _shown(comparison, top))
+    if not comparison.changes.empty:
+        shown = _shown(comparison, top)
+        narrow = console.width < WIDTH_WITHOUT_TERMINAL
+        kept = [replace(c, wide=c.wide or (narrow and c.title in LEFT_OUT)) for c in shown.columns]
+        show_section(console, replace(shown, columns=tuple(kept)))
     console.print()
     for line in _rest(comparison):
         console.print(Text(printable(line)))

@@ -21,7 +21,7 @@ from iqcar.base.units import (
     signed,
     size,
 )
-from iqcar.history.ask_store import told_duration
+from iqcar.history.ask_store import told_duration, top_headline
 from iqcar.rules.vocabulary.topics import straggler_cause
 from iqcar.show.terminal.layout import indented, plain_table, print_section, terminal
 
@@ -71,6 +71,8 @@ def print_top(found: Top, period: str) -> None:
     periods = sorted({p for frame in vars(found).values() for p in frame["period"]}, reverse=True)
     if not periods:
         console.print(NOTHING)
+    if headline := top_headline(found, period):
+        console.print(Text(headline, style="bold"))
     for one in periods:
         if one:
             console.print()

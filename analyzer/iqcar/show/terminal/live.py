@@ -44,6 +44,8 @@ def window_view(window: Window) -> RenderableType:
         parts.append(
             Text(f"The log is quiet: its newest event came {duration(quiet)} ago.", style="bold")
         )
+    if shown.finding is not None:
+        parts.append(Text(f"{shown.finding.sentence} {shown.finding.action}", style="bold"))
     parts += [Text(""), Text(f"Who waits for whom{_lost_words(shown)}", style="bold")]
     if not shown.victims:
         parts.append(indented("Nobody: no time was lost to contention."))
@@ -101,21 +103,26 @@ def _shares(rows: tuple[Lost, ...], resource: bool = False) -> str:
     )
 
 
+def _called(name: str, number: str) -> str:
+    """Name of a query, and what tells it from others where the name does not."""
+    told = not number or name.endswith(f"({number})")
+    return short(name, NAME_WIDTH) if told else f"{short(name, NAME_WIDTH)} ({number})"
+
+
 def _victim(victim: Victim) -> RenderableType:
     waits = f", {_count(victim.waiting, 'task')} waiting" if victim.waiting else ""
     state = "runs" if victim.running else "ran"
     head = Text(
-        f"{short(victim.name, NAME_WIDTH)} ({victim.number}) lost {duration(victim.lost_ms)}"
+        f"{_called(victim.name, victim.number)} lost {duration(victim.lost_ms)}"
         f"{waits}; it {state} for {duration(victim.elapsed_ms)}"
     )
     table = plain_table(">", "", "", "")
     table.show_header = False
     for one in victim.blamed[:MOST_LINES]:
-        number = f" ({one.number})" if one.number else ""
         table.add_row(
             duration(one.lost_ms),
             percent(one.share),
-            f"{short(one.name, NAME_WIDTH)}{number}",
+            _called(one.name, one.number),
             breakdown({resource_name(key): ms for key, ms in one.by_resource.items()}),
         )
     return Group(head, indented(table))
@@ -125,7 +132,7 @@ def _aggressors(shown: Overview) -> RenderableType:
     table = plain_table("query", ">others lost", ">victims", "mostly", ">slots now")
     for one in shown.aggressors:
         table.add_row(
-            f"{short(one.name, NAME_WIDTH)} ({one.number})",
+            _called(one.name, one.number),
             duration(one.lost_ms),
             f"{one.victims:,}",
             resource_name(one.resource),
@@ -138,7 +145,7 @@ def _slow(shown: Overview) -> RenderableType:
     table = plain_table("query", ">stage", ">partition", "host", ">runs for", ">median")
     for one in shown.slow_tasks:
         table.add_row(
-            f"{short(one.name, NAME_WIDTH)} ({one.number})",
+            _called(one.name, one.number),
             str(one.stage_id),
             str(one.index),
             short(one.host),

@@ -1,0 +1,64 @@
+"""Measure what finding and ranking what saves time costs, beside the diagnosis it is found in.
+
+    scripts/bench findings             100,000 tasks, 20,000 queries and others, at two sizes
+    scripts/bench findings --full      four times as large
+
+CPU seconds in one process after a small log warmed it up; `share` is findings over diagnosis. The
+exponent is that of findings, log(t(n) / t(n / 4)) / log 4: 1 is linear.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import tempfile
+import time
+from pathlib import Path
+
+from scale_logs import CASES
+
+from iqcar.pipeline import diagnose, read
+from iqcar.say.findings import find_findings
+
+SIZES = {
+    "one_stage": 100_000,
+    "short_queries": 20_000,
+    "many_stages": 8_000,
+    "concurrent_queries": 400,
+    "passing_executors": 5_000,
+}
+TELLING_S = 0.05
+"""CPU seconds below which an exponent is meaningless."""
+
+
+def measured(case: str, size: int) -> tuple[float, float, int]:
+    """Return CPU seconds of diagnosis and findings, and the number of findings."""
+    with tempfile.TemporaryDirectory() as folder:
+        CASES[case].write(Path(folder), size)
+        tables = read(folder, processes=1)
+    began = time.process_time()
+    diagnosis = diagnose(tables)
+    between = time.process_time()
+    found = find_findings(diagnosis)
+    return between - began, time.process_time() - between, len(found)
+
+
+def main() -> None:
+    """Measure each case at a quarter of its size, and at its size."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--full", action="store_true", help="four times as large")
+    factor = 4 if parser.parse_args().full else 1
+    measured("short_queries", 200)
+    head = ("size", "diagnose s", "findings s", "share", "exponent", "findings")
+    print(f"{'case':20}" + "".join(f"{word:>12}" for word in head))
+    for case, size in SIZES.items():
+        _, small, _ = measured(case, factor * size // 4)
+        whole, own, count = measured(case, factor * size)
+        exponent = math.log(own / max(small, 1e-9)) / math.log(4)
+        told = f"{exponent:.2f}" if own >= TELLING_S else ""
+        figures = (f"{factor * size:,}", f"{whole:.2f}", f"{own:.2f}", f"{own / whole:.0%}", told)
+        print(f"{case:20}" + "".join(f"{word:>12}" for word in (*figures, str(count))))
+
+
+if __name__ == "__main__":
+    main()
