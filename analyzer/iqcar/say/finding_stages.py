@@ -142,7 +142,7 @@ def _stage_sentence(
             f"{duration(worst['median_ms'])}."
         )
     if kind is FindingKind.GC:
-        return f"Garbage collection took {about.of_run(most, query)} of {called}, most in {place}."
+        return f"Garbage collection took {about.of_run(most, query)} of {called} or more, most in {place}."
     return f"{called} spilled {size(worst['bytes'])} to disk in {place}."
 
 
