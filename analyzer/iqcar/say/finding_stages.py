@@ -45,7 +45,6 @@ def stage_findings(about: About) -> Iterator[Finding]:
 def _of_stages(about: About, kind: FindingKind, mine: pd.DataFrame) -> Finding:
     high = mine["high_ms"].to_numpy(np.float64)
     (runs,) = about.grouped(mine["query"].astype(int).tolist(), high)
-    spent = float(mine["spent_ms"].sum())
     worst = mine.iloc[int(high.argmax())]
     query = max(runs, key=lambda row: runs[row])
     stage = about.diagnosis.stragglers.labels.stage(int(worst["stage"]))
@@ -54,7 +53,7 @@ def _of_stages(about: About, kind: FindingKind, mine: pd.DataFrame) -> Finding:
     finding = about.finding(
         kind,
         runs,
-        sentence=_stage_sentence(about, kind, worst, query=query, stage=stage, most=spent),
+        sentence=_stage_sentence(about, kind, worst, query=query, stage=stage),
         action=_more_partitions(worst) if kind is FindingKind.PARTITIONS else advice.do,
         ranged=(float(mine["low_ms"].sum()) / most, 1.0),
         where=f"stage {stage}",
@@ -114,7 +113,7 @@ def _of_host(about: About, mine: pd.DataFrame) -> Finding:
 
 
 def _stage_sentence(
-    about: About, kind: FindingKind, worst: pd.Series, *, query: int, stage: str, most: float
+    about: About, kind: FindingKind, worst: pd.Series, *, query: int, stage: str
 ) -> str:
     called, place = about.called(query), f"stage {short(stage, 60)}"
     tasks, slots = int(worst["tasks"]), int(worst["slots"])
@@ -132,18 +131,17 @@ def _stage_sentence(
         )
     if kind is FindingKind.SKEW:
         return (
-            f"{called} waited {about.of_run(most, query)} for single tasks: in {place} the longest "
+            f"{called} waited for single tasks: in {place} the longest "
             f"took {duration(worst['longest_ms'])}, the median {duration(worst['median_ms'])}."
         )
     if kind is FindingKind.SLOW_HOST:
         return (
-            f"{called} waited {about.of_run(most, query)} for its tasks, which took up to "
+            f"{called} waited for its tasks, which took up to "
             f"{duration(worst['longest_ms'])} there in {place}, the median "
             f"{duration(worst['median_ms'])}."
         )
     if kind is FindingKind.GC:
-        took = about.of_run(most, query)
-        return f"Garbage collection took {took} or more of {called}, most in {place}."
+        return f"Garbage collection stopped the tasks of {called}, most of all in {place}."
     return f"{called} spilled {size(worst['bytes'])} to disk in {place}."
 
 
