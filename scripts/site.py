@@ -20,6 +20,8 @@ from urllib.parse import unquote, urlsplit
 from scripts.release import POM, pom_of
 
 REPO = Path(__file__).resolve().parent.parent
+NO_PAGES = ("404.html", "sample-report.html")
+"""What has links of its own kind: a report's choose what it shows."""
 OUT_OF_DOCS = re.compile(r"\]\(\.\./([^)]+)\)")
 
 
@@ -45,9 +47,13 @@ class Links(HTMLParser):
                 self.places.add(value)
 
 
+def _pages(site: Path) -> list[Path]:
+    return sorted(page for page in site.rglob("*.html") if page.name not in NO_PAGES)
+
+
 def broken(site: Path) -> list[str]:
     """Every link of a built site that leads to no file, or to no place in a page; one line each."""
-    pages = {page: Links(page) for page in sorted(site.rglob("*.html")) if page.name != "404.html"}
+    pages = {page: Links(page) for page in _pages(site)}
     found = []
     for page, links in pages.items():
         for target in links.targets:
@@ -67,7 +73,7 @@ def broken(site: Path) -> list[str]:
 def loaded_from_elsewhere(site: Path) -> list[str]:
     """What pages would load from other hosts."""
     tags = re.compile(r"<(?:script|img|link)[^>]+(?:src|href)=\"?(https?:[^\" >]+)[^>]*>")
-    pages = [page.read_text("utf-8") for page in site.rglob("*.html")]
+    pages = [page.read_text("utf-8") for page in _pages(site)]
     return sorted({m[1] for page in pages for m in tags.finditer(page) if "canonical" not in m[0]})
 
 

@@ -30,7 +30,8 @@ def said(command: str) -> list[str]:
     typed = patch.object(sys, "argv", shlex.split(command))
     with typed, redirect_stdout(out), redirect_stderr(out), suppress(SystemExit):
         iqcar()
-    return [line.rstrip() for line in out.getvalue().strip("\n").splitlines()]
+    text = out.getvalue().replace(Path.cwd().as_uri(), "file:///home/ann")
+    return [line.rstrip() for line in text.strip("\n").splitlines()]
 
 
 def tour_page() -> str:

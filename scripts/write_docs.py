@@ -27,7 +27,13 @@ def result_page() -> str:
     parts = {"The whole": schema, **schema["$defs"]}
     for name, part in parts.items():
         said = "" if part is schema else part["description"]
-        lines += ["", f"## {name}", "", *([said, ""] if said else []), *fields(part["properties"])]
+        lines += [
+            "",
+            f"## {name}",
+            "",
+            *([said, ""] if said else []),
+            *fields(part["properties"], parts),
+        ]
     return "\n".join(lines) + "\n"
 
 

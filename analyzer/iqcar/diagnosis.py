@@ -13,6 +13,7 @@ from iqcar.causes.topics.topic_result import Topics
 from iqcar.causes.wasted.wasted_work import WastedWork
 from iqcar.enums import QueryBy, Resource
 from iqcar.errors import IqcarError, UsageError
+from iqcar.logs.text.name_family import family
 from iqcar.replay.rule_effect.expected import Expected
 from iqcar.replay.rule_effect.previous_rules import PreviousRules
 from iqcar.replay.whatif.curves import Curve
@@ -259,16 +260,25 @@ class WhatIfs:
 
 
 def find_query(queries: pd.DataFrame, wanted: str, option: str = "--target") -> tuple[int, ...]:
-    """Rows of the queries with this id, id's last part, name or fingerprint."""
-    ids = texts(queries, "query_id")
-    for column in (
-        ids,
-        [i.rsplit("/", 1)[-1] for i in ids],
-        texts(queries, "name"),
-        [name.rpartition(" (")[0] for name in texts(queries, "name")],
-        texts(queries, "fingerprint"),
+    """Rows of the queries with this id, id's last part, name or fingerprint.
+
+    The name that was recorded counts, too, with or without what told it from others.
+    """
+    ids, recorded = texts(queries, "query_id"), texts(queries, "family")
+    ends = [i.rsplit("/", 1)[-1] for i in ids]
+    for column, value in (
+        (ids, wanted),
+        (ends, wanted),
+        (texts(queries, "name"), wanted),
+        ([name.rpartition(" (")[0] for name in texts(queries, "name")], wanted),
+        (texts(queries, "fingerprint"), wanted),
+        (recorded, family(wanted)),
+        (
+            [f"{name} ({end})" for name, end in zip(recorded, ends, strict=True)],
+            f"{family(wanted.rpartition(' (')[0])} ({wanted.rpartition(' (')[2]}",
+        ),
     ):
-        rows = tuple(row for row, value in enumerate(column) if value == wanted)
+        rows = tuple(row for row, one in enumerate(column) if one and one == value)
         if rows:
             return rows
     from difflib import get_close_matches

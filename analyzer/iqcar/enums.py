@@ -301,6 +301,11 @@ class FindingKind(Kind):
     DRIVER = "driver", "No stage ran: the driver worked, or waited."
     UNKNOWN = "unknown", "The log does not tell."
 
+    @property
+    def words(self) -> str:
+        """What it is called in reports."""
+        return "garbage collection" if self is FindingKind.GC else self.value.replace("-", " ")
+
 
 class Level(Kind):
     """Levels of iQC-Graph (iQCAR table 2)."""

@@ -96,10 +96,10 @@ def rules_page() -> str:
     schema = json.loads(rule_schema())
     parts = schema["$defs"]
     lines = ["# Rules", PRINTED, "`iqcar analyze --rules FILE` writes them, compiled to pools.", ""]
-    lines += [*fields(schema["properties"]), "", "## A rule", ""]
+    lines += [*fields(schema["properties"]), "", "## Rule", ""]
     lines += ["The first six fields are the paper's 6-tuple (iQCAR definition 6.1).", ""]
     lines += fields(parts["rule"]["properties"])
-    lines += ["", "## A setting", "", *fields(parts["setting"]["properties"])]
+    lines += ["", "## Setting", "", *fields(parts["setting"]["properties"])]
     lines += [
         "",
         "## What is expected",
@@ -108,11 +108,11 @@ def rules_page() -> str:
         "",
     ]
     lines += fields(parts["rule"]["properties"]["expected"]["properties"])
-    for title, part in (("A pool", "pool"), ("An assignment", "assignment")):
+    for title, part in (("Pool", "pool"), ("Assignment", "assignment")):
         lines += ["", f"## {title}", "", *fields(parts[part]["properties"])]
     lines += ["", "All fields of an assignment that are not empty must match."]
     lines += ["", "## How rules become pools", "", *HOW_RULES_BECOME_POOLS.splitlines()]
-    lines += ["", "## What was recorded", "", *fields(parts["recorded"]["properties"])]
+    lines += ["", "## Recorded", "", *fields(parts["recorded"]["properties"])]
     lines += _advice_kinds()
     lines += ["", "## Causes and advice", "", "What helps when more or fewer slots do not.", ""]
     lines += ["| cause | meaning | advice |", "|---|---|---|"]

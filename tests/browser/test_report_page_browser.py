@@ -81,7 +81,9 @@ def test_the_whole_path_from_the_verdict_to_the_source(
     sources = shown.rows("#source-stages-numbers")
     assert sources[0][:2] == ["stage 0.0 of etl", duration(by_host["host-b"])]
     shown.pick("#source-stages-numbers", "stage 0.0 of etl")
-    assert shown.rows("#sources-numbers")[0][:3] == ["etl", duration(by_host["host-b"]), "100 %"]
+    lost = by_host["host-b"]
+    of_run = percent(lost / report["duration_ms"])
+    assert shown.rows("#sources-numbers")[0][:3] == ["etl", duration(lost), of_run]
     shown.pick("#sources-numbers", "etl")
     assert page.locator("#path li").count() == 6
     assert page.locator("#path-sum").inner_text().startswith(duration(by_host["host-b"]))
@@ -102,7 +104,7 @@ def test_sources_of_every_query_are_those_of_the_json(shown: Shown, result: dict
                 for resource, ms in part["by_resource"].items():
                     assert found[cause_name("known", resource)][0] == duration(ms)
             elif part["lost_ms"] > 0:
-                expected = (duration(part["lost_ms"]), percent(part["share"]))
+                expected = (duration(part["lost_ms"]), percent(part["share_of_duration"]))
                 assert found[who] == expected, (name, who)
     shown.check_nothing_went_wrong()
 
@@ -144,8 +146,10 @@ def test_a_link_shows_the_same_again_and_back_goes_one_step_back(browser, file: 
     assert chosen.keys() == {"target", "stage", "resource", "request", "host"}
     page.get_by_role("button", name="Copy link to this view").click()
     shown.until("document.getElementById('said').textContent !== ''")
+    assert page.locator("#link").inner_text() == "Copied"
     again = show(browser, file, page.evaluate("location.hash"))
     assert again.chosen() == chosen
+    check_explore_is_in_sight(again)
     assert again.rows("#sources-numbers") == numbers
     assert again.page.locator("#target").input_value() == "app-1/sql-2"
     page.go_back()
@@ -153,6 +157,25 @@ def test_a_link_shows_the_same_again_and_back_goes_one_step_back(browser, file: 
     assert shown.chosen().keys() == {"target", "stage", "resource"}
     shown.check_nothing_went_wrong()
     again.check_nothing_went_wrong()
+
+
+def check_explore_is_in_sight(shown: Shown) -> None:
+    """What a link led to is at the top, and the keys go on from its list of queries."""
+    shown.until("document.activeElement.id === 'target'")
+    shown.until("Math.abs(document.querySelector('#explore').getBoundingClientRect().top) < 120")
+
+
+@pytest.mark.parametrize("width", [390, 1280])
+def test_explore_brings_the_query_into_sight_each_time(browser, file: Path, width: int) -> None:
+    shown = show(browser, file)
+    page = shown.page
+    page.set_viewport_size({"width": width, "height": 800})
+    for _ in range(2):
+        page.evaluate("scrollTo(0, 0)")
+        page.get_by_role("link", name="Explore report").first.click()
+        check_explore_is_in_sight(shown)
+        assert shown.chosen() == {"target": "app-1/sql-1"}
+    shown.check_nothing_went_wrong()
 
 
 @pytest.mark.parametrize(

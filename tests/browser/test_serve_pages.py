@@ -127,6 +127,31 @@ def test_from_the_list_to_a_report_and_back(browser, server: Served) -> None:
         page.screenshot(path=SCREENSHOTS / "serve-bar.png")
 
 
+def test_the_list_says_what_saves_most_and_analyses_all(browser, tmp_path: Path) -> None:
+    for name in ("app-1", "app-2"):
+        contended_log(name).write(tmp_path / "logs" / name)
+    (tmp_path / "logs" / "local-1700000000001").write_bytes(b"rubbish\n" * 20)
+    with served(tmp_path / "logs", cache=tmp_path / "cache") as server:
+        server.read()
+        with page_of(browser, server) as watched:
+            page = watched.page
+            page.goto("/")
+            assert page.get_by_text("not analysed", exact=True).count() == 2
+            assert "; 2 not analysed" in page.locator(".count").inner_text()
+            heads = [one.split(" ·")[0] for one in page.locator("thead th").all_inner_texts()]
+            assert heads[1:4] == ["Application", "Saves most", "Lost"]
+            assert heads[4:6] == ["Worst victim", "Lost most to"]
+            page.get_by_role("button", name="Analyse all").click()
+            expect(page.locator("td.saves_ms")).to_have_count(2, timeout=120_000)
+            saves = page.locator("td.saves_ms").first
+            assert "contention" in saves.inner_text()
+            found = server.applications(sort="saves_ms")[0]["found"]["first_finding"]
+            assert found["kind"] == "contention"
+            assert found["action"] in saves.locator("span").first.get_attribute("title")
+            assert page.get_by_role("button", name="Analyse all").count() == 0
+            assert serious(page) == []
+
+
 def test_applications_that_shared_hosts_are_analysed_together(browser, server: Served) -> None:
     with page_of(browser, server) as watched:
         page = watched.page
@@ -204,7 +229,7 @@ def test_the_list_is_reached_by_keys_alone(browser, server: Served) -> None:
         for _ in range(30):
             page.keyboard.press("Tab")
             seen.append(page.evaluate(focused))
-        for stop in ("Skip to the content", "q", "Search", "Lost time", "app", "contended"):
+        for stop in ("Skip to the content", "q", "Search", "Lost", "app", "contended"):
             assert stop in seen, stop
         page.goto("/")
         page.keyboard.press("Tab")

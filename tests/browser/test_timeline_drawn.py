@@ -8,9 +8,11 @@ import numpy as np
 import pytest
 
 import iqcar
+from iqcar.pipeline import diagnose, read
 from iqcar.show.pictures.palette import PHASE_COLOURS
 from iqcar.show.pictures.timeline import Timeline
 from tests.support.browsing import Watched, needs_chromium, serious
+from tests.support.contended_log import contended_log
 from tests.support.interval_profiles import intervals_of
 from tests.support.many_tasks import many_tasks
 from tests.support.plotted import HOSTILE, diagnosis_of, nothing_read
@@ -105,7 +107,10 @@ def test_wheel_drag_and_click_act_on_what_is_under_the_pointer(browser, tmp_path
 
 def test_the_page_tells_a_tasks_numbers_under_the_pointer(browser, tmp_path: Path) -> None:
     diagnosis = many_tasks(40, hosts=1, executors=1, cores=1, queries=2)
+    # The driver hears of an end some milliseconds after the slot was given to the next task.
+    diagnosis.tables.tasks["finish_ms"] += 4
     payload = payload_of(diagnosis)
+    assert payload["lanes"]["slots"] == [1]
     watched = opened(browser, write_page(tmp_path / "page.html", payload))
     page = watched.page
     box = page.locator(".iqt-lanes").bounding_box()
@@ -118,7 +123,8 @@ def test_the_page_tells_a_tasks_numbers_under_the_pointer(browser, tmp_path: Pat
     assert f"query {int(tasks['query'])}" in said
     ran = tasks["finish_ms"] - tasks["launch_ms"]
     assert (f"{ran / 1e3:.1f} s" if ran >= 1000 else f"{ran:.0f} ms") in said
-    assert "executor 0 on host-00" in said
+    stage = diagnosis.tables.stages["stage_id"].iloc[int(tasks["stage"])]
+    assert f"stage {stage}, task {int(tasks['task_id'])}, executor 0 on host-00" in said
     assert "not recorded: executors, memory" in said
 
 
@@ -234,3 +240,34 @@ def test_an_empty_input_is_a_sentence_on_the_page(browser, tmp_path: Path) -> No
     watched = opened(browser, path)
     assert watched.page.locator("#timeline").inner_text() == "No query ran in this input."
     assert watched.errors == []
+
+
+@pytest.mark.parametrize("dark", [False, True])
+def test_logs_years_apart_are_drawn_with_a_broken_axis(browser, tmp_path: Path, dark: bool) -> None:
+    for name, start in (("app-1", 1.6e12), ("app-2", 1.7e12)):
+        contended_log(name, start).write(tmp_path / "logs" / name)
+    path = write_page(
+        tmp_path / "page.html", payload_of(diagnose(read([str(tmp_path / "logs")]))), dark=dark
+    )
+    watched = opened(browser, path)
+    page = watched.page
+    hint = page.locator(".iqt-hint").inner_text()
+    assert "Times are after 2020-09-13 12:26:40" in hint
+    assert "Left out where the axis is broken, as no query ran: 1157.4 days." in hint
+    page.locator(".iqt-details summary").click()
+    starts = page.locator(".iqt-table tbody tr td:nth-child(2)").all_inner_texts()
+    assert {one[:10] for one in starts} == {"2020-09-13", "2023-11-14"}
+    assert state_of(watched)["to_ms"] < 60_000
+    assert watched.errors == []
+
+
+def test_no_two_entries_of_the_legend_read_the_same(browser, tmp_path: Path) -> None:
+    diagnosis = many_tasks(60, hosts=1, executors=1, cores=2, queries=4)
+    long = "select what is the same for forty characters and more, "
+    names = [f"{long}{number}" for number in range(4)]
+    diagnosis.tables.queries["name"] = names
+    payload = payload_of(diagnosis)
+    watched = opened(browser, write_page(tmp_path / "page.html", payload))
+    entries = watched.page.locator(".iqt-legend li").all_inner_texts()
+    assert len(entries) >= 4
+    assert len(set(entries)) == len(entries), entries

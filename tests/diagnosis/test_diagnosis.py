@@ -33,6 +33,6 @@ def test_who_asks_for_no_rules_gets_all_else(tmp_path: Path) -> None:
     assert full["rules"]
     assert full["rules_together"]
     differing = {key for key in full if full[key] != plain[key]}
-    assert differing <= {"rules", "rules_together", "rejected_rules", "doubts"}
+    assert differing <= {"findings", "rules", "rules_together", "rejected_rules", "doubts"}
     assert not plain["rules"]
     assert set(plain["doubts"]) <= set(full["doubts"])

@@ -135,3 +135,14 @@ def test_a_log_that_is_gone_is_partial(tmp_path: Path) -> None:
     assert process.wait(60) == 3
     assert process.stderr.read() == "iqcar: the log is gone\n"
     assert json.loads(lines[-1])["state"] == "gone"
+
+
+def test_a_log_that_is_quiet_for_long_is_said_to_have_no_end(tmp_path: Path) -> None:
+    log = contended_log("app-1", 1.6e12)
+    log.lines.pop()
+    wrong = {"launch": 1.6e12 - 1918 * 86_400_000.0, "finish": 1.6e12 - 1900 * 86_400_000.0}
+    log.task(99, stage=1, index=7, **wrong)
+    done = iqcar("live", log.write(tmp_path / "local-1.inprogress"), "--once")
+    head = done.stdout.splitlines()[0]
+    assert "no end since 2020-09-13 12:26 UTC  the last 11.0 s" in head
+    assert "days" not in done.stdout and "−" not in head

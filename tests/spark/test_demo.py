@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from iqcar.apps.demo import workload
 from iqcar.apps.demo.mix import HEAVY_HITTER, SCHEDULE
 from iqcar.base.units import duration
 from iqcar.rules.rule_file import load_rules_file
@@ -42,6 +43,7 @@ def out(tmp_path_factory: pytest.TempPathFactory) -> Path:
     assert done.returncode == 0, done.stderr[-3000:]
     assert "Traceback" not in done.stderr
     (folder / "said.txt").write_text(done.stdout, "utf-8")
+    (folder / "warned.txt").write_text(done.stderr, "utf-8")
     return folder
 
 
@@ -116,6 +118,29 @@ def test_the_heavy_hitter_is_found(out: Path) -> None:
     diagnosis = json.loads((out / "diagnosis.json").read_text("utf-8"))
     worst = diagnosis["aggressive_queries"][0]
     assert worst["name"] == HEAVY_HITTER
+
+
+@pytest.mark.spark
+def test_says_beforehand_what_it_does_and_ends_with_the_report(out: Path) -> None:
+    first, second = (out / "said.txt").read_text("utf-8").splitlines()[:2]
+    assert "runs them again with the rules" in first and "three minutes" in second
+    last = (out / "warned.txt").read_text("utf-8").splitlines()[-1]
+    assert last.startswith(f"Report: {(out / 'report.html').as_uri()}") and "--open" in last
+
+
+@pytest.mark.parametrize(("each_s", "within_s", "runs"), [(20, 70, 3), (30, 70, 2), (80, 70, 1)])
+def test_the_mix_runs_three_times_where_time_allows(
+    each_s: float, within_s: float, runs: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = [0.0]
+
+    def run(*_: object) -> list[dict[str, object]]:
+        now[0] += each_s
+        return [{"name": "q", "duration_s": each_s}]
+
+    monkeypatch.setattr(workload.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(workload, "_run_mix", run)
+    assert len(workload._run_mixes(object(), {"runs": 3, "within_s": within_s})) == runs
 
 
 def test_what_is_missing_is_said_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -72,7 +72,12 @@ class Watched:
 
 
 def serious(page: Page) -> list[str]:
-    """What axe-core finds serious or critical, each with its first elements.
+    """What axe-core finds serious or critical, each with its first elements."""
+    return violations(page, ("serious", "critical"))
+
+
+def violations(page: Page, impacts: tuple[str, ...] = ()) -> list[str]:
+    """What axe-core finds, of some impacts or of all, each with its first elements.
 
     It enters as Playwright itself does: a page's policy lets no other script in.
     """
@@ -81,5 +86,22 @@ def serious(page: Page) -> list[str]:
     return [
         f"{one['id']}: {one['help']}: {[node['target'] for node in one['nodes']][:4]}"
         for one in Axe().run(page).response["violations"]
-        if one["impact"] in ("serious", "critical")
+        if not impacts or one["impact"] in impacts
     ]
+
+
+def wider_than_the_screen(page: Page) -> list[str]:
+    """Elements that reach beyond the right edge, and are in nothing that scrolls by itself."""
+    found: list[str] = page.evaluate(
+        """() => [...document.querySelectorAll('body *')].filter((one) => {
+          const box = one.getBoundingClientRect();
+          if (box.width === 0 || box.right <= innerWidth + 1) return false;
+          for (let at = one; at; at = at.parentElement) {
+            const style = getComputedStyle(at);
+            if (style.clipPath !== 'none') return false;
+            if (at !== one && style.overflowX !== 'visible') return false;
+          }
+          return true;
+        }).map((one) => `${one.tagName} ${one.id} ${one.className}`)"""
+    )
+    return found

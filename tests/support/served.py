@@ -126,7 +126,9 @@ def served(
     forked.
     **values: values of :data:`CONSTANTS` in a forked server.
     """
-    words = ("serve", *map(str, paths), "--port", "0", "--cache", str(cache), *options)
+    asked_only = () if "--analyse-small" in options else ("--analyse-small", "0")
+    where = ("--port", "0", "--cache", str(cache))
+    words = ("serve", *map(str, paths), *where, *asked_only, *options)
     process: Process
     if through is None:
         constants = {CONSTANTS[name]: value for name, value in values.items()}

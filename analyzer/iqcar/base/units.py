@@ -27,8 +27,8 @@ MOST_SHIFT_MS = 31 * DAY_MS
 MOST_FACTOR = 1000.0
 MOST_COUNT = 100_000
 
-_NUMBER = r"\d{1,18}(?:\.\d{1,18})?(?:e[+-]?\d{1,3})?"
-_TIME = re.compile(rf"([+−-]?)({_NUMBER})\s*(ms|s|min|m|h|days?|d)?", re.ASCII)
+_NUMBER = r"\d{1,18}(?:\.\d{1,18})?"
+_TIME = re.compile(rf"([+−-]?)({_NUMBER}(?:e[+-]?\d{{1,2}})?)\s*(ms|s|min|m|h|days?|d)?", re.ASCII)
 _MS = {
     "ms": 1.0, "s": SECOND_MS, None: SECOND_MS, "min": MINUTE_MS, "m": MINUTE_MS, "h": HOUR_MS,
     "d": DAY_MS, "day": DAY_MS, "days": DAY_MS,

@@ -193,10 +193,11 @@ def find_comparison_doubts(
             for measure, word in zip(TESTED, ("time", "CPU time", "data", "skew"), strict=True)
         )
         which = "either side" if before.runs == after.runs else "one side"
+        often = ", in which queries ran several times" if (runs["instances"] > 1).any() else ""
         doubts.append(
-            f"There is one run on {which}: what it would be on other days is unknown; equal runs "
-            f"are taken to differ as they usually do (by {spreads}), so trust CPU time, data and "
-            "stage graphs before time"
+            f"There is one run on {which}{often}: what it would be on other days is unknown; equal "
+            f"runs are taken to differ as they usually do (by {spreads}), so trust CPU time, data "
+            "and stage graphs before time"
         )
     same = [] if _is_split(sides) else sorted({*before.applications} & {*after.applications})
     if same and len(same) == len(before.applications) == len(after.applications):

@@ -16,9 +16,10 @@ import numpy as np
 import pandas as pd
 
 from iqcar import tables as tb
+from iqcar.base.units import MINUTES, moment
 from iqcar.enums import InputStatus
 from iqcar.errors import IqcarError, explain_bug
-from iqcar.logs.assemble.log_tables import application_id, assemble
+from iqcar.logs.assemble.log_tables import Assembled, application_id, assemble
 from iqcar.logs.collect import MAX_NAME, Collector, NotAnEventLogError
 from iqcar.logs.events.lines import LineTally, read_blocks
 from iqcar.logs.find.locate import EventLog
@@ -138,7 +139,7 @@ def tables_of(log: EventLog, tally: LineTally, collector: Collector, last_line: 
     """
     assembled = assemble(collector, log.path, log.attempt_id)
     frames = assembled.frames
-    verdict = judge(log, tally, collector, last_line=last_line, bad_times=assembled.bad_times)
+    verdict = judge(log, tally, collector, last_line=last_line, assembled=assembled)
     counts = {
         "events": collector.events,
         "skipped_events": collector.skipped,
@@ -225,7 +226,7 @@ class Verdict:
 
 
 def judge(
-    log: EventLog, tally: LineTally, read: Collector, *, last_line: bytes, bad_times: int
+    log: EventLog, tally: LineTally, read: Collector, *, last_line: bytes, assembled: Assembled
 ) -> Verdict:
     """Tell what became of a log that was read.
 
@@ -254,14 +255,18 @@ def judge(
     else:
         status = InputStatus.IN_PROGRESS
     if not read.ended:
-        said.append("no end of the application: it was still running, or was killed")
+        since = moment(float(assembled.frames["applications"]["end_ms"].iloc[0]), MINUTES)
+        since = f" since {since}" if since else ""
+        said.append(f"no end of the application{since}: it was still running, or was killed")
     if any(part.path.endswith(_COMPACT) for part in log.parts):
         said.append("compacted: Spark dropped the events of jobs that had finished")
     bad = read.bad.count + read.tasks.bad_numbers
     if bad:
         said.append(f"{_count(bad, 'number')} that made no sense and counted as unknown")
-    if bad_times:
-        said.append(f"{_count(bad_times, 'task')} with an impossible start or end")
+    if assembled.bad_times:
+        said.append(f"{_count(assembled.bad_times, 'task')} with an impossible start or end")
+    if assembled.bad_moments:
+        said.append(f"{_count(assembled.bad_moments, 'time')} outside the run left out")
     return Verdict(status, "; ".join(said))
 
 

@@ -12,7 +12,9 @@ from math import isfinite, isnan, nan
 
 import msgspec
 
+from iqcar.base.units import DAYS, moment
 from iqcar.enums import InputStatus
+from iqcar.logs.assemble.settle_times import LONGEST_QUIET_MS
 from iqcar.logs.collect import MAX_NAME
 from iqcar.logs.decode.codecs import HEAD_BYTES as CODEC_BYTES
 from iqcar.logs.decode.codecs import Codec, decoded_pieces, detect
@@ -128,6 +130,8 @@ def peek(log: EventLog) -> Peek:
     found.attempt_id = found.attempt_id or log.attempt_id
     found.end_ms = found.end_ms if found.end_ms >= found.start_ms else nan
     found.last_ms = found.last_ms if end_known else nan
+    if found.status is InputStatus.IN_PROGRESS and isfinite(found.last_ms):
+        found.message = f"no end since {moment(found.last_ms, DAYS)}"
     found.hosts = frozenset(lines.hosts)
     return found
 
@@ -150,7 +154,8 @@ class _Lines:
         if is_event:
             for time in _TIMES.findall(line):
                 seen_ms = sensible(float(time))
-                if isnan(self.found.last_ms) or seen_ms > self.found.last_ms:
+                last_ms = self.found.last_ms
+                if isnan(last_ms) or last_ms < seen_ms < last_ms + LONGEST_QUIET_MS:
                     self.found.last_ms = seen_ms
         if _WANTED.search(line, 0, MAX_NAME) is None:
             return

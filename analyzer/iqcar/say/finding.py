@@ -96,10 +96,23 @@ class About:
         self.run_of = np.bincount(self.recurring, self.ran, size)
         self.runs_of = np.bincount(self.recurring, minlength=size)
 
+    @cached_property
+    def rows_of(self) -> dict[int, list[int]]:
+        """Rows of the runs of each recurring query."""
+        found: dict[int, list[int]] = {}
+        for row, one in enumerate(self.recurring.tolist()):
+            found.setdefault(one, []).append(row)
+        return found
+
     def called(self, query: int) -> str:
         """Name of a recurring query, with the number of its runs."""
         runs = int(self.runs_of[self.recurring[query]])
-        return f"{self.names.name(query)} ({runs} runs)" if runs > 1 else self.names.called(query)
+        if runs == 1:
+            return self.names.called(query)
+        alike = self.rows_of[int(self.recurring[query])]
+        if len({self.names.full[row] for row in alike}) == 1:
+            return f"{self.names.name(query)} ({runs} runs)"
+        return f"{self.names.name(query)} and {runs - 1} more of the same description"
 
     def finding(
         self,

@@ -29,6 +29,8 @@ LEAST_SAVED_SHARE = 0.02
 DRIVER_SHARE = 0.15
 """Share of a query's run from which on time without a stage is worth looking at: planning, and
 what is between two jobs, take some."""
+MOST_REPLAYED = 3
+"""Findings of which a replay is asked: as many as are shown at first."""
 NO_EXECUTOR = 0.95
 """Part of the slots missing from which on there was no executor."""
 SMALL_CLUSTER_SHARE = 0.5
@@ -37,20 +39,19 @@ MORE_SLOTS = 1.5
 """How many times the slots the finding on executors is about."""
 
 
-KIND_WORDS = {
-    FindingKind.CONTENTION: "less contention in the way",
-    FindingKind.EXECUTORS: "more executors for the tasks",
-    FindingKind.START_UP: "earlier executors for the start",
-    FindingKind.PARTITIONS: "other partitions",
-    FindingKind.SKEW: "less skew",
-    FindingKind.MEMORY: "less spill",
-    FindingKind.GC: "less garbage collection",
-    FindingKind.WASTED: "no lost work",
-    FindingKind.SLOW_HOST: "a faster host",
-    FindingKind.DRIVER: "less work of the driver",
-    FindingKind.UNKNOWN: "something unknown",
+_REMEDIES = {
+    FindingKind.CONTENTION: "keeping other queries out of the way of {}",
+    FindingKind.EXECUTORS: "more executors for {}",
+    FindingKind.START_UP: "executors that are there when {} starts",
+    FindingKind.PARTITIONS: "other partitions for {}",
+    FindingKind.SKEW: "evening out the tasks of {}",
+    FindingKind.MEMORY: "no spill in {}",
+    FindingKind.GC: "less garbage collection in {}",
+    FindingKind.WASTED: "no failed or repeated work in {}",
+    FindingKind.SLOW_HOST: "mending or leaving out the host {}",
+    FindingKind.DRIVER: "less waiting for the driver in {}",
+    FindingKind.UNKNOWN: "finding out what {} waited for",
 }
-"""What a remedy brings about, before "of" and a query."""
 
 
 def find_findings(diagnosis: Diagnosis, *, replay: bool = True) -> tuple[Finding, ...]:
@@ -70,7 +71,7 @@ def find_findings(diagnosis: Diagnosis, *, replay: bool = True) -> tuple[Finding
     found += _slow_hosts(about, found)
     worth = [one for one in _ranked(found) if _is_worth(one)]
     if replay:
-        worth = [about.replayed(one) for one in worth]
+        worth = [*map(about.replayed, worth[:MOST_REPLAYED]), *worth[MOST_REPLAYED:]]
     worth = [one for one in worth if _is_worth(one)]
     worth += [one for one in _executors(about, worth) if _is_worth(one)]
     return tuple(_ranked(worth))
@@ -85,13 +86,11 @@ def findings_headline(findings: Sequence[Finding]) -> str:
     if not findings:
         return ""
     first = findings[0]
-    about = f"{KIND_WORDS[first.kind]} of {first.subject}"
-    if first.kind is FindingKind.SLOW_HOST:
-        about = f"the host {first.subject}"
+    remedy = _REMEDIES[first.kind].format(first.subject)
     saved = f"about {duration(first.saves_ms)}, {percent(first.share)} of its run"
     if len(findings) == 1:
-        return f"One thing would save time: {about} ({saved})."
-    return f"{len(findings)} things would save time. Most: {about} ({saved})."
+        return f"One thing would save time: {remedy} ({saved})."
+    return f"{len(findings)} things would save time, most of all {remedy} ({saved})."
 
 
 def _is_worth(one: Finding) -> bool:
@@ -122,6 +121,11 @@ def _unknown(about: About) -> Iterator[Finding]:
 def _start_up(about: About) -> Iterator[Finding]:
     """Queries that waited for executors that were not there yet, or no longer."""
     saves, missed, lacking = start_up_time(about.tables)
+    held = about.diagnosis.graph.who_hurts_whom(Resource.EXECUTORS)
+    held = held[held["kind"].isin([BlameKind.QUERY.value, BlameKind.REST.value]).to_numpy(bool)]
+    # What other applications held is theirs: a contention.
+    by_others = np.bincount(held["target_query"], held["lost_ms"], len(saves))
+    saves = np.maximum(saves - by_others, 0.0)
     rows = np.flatnonzero(saves > 0)
     for runs in about.grouped(rows.tolist(), saves[rows]):
         worst = max(runs, key=lambda row: runs[row])

@@ -53,7 +53,7 @@ def hosts_section(diagnosis: Diagnosis) -> Section:
     ]
     return Section(
         "hosts",
-        "Slow nodes",
+        "Where time was lost",
         columns=columns(
             "host:name | lost there:time | of all lost time:share | of it for slots:time",
             "mostly for | +tasks:count | +slots held:share",

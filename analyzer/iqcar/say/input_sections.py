@@ -11,6 +11,7 @@ from iqcar.base import limits
 from iqcar.base.units import (
     REQUEST_NAMES,
     duration,
+    moment,
     percent,
     printable,
     resource_name,
@@ -21,6 +22,7 @@ from iqcar.enums import (
     REQUESTS,
 )
 from iqcar.logs.text.redact import redact_text
+from iqcar.model.queries.gaps import gaps_of
 from iqcar.model.waits.columns import evidence_column
 from iqcar.say.section import Section, columns
 from iqcar.tables import Tables
@@ -99,7 +101,7 @@ def _sentence(counts: Counter[str], covered: Section, recorded: bool) -> str:
         for status, word in (
             ("failed", "could not be read"),
             ("truncated", "incomplete"),
-            ("in_progress", "still being written"),
+            ("in_progress", "without an end"),
         )
         if counts[status]
     ]
@@ -128,7 +130,8 @@ def timeline_sentence(tables: Tables) -> str:
     if not known.any():
         return "No query ran for a time that is known."
     start, end = start[known], end[known]
-    whole = float(end.max() - start.min())
+    gaps = gaps_of(tables)
+    whole = float(end.max() - start.min()) - sum(gap.left_out_ms for gap in gaps)
     # A query that starts the moment another ends does not run at once with it.
     times = np.concatenate([end, start])
     steps = np.repeat([-1, 1], len(start))
@@ -137,14 +140,19 @@ def timeline_sentence(tables: Tables) -> str:
     most = int(running.max())
     count = len(start)
     ran = "1 query ran" if count == 1 else f"{count:,} queries ran"
+    if gaps:
+        apart = duration(max(gap.left_out_ms for gap in gaps))
+        ran = f"{ran}, in {len(gaps) + 1} times up to {apart} apart (left out here),"
     if most <= 1:
         text = f"{ran} within {duration(whole)}, never two at once: none could be in another's way."
         return text + " Choose one to see when its tasks waited."
-    peak = float(times[order][int(running.argmax())] - start.min())
+    peak = float(times[order][int(running.argmax())])
+    when = (
+        f"at {moment(peak)}" if gaps else f"{duration(peak - start.min())} after the first started"
+    )
     return (
-        f"{ran} within {duration(whole)}, at most {most:,} at once ({duration(peak)} after the "
-        "first started). Choose one to see when its tasks waited; what need not run at the busiest "
-        "time can run at another."
+        f"{ran} within {duration(whole)}, at most {most:,} at once ({when}). Choose one to see "
+        "when its tasks waited; what need not run at the busiest time can run at another."
     )
 
 

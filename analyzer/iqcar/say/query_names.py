@@ -48,6 +48,10 @@ class QueryNames:
         alone = short(self.full[row], NAME_WIDTH) not in self._repeated
         return name if alone or name == self.number(row) else f"{name} ({self.number(row)})"
 
+    def recurring(self, row: int, runs: int) -> str:
+        """Name of a recurring query of so many runs."""
+        return f"{self.name(row)} ({runs} runs)" if runs > 1 else self.called(row)
+
     def of_application(self, row: int) -> str:
         """`` of nightly``: the name of a query's application; empty where it has none."""
         name = self._application[row] if self._application and row >= 0 else ""

@@ -12,6 +12,7 @@ from iqcar.replay.rule_effect.expected import Expected
 from iqcar.rules.rule import Outlook, QueryType, RejectedRule, Rule, RuleType, scheduler_rules
 from iqcar.rules.rule_sentences import called
 from iqcar.rules.vocabulary.advice_kinds import advice_kinds
+from iqcar.say.section import change_words
 
 NAME_WIDTH = 80
 
@@ -23,6 +24,7 @@ _DOES = {
     ("DYNP", "target"): "Raise the priority of {name} to {value:.3g} times that of other queries.",
     ("DYNP", "source"): "Lower the priority of {name} to {value:.3g} times that of other queries.",
 }
+_KINDS = {"AGG": "own pool", "DYNP": "priority", "CAP": "cap"}
 _OUTLOOKS = {
     Outlook.HELPS: ("good", "expected to help"),
     Outlook.UNSURE: ("unsure", "may help: within the prediction's own error"),
@@ -64,6 +66,11 @@ class RuleLine:
     outlook: str
     instead: str
     besides: str
+
+    @property
+    def kind(self) -> str:
+        """What it is called; the paper's word is its type."""
+        return _KINDS.get(self.type, self.type)
 
 
 def rule_lines(rules: Iterable[Rule]) -> list[RuleLine]:
@@ -186,6 +193,14 @@ def do_not_apply(diagnosis: Diagnosis) -> str:
         return ""
     ids = ", ".join(one.rule.id for one in rejected)
     return f"Do not apply scheduler rules: all that were found ({ids}) are expected to harm."
+
+
+def all_words(expected: Expected) -> str:
+    """Say what all rules come to for victims and for who gets slower: ``victims −41 %``."""
+    said = f"victims {change_words(expected.victims_change_percent)}"
+    if (worst := expected.slowest) is not None:
+        said += f", {short(worst['name'], NAME_WIDTH)} {change_words(worst['change_percent'])}"
+    return said
 
 
 def together_words(expected: Expected) -> str:

@@ -46,7 +46,7 @@ _NUMBERS = (
 
 
 @dataclass(frozen=True)
-class Column:
+class SectionColumn:
     """A column of a section.
 
     Attributes
@@ -72,7 +72,7 @@ class Section:
         Names the section within a report.
     title, sentence : str
         What it is called, and what it says in short; the sentence may be empty.
-    columns : tuple of Column
+    columns : tuple of SectionColumn
     rows : tuple of tuple
         A cell per column, None where nothing was recorded; the most important first.
     caption : str
@@ -86,7 +86,7 @@ class Section:
     key: str
     title: str
     sentence: str = ""
-    columns: tuple[Column, ...] = ()
+    columns: tuple[SectionColumn, ...] = ()
     rows: tuple[tuple[Any, ...], ...] = ()
     caption: str = ""
     notes: tuple[str, ...] = ()
@@ -114,7 +114,7 @@ def range_words(low: float, high: float, write: Callable[[float], str] = duratio
     return f"{write(low)} … {write(high)}"
 
 
-def columns(*titles: str) -> tuple[Column, ...]:
+def columns(*titles: str) -> tuple[SectionColumn, ...]:
     """Make columns of their titles, each with what it holds: ``"query:name | lost:time"``.
 
     Parameters
@@ -126,7 +126,7 @@ def columns(*titles: str) -> tuple[Column, ...]:
     made = []
     for spec in (one.strip() for joined in titles for one in joined.split("|")):
         title, _, holds = spec.removeprefix("+").partition(":")
-        made.append(Column(title, Holds[holds.upper() or "TEXT"], spec.startswith("+")))
+        made.append(SectionColumn(title, Holds[holds.upper() or "TEXT"], spec.startswith("+")))
     return tuple(made)
 
 

@@ -17,6 +17,9 @@ from iqcar.say.section import Section, columns
 from iqcar.say.wasted_lines import WastedLine
 from iqcar.tables import Tables
 
+APPLICATION = 13
+"""Characters of an application's id in a table."""
+
 
 def resources_section(diagnosis: Diagnosis) -> Section:
     """Show what all queries lost to each resource."""
@@ -72,7 +75,8 @@ def owners_section(diagnosis: Diagnosis, by: str, most: int) -> Section:
         "owners",
         f"Who lost to whom, by {printable(by)}",
         columns=columns(
-            "lost by:name | to:name |  | lost:time | of all:share | waiting for:times", "evidence"
+            "lost by:name | to:name | which is | lost:time | of all:share | waiting for:times",
+            "evidence",
         ),
         rows=tuple(
             (
@@ -191,12 +195,17 @@ def rules_section(diagnosis: Diagnosis) -> Section:
     )
 
 
-def queries_section(diagnosis: Diagnosis) -> Section:
-    """Show every query, by application, in the order in which they started."""
+def queries_section(diagnosis: Diagnosis, waits: int = len(Resource)) -> Section:
+    """Show every query, those that lost most first.
+
+    waits: how many kinds of waits to show, those that were waited for most; none that is unknown
+    or empty for every query.
+    """
     queries = diagnosis.queries
-    shared = bool((queries[f"{Resource.EXECUTORS}_wait_ms"] > 0).any())
-    shown = [one for one in Resource if shared or one is not Resource.EXECUTORS]
-    order = np.lexsort((queries["start_ms"].to_numpy(), queries["app"].to_numpy()))
+    total = {one: float(np.nansum(queries[f"{one}_wait_ms"])) for one in Resource}
+    ranked = sorted((one for one in Resource if total[one] > 0), key=lambda one: -total[one])
+    shown = [one for one in Resource if one in ranked[:waits]]
+    order = np.lexsort((queries["start_ms"].to_numpy(), -queries["lost_ms"].to_numpy()))
     several = len(diagnosis.tables.applications) > 1
     rows = []
     for query in queries.iloc[order].to_dict("records"):
@@ -204,8 +213,8 @@ def queries_section(diagnosis: Diagnosis) -> Section:
         ran, lost = query["duration_ms"], query["lost_ms"]
         rows.append(
             (
-                *((application,) if several else ()),
-                number,
+                *((_end(application),) if several else ()),
+                short(number, 24),
                 query["name"],
                 duration(ran) if query["ended"] else f"{duration(ran)} …",
                 lost,
@@ -229,3 +238,8 @@ def queries_section(diagnosis: Diagnosis) -> Section:
         ),
         rows=tuple(rows),
     )
+
+
+def _end(application: str) -> str:
+    """Return the end of an application's id, which differs from others'."""
+    return application if len(application) <= APPLICATION else f"…{application[1 - APPLICATION :]}"

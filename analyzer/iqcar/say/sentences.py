@@ -78,21 +78,23 @@ def loss_sentence(
     """Say what one query lost of its run, and where the largest parts went."""
     if not lost_ms > 0:
         return f"{name} lost no time that could be measured."
-    of_run = f" of its {duration(ran_ms)}" if np.isfinite(ran_ms) else ""
+    known = bool(np.isfinite(ran_ms)) and ran_ms > 0
+    of_run, whole = (f" of its {duration(ran_ms)}", ran_ms) if known else ("", lost_ms)
     everywhere = {host for part in parts for host, ms in part.blamed.by_host.items() if ms > 0}
     large = [part for part in parts if part.share >= WORTH_NAMING]
     named = [
         part for part in large if part.blamed.kind not in (BlameKind.UNATTRIBUTED, BlameKind.REST)
     ][:MOST_PARTS]
-    said = [f"{percent(part.share)} {_part_words(part, names, len(everywhere))}" for part in named]
+    said = [(part.share, _part_words(part, names, len(everywhere))) for part in named]
     unattributed = sum(p.share for p in parts if p.blamed.kind is BlameKind.UNATTRIBUTED)
     rest = 1 - unattributed - sum(part.share for part in named)
     if rest >= WORTH_NAMING:
         others = "in smaller parts" if said else "in parts, none larger than a tenth"
-        said.append(f"{percent(rest)} {others}")
+        said.append((rest, others))
     if unattributed > 0:
-        said.append(f"{percent(unattributed)} {cause_name(BlameKind.UNATTRIBUTED)}")
-    return f"{name} lost {duration(lost_ms)}{of_run}: {'; '.join(said)}."
+        said.append((unattributed, cause_name(BlameKind.UNATTRIBUTED)))
+    parts_said = "; ".join(f"{amount(share * lost_ms, whole)} {words}" for share, words in said)
+    return f"{name} lost {duration(lost_ms)}{of_run}: {parts_said}."
 
 
 def _part_words(part: SentencePart, names: QueryNames, hosts: int) -> str:

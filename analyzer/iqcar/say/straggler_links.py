@@ -1,4 +1,4 @@
-"""A query's stragglers in its own view: their causes, the causes' topics, and who is blamed."""
+"""Says which stragglers a query has: their causes, the topics of these, and who is blamed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The verdict: how badly each target was hit, by whom, what helps, and what is doubtful."""
+"""Says how badly each target was hit, by whom, what helps, and what is doubtful."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ from iqcar.say.rule_lines import do_not_apply
 from iqcar.say.sentences import loss_sentence, parts_of, run_words
 from iqcar.say.severity import HELD_UP, Severity, severity_of
 from iqcar.say.wasted_lines import wasted_lines
+from iqcar.tables import recurring_queries
 
 if TYPE_CHECKING:
     from iqcar.say.blamed import Blamed
@@ -171,26 +172,37 @@ class _LossSums:
 def _headline(
     diagnosis: Diagnosis, lost: _LossSums, names: QueryNames, held_up: Sequence[int]
 ) -> str:
-    """Say how many queries were held up, by whom mostly, and which was worst hit."""
+    """Say how many queries were held up, by whom mostly, and which was worst hit.
+
+    Runs of a recurring query are summed: it is one that is in the way.
+    """
+    of = recurring_queries(diagnosis.tables)
+    first, runs = np.unique(of, return_index=True, return_counts=True)[1:]
     hurts = diagnosis.graph.who_hurts_whom()
     source = hurts["source_query"].to_numpy(np.int64)
     target = hurts["target_query"].to_numpy(np.int64)
     by_others = hurts["kind"].isin([BlameKind.QUERY.value, BlameKind.REST.value]).to_numpy(bool)
     mine = by_others & np.isin(target, held_up)
     ms = hurts["lost_ms"].to_numpy(np.float64)
-    taken = np.bincount(source[mine & (source >= 0)], ms[mine & (source >= 0)], len(lost.ran))
+    named = mine & (source >= 0)
+    taken = np.bincount(of[source[named]], ms[named], len(first))
     culprit = int(taken.argmax())
     by = ""
     if taken[culprit] >= MOSTLY_BY * ms[mine].sum():
-        by = f", mostly by {names.called(culprit)}"
-    worst = max(held_up, key=lambda query: lost.to_others[query])
-    share = percent(min(lost.to_others[worst] / lost.ran[worst], 1.0))
+        by = f", mostly by {names.recurring(int(first[culprit]), int(runs[culprit]))}"
+    held = np.array(held_up)
+    lost_ms = np.bincount(of[held], lost.to_others[held], len(first))
+    ran_ms = np.bincount(of[held], np.nan_to_num(lost.ran[held]), len(first))
+    worst = int(lost_ms.argmax())
+    share = percent(min(lost_ms[worst] / ran_ms[worst], 1.0))
+    who = names.recurring(int(first[worst]), int(runs[worst]))
+    much = f"{duration(lost_ms[worst])}, {share} of its run"
     if len(held_up) == 1:
         to = by.replace(" by ", " to ", 1)
-        return f"{names.called(worst)} lost {share} of its run to other queries{to}."
+        return f"{who} lost {much}, to other queries{to}."
     return (
         f"{len(held_up):,} of {len(lost.ran):,} queries were held up by others{by}. Most was lost "
-        f"by {names.called(worst)}: {share} of its run."
+        f"by {who}: {much}."
     )
 
 

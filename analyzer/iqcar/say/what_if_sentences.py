@@ -18,6 +18,8 @@ from iqcar.say.section import Section, change_words, columns, range_words
 NOTICED = 0.01
 """Share of a query's duration from which a change of a wait is named."""
 MOST_WAITS = 3
+MOST_VALUES = 5
+"""Numbers of a capacity plan that its sentence names; the table has all."""
 
 
 def most_changed(answer: WhatIf, most: int) -> pd.DataFrame:
@@ -130,12 +132,25 @@ def removal_section(blame: RemovalBlame) -> Section:
     )
 
 
+def plan_words(plan: Plan) -> str:
+    """Say what some numbers come to beside the recorded one: ``4 slots −29 %, 6 slots −38 %``."""
+    values = plan.values[plan.values["total_ms"].notna()]
+    recorded = values[values["value"] == plan.recorded]["total_ms"]
+    others = values[values["value"] != plan.recorded]
+    at = np.unique(np.linspace(0, len(others) - 1, min(len(others), MOST_VALUES)).round())
+    base = float(recorded.iloc[0]) if len(recorded) else 0.0
+    said = ", ".join(
+        f"{row['value']:,} {plan.of_what} "
+        + (change_words(100 * (row["total_ms"] / base - 1)) if base else duration(row["total_ms"]))
+        for row in others.iloc[at.astype(int)].to_dict("records")
+    )
+    return f"Beside {plan.recorded} {plan.of_what} as recorded: {said or 'nothing is known'}."
+
+
 def plan_sentence(plan: Plan) -> str:
     """Say where more gains little, and what the run had."""
-    gain = (
-        f"above {plan.knee} more gain little" if plan.knee else f"more {plan.of_what} gain nothing"
-    )
-    return f"{gain}; recorded with {plan.recorded} {plan.of_what} at most"
+    knee = f"; the knee is at {plan.knee}" if plan.knee else f"; more {plan.of_what} gain nothing"
+    return f"{plan_words(plan).rstrip('.')}{knee}"
 
 
 def removal_sentence(blame: RemovalBlame) -> str:

@@ -17,9 +17,10 @@ from typer.testing import CliRunner
 
 from iqcar import Diagnosis
 from iqcar.apps.cli.main import app
+from iqcar.pipeline import diagnose, read
 from iqcar.rules.vocabulary.data_files import rule_schema
 from iqcar.show.json.analyze import result_schema
-from iqcar.show.terminal.analyze import print_diagnosis
+from iqcar.show.terminal.analyze import print_diagnosis, print_queries
 from iqcar.version import __version__
 from tests.support.command import iqcar
 from tests.support.contended_log import contended_log
@@ -32,7 +33,7 @@ def log(tmp_path: Path) -> Path:
 
 
 def test_the_culprit_is_blamed_for_the_slots_it_held(log: Path) -> None:
-    done = iqcar("analyze", log)
+    done = iqcar("analyze", log, "--full")
     assert done.returncode == 0, done.stderr
     report = done.stdout[done.stdout.index("1. report") :]
     assert "lost 9.0 s (90 %)" in report
@@ -218,3 +219,52 @@ def test_a_result_repr_is_for_people(log: Path) -> None:
     assert "etl" in diagnosis._repr_html_()
     empty = package.diagnose(package.read(SyntheticLog().app().end().write(log.parent / "empty")))
     assert "no time was lost" in repr(empty)
+
+
+def test_without_a_path_the_logs_are_where_spark_writes_them(
+    log: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "spark-defaults.conf"
+    file.write_text(f"spark.eventLog.dir {log.as_uri()}\n", "utf-8")
+    monkeypatch.setenv("SPARK_CONF_DIR", str(tmp_path))
+    missing = iqcar("queries")
+    assert missing.returncode == 2
+    assert "no PATH given, and" in missing.stderr and missing.stderr.count("\n") == 1
+    logs = tmp_path / "logs"
+    logs.mkdir()
+    log.rename(logs / "app-1")
+    file.write_text(f"spark.eventLog.dir {logs.as_uri()}\n", "utf-8")
+    for command in (["queries"], ["analyze"], ["blame", "--target", "report"]):
+        done = iqcar(*command)
+        assert done.returncode == 0, done.stderr
+        told = f"iqcar: reading {logs.as_uri()} (spark.eventLog.dir of {file})"
+        assert done.stderr.splitlines() == [told]
+
+
+def test_queries_say_what_is_worst_and_show_what_lost_most_first(log: Path) -> None:
+    lines = iqcar("queries", log).stdout.splitlines()
+    assert "report" in lines[1] and "lost" in lines[1]
+    table = lines[lines.index("", 2) + 1 :]
+    assert [line.split()[1] for line in table[1:3]] == ["report", "etl"]
+    assert "memory" not in table[0]  # unknown for all
+    shown = StringIO()
+    print_queries(diagnose(read([str(log)])), Console(file=shown, width=80))
+    assert max(map(len, shown.getvalue().splitlines())) <= 80
+    assert "slots" not in shown.getvalue().split("tasks", 1)[0]
+
+
+def test_the_report_prints_its_headline_and_its_address(log: Path, tmp_path: Path) -> None:
+    page = tmp_path / "a b.html"
+    done = iqcar("report", log, "--out", page)
+    headline, address = done.stdout.splitlines()
+    assert headline.startswith("report lost 90 %") or "report" in headline
+    assert address == page.as_uri()
+    assert iqcar("report", log, "--out", "-").stdout.startswith("<!doctype html>")
+
+
+def test_many_options_are_shown_in_groups() -> None:
+    told = iqcar("analyze", "--help").stdout
+    titles = [line for line in told.splitlines() if line.endswith(":") and line[0] != " "]
+    assert titles == ["Arguments:", "Options:", "Output:", "Method:"]
+    assert told.index("--target") < told.index("--json") < told.index("--query-by")
+    assert "Output:" not in iqcar("queries", "--help").stdout

@@ -12,19 +12,19 @@ from pathlib import Path
 
 import pytest
 
-from iqcar.apps.serve.applications import MS_PER_HOUR, Application, NewLogs
+from iqcar.apps.serve.applications import MS_PER_HOUR, Application, NextLogs
 from iqcar.apps.serve.cache import PAGE, RESULT, Cache, write_entry
 from iqcar.apps.serve.losses import NOTHING
 from iqcar.apps.serve.result_summary import Summary
 from iqcar.enums import InputStatus
-from iqcar.logs.find.log_parts import EventLog
+from iqcar.logs.find.log_parts import EventLog, LogPart
 from iqcar.logs.log_summary import Peek
 from iqcar.version import __version__
 
 
 def summary(*keys: str, settings: str = "s") -> Summary:
     return Summary(
-        keys, _version(), settings, "p", 1, 2.0, 1.0, None, None, None, None, None, (), (), NOTHING
+        keys, _version(), settings, "p", 1, 2.0, 1.0, *[None] * 5, (), (), None, None, (), NOTHING
     )
 
 
@@ -212,7 +212,7 @@ def ended(key: str, hours_ago: float, status: InputStatus = InputStatus.COMPLETE
 
 
 def test_the_one_that_ended_last_comes_first_and_each_once() -> None:
-    new = NewLogs(24)
+    new = NextLogs(24, 0)
     listed = [ended("a", 3), ended("b", 1), ended("c", 2), ended("old", 25)]
     chosen = [new.choose(listed, NOW) for _ in range(4)]
     assert [one.key if one else None for one in chosen] == ["b", "c", "a", None]
@@ -227,13 +227,29 @@ def test_what_runs_or_cannot_be_read_or_has_a_result_is_left_alone() -> None:
         replace(ended("gone", 0), log=None),
         replace(ended("done", 0), summary_is_current=True),
     ]
-    assert NewLogs(24).choose(listed, NOW) is None
+    assert NextLogs(24, 0).choose(listed, NOW) is None
 
 
 def test_a_log_that_changed_is_chosen_again() -> None:
-    new = NewLogs(24)
+    new = NextLogs(24, 0)
     first = ended("a", 1)
     assert new.choose([first], NOW) is first
     assert new.choose([first], NOW) is None
     changed = replace(first, identity=(("a", "", 2, 2),))
     assert new.choose([changed], NOW) is changed
+
+
+def test_small_logs_and_those_asked_for_are_chosen_whenever_they_ended() -> None:
+    small, large = ended("small", 99), ended("large", 98)
+    part = replace(ended("part", 97, InputStatus.TRUNCATED), log=log_of(1))
+    listed = [replace(small, log=log_of(1 << 20)), replace(large, log=log_of(2 << 20)), part]
+    following = NextLogs(None, 1)
+    assert following.choose(listed, NOW) == listed[0]
+    assert following.choose(listed, NOW) is None
+    following.asked.update(("small", "large", "part"))
+    assert [following.choose(listed, NOW) for _ in range(3)] == [part, listed[1], None]
+    assert following.asked == set()
+
+
+def log_of(size: int) -> EventLog:
+    return EventLog("log", (LogPart("log", "log", size),))

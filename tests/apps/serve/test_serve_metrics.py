@@ -18,7 +18,7 @@ from tests.apps.serve.test_grafana_dashboard import dashboard
 from tests.apps.serve.test_serve_guard import TOKEN
 from tests.live.test_window import queue
 from tests.support.contended_log import contended_log
-from tests.support.served import Served, served, until
+from tests.support.served import Served, large_log, served, until
 
 pytestmark = pytest.mark.slow
 OPENMETRICS = "application/openmetrics-text; version=1.0.0"
@@ -238,7 +238,19 @@ def test_what_ended_lately_is_analysed_without_being_asked(tmp_path: Path) -> No
         assert scrape(server)["iqcar_analyses_ended_total", label(state="done")] == 2
 
 
-def test_without_the_option_nothing_is_analysed(folder: Path, tmp_path: Path) -> None:
+def test_small_logs_are_analysed_without_being_asked(tmp_path: Path) -> None:
+    folder = tmp_path / "logs"
+    contended_log("small-1").write(folder / "small-1")
+    contended_log("small-2").write(folder / "small-2")
+    large_log(folder / "large", tasks=2_000)
+    options = ("--analyse-small", "0.2")
+    with served(folder, cache=tmp_path / "cache", options=options, rescan=0.2) as server:
+        until(lambda: scrape(server)["iqcar_analyses_ended_total", label(state="done")] == 2)
+        found = {Path(one["path"]).name for one in server.read() if one["found"]}
+        assert found == {"small-1", "small-2"}
+
+
+def test_without_the_options_nothing_is_analysed(folder: Path, tmp_path: Path) -> None:
     with served(folder, cache=tmp_path / "cache", rescan=0.1, housekeeping=0.1) as server:
         server.read()
         scrapes = [scrape(server) for _ in range(20)]

@@ -102,7 +102,7 @@ def test_a_form_leads_to_an_address_that_shows_the_answer(server: Served) -> Non
     page = until(lambda: _answered(server.client.get(address)))
     assert "report 10 s later" in page
     for wrong, said in (
-        ({"disk": "abc"}, "--disk: is no factor"),
+        ({"disk": "abc"}, "Disks: is no factor"),
         ({"query_cap": "8"}, "name the query"),
         ({}, "nothing to change"),
     ):
@@ -133,6 +133,7 @@ def test_a_form_keeps_every_change_of_its_question(server: Served) -> None:
     page = until(lambda: _answered(server.client.get(address)))
     answer = page.partition('aria-label="Answer"')[2]
     assert "starts as recorded" in answer and "etl 5 s later" in answer
+    page = page.partition('class="whatif"')[2]
     again = re.findall(
         r'<input(?![^>]*type="checkbox")[^>]* name="(\w+)"[^>]* value="([^"]+)"', page
     )

@@ -197,3 +197,22 @@ def test_the_classes_named_are_the_jar_s() -> None:
     sources = REPO / "listener" / "src" / "main" / "java"
     for name in (PLUGIN, LISTENER):
         assert (sources / (name.replace(".", "/") + ".java")).is_file()
+
+
+def test_where_spark_writes_its_logs_is_read_from_its_settings(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from iqcar.logs.attach.spark_conf import configured_log_dir
+
+    monkeypatch.delenv("SPARK_HOME", raising=False)
+    monkeypatch.delenv("SPARK_CONF_DIR", raising=False)
+    assert configured_log_dir() is None
+    (tmp_path / "conf").mkdir()
+    file = tmp_path / "conf" / "spark-defaults.conf"
+    monkeypatch.setenv("SPARK_HOME", str(tmp_path))
+    assert configured_log_dir() is None
+    for line in ("spark.eventLog.dir   file:///x=1", " spark.eventLog.dir=file:///x=1 "):
+        file.write_text(f"# spark.eventLog.dir /no\nspark.eventLog.dirs /no\n{line}\n", "utf-8")
+        assert configured_log_dir() == ("file:///x=1", str(file))
+    monkeypatch.setenv("SPARK_CONF_DIR", str(tmp_path))
+    assert configured_log_dir() is None

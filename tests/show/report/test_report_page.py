@@ -16,6 +16,7 @@ from rich.console import Console
 
 import iqcar
 from iqcar.base import limits
+from iqcar.base.units import duration
 from iqcar.causes.blame.blame_tables import KNOWN, UNATTRIBUTED
 from iqcar.causes.topics.jobs import enough_for_topics
 from iqcar.diagnosis import Diagnosis
@@ -29,6 +30,7 @@ from iqcar.show.html.payload_explore import rows_of_each
 from iqcar.show.json.analyze import result_schema, to_dict, to_json
 from iqcar.show.pictures.timeline import json_for_html, source_hash
 from iqcar.show.terminal.analyze import print_diagnosis
+from tests.conftest import REPO
 from tests.support.contended_log import NO_IO
 from tests.support.crowded_log import NAMES, crowded_log
 from tests.support.page_reader import Reader, sections
@@ -87,11 +89,21 @@ def test_the_policy_allows_exactly_the_scripts_and_the_style_that_are_there(page
 
 
 def test_the_verdict_says_who_lost_what_to_whom_and_where(page: Reader) -> None:
-    assert (
-        "report lost 11.3 s of its 14.0 s: 98 % waiting for slots held by etl on all 3 hosts"
-        in page.words
-    )
+    said = "report lost 11.3 s of its 14.0 s: 11.0 s (79 %) waiting for slots held by etl on all 3"
+    assert said in page.words
     assert "2 of 4 queries were held up by others, mostly by etl." in page.words
+
+
+def test_runs_of_the_culprit_and_of_the_worst_victim_are_summed() -> None:
+    diagnosis = iqcar.diagnose(iqcar.read(sorted((REPO / "examples" / "monday").iterdir())))
+    head = find_verdict(diagnosis).headline
+    assert head.startswith(
+        "6 of 12 queries were held up by others, mostly by etl_heavy (3 runs). Most was lost by "
+        "daily_sales (3 runs): "
+    )
+    targets = find_verdict(diagnosis).targets
+    lost = sum(one.to_others_ms for one in targets if one.name.startswith("daily_sales"))
+    assert f": {duration(lost)}, " in head
 
 
 def test_what_is_explored_sums_to_what_the_json_says(crowded: Diagnosis) -> None:

@@ -16,7 +16,7 @@ _INSTEAD = {"--topics": "use `iqcar topics --on-spark`", "--samples": "leave out
 
 @command("Who made your queries wait, and what to change.", writes=("json", "rules", "html"))
 def analyze(
-    paths: list[str],
+    logs: list[str] | None = None,
     *,
     json: str | None = None,
     rules: str | None = None,
@@ -61,6 +61,9 @@ def analyze(
         session or the application of spark-submit, else on --master. Applications that shared hosts
         at the same time are diagnosed together. Needs iqcar[spark].
     """
+    from iqcar.apps.cli.reading import diagnosed, logs_of
+
+    paths = logs_of(logs)
     if on_spark:
         _refuse(
             {
@@ -71,7 +74,6 @@ def analyze(
         )  # fmt: skip
         return _on_spark(paths, master, how, all_sources)
     options.check_master(master, on_spark)
-    from iqcar.apps.cli.reading import diagnosed
     from iqcar.rules.rule_file import dump_compiled, load_rules_file
     from iqcar.rules.vocabulary.advice_kinds import advice_kinds
     from iqcar.show.json.analyze import json_chunks

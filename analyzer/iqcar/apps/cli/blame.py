@@ -11,7 +11,7 @@ from iqcar.apps.cli.command import Result, command
 
 @command("One query, level by level.")
 def blame(
-    paths: list[str],
+    logs: list[str] | None = None,
     *,
     target: str,
     how: options.Diagnosing,
@@ -27,11 +27,11 @@ def blame(
     target : QUERY
         The query: its id, name or fingerprint.
     """
-    from iqcar.apps.cli.reading import diagnosed
+    from iqcar.apps.cli.reading import diagnosed, logs_of
     from iqcar.show.json.analyze import json_chunks
     from iqcar.show.terminal.blame import print_levels
 
     found = diagnosed(
-        paths, targets=[target], topics=topics, all_sources=all_sources, **asdict(how)
+        logs_of(logs), targets=[target], topics=topics, all_sources=all_sources, **asdict(how)
     )
     return Result(partial(print_levels, found), partial(json_chunks, found), tables=[found.tables])

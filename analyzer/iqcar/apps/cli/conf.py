@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import typer
@@ -97,24 +96,11 @@ def _split(names: str) -> list[str]:
 
 def _warn_of_a_missing_log_dir() -> None:
     """Warn if Spark's folder for event logs is missing, because Spark would refuse to start."""
-    from iqcar.logs.attach.spark_conf import DEFAULT_LOG_DIR
+    from iqcar.logs.attach.spark_conf import DEFAULT_LOG_DIR, configured_log_dir
 
-    if not Path(DEFAULT_LOG_DIR).is_dir() and not _log_dir_is_configured():
+    if not Path(DEFAULT_LOG_DIR).is_dir() and configured_log_dir() is None:
         typer.echo(
             f"iqcar: Spark's default folder for event logs, {DEFAULT_LOG_DIR}, does not exist "
             "here and Spark does not create it; name one with --log-dir or spark.eventLog.dir",
             err=True,
         )
-
-
-def _log_dir_is_configured() -> bool:
-    home, folder = os.environ.get("SPARK_HOME"), os.environ.get("SPARK_CONF_DIR")
-    places = [Path(folder)] if folder else [Path(home) / "conf"] if home else []
-    for place in places:
-        try:
-            lines = (place / "spark-defaults.conf").read_text("utf-8", "replace").splitlines()
-        except OSError:
-            continue
-        if any(line.split("=")[0].split()[:1] == ["spark.eventLog.dir"] for line in lines):
-            return True
-    return False

@@ -12,6 +12,7 @@ import typer
 
 import iqcar.apps.cli
 from iqcar.apps.cli.command import explain_line
+from iqcar.apps.cli.grouped_help import Grouped
 from iqcar.errors import DEBUG, ExitCode, IqcarError, explain_bug
 from iqcar.version import __version__
 
@@ -52,7 +53,7 @@ def _register() -> None:
         if isinstance(found, typer.Typer):
             app.add_typer(found)
         elif hasattr(found, "short_help"):
-            app.command(name, short_help=found.short_help)(found)
+            app.command(name, cls=Grouped, short_help=found.short_help)(found)
 
 
 _register()

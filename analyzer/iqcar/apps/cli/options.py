@@ -17,6 +17,10 @@ SHARED = """
 paths : PATH
     Event logs: files, folders (every application in them), globs, eventlog_v2_* folders, History
     Server zips, or URLs (s3a://, gs://, abfs://, hdfs://).
+logs : PATH
+    Event logs: files, folders (every application in them), globs, eventlog_v2_* folders, History
+    Server zips, or URLs (s3a://, gs://, abfs://, hdfs://). Default: where Spark writes them, as
+    spark.eventLog.dir of its spark-defaults.conf says, else /tmp/spark-events.
 trace : FILE
     A trace of another system: CSV (plain or .gz) or Parquet with a row per task and columns for
     job, task, latency and metrics. Can be given several times; each is analysed alone.
@@ -60,6 +64,14 @@ force
     Overwrite files that exist.
 """
 """What options are that several commands have, by the name of their parameter."""
+
+GROUPS = {
+    "Output": "json rules html out force full title show",
+    "Method": "query_by critical_path topics advice samples all_sources all_rules previous by"
+    " on_spark master columns trace threshold confidence",
+}
+"""Options that the help shows under a title of their own, by parameter, where there are many."""
+_GROUP_OF = {name: title for title, names in GROUPS.items() for name in names.split()}
 
 
 @dataclass(frozen=True)
@@ -159,7 +171,15 @@ def make_option(one: Parameter, described: Described = _SHARED) -> Parameter:
         variable = next((word[1:] for word in words if word.startswith("$")), None)
         bounds = [_RANGE.fullmatch(word) for word in words if _RANGE.match(word)]
         low, high = map(_number, bounds[0].groups() if bounds and bounds[0] else ("", ""))
-        said = typer.Option(*flags, metavar=metavar, help=text, envvar=variable, min=low, max=high)
+        said = typer.Option(
+            *flags,
+            metavar=metavar,
+            help=text,
+            envvar=variable,
+            min=low,
+            max=high,
+            rich_help_panel=_GROUP_OF.get(one.name),
+        )
     return one.replace(annotation=Annotated[kind, said], kind=Parameter.KEYWORD_ONLY)
 
 

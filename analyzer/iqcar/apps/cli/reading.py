@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+import typer
+
 from iqcar.enums import InputStatus, QueryBy
 from iqcar.errors import ExitCode, IqcarError
 
@@ -15,6 +17,28 @@ if TYPE_CHECKING:
     from iqcar.tables import Tables
 
 FIRST = "(the first run on a machine compiles for some seconds)"
+
+
+def logs_of(given: list[str] | None) -> list[str]:
+    """Return the paths that were given, else where Spark writes here, and say which was taken.
+
+    Raises IqcarError if there is nothing there.
+    """
+    if given:
+        return given
+    from iqcar.base.units import printable
+    from iqcar.logs.attach.spark_conf import DEFAULT_LOG_DIR, configured_log_dir
+    from iqcar.logs.find.locate import local_path
+    from iqcar.logs.find.remote import is_url
+    from iqcar.logs.text.redact import redact_text
+
+    place, file = configured_log_dir() or (DEFAULT_LOG_DIR, "")
+    why = f"spark.eventLog.dir of {file}" if file else "where Spark writes by default"
+    if not is_url(place) and not local_path(place).is_dir():
+        what = f"no PATH given, and {redact_text(place)} is no folder here ({why})"
+        raise IqcarError(what, "", "name event logs", ExitCode.USAGE)
+    typer.echo(printable(f"iqcar: reading {redact_text(place)} ({why})"), err=True)
+    return [place]
 
 
 def read_for(paths: list[str], query_by: QueryBy, samples: list[str] | None = None) -> Tables:

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import asdict
+from pathlib import Path
 
 import typer
 
 from iqcar.apps.cli import options
-from iqcar.apps.cli.command import Result, check_writable, command, write_result
+from iqcar.apps.cli.command import Result, check_writable, command, explain_line, write_result
 from iqcar.errors import UsageError
 
 
 @command("The same as one HTML file to explore.", writes=())
 def report(
-    paths: list[str],
+    logs: list[str] | None = None,
     *,
     out: str = "",
     target: list[str] | None = None,
@@ -47,13 +48,15 @@ def report(
     show : --open
         Open the report in a browser.
     """
-    from iqcar.apps.cli.reading import read_for, working
+    from iqcar.apps.cli.reading import logs_of, read_for, working
     from iqcar.causes.topics.jobs import enough_for_topics
     from iqcar.pipeline import diagnose
     from iqcar.rules.vocabulary.advice_kinds import advice_kinds
+    from iqcar.say.verdict import find_verdict
     from iqcar.show.html import render_page
     from iqcar.show.html.output_name import report_name
 
+    paths = logs_of(logs)
     file = out or report_name(paths)
     if show and file == "-":
         raise UsageError("standard output cannot be opened", "--open", "name a file with --out")
@@ -73,15 +76,17 @@ def report(
         )
         content = render_page(diagnosis, title=title).encode("utf-8", "replace")
     write_result(file, content)
+    if file != "-":
+        explain_line(find_verdict(diagnosis).headline, err=False)
+        explain_line(Path(file).resolve().as_uri(), err=False)
     if show:
-        _open(file)
+        open_page(file)
     return Result(tables=[diagnosis.tables])
 
 
-def _open(file: str) -> None:
+def open_page(file: str) -> None:
     """Open the file in the user's browser; without one, print its address."""
     import webbrowser
-    from pathlib import Path
 
     address = Path(file).resolve().as_uri()
     if not webbrowser.open(address):

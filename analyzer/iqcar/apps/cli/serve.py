@@ -42,6 +42,7 @@ class Serving:
         how: options.Diagnosing,
         by: str = "",
         analyse_new: float | None = None,
+        analyse_small: float = 0.0,
     ) -> Service:
         """Make the service of the applications at some paths."""
         from dataclasses import asdict
@@ -60,6 +61,7 @@ class Serving:
             settings=settings,
             processes=self.processes,
             new_hours=analyse_new,
+            small_mib=analyse_small,
             store=self.store,
         )
         if self.store:
@@ -78,13 +80,15 @@ def serve(
     port: int = 18480,
     token: str = "",
     analyse_new: float | None = None,
+    analyse_small: float = 8.0,
     how: options.Diagnosing,
     by: str = "",
 ) -> None:
     """Show applications and their reports in a browser, and answer programs in JSON.
 
     Lists the applications whose event logs are in the given places, as the History Server does;
-    each is analysed on request, alone or together with others that ran at the same time.
+    small ones are analysed by themselves, others on request, alone or together with others that ran
+    at the same time.
     Stops at Ctrl-C.
 
     Example: iqcar serve spark-events/
@@ -98,13 +102,16 @@ def serve(
         IQCAR_SERVE_TOKEN. Generated where one is needed.
     analyse_new : HOURS 0..
         Analyse by itself each application that ended at most so many hours ago, one at a time,
-        while nobody else waits for an analysis; without it only what is asked for.
+        while nobody else waits for an analysis.
+    analyse_small : MIB 0..
+        Analyse by itself each finished application whose log is at most so large, likewise; 0 for
+        only what is asked for.
     """
     from iqcar.apps.serve.server import address_of, listen, token_for
     from iqcar.apps.serve.server import serve as serve_until_stopped
 
     secret = token_for(serving.host, token)
-    service = serving.service(paths, how, by, analyse_new)
+    service = serving.service(paths, how, by, analyse_new, analyse_small)
     listening = listen(serving.host, port)
     service.listing.check()
     said = f"Serving {address_of(listening, serving.host, secret)}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import shlex
 import subprocess
@@ -50,13 +51,15 @@ class Run:
     log : its event log.
     spark : version of Spark.
     slots : task slots.
-    duration_s : seconds of each query by name, from its start to its end.
+    duration_s : seconds of each query by name, from its start to its end; mean over its runs.
+    runs : how often the mix ran.
     """
 
     log: Path
     spark: str
     slots: int
     duration_s: dict[str, float] = field(default_factory=dict)
+    runs: int = 1
 
     @property
     def total_s(self) -> float:
@@ -78,9 +81,11 @@ def run_mix(
     conf: Mapping[str, str] | None = None,
     master: str = "",
     plugin: bool = True,
+    runs: int = 1,
+    within_s: float = math.inf,
     say: Callable[[str], None] = print,
 ) -> Run:
-    """Run queries at their start times and record an event log.
+    """Run queries at their start times, one or more times, and record an event log.
 
     Raises IqcarError if Spark does not start, or a query fails.
 
@@ -92,6 +97,8 @@ def run_mix(
     conf : Spark settings beyond those of the demo.
     master : Spark master; by default embedded, with :func:`slots_here` slots.
     plugin : whether the plugin measures waits.
+    runs : how often the mix runs in the one application; less often where another run would end
+        after ``within_s`` seconds.
     say : called with each line of progress.
     """
     logs = out / "eventlogs"
@@ -103,6 +110,8 @@ def run_mix(
         "output": str(out / "output"),
         "result": str(result),
         "queries": [asdict(query) for query in queries],
+        "runs": runs,
+        "within_s": within_s,
     }
     write_derived(plan, json.dumps(order, indent=1))
     recording = {
@@ -156,9 +165,13 @@ def _outcome(result: Path, spark_log: Path, logs: Path) -> Run:
     if failed:
         raise IqcarError(f"a query failed: {'; '.join(failed)}", str(spark_log))
     (log,) = logs.glob(f"{outcome['log']}*")
+    took: dict[str, list[float]] = {}
+    for query in outcome["queries"]:
+        took.setdefault(query["name"], []).append(query["duration_s"])
     return Run(
         log=log,
         spark=outcome["spark"],
         slots=outcome["slots"],
-        duration_s={q["name"]: q["duration_s"] for q in outcome["queries"]},
+        duration_s={name: sum(times) / len(times) for name, times in took.items()},
+        runs=max(map(len, took.values())),
     )

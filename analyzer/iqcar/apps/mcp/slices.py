@@ -23,9 +23,10 @@ NEAREST = 8
 
 
 def overview(result: dict[str, Any]) -> dict[str, Any]:
-    """Return what was read, who lost most and to whom, hot resources and slow nodes."""
+    """Return what would save time, what was read, who lost most and to whom, and where."""
     by_loss = sorted(result["queries"], key=lambda one: -(one["lost_to_others_ms"] or 0.0))
     return {
+        "findings": bounded(result["findings"][:WORST]),
         "inputs": bounded(result["inputs"]),
         "queries": len(result["queries"]),
         "lost_ms": sum(one["lost_ms"] or 0.0 for one in result["queries"]),

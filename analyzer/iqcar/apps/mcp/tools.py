@@ -80,7 +80,7 @@ class Tools:
         return dict(bounded_rows(msgspec.to_builtins(listed)))
 
     async def diagnose(self, applications: Applications) -> dict[str, Any]:
-        """Diagnose applications: who lost how much time to whom, hot resources, slow nodes.
+        """Diagnose applications: what would save time, and who lost how much to whom, and where.
 
         The first diagnosis of a large log takes longer than a call waits: call again.
         """

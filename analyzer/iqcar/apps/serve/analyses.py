@@ -117,7 +117,7 @@ class Analyses:
         self._known: OrderedDict[str, Analysis] = OrderedDict()
         self._waiting: OrderedDict[str, Task] = OrderedDict()
         self._running: dict[str, asyncio.Task[tuple[State, str]]] = {}
-        self._closing = False
+        self.closing = False
         self.ended: Counter[State] = Counter()
         """How many have ended in each way."""
 
@@ -153,6 +153,10 @@ class Analyses:
             analysis.asked_at = time.monotonic()
         return analysis
 
+    def alone(self) -> dict[str, Analysis]:
+        """Return the newest analysis of each application alone, by its key."""
+        return {one.keys[0]: one for one in self._known.values() if len(one.keys) == 1}
+
     def place(self, digest: str) -> int:
         """Return how many analyses wait before this one; 0 for one that does not wait."""
         waiting = list(self._waiting)
@@ -176,14 +180,14 @@ class Analyses:
 
     async def close(self) -> None:
         """Stop everything and wait until the processes are gone."""
-        self._closing = True
+        self.closing = True
         running = list(self._running.values())
         for digest in [*self._waiting, *self._running]:
             self.cancel(digest)
         await asyncio.gather(*running, return_exceptions=True)
 
     def _begin(self) -> None:
-        while self._waiting and len(self._running) < self._processes and not self._closing:
+        while self._waiting and len(self._running) < self._processes and not self.closing:
             digest, task = self._waiting.popitem(last=False)
             analysis = self._known[digest]
             analysis.state, analysis.began_at = State.RUNNING, time.monotonic()

@@ -42,6 +42,7 @@ class Task:
     """What to analyse, how, and where the files go.
 
     The first ``before`` logs are compared with the others; with 0 all are analysed together.
+    What is ``unasked`` gives way to all other processes.
     """
 
     keys: tuple[str, ...]
@@ -49,6 +50,7 @@ class Task:
     settings: dict[str, Any]
     folder: str
     before: int = 0
+    unasked: bool = False
 
     def to_line(self) -> bytes:
         """Write it as one line; names that are no UTF-8 pass, as Python's JSON escapes them."""
@@ -79,6 +81,8 @@ def main() -> None:
     """Do the task that comes in through standard input, and tell how it went."""
     bound_memory()
     task = Task.from_line(sys.stdin.buffer.readline())
+    if task.unasked:
+        os.nice(19)
     outgoing, sys.stdout = sys.stdout, sys.stderr  # what a library prints is no answer
     at_end_of(0, lambda: os._exit(1))  # the server closed it, whatever is being done
 

@@ -6,11 +6,12 @@ import contextlib
 import hashlib
 from collections.abc import Iterable
 from dataclasses import dataclass
+from heapq import nlargest
 from math import isnan
 from pathlib import Path
 from typing import NamedTuple
 
-from iqcar.apps.serve.result_summary import ApplicationLoss, Summary
+from iqcar.apps.serve.result_summary import ApplicationLoss, FirstFinding, Summary
 from iqcar.enums import InputStatus
 from iqcar.logs.find.layouts import IN_PROGRESS
 from iqcar.logs.find.log_parts import EventLog, LogPart
@@ -121,7 +122,7 @@ class Application:
     def ran_until_ms(self) -> float | None:
         """When it ended or, where the log has no end, its last event.
 
-        Where that was not looked at, either, when the log was last written.
+        Where that was not looked at, either, when the log was last written, if it is no copy.
         """
         if self.end_ms is not None:
             return self.end_ms
@@ -130,6 +131,8 @@ class Application:
             last = self.summary.end_ms
         if last is None and self.identity:
             last = self.identity[-1][3] / NS_PER_MS or None
+            if last and self.start_ms is not None and last - self.start_ms > LONGEST_RUN_MS:
+                return None
         return last
 
     @property
@@ -146,11 +149,27 @@ class Application:
         return self.summary.lost_ms if self.summary else None
 
     @property
+    def is_readable(self) -> bool:
+        """Whether its first lines were read, and say that it can be analysed."""
+        if self.log is None or self.peek is None:
+            return False
+        return self.peek.status is not InputStatus.FAILED
+
+    @property
+    def finding(self) -> FirstFinding | None:
+        """What would save most time; None if nothing would, or nobody knows."""
+        return self.summary.first_finding if self.summary else None
+
+    @property
     def hosts(self) -> frozenset[str]:
         """Hosts it ran on, as far as known."""
         if self.summary and self.summary.hosts:
             return frozenset(self.summary.hosts)
         return self.peek.hosts if self.peek else frozenset()
+
+
+LONGEST_RUN_MS = 31 * 86_400_000.0
+"""Time from a start to when a log was last written (a month) from which it may be a copy's time."""
 
 
 def _known(number: float) -> float | None:
@@ -193,18 +212,37 @@ def neighbours_of(one: Application, others: Iterable[Application]) -> list[Neigh
 MS_PER_HOUR = 3_600_000.0
 
 
-class NewLogs:
-    """Chooses applications that ended lately, each state of a log once.
+MIB = 1 << 20
+MOST_SMALL = 200
+"""Newest of the small logs that are analysed unasked (200): their results fill no cache."""
+
+
+class NextLogs:
+    """Chooses what is analysed while nobody waits, each state of a log once.
 
     Parameters
     ----------
-    within_hours : float
-        How long ago an application may have ended.
+    within_hours : float or None
+        How long ago an application may have ended, whatever its size; None for none.
+    small_mib : float
+        Stored size up to which logs are analysed whenever they ended; 0 for none.
+
+    Attributes
+    ----------
+    asked : set of str
+        Keys of applications that were asked for all at once.
     """
 
-    def __init__(self, within_hours: float) -> None:
-        self._within_ms = within_hours * MS_PER_HOUR
+    def __init__(self, within_hours: float | None, small_mib: float) -> None:
+        self._within_ms = -1.0 if within_hours is None else within_hours * MS_PER_HOUR
+        self._small_bytes = small_mib * MIB
         self._chosen: dict[str, Identity] = {}
+        self.asked: set[str] = set()
+
+    @property
+    def looks(self) -> bool:
+        """Whether new logs are looked for although nobody asks."""
+        return self._within_ms >= 0 or self._small_bytes > 0
 
     def choose(self, applications: Iterable[Application], now_ms: float) -> Application | None:
         """Return the one that ended last and has no result yet; None if there is none.
@@ -221,20 +259,31 @@ class NewLogs:
         """
         listed = {one.key: one for one in applications}
         self._chosen = {key: was for key, was in self._chosen.items() if key in listed}
+        self.asked = {key for key in self.asked if key in listed and self._is_open(listed[key])}
+        small = (one for one in listed.values() if 0 < one.size_bytes <= self._small_bytes)
+        wanted = {one.key for one in nlargest(MOST_SMALL, small, key=_age)}
         newest = max(
-            (one for one in listed.values() if self._is_new(one, now_ms)),
-            key=lambda one: (one.ran_until_ms or 0.0, one.key),
+            (one for one in listed.values() if self._is_next(one, now_ms, wanted)),
+            key=lambda one: (one.key in self.asked, *_age(one)),
             default=None,
         )
         if newest is not None:
             self._chosen[newest.key] = newest.identity
         return newest
 
-    def _is_new(self, one: Application, now_ms: float) -> bool:
-        ended = one.peek is not None and one.peek.status is InputStatus.COMPLETE
-        if not ended or one.log is None or one.summary_is_current:
+    def _is_open(self, one: Application) -> bool:
+        """Tell whether its log can be read and was neither analysed nor chosen as it is."""
+        known = one.summary_is_current or self._chosen.get(one.key) == one.identity
+        return one.is_readable and not known
+
+    def _is_next(self, one: Application, now_ms: float, small: set[str]) -> bool:
+        if not self._is_open(one) or one.key in self.asked:
+            return one.key in self.asked
+        if one.peek is None or one.peek.status is not InputStatus.COMPLETE:
             return False
         until = one.ran_until_ms
-        if until is None or now_ms - until > self._within_ms:
-            return False
-        return self._chosen.get(one.key) != one.identity
+        return one.key in small or (until is not None and now_ms - until <= self._within_ms)
+
+
+def _age(one: Application) -> tuple[float, str]:
+    return one.ran_until_ms or 0.0, one.key

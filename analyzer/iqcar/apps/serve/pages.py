@@ -9,6 +9,7 @@ from functools import cache
 from pathlib import Path
 from urllib.parse import parse_qsl, urlencode
 
+from msgspec.structs import replace
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import Route
@@ -18,6 +19,7 @@ from iqcar.apps.serve.applications import Application, neighbours_of
 from iqcar.apps.serve.cache import PAGE
 from iqcar.apps.serve.endpoints import parameters_of
 from iqcar.apps.serve.handling import Handler, answering, compressed, read_query, service_of
+from iqcar.apps.serve.listing import MAX_LOGS
 from iqcar.apps.serve.live_pages import live_page
 from iqcar.apps.serve.report_banner import policy_with_bar, with_bar
 from iqcar.apps.serve.responses import TITLES, error_page, problem, render
@@ -44,21 +46,22 @@ STATIC = {
 
 COLUMNS = (
     ((SortBy.NAME, "Application", Order.ASCENDING), (SortBy.APPLICATION_ID, "id", Order.ASCENDING)),
+    ((SortBy.SAVES, "Saves most", Order.DESCENDING),),
+    ((SortBy.LOST, "Lost", Order.DESCENDING),),
+    ((SortBy.WORST, "Worst victim", Order.ASCENDING),),
+    ((SortBy.MOST_TO, "Lost most to", Order.DESCENDING),),
     ((SortBy.USER, "User", Order.ASCENDING),),
     ((SortBy.SPARK_VERSION, "Spark", Order.DESCENDING),),
     ((SortBy.START, "Started (UTC)", Order.DESCENDING),),
     ((SortBy.DURATION, "Ran", Order.DESCENDING),),
     ((SortBy.STATUS, "Log", Order.ASCENDING),),
     ((SortBy.SIZE, "Size", Order.DESCENDING),),
-    ((SortBy.LOST, "Lost time", Order.DESCENDING),),
-    ((SortBy.WORST, "Worst victim", Order.ASCENDING),),
-    ((SortBy.MOST_TO, "Lost most to", Order.DESCENDING),),
 )
 """Columns of the list: what each shows and sorts by, with heading and order of the first click."""
 
 STATUS_WORDS = {
     InputStatus.COMPLETE: "complete",
-    InputStatus.IN_PROGRESS: "running",
+    InputStatus.IN_PROGRESS: "no end yet",
     InputStatus.TRUNCATED: "truncated",
     InputStatus.FAILED: "unreadable",
 }
@@ -133,11 +136,28 @@ async def listed(request: Request) -> Response:
         columns=columns,
         address=address,
         statuses=STATUS_WORDS,
+        analyses=service.analyses.alone(),
+        open=len(_not_analysed(service, wanted)),
+        asked=service.asked_all(),
         max_together=MAX_TOGETHER,
         store=service.store,
         paths=[printable(redact_text(path)) for path in service.paths],
     )
     return HTMLResponse(body)
+
+
+def _not_analysed(service: Service, wanted: Wanted) -> list[str]:
+    """Keys of what matches, on all pages, can be read and has no result."""
+    every = select(service.listing.applications(), replace(wanted, page=1, size=MAX_LOGS))
+    return [one.key for one in every.applications if one.is_readable and one.summary is None]
+
+
+@page
+async def start_all(request: Request) -> Response:
+    """Have all that match a search analysed, and go back to the list."""
+    service, wanted = service_of(request), read_query(request, Wanted)
+    service.analyse_all(_not_analysed(service, wanted))
+    return RedirectResponse(f"/?{request.url.query}", 303)
 
 
 _ARIA = {Order.ASCENDING: "ascending", Order.DESCENDING: "descending"}
@@ -335,6 +355,7 @@ def routes() -> list[Route]:
         Route("/whatif", page(what_if)),
         Route("/whatif", page(ask_what_if), methods=["POST"]),
         Route("/analyse", start, methods=["POST"]),
+        Route("/analyse-all", start_all, methods=["POST"]),
         Route("/stop", stop, methods=["POST"]),
         Route("/api", interface),
         Route("/static/{name}", static),

@@ -5,7 +5,8 @@ from __future__ import annotations
 import gzip
 import re
 
-_BODY = re.compile(rb"<body[^>]*>")
+_BODY = re.compile(rb'<body[^>]*>(\s*<a class="skip"[^>]*>[^<]*</a>)?')
+"""The bar stands after the link that skips what is above the report."""
 _POLICIES = re.compile(rb'<meta (?:http-equiv="Content-Security-Policy"|name="referrer")[^>]*>\n?')
 """What a report from a disk says of itself; from here headers say it. Under its ``no-referrer``
 browsers would send the bar's forms without their origin, and they would be refused."""

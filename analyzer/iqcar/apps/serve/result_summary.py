@@ -10,6 +10,8 @@ import pandas as pd
 
 from iqcar.apps.serve.losses import NOTHING, Losses, losses_of
 from iqcar.diagnosis import Diagnosis
+from iqcar.say.findings import find_findings
+from iqcar.show.html.whatif import most_blamed
 from iqcar.tables import texts
 from iqcar.version import __version__
 
@@ -21,7 +23,18 @@ from typing import Annotated
 
 from msgspec import Meta
 
-from iqcar.enums import BlameKind, Resource
+from iqcar.enums import BlameKind, FindingKind, Resource
+
+
+class FirstFinding(msgspec.Struct, frozen=True):
+    """What would save most time."""
+
+    kind: Annotated[FindingKind, Meta(description="Kind of finding.")]
+    subject: Annotated[str, Meta(description="The recurring query, or the host.")]
+    saves_ms: Annotated[float, Meta(description="What the action alone saves, in ms.")]
+    share: Annotated[float, Meta(description="Of the duration of its runs.")]
+    sentence: Annotated[str, Meta(description="What was found.")]
+    action: Annotated[str, Meta(description="What to do.")]
 
 
 class Summary(msgspec.Struct, frozen=True):
@@ -55,6 +68,12 @@ class Summary(msgspec.Struct, frozen=True):
     """Hosts of their executors."""
     messages: tuple[str, ...]
     """What was lost or doubtful about the logs."""
+    first_finding: FirstFinding | None
+    """What would save most time; null if nothing would."""
+    culprit_name: str | None
+    """The query that others lost most to; null if none lost any time to another."""
+    query_names: tuple[str, ...]
+    """Names of queries, those that lost most to others first, at most :data:`MOST_NAMES`."""
     losses: Losses
     """Who lost time to whom; nothing for a comparison."""
     of_applications: tuple[ApplicationLoss, ...] = ()
@@ -83,6 +102,9 @@ def summarize(diagnosis: Diagnosis, keys: tuple[str, ...], settings: str, policy
         end_ms=max(_known(applications, "end_ms"), default=None),
         hosts=tuple(texts(tables.hosts, "host")),
         messages=tuple(message for message in texts(tables.inputs, "message") if message),
+        first_finding=_first_finding(diagnosis),
+        culprit_name=next((name[:MAX_TEXT] for name in most_blamed(diagnosis)), None),
+        query_names=_query_names(diagnosis),
         losses=losses_of(diagnosis),
         of_applications=application_losses(diagnosis, keys),
     )
@@ -108,8 +130,26 @@ def summarize_comparison(comparison: Comparison, settings: str, policy: str) -> 
         end_ms=None,
         hosts=(),
         messages=comparison.doubts,
+        first_finding=None,
+        culprit_name=None,
+        query_names=(),
         losses=NOTHING,
     )
+
+
+def _query_names(diagnosis: Diagnosis) -> tuple[str, ...]:
+    names = texts(diagnosis.tables.queries, "name")
+    order = np.argsort(-diagnosis.lost_to_others_ms(), kind="stable").tolist()
+    known = dict.fromkeys(names[row] for row in order if 0 < len(names[row]) <= MAX_TEXT)
+    return tuple(known)[:MOST_NAMES]
+
+
+def _first_finding(diagnosis: Diagnosis) -> FirstFinding | None:
+    for one in find_findings(diagnosis):
+        subject = one.subject[:MAX_TEXT]
+        sentence, action = one.sentence[:MAX_TEXT], one.action[:MAX_TEXT]
+        return FirstFinding(one.kind, subject, one.saves_ms, one.share, sentence, action)
+    return None
 
 
 def _known(frame: pd.DataFrame, column: str) -> list[float]:
@@ -118,6 +158,8 @@ def _known(frame: pd.DataFrame, column: str) -> list[float]:
     return known
 
 
+MOST_NAMES = 100
+"""Queries to choose from in a form."""
 MAX_TEXT = 500
 """Characters kept of a name."""
 

@@ -10,7 +10,7 @@ from msgspec import Meta
 
 from iqcar.apps.serve.analyses import State
 from iqcar.apps.serve.applications import neighbours_of
-from iqcar.apps.serve.result_summary import ApplicationLoss
+from iqcar.apps.serve.result_summary import ApplicationLoss, FirstFinding
 from iqcar.apps.serve.selection import Page
 from iqcar.enums import InputStatus
 
@@ -53,6 +53,10 @@ class Found(msgspec.Struct, frozen=True):
     ]
     worst_name: Annotated[str | None, Meta(description="Its name.")]
     worst_lost_ms: Annotated[float | None, Meta(description="What it lost, in ms.")]
+    first_finding: Annotated[
+        FirstFinding | None,
+        Meta(description="What would save most time; null if nothing would."),
+    ]
 
 
 class ApplicationRow(msgspec.Struct, frozen=True):
@@ -249,6 +253,7 @@ def row_of(one: Application) -> ApplicationRow:
             worst_query_id=summary.worst_query_id,
             worst_name=summary.worst_name,
             worst_lost_ms=summary.worst_lost_ms,
+            first_finding=summary.first_finding,
         )
         if summary
         else None,

@@ -34,6 +34,7 @@ class SortBy(Kind):
     DURATION = "duration_ms", "How long it ran."
     STATUS = "status", "Whether its log is complete."
     SIZE = "size_bytes", "Stored size of its log."
+    SAVES = "saves_ms", "Time that the first of its findings saves, once analysed."
     LOST = "lost_ms", "Time its queries lost, once analysed."
     WORST = "worst_name", "Its worst-hit query, once analysed."
     MOST_TO = "most_to_ms", "Time it lost to whom it lost most to, once analysed."
@@ -140,6 +141,7 @@ _VALUES: dict[SortBy, Callable[[Application], Any]] = {
     SortBy.DURATION: lambda one: one.duration_ms,
     SortBy.STATUS: lambda one: str(one.peek.status) if one.peek else "",
     SortBy.SIZE: lambda one: one.size_bytes,
+    SortBy.SAVES: lambda one: one.finding.saves_ms if one.finding else None,
     SortBy.LOST: lambda one: one.lost_ms,
     SortBy.MOST_TO: lambda one: one.loss.most_to_ms if one.loss and one.loss.most_to else None,
     SortBy.WORST: lambda one: (one.summary.worst_name or "").casefold() if one.summary else "",

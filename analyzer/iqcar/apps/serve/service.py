@@ -14,7 +14,7 @@ from typing import Any
 
 from iqcar.apps.serve.analyses import Analyses, Analysis, FullError, State
 from iqcar.apps.serve.analysis_process import Task, comparison_text, settings_text
-from iqcar.apps.serve.applications import Application, Identity, NewLogs
+from iqcar.apps.serve.applications import Application, Identity, NextLogs
 from iqcar.apps.serve.cache import Cache, digest_of
 from iqcar.apps.serve.followers import EVERY_MS, WINDOW_MS, Followers, FollowRequest
 from iqcar.apps.serve.fork_server import ForkServer
@@ -108,8 +108,8 @@ class ComparisonWork(Work):
 class Service:
     """Everything the server holds; to be used from one event loop.
 
-    At most ``processes`` analyses run at once. With ``new_hours`` it analyses by itself what ended
-    at most so many hours ago, one after the other.
+    At most ``processes`` analyses run at once. By itself it analyses what ended at most
+    ``new_hours`` ago and logs of at most ``small_mib``, one after the other.
     """
 
     def __init__(
@@ -119,6 +119,7 @@ class Service:
         settings: Settings,
         processes: int,
         new_hours: float | None = None,
+        small_mib: float = 0.0,
         store: str = "",
     ) -> None:
         self.cache = cache
@@ -138,8 +139,8 @@ class Service:
         self.paths = places.paths
         self._places = places
         self._scan: asyncio.Task[None] | None = None
-        self._new = NewLogs(new_hours) if new_hours is not None else None
-        self._new_digest = ""
+        self._next = NextLogs(new_hours, small_mib)
+        self._next_digest = ""
         self._kept: tuple[list[Summary], Losses] | None = None
 
     @contextlib.asynccontextmanager
@@ -163,6 +164,7 @@ class Service:
         """Have the places looked through again if it is time, without waiting for it."""
         if self.listing.is_due and (self._scan is None or self._scan.done()):
             self._scan = asyncio.create_task(asyncio.to_thread(self.listing.scan))
+            self._scan.add_done_callback(lambda _: self._analyse_next())
 
     def standing(self, keys: Sequence[str], waiting: bool = True) -> AnalysisWork:
         """Look up how far the analysis of applications together is; a key twice counts once.
@@ -193,8 +195,17 @@ class Service:
             analysis=analysis,
         )
 
-    def analyse(self, keys: Sequence[str]) -> AnalysisWork:
-        """Ask for an analysis, unless its result is there already.
+    def analyse_all(self, keys: Sequence[str]) -> None:
+        """Have applications analysed one after the other, while nobody waits for another."""
+        self._next.asked.update(keys)
+        self._analyse_next()
+
+    def asked_all(self) -> int:
+        """Count the applications that :meth:`analyse_all` has still to come to."""
+        return len(self._next.asked)
+
+    def analyse(self, keys: Sequence[str], unasked: bool = False) -> AnalysisWork:
+        """Ask for an analysis, unless its result is there already; ``unasked``: if idle.
 
         Raises FullError if too many wait, UsageError if an application is unknown or has no log
         that can be read.
@@ -205,7 +216,7 @@ class Service:
         logs = self._logs(standing.applications)
 
         def task(folder: Path) -> Task:
-            return Task(standing.keys, logs, self._diagnose, str(folder))
+            return Task(standing.keys, logs, self._diagnose, str(folder), unasked=unasked)
 
         self.analyses.start(standing.digest, standing.keys, task)
         return self.standing(keys)
@@ -298,19 +309,17 @@ class Service:
         summary = self.cache.summary(analysis.digest)
         if analysis.state is State.DONE and summary is not None and len(summary.keys) == 1:
             self.totals.add(summary.keys[0], summary.losses)
+        asyncio.get_running_loop().call_soon(self._analyse_next)
 
-    def _analyse_new(self) -> None:
-        """Analyse what has ended lately, one at a time and while nobody else waits for one."""
-        if self._new is None:
+    def _analyse_next(self) -> None:
+        """Analyse what nobody waits for, one at a time and while nobody waits for another."""
+        self.analyses.get(self._next_digest)  # so that it is not taken for abandoned
+        if self.analyses.closing or self.analyses.waiting or self.analyses.running:
             return
-        self.look_again()
-        self.analyses.get(self._new_digest)  # so that it is not taken for abandoned
-        if self.analyses.waiting or self.analyses.running:
-            return
-        one = self._new.choose(self.listing.applications(), time.time() * 1e3)
+        one = self._next.choose(self.listing.applications(), time.time() * 1e3)
         if one is not None:
             with contextlib.suppress(UsageError, FullError):  # gone again, or a link that strays
-                self._new_digest = self.analyse([one.key]).digest
+                self._next_digest = self.analyse([one.key], unasked=True).digest
 
     def _logs(self, applications: Sequence[Application]) -> tuple[EventLog, ...]:
         logs = []
@@ -337,7 +346,9 @@ class Service:
     async def _keep_house(self) -> None:
         while True:
             await asyncio.sleep(HOUSEKEEPING_S)
-            self._analyse_new()
+            if self._next.looks:
+                self.look_again()
+            self._analyse_next()
             self.analyses.cancel_abandoned()
             self.questions.drop_unused()
 

@@ -12,6 +12,7 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from iqcar.apps.serve.analyses import State
 from iqcar.apps.serve.handling import read_query, service_of
 from iqcar.apps.serve.responses import render
+from iqcar.apps.serve.result_summary import Summary
 from iqcar.apps.serve.service import Service
 from iqcar.apps.serve.whatif_api import (
     NAMES,
@@ -20,12 +21,19 @@ from iqcar.apps.serve.whatif_api import (
     asked_live,
     what_if_progress,
 )
+from iqcar.base.units import short
 from iqcar.errors import UsageError
 from iqcar.replay.whatif.question import PARTS, SEVERAL, PartKind
 
 FORM_S = 1.5
 """Seconds that a sent form waits for its answer before a page shows how far it is."""
 
+LABELS = {
+    "remove": "Without query", "host_loss": "Without host", "plan": "Capacity plan",
+    "price": "at a price of", "blame": "Who slowed down", "mode": "Scheduler mode",
+    "no_skew": "equal work", "no_gc": "no garbage collection", "starts": "Queries start",
+}  # fmt: skip
+"""What the form calls the parts that it lays out by itself."""
 OF_QUERY, OF_CLUSTER = (
     tuple(
         (name, part.label, part.example)
@@ -63,15 +71,23 @@ def _page(service: Service, form: ChangesOfApps, problem: str = "") -> Response:
     standing = service.standing(form.app, waiting=False)
     asked, model = service.asked(form.app, form.given())
     wrong = bool(problem) or (asked is not None and asked.wrong)
+    kept = service.cache.summary(standing.result) if standing.result else None
+    progress = what_if_progress(service, form.app, form)
+    if not problem and progress.state is State.FAILED:
+        problem = progress.message
     values = {name: getattr(form, name) for name in NAMES}
     query, of_query, further = _by_query(form)
+    plain = {"app", "remove", *(name for name, _, _ in OF_CLUSTER[:2])}
     body = render(
         "whatif.html",
         standing=standing,
         title=standing.applications[0].name,
         ask="/api/whatif?" + _address(form),
-        progress=what_if_progress(service, form.app, form),
-        problem=problem,
+        progress=progress,
+        problem=_named(problem),
+        amiss=[name for name in PARTS if _option(name) in problem],
+        presets=_presets(kept),
+        more=bool(form.given().keys() - plain),
         answer=asked.html if asked and asked.state is State.DONE and not problem else "",
         values=values,
         query=query,
@@ -79,10 +95,30 @@ def _page(service: Service, form: ChangesOfApps, problem: str = "") -> Response:
         further=further,
         fields_of_query=OF_QUERY,
         fields_of_cluster=OF_CLUSTER,
-        names=model.names if model else [],
-        hosts=model.hosts if model else [],
+        names=model.names if model else kept.query_names if kept else [],
+        hosts=model.hosts if model else kept.hosts if kept else [],
     )
     return HTMLResponse(body, 400 if wrong else 200)
+
+
+def _option(name: str) -> str:
+    return "--" + name.replace("_", "-")
+
+
+def _named(problem: str) -> str:
+    """Call options in a message what the form calls them, the longest first."""
+    for name in sorted(PARTS, key=len, reverse=True):
+        called = PARTS[name].label or LABELS.get(name, "")
+        problem = problem.replace(_option(name), called or _option(name))
+    return problem
+
+
+def _presets(kept: Summary | None) -> list[tuple[str, str, str]]:
+    """Three questions that one click asks: name and value of a field, and what it is called."""
+    found = [("hosts", "+1", "One host more"), ("disk", "2x", "Disks twice as fast")]
+    if kept is not None and kept.culprit_name:
+        return [("remove", kept.culprit_name, f"Without {short(kept.culprit_name, 40)}"), *found]
+    return [*found, ("no_gc", "true", "No garbage collection")]
 
 
 def _by_query(form: ChangesOfApps) -> tuple[str, dict[str, str], list[tuple[str, str, str]]]:
@@ -135,7 +171,8 @@ def _read_form(given: list[tuple[str, str]]) -> tuple[ChangesOfApps, str]:
     problem = ""
     unnamed = [name for name, value in of_query.items() if value]
     if unnamed and not query:
-        problem = f"{', '.join(unnamed)}: name the query that is changed"
+        said = ", ".join(PARTS[name].label or LABELS[name] for name in unnamed)
+        problem = f"{said}: name the query that is changed"
     for name, value in of_query.items():
         if value:
             change = query if name == "no_skew" else f"{query}={value}"

@@ -38,6 +38,7 @@ class Assembled:
     frames: dict[str, pd.DataFrame]
     hosts_of_tasks: int
     bad_times: int
+    bad_moments: int
 
 
 def assemble(log: Collector, path: str, attempt_id: str) -> Assembled:
@@ -90,7 +91,7 @@ def assemble(log: Collector, path: str, attempt_id: str) -> Assembled:
     }
     add_records(log, frames)
     frames |= driver_tables(log.plugin_events)
-    return Assembled(frames, facts.hosts, facts.bad_times)
+    return Assembled(frames, facts.hosts, facts.bad_times, facts.bad_moments)
 
 
 def _application(

@@ -12,6 +12,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from iqcar import tables as tb
+from iqcar.logs.assemble.settle_times import CLOCK_STEP_MS, settle_times
 from iqcar.logs.collect import Collector
 from iqcar.logs.events.lenient import fit, parse
 from iqcar.logs.events.task_structs import NO_METRICS, NOT_FITTING, TaskEnd
@@ -27,9 +28,9 @@ _RESUBMITTED = "Resubmitted"
 MAX_LOCALITY = 100
 """Characters kept of a locality; the longest of Spark's has 13."""
 
-CLOCK_STEP_MS = 60_000.0
-"""Time before its stage was submitted, or after the stage had ended, at which a task can seem to be
-launched (a minute): the driver's clock may be set meanwhile."""
+LONGEST_REST_MS = 3_600_000.0
+"""Time of a task beyond what its executor measured (an hour): it takes seconds to send a task and
+its result, so its end is damaged."""
 
 _ATTEMPTS, _STAGES = 2**16, 2**31
 """Bounds of stage attempts and stage ids that one int64 can hold together."""
@@ -56,6 +57,7 @@ class TaskFacts:
     hosts: int
     running: int
     bad_times: int
+    bad_moments: int
 
 
 def build_tasks(log: Collector, rows: Rows) -> tuple[pd.DataFrame, pd.DataFrame, TaskFacts]:
@@ -85,6 +87,7 @@ def build_tasks(log: Collector, rows: Rows) -> tuple[pd.DataFrame, pd.DataFrame,
         _fill_silent(column[name], stage)
     host = _renumber(column["host"], list(codes["host"]), rows.hosts)
     executor = _renumber(column["executor_id"], list(codes["executor_id"]), rows.executors)
+    bad_moments = settle_times(log, column["launch_ms"], column["finish_ms"])
     astray = _astray(column, stage, log, rows)
     launch, finish, bad_times, first, last = _settle_times(column, status, log, astray)
     started = column["getting_result_at"]
@@ -131,6 +134,7 @@ def build_tasks(log: Collector, rows: Rows) -> tuple[pd.DataFrame, pd.DataFrame,
             hosts=len(np.unique(host[host >= 0])),
             running=int((status == _RUNNING).sum()),
             bad_times=bad_times,
+            bad_moments=bad_moments,
         ),
     )
 
@@ -272,6 +276,8 @@ def _settle_times(
     launch, finish = column["launch_ms"], column["finish_ms"]
     running = status == _RUNNING
     launch[astray] = finish[astray] = np.nan
+    ran = np.nan_to_num(column["run_ms"]) + np.nan_to_num(column["deserialize_ms"])
+    finish[(ran > 0) & (finish - launch - ran > LONGEST_REST_MS)] = np.nan
     for times in (launch, finish):
         times[~((times > 0) & (times < tb.LAST_PLAUSIBLE_MS))] = np.nan
     times = np.concatenate([launch, finish, np.array([log.last_time, log.end])])
@@ -280,7 +286,6 @@ def _settle_times(
         times = np.array([log.application.time])
     first, last = (float(times.min()), float(times.max())) if len(times) else (np.nan, np.nan)
     finish[running] = last
-    ran = np.nan_to_num(column["run_ms"]) + np.nan_to_num(column["deserialize_ms"])
     lost = np.isnan(launch) | np.isnan(finish)
     launch[:] = np.where(np.isnan(launch), np.maximum(finish - ran, 0.0), launch)
     until = np.minimum(launch + ran, tb.LAST_PLAUSIBLE_MS)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shlex
 from collections.abc import Sequence
@@ -112,6 +113,23 @@ class SparkConf:
         for name, value in self.settings().items():
             lines.append(f"    .config({json.dumps(name)}, {json.dumps(value)})")
         return "\n".join([*lines, "    .getOrCreate()", ")"])
+
+
+def configured_log_dir() -> tuple[str, str] | None:
+    """Return where Spark's settings here say that event logs are, and which file says it."""
+    home, folder = os.environ.get("SPARK_HOME"), os.environ.get("SPARK_CONF_DIR")
+    if not (folder or home):
+        return None
+    file = (Path(folder) if folder else Path(home or "", "conf")) / "spark-defaults.conf"
+    try:
+        lines = file.read_text("utf-8", "replace").splitlines()
+    except OSError:
+        return None
+    for line in reversed(lines):
+        key = line.partition("=")[0].split()[:1]
+        if key == ["spark.eventLog.dir"] and (value := line.strip()[len(key[0]) :].strip(" \t=")):
+            return value, str(file)
+    return None
 
 
 def is_url(path: str) -> bool:

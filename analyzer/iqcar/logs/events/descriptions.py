@@ -137,6 +137,11 @@ def is_user_named(text: str) -> bool:
     return not (_CALL_SITE.search(stored) or _STATEMENT.search(stored))
 
 
+def is_statement(text: str) -> bool:
+    """Tell whether a text is a SQL statement."""
+    return _STATEMENT.search(encoded(text)) is not None
+
+
 def is_broadcast(text: str) -> bool:
     """Tell whether Spark describes the job of a broadcast, whatever the user's description is."""
     return text.startswith("broadcast exchange (runId ")

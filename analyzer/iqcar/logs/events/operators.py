@@ -60,9 +60,17 @@ def plan_name(nodes: Sequence[PlanNode]) -> str:
     nodes : all nodes, as :func:`iqcar.logs.events.fingerprint.nodes_of` returns them.
     """
     names = "\n".join({nodes[0].name, *(node.name for node in nodes if node.children)})
-    done = [word for word, parts in _WORDS if any(part in names for part in parts)]
     leaves = [source(node) for node in reversed(nodes) if not node.children]
-    sources = list(dict.fromkeys(name for name in leaves if name))
+    return named_plan(names, list(dict.fromkeys(name for name in leaves if name)))
+
+
+def named_plan(names: str, sources: Sequence[str]) -> str:
+    """Return the words for what operators of these names do, and the first of the sources.
+
+    >>> named_plan("HashAggregate; Scan csv trips", ["trips"])
+    'aggregate of trips'
+    """
+    done = [word for word, parts in _WORDS if any(part in names for part in parts)]
     listed = ", ".join(sources[:MAX_SOURCES]) + (", …" if len(sources) > MAX_SOURCES else "")
     return " of ".join(part for part in (", ".join(done) or "read", listed) if part)
 

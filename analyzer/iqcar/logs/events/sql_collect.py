@@ -76,7 +76,7 @@ ShownMetric = tuple[str, str, str, float]
 """Node, name, unit and factor of a metric of the table."""
 
 
-class Declared(NamedTuple):
+class DeclaredMetric(NamedTuple):
     """What the name and the type of a metric say of it."""
 
     name: str
@@ -286,7 +286,7 @@ class SqlCollector:
 
 
 @lru_cache(maxsize=1024)
-def declared(metric: str, kind: str) -> Declared | None:
+def declared(metric: str, kind: str) -> DeclaredMetric | None:
     """Return what a metric's name and type say; None where it has nothing to do with waits.
 
     The unit is empty where the type is of none, and where the metric is not for the table.
@@ -297,7 +297,7 @@ def declared(metric: str, kind: str) -> Declared | None:
         return None
     unit = _UNITS.get(kind, "") if name else ""
     factor = 1 / _NS_PER_MS if kind == "nsTiming" else 1.0
-    return Declared(name, unit and (shown or unit), factor, tells)
+    return DeclaredMetric(name, unit and (shown or unit), factor, tells)
 
 
 @lru_cache(maxsize=1024)

@@ -24,7 +24,8 @@ _INFO = b'"Reason":"Success"},"Task Info":{'
 _ACCUMULABLES = b',"Accumulables":['
 _METRICS = b'},"Task Metrics":{'
 """No text within a string can look like these: its quotes would be escaped. The bracket ends the
-object before, which is cut out or is the info; for what is left of the line it ends the info."""
+object before, which is cut out or is the info; for what is left of the line it ends the info.
+Spark writes the accumulables last in the info: a field after them would be cut out too."""
 _INFO_FROM, _INFO_TO = 60, 250
 _LEAST_INFO_BYTES, _INFO_BYTES = 100, 800
 """Where a task's info is looked for, and its length at least and at most; else lines are decoded
@@ -64,7 +65,8 @@ NUMBERS = (
     "shuffle_write_bytes", "shuffle_write_ms", "shuffle_write_records",
     "input_bytes", "input_records", "output_bytes", "output_records",
 )  # fmt: skip
-"""Numbers of a row, in the units of the log; one more is the number of its texts."""
+"""Numbers of a row, in the units of the log and the order of :meth:`TaskDecoder._add`; one more is
+the number of its texts. None from ``deserialize_ms`` on is ever negative."""
 TEXTS = ("executor_id", "host", "locality", "reason")
 _row = struct.Struct(f"{len(NUMBERS) + 1}d").pack
 _wait = struct.Struct("4d").pack

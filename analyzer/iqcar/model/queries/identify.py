@@ -21,6 +21,7 @@ import pandas as pd
 from iqcar.enums import QueryBy
 from iqcar.logs.events.descriptions import CONNECT
 from iqcar.logs.text.name_family import family, tells_apart
+from iqcar.model.queries.readable_names import readable_name, what_queries_do
 from iqcar.tables import NONE, QUERIES, Tables, texts
 from iqcar.tables.arrays import Flags, Floats, Ints
 
@@ -137,23 +138,21 @@ def _query_table(tables: Tables, keys: list[_Key]) -> pd.DataFrame:
     end = np.where(ended, end, np.fmax(end, app_end[app])) if n else end
     end = np.fmax(end, start)
 
-    identities = _Identities(tables)
     labels = _application_labels(tables.applications)
     ids = [f"{labels[key.app]}/{_id_of(key)}" for key in keys]
+    identities = _Identities(tables)
     named = [
         identities.of_sql(row) if row >= 0 else identities.of_jobs(key, job)
         for key, row, job in zip(keys, execution.tolist(), first_job.tolist(), strict=True)
     ]
-    names = [name or i for (name, _), i in zip(named, ids, strict=True)]
-    fingerprints = [fingerprint for _, fingerprint in named]
     pool = texts(jobs, "pool")
     return QUERIES.frame(
         {
             "query_id": ids,
             "app": app,
-            "name": _told_apart(names, fingerprints, keys),
+            "name": _shown_names(tables, keys, execution, named, ids),
             "kind": [key.kind for key in keys],
-            "fingerprint": fingerprints,
+            "fingerprint": [fingerprint for _, fingerprint in named],
             "family": [family(name) for name, _ in named],
             "pool": [pool[job] if job >= 0 else "" for job in first_job.tolist()],
             "start_ms": start,
@@ -169,6 +168,25 @@ def _query_table(tables: Tables, keys: list[_Key]) -> pd.DataFrame:
             ),
         }
     )
+
+
+def _shown_names(
+    tables: Tables,
+    keys: list[_Key],
+    execution: Ints,
+    named: list[tuple[str, str]],
+    ids: list[str],
+) -> list[str]:
+    """Names for people; where one says more than the fingerprint, plans tell queries apart.
+
+    named: each query's recorded name and fingerprint; ids: what stands where there is no name.
+    """
+    does, plans = what_queries_do(tables, execution), texts(tables.sql_executions, "plan_hash")
+    names, alike = [], []
+    for row, what, (told, fingerprint) in zip(execution.tolist(), does, named, strict=True):
+        names.append(readable_name(told, what))
+        alike.append(plans[row] if row >= 0 and names[-1] != told else fingerprint)
+    return _told_apart([name or i for name, i in zip(names, ids, strict=True)], alike, keys)
 
 
 def _sql_rows(sql: pd.DataFrame, keys: list[_Key]) -> Ints:

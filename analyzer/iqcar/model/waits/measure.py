@@ -210,7 +210,8 @@ def from_records(records: pd.DataFrame, column: dict[str, Floats], duration: Flo
 
     Without slot waits. Where the kernel does not report the run queue, its wait is missing, not
     estimated. Where the sampler was off or had died, the waits for shuffle blocks and files come
-    from Spark's metrics, and the other waits are missing.
+    from Spark's metrics, and the other waits are missing. A request without a class of wait would
+    count as measured, and 0.
 
     records: frame of `TASK_RECORDS`; one row per task of the other parameters.
     column: dict of str to (n_tasks,); the columns of ``tasks`` in

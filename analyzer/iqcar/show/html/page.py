@@ -12,7 +12,6 @@ from iqcar.base.units import duration, percent, printable, short
 from iqcar.causes.blame.blame_tables import QUERY
 from iqcar.diagnosis import Diagnosis
 from iqcar.logs.text.redact import redact_text
-from iqcar.rules.vocabulary.lost_time import advice_for
 from iqcar.say import find_verdict, meanings
 from iqcar.say.host_sections import hosts_section, resources_and_hosts_sentence
 from iqcar.say.input_sections import (
@@ -43,10 +42,8 @@ from iqcar.version import __version__
 def hosts_part(diagnosis: Diagnosis) -> dict[str, Any]:
     """Lay out resources, hosts, and who held the slots of shared clusters."""
     resources, hosts = resources_section(diagnosis), hosts_section(diagnosis)
-    hot = diagnosis.graph.hot_resources()
     return {
         "sentence": resources_and_hosts_sentence(resources, hosts),
-        "advice": advice_for(str(hot["resource"].iloc[0])) if resources.rows else "",
         "resources": resources,
         "hosts": hosts.first(limits.MOST_HOST_ROWS, "more hosts, where less was lost"),
         "series": bool(len(diagnosis.tables.tasks)),
@@ -198,7 +195,7 @@ def _explored(payload: dict[str, Any]) -> dict[str, Any]:
     return {"explored": options, "explored_left_out": " ".join(said)}
 
 
-def _matrix(payload: dict[str, Any]) -> dict[str, str]:
+def _matrix(payload: dict[str, Any]) -> dict[str, Any]:
     """What the matrix shows in a sentence, and what was folded in it."""
     matrix, queries = payload["matrix"], payload["people"]["queries"]
     pairs: dict[tuple[int, int], float] = {}
@@ -215,6 +212,7 @@ def _matrix(payload: dict[str, Any]) -> dict[str, str]:
     said = f"Queries joined under “other queries”: {folded}." if folded else ""
     if not pairs:
         return {
+            "matrix_pairs": False,
             "matrix_sentence": "No query lost time to another query.",
             "matrix_left_out": said,
         }
@@ -225,7 +223,7 @@ def _matrix(payload: dict[str, Any]) -> dict[str, str]:
         f"A row was in the way, a column lost the time. Most was lost by {short(hurt, 60)} to "
         f"{short(by, 60)}: {duration(ms)}. Choose a cell to see where and for what."
     )
-    return {"matrix_sentence": sentence, "matrix_left_out": said}
+    return {"matrix_pairs": True, "matrix_sentence": sentence, "matrix_left_out": said}
 
 
 @cache

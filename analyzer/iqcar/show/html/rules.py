@@ -13,6 +13,7 @@ from iqcar.rules.rule import scheduler_rules
 from iqcar.rules.rule_file import allocation_xml, compiled_for, dump_compiled
 from iqcar.say.rule_lines import (
     advice_lines,
+    all_words,
     do_not_apply,
     rejected_lines,
     rule_lines,
@@ -48,6 +49,7 @@ def rules_part(diagnosis: Diagnosis) -> dict[str, Any]:
     return {
         "sentence": _sentence(diagnosis, len(rules), pools),
         "rules": lines,
+        "all": all_words(together) if together is not None else "",
         "together": together_words(together) if together is not None else "",
         "assumptions": together.assumptions if together is not None else "",
         "notes": [printable(note) for note in (*earlier.notes, *plan.notes)],

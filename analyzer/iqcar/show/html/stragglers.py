@@ -8,7 +8,7 @@ from iqcar.base import limits
 from iqcar.base.units import printable
 from iqcar.causes.stragglers.straggler_result import UNEXPLAINED, by_cause
 from iqcar.diagnosis import Diagnosis
-from iqcar.rules.vocabulary.topics import straggler_cause, what_helps
+from iqcar.rules.vocabulary.topics import straggler_cause
 from iqcar.say.query_names import QueryNames
 from iqcar.say.straggler_links import names_of
 from iqcar.say.straggler_sections import (
@@ -29,7 +29,7 @@ def stragglers_part(diagnosis: Diagnosis) -> dict[str, Any]:
     causes = [one for one in by_cause(found)["cause"].tolist() if one != UNEXPLAINED]
     if causes:
         name = straggler_cause(causes[0]).name
-        sentence += f". Most frequent cause: {name}. {what_helps(causes[0], found)}"
+        sentence += f". Most frequent cause: {name}"
     groups = (group_section(found, group, names) for group in GROUPS)
     worst = found.stragglers.head(limits.MOST_STRAGGLERS)
     return {

@@ -9,7 +9,7 @@ from typing import Any
 from jinja2 import Environment
 
 from iqcar.base import limits
-from iqcar.base.units import printable, short
+from iqcar.base.units import duration, printable, short
 from iqcar.diagnosis import Diagnosis, WhatIfs
 from iqcar.errors import IqcarError, UsageError
 from iqcar.replay.whatif.edit_cluster import slots_at_most
@@ -25,6 +25,7 @@ from iqcar.say.what_if_sentences import (
     check_sentence,
     plan_section,
     plan_sentence,
+    plan_words,
     removal_section,
     total_lines,
     what_if_section,
@@ -49,6 +50,8 @@ KINDS = {
 """Kinds of change as the page calls them."""
 LEAST_SLOTS = 3
 """Numbers of slots that make a curve."""
+LEAST_GAIN_PERCENT = 5.0
+"""Change of the time of all queries from which on an answer is said first."""
 SLIDERS = ("slots", "disk", "network", "cpu")
 """Kinds whose steps have an order."""
 
@@ -74,7 +77,7 @@ def what_if_part(diagnosis: Diagnosis) -> dict[str, Any]:
     check = check_sentence(self_check(model))
     if not model.median_error <= REFUSED:
         return _nothing(f"Nothing is predicted: {check}, so nothing that it says can be trusted.")
-    chosen, left_out = usual_questions(model, _most_blamed(diagnosis))
+    chosen, left_out = usual_questions(model, most_blamed(diagnosis))
     found: list[tuple[Usual, WhatIf]] = []
     for usual in chosen:
         try:
@@ -92,6 +95,7 @@ def what_if_part(diagnosis: Diagnosis) -> dict[str, Any]:
         said += f" {left_out} more question{'s' * (left_out != 1)} would have taken too long here."
     return {
         "sentence": said,
+        "first": _first(found),
         "check": check,
         "plan": _plan(asked, found),
         "kinds": _kinds([usual for usual, _ in found]),
@@ -100,6 +104,20 @@ def what_if_part(diagnosis: Diagnosis) -> dict[str, Any]:
         ],
         "table": _answers(found),
     }
+
+
+def _first(found: Sequence[tuple[Usual, WhatIf]]) -> str:
+    """Say what the change comes to that helps most; empty where none does."""
+    usual, answer = min(found, key=lambda one: one[1].total["change_percent"])
+    total = answer.total
+    if total["change_percent"] > -LEAST_GAIN_PERCENT:
+        return ""
+    label = _label(usual)
+    return (
+        f"{label[0].upper()}{label[1:]}: {duration(total['recorded_ms'])} → "
+        f"{duration(total['predicted_ms'])} "
+        f"({range_words(total['low_ms'], total['high_ms'])}) for all {total['queries']} queries."
+    )
 
 
 def _answers(found: Sequence[tuple[Usual, WhatIf]]) -> Section:
@@ -194,7 +212,8 @@ def removal_blame_html(blame: RemovalBlame, level: int = 3) -> str:
 
 
 def _nothing(sentence: str) -> dict[str, Any]:
-    return {"sentence": sentence, "check": "", "plan": None, "kinds": [], "answers": []}
+    empty: dict[str, Any] = {"first": "", "check": "", "plan": None, "kinds": [], "answers": []}
+    return {"sentence": sentence, **empty}
 
 
 def _plan(asked: WhatIfs, found: Sequence[tuple[Usual, WhatIf]]) -> dict[str, str] | None:
@@ -209,11 +228,10 @@ def _plan(asked: WhatIfs, found: Sequence[tuple[Usual, WhatIf]]) -> dict[str, st
         return None
     answers[slots_at_most(model.scenario.slots)] = asked.answer(Question())
     plan = plan_of_answers(model, "slots", answers)
-    said = "more slots gain nothing" if plan.knee is None else f"above {plan.knee} more gain little"
-    return {"picture": str(capacity_plan(plan)), "sentence": f"Number of slots: {said}."}
+    return {"picture": str(capacity_plan(plan)), "sentence": plan_words(plan)}
 
 
-def _most_blamed(diagnosis: Diagnosis) -> Sequence[str]:
+def most_blamed(diagnosis: Diagnosis) -> Sequence[str]:
     """Names of the queries that others lost most to."""
     hurts = diagnosis.graph.who_hurts_whom()
     hurts = hurts[(hurts["source_query"] >= 0) & (hurts["source_query"] != hurts["target_query"])]

@@ -125,7 +125,7 @@ class CompareStage(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class ComparePart(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Changes of the parts of task time, in ms."""
+    """Changes of the parts of task time, in ms; one per request of a running task among them."""
 
     slots: Annotated[float, Meta(description="Change of this part.")]
     executors: Annotated[float, Meta(description="Change of this part.")]

@@ -11,7 +11,7 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from iqcar.base.units import duration, printable, short
+from iqcar.base.units import HOUR_MS, MINUTE_MS, SECOND_MS, printable, short
 
 FONT_PX = 13
 ROW_PX = 24
@@ -100,17 +100,24 @@ def ticks(low: float, high: float) -> list[float]:
     return [step * number for number in range(first, math.floor(high / step + 1e-9) + 1)]
 
 
+def time_ticks(low: float, high: float) -> list[tuple[float, str]]:
+    """Return round times between two, in ms and in words; all have one unit."""
+    most = max(abs(low), abs(high))
+    units = ((HOUR_MS, "h"), (MINUTE_MS, "min"), (SECOND_MS, "s"))
+    unit, word = next((one for one in units if most >= 2 * one[0]), (1.0, "ms"))
+    return [
+        (value * unit, f"{'−' if value < 0 else ''}{abs(value):g} {word}")
+        for value in ticks(low / unit, high / unit)
+    ]
+
+
 def time_axis(
     low: float, high: float, left: float, width: float, end: float, *, top: float = 0.0
 ) -> str:
     """Draw grid lines with times under them, from ``top`` to ``end``."""
     span = high - low or 1.0
     found = []
-    at = ticks(low, high)
-    words = [f"{'−' if value < 0 else ''}{duration(abs(value))}" for value in at]
-    if len(set(words)) < len(words):  # ticks closer than durations are written
-        words = [f"{value:,.0f} ms" for value in at]
-    for value, said in zip(at, words, strict=True):
+    for value, said in time_ticks(low, high):
         x = left + width * (value - low) / span
         found.append(line(x, top, x, end) + text(x, end + 15, said, anchor="middle"))
     return "".join(found)

@@ -6,8 +6,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from iqcar.base.units import DAYS, moment
 from iqcar.causes.stragglers.host_features import clock_offsets, sampled_quantities
 from iqcar.enums import Resource
+from iqcar.model.queries.gaps import Gap, fold, folded_ends, gaps_of
 from iqcar.show.pictures import theme as look
 from iqcar.show.pictures.bins import Bins
 from iqcar.show.pictures.palette import COMPUTING, RESOURCE_COLOURS, mix
@@ -81,13 +83,16 @@ def host_series(tables: Tables, bins: Bins) -> HostSeries:
     added = executors["added_ms"].to_numpy(np.float64)
     removed = executors["removed_ms"].to_numpy(np.float64)
     cores = executors["cores"].to_numpy(np.float64)
+    apps, app = tables.applications, executors["app"].to_numpy(np.int64)
+    begin, over = (apps[name].to_numpy(np.float64)[app] for name in ("start_ms", "end_ms"))
     last = bins.start_ms + bins.width_ms * bins.count
+    begin, over = np.where(over > begin, [begin, over], [[bins.start_ms], [last]])
     place = executors["host"].to_numpy(np.int64)
     offered = bins.amounts(
         place,
         hosts,
-        np.where(np.isfinite(added), added, bins.start_ms),
-        np.where(np.isfinite(removed), removed, last),
+        np.where(np.isfinite(added), added, begin),
+        np.where(np.isfinite(removed), removed, over),
         np.nan_to_num(cores),
     )
     blind = place[(place >= 0) & ~(cores > 0)]
@@ -112,8 +117,10 @@ def hosts(tables: Tables, *, dark: bool = False) -> look.Figure:
     """Draw each host: on the left slots, processor and disks in percent, on the right network.
 
     Slots in use are a share of those its executors offered, else of the most ever in use there.
-    What was not sampled is hatched.
+    What was not sampled is hatched. Between logs years apart the axis is broken.
     """
+    gaps = gaps_of(tables)
+    tables = fold(tables, gaps)
     span = span_of(tables)
     if span is None or not len(tables.hosts) or not len(tables.tasks):
         return look.nothing("No task ran in this input.", dark=dark)
@@ -128,9 +135,10 @@ def hosts(tables: Tables, *, dark: bool = False) -> look.Figure:
     said = "" if series.sampled[shown].any() else "; CPU, disks and network were not recorded"
     tall = HOST_PX * len(shown)
     last = look.axes_of(2 * len(shown) - 1)
+    dates = _date_axis(gaps, span[0])
     axes: dict[str, Any] = {
-        "xaxis": {"type": "date", "domain": LEFT, "anchor": f"y{last}"},
-        "xaxis2": {"type": "date", "domain": RIGHT, "anchor": f"y{2 * len(shown)}"},
+        "xaxis": {**dates, "domain": LEFT, "anchor": f"y{last}"},
+        "xaxis2": {**dates, "domain": RIGHT, "anchor": f"y{2 * len(shown)}"},
     }
     names = texts(tables.hosts, "host")
     traces, notes = [], []
@@ -146,31 +154,33 @@ def hosts(tables: Tables, *, dark: bool = False) -> look.Figure:
             "nticks": 4,
         }
         axes[f"yaxis{beside}"] = {"domain": domain, "anchor": "x2", "nticks": 4, **rates}
-        notes += [
-            {
-                "text": text,
-                "font": {"size": 12},
-                "showarrow": False,
-                "xref": "paper",
-                "yref": "paper",
-                "x": x,
-                "xanchor": "left",
-                "y": domain[1],
-                "yanchor": "bottom",
-            }
-            for text, x in ((look.label(names[host], 40), LEFT[0]), ("network, MB/s", RIGHT[0]))
-        ]
+        titles = ((look.label(names[host], 40), LEFT[0]), ("network, MB/s", RIGHT[0]))
+        notes += [_title(text, x, domain[1]) for text, x in titles]
     _legend_once(traces)
     return look.figure(
         traces,
         "What hosts did" + (f" ({left} less busy ones left out)" if left else "") + said,
         dark=dark,
         height=look.FRAME_PX + tall,
-        hovermode="x",
+        hovermode="closest" if gaps else "x",
         legend={"orientation": "h", "y": -40 / tall, "yanchor": "top", "x": 0},
         annotations=notes,
         **axes,
     )  # fmt: skip
+
+
+def _title(text: str, x: float, y: float) -> dict[str, Any]:
+    """Name a plot, above its left end."""
+    paper = {"xref": "paper", "yref": "paper", "xanchor": "left", "yanchor": "bottom"}
+    return {"text": text, "font": {"size": 12}, "showarrow": False, **paper, "x": x, "y": y}
+
+
+def _date_axis(gaps: list[Gap], start_ms: float) -> dict[str, Any]:
+    """An axis of times, with the date after each gap where the picture leaves out gaps."""
+    if not gaps:
+        return {"type": "date"}
+    starts = [moment(ms, DAYS) for ms in (start_ms, *(gap.end_ms for gap in gaps))]
+    return {"type": "date", "tickvals": [start_ms, *folded_ends(gaps)], "ticktext": starts}
 
 
 def slot_shares(series: HostSeries, host: int) -> Floats:

@@ -6,6 +6,7 @@ All of it is HTML that stands alone: inline styles, everything from logs escaped
 from __future__ import annotations
 
 import html
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import NamedTuple
@@ -110,7 +111,7 @@ def what_if_html(answer: WhatIf) -> str:
 
 def _saving(one: Finding) -> str:
     action = f'<br><small style="{_FAINT}">{_text(one.action)}</small>'
-    return f"<b>{one.kind}</b>: {one.saving}. {_text(one.sentence)}{action}"
+    return f"<b>{one.kind.words}</b>: {one.saving}. {_text(one.sentence)}{action}"
 
 
 def _target(target: Target) -> str:
@@ -215,7 +216,7 @@ class Segment(NamedTuple):
     start, width: as shares of the bar, 0 to 1.
     name: who is blamed.
     label: the same with its time and share of the loss, and what a cause means.
-    share: of what was lost.
+    share: of its run.
     """
 
     start: float
@@ -239,17 +240,18 @@ def blame_bar(finding: Target, colours: Sequence[str]) -> list[Segment]:
         return []
     segments: list[Segment] = []
     start = 0.0
+    times = Counter(one.name for one in finding.blamed)
     for one in sorted(finding.blamed, key=lambda one: _ORDER.index(one.kind)):
         width = one.lost_ms / whole
-        label = f"{one.name}: {duration(one.lost_ms)}, {percent(one.share)} of what was lost"
+        label = f"{one.name}: {duration(one.lost_ms)}, {percent(width)} of its run"
         segments.append(
             Segment(
                 start,
                 width,
                 colour=blamed_colour(one, colours),
-                name=one.name,
+                name=f"{one.name} {one.number}".rstrip() if times[one.name] > 1 else one.name,
                 label=f"{label}. {one.meaning}" if one.meaning else label,
-                share=one.share,
+                share=width,
             )
         )
         start += width

@@ -21,6 +21,9 @@ MOST_BINS = 6_000
 COARSER = 4
 """Bins of one width that make one of the next."""
 WIDTHS = 3
+OVERLAP_MS = 50.0
+"""A task may seem to begin so long before the end of the one whose slot it takes: the driver hears
+of ends late. With less, lanes of other people's logs have more rows than slots."""
 
 
 class Lanes(NamedTuple):
@@ -86,9 +89,8 @@ def lanes_of(tables: Tables, *, most: int, by_host: bool = False) -> Lanes:
     slots = np.zeros(len(names))
     if len(of):
         rows = np.flatnonzero(timed & (finish > launch))
-        slots = most_at_once(
-            of_task[rows], launch[rows], finish[rows], np.ones(len(rows)), len(names)
-        )
+        left = slot_left(launch[rows], finish[rows])
+        slots = most_at_once(of_task[rows], launch[rows], left, np.ones(len(rows)), len(names))
     cores = _look_up(tables.executors["cores"].to_numpy(np.float64), executors[order], np.nan)
     return Lanes(
         of_task=of_task, names=[names[i] for i in order], hosts=of_host[order],
@@ -97,12 +99,20 @@ def lanes_of(tables: Tables, *, most: int, by_host: bool = False) -> Lanes:
     )  # fmt: skip
 
 
+def slot_left(launch: Floats, finish: Floats) -> Floats:
+    """When the slot of each task is free for the next one at the earliest."""
+    left: Floats = finish - np.minimum(OVERLAP_MS, (finish - launch) / 2)
+    return left
+
+
 def rows_within(of_task: Ints, launch: Floats, finish: Floats) -> Ints:
     """Row of each task within its lane: the lowest that is free when it is launched.
 
-    Tasks that overlap get different rows; a loop over tasks, so for some 100 000 at most.
+    Tasks that overlap by more than :data:`OVERLAP_MS` get different rows; a loop over tasks, so for
+    some 100 000 at most.
     """
     rows = np.zeros(len(of_task), np.int64)
+    left = slot_left(launch, finish)
     running: dict[int, list[tuple[float, int]]] = {}
     free: dict[int, list[int]] = {}
     used: dict[int, int] = {}
@@ -119,7 +129,7 @@ def rows_within(of_task: Ints, launch: Floats, finish: Floats) -> Ints:
             row = used.get(lane, 0)
             used[lane] = row + 1
         rows[task] = row
-        heappush(busy, (float(finish[task]), row))
+        heappush(busy, (float(left[task]), row))
     return rows
 
 

@@ -15,6 +15,7 @@ import pandas as pd
 
 from iqcar.base.units import RESOURCE_NAMES, short
 from iqcar.causes.graph.iqc_graph import IQCGraph
+from iqcar.model.queries.gaps import Gap, fold, folded_ends, gaps_of
 from iqcar.model.waits.phases import PHASE_NAMES, phases_of
 from iqcar.show.pictures.bins import Bins, Clock, packed, packed_shares
 from iqcar.show.pictures.hosts import QUANTITIES, host_series, span_of
@@ -41,7 +42,7 @@ VERSION = 1
 MOST_TASKS = 100_000
 """Tasks that travel one by one: 15 bytes each make 2 MB of text."""
 MOST_WITH_SHARES = 50_000
-"""Tasks that travel with what they waited for, 9 bytes more each."""
+"""Tasks that travel with their ids and what they waited for, 17 bytes more each."""
 MOST_PHASES = 200_000
 """Phases of tasks that travel, 5 bytes each; tasks with more of them have none."""
 MOST_LANES = 400
@@ -81,6 +82,8 @@ def timeline_payload(
     ticks of ``tick_ms`` after ``origin_ms`` (ms since the epoch); ``queries`` and ``stages`` are
     columns; ``tasks`` has a column per field, or ``bins`` a list of widths, the finest first.
     """
+    gaps = gaps_of(tables)
+    tables = fold(tables, gaps)
     span = span_of(tables)
     if span is None or not len(tables.queries):
         return {"version": VERSION, "empty": "No query ran in this input."}
@@ -93,15 +96,8 @@ def timeline_payload(
         "origin_ms": clock.origin_ms,
         "tick_ms": clock.tick_ms,
         "ticks": max(clock.one(span[1]), 1),
-        "others_colour": OTHERS,
-        "resources": [
-            {"name": RESOURCE_NAMES[r], "colour": RESOURCE_COLOURS[r]} for r in RESOURCES
-        ],
-        "main_waits": [{"name": w.name, "colour": w.colour} for w in MAIN_WAITS],
-        "strip_colours": {
-            "slots": COMPUTING,
-            **{key: colour for key, (_, colour) in QUANTITIES.items()},
-        },
+        "gaps": _gaps(gaps, clock),
+        **_colours(),
         "queries": _queries(tables, losses, targets, queries, clock),
         "folded_queries": len(tables.queries) - len(queries),
         "stages": _stages(tables, losses, queries, clock),
@@ -136,6 +132,26 @@ def timeline_payload(
         ]
         payload["binned_tasks"] = len(tables.tasks)
     return payload
+
+
+def _colours() -> dict[str, Any]:
+    return {
+        "others_colour": OTHERS,
+        "resources": [
+            {"name": RESOURCE_NAMES[r], "colour": RESOURCE_COLOURS[r]} for r in RESOURCES
+        ],
+        "main_waits": [{"name": w.name, "colour": w.colour} for w in MAIN_WAITS],
+        "strip_colours": {
+            "slots": COMPUTING,
+            **{key: colour for key, (_, colour) in QUANTITIES.items()},
+        },
+    }
+
+
+def _gaps(gaps: list[Gap], clock: Clock) -> list[dict[str, float]]:
+    """Times that are left out: the tick of the picture after them, and how long they are."""
+    ends = map(clock.one, folded_ends(gaps))
+    return [{"at": at, "ms": gap.left_out_ms} for at, gap in zip(ends, gaps, strict=True)]
 
 
 class _Losses(NamedTuple):
@@ -320,6 +336,9 @@ def _tasks(
         slot_ms = np.nan_to_num(waited[:, 0])
         life = task_waits["duration_ms"].to_numpy(np.float64) + slot_ms
         share = waited / np.where(life > 0, life, np.nan)[:, None]
+        stage = tasks["stage"].to_numpy(np.int64)[shown]
+        columns["stage"] = packed(tables.stages["stage_id"].to_numpy()[stage], "u4")
+        columns["id"] = packed(tasks["task_id"].to_numpy()[shown], "u4")
         columns["slot_ms"] = packed(slot_ms[shown], "f4")
         columns["shares"] = [
             packed_shares(share[shown, r], 1.0)["v"] for r in range(len(RESOURCES))

@@ -122,7 +122,6 @@ def _key() -> str:
 
 PLAN_WIDTH, LEFT, CURVE_PX, CURVE_HIGH = 900, 90, 680, 240
 TOP = 24
-LINES = 4
 
 
 def capacity_plan(plan: Plan) -> svg.Drawing:
@@ -146,9 +145,9 @@ def capacity_plan(plan: Plan) -> svg.Drawing:
         return TOP + CURVE_HIGH * (1 - ms / most)
 
     found = []
-    for ms in (most * k / LINES for k in range(LINES + 1)):
+    for ms, words in svg.time_ticks(0.0, most):
         y = up(ms)
-        found += [svg.line(LEFT, y, LEFT + CURVE_PX, y), svg.text(0, y + 4, duration(ms))]
+        found += [svg.line(LEFT, y, LEFT + CURVE_PX, y), svg.text(0, y + 4, words)]
     total, least, largest = (
         known[c].to_numpy(np.float64) for c in ("total_ms", "low_ms", "high_ms")
     )

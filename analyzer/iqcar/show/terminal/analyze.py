@@ -41,27 +41,38 @@ from iqcar.show.terminal.layout import (
 )
 from iqcar.version import __version__
 
-MOST_FIRST = 3
-"""Findings that are shown first."""
+MOST_FIRST, MOST_LINES = 3, 25
+"""Findings that are shown first, and lines for all that is."""
+WAIT_WIDTH = 10
+"""Characters of a column of waits."""
 
 
 def print_answer(diagnosis: Diagnosis, path: str = "PATH", console: Console | None = None) -> None:
     """Print the headline, what would save most, what to do next: at most 25 lines of 80."""
     console = console or terminal(width=NARROW)
     verdict = find_verdict(diagnosis)
+    given = printable(path) if len(path) <= NARROW // 3 else "PATH"
+    for most in range(MOST_FIRST, 0, -1):
+        with console.capture() as answer:
+            _print_answer(diagnosis, verdict, console, given, most)
+        if answer.get().count("\n") <= MOST_LINES:
+            break
+    console.print(Text.from_ansi(answer.get()), end="", soft_wrap=True)
+
+
+def _print_answer(
+    diagnosis: Diagnosis, verdict: Verdict, console: Console, given: str, most: int
+) -> None:
     _head(diagnosis, verdict, console)
-    _print_findings(verdict.findings[:MOST_FIRST], console, lines=2)
-    more = len(verdict.findings) - MOST_FIRST
-    if more > 0:
-        console.print()
-        console.print(f"{more:,} more would save less.")
-    console.print()
-    given = printable(path) if len(path) <= NARROW // 2 else "PATH"
-    console.print(Text(f"Pictures: iqcar report {given} --open", no_wrap=True))
-    console.print(Text(f"All of it: iqcar analyze {given} --full", no_wrap=True))
+    _print_findings(verdict.findings[:most], console, lines=2)
+    more = len(verdict.findings) - most
+    left = [f"{more:,} more findings"] if more > 1 else ["1 more finding"] if more == 1 else []
     if doubts := len(verdict.doubts):
-        plural = "doubt limits" if doubts == 1 else "doubts limit"
-        console.print(f"{doubts:,} {plural} how far this can be trusted: --full lists them.")
+        left.append("1 doubt" if doubts == 1 else f"{doubts:,} doubts")
+    besides = f" ({', '.join(left)})" if left else ""
+    console.print()
+    console.print(Text(f"Pictures: iqcar report {given} --open", no_wrap=True))
+    console.print(Text(f"All of it{besides}: iqcar analyze {given} --full", no_wrap=True))
 
 
 def print_diagnosis(diagnosis: Diagnosis, console: Console | None = None) -> None:
@@ -88,7 +99,7 @@ def _print_findings(findings: Sequence[Finding], console: Console, lines: int = 
     """Print findings; sentence and action of each in so many lines at most, if not 0."""
     for rank, one in enumerate(findings, 1):
         console.print()
-        title = Text(f"{rank}. {one.kind.capitalize().replace('-', ' ')}", style="bold")
+        title = Text(f"{rank}. {one.kind.words.capitalize()}", style="bold")
         console.print(title.append(f"  {one.saving}", style="not bold"))
         room = lines * (console.width - 6) if lines else 10_000
         console.print(indented(_fitting(one.sentence, room)))
@@ -149,13 +160,17 @@ def _advice(diagnosis: Diagnosis) -> Section:
 
 
 def print_queries(diagnosis: Diagnosis, console: Console | None = None) -> None:
-    """Print one row per query, by application, in the order in which they started."""
+    """Print the headline, and one row per query, those that lost most first."""
     console = console or terminal()
-    console.print(Text(f"iqcar {__version__}: {', '.join(counts(diagnosis.tables))}"))
-    console.print(section_table(queries_section(diagnosis)))
+    _head(diagnosis, find_verdict(diagnosis), console)
+    console.print()
+    waits = max((console.width - NARROW) // WAIT_WIDTH, 0)
+    console.print(section_table(queries_section(diagnosis, waits)))
+    console.print()
+    right = " Right of it: waits in task time, summed over a query's tasks." if waits else ""
     console.print(
-        "Lost is elapsed time; slots to IO are waits, in task time summed over a query's tasks. "
-        "… had not ended. Look at one with: iqcar blame PATH --target QUERY"
+        f"Lost is elapsed time.{right} … had not ended. Look at one with: "
+        "iqcar blame PATH --target QUERY"
     )
     print_doubts(all_doubts(diagnosis), console)
 
@@ -177,15 +192,12 @@ def _target(diagnosis: Diagnosis, target: Target, rank: int, console: Console) -
 
 def blame_table(blamed: Sequence[Blamed]) -> Table:
     """Whom one target's lost time is attributed to, the largest part first."""
-    table = plain_table(
-        "who was in the way", ">lost", ">of the loss", ">of its run", "waiting for", "where"
-    )
+    table = plain_table("who was in the way", ">lost", ">of its run", "waiting for", "where")
     for one in blamed:
         named = one.kind is BlameKind.QUERY
         table.add_row(
             Text(f"{short(one.name, 32)} {one.number}".rstrip(), style="" if named else "dim"),
             duration(one.lost_ms),
-            percent(one.share),
             percent(one.share_of_run),
             breakdown({resource_name(key): ms for key, ms in one.by_resource.items()}),
             _idle(one) or _where(one.by_host),

@@ -21,10 +21,17 @@ from iqcar.comparison.comparison_sentences import (
 from iqcar.comparison.stats.shrunken_t import MOST_RUNS_NEEDED
 from iqcar.enums import ChangeVerdict
 from iqcar.say.section import Section
-from iqcar.show.terminal.layout import print_doubts, show_section, terminal
+from iqcar.show.terminal.layout import (
+    WIDTH_WITHOUT_TERMINAL,
+    print_doubts,
+    show_section,
+    terminal,
+)
 
 MOST_STAGES = 3
 """Stages shown of each query that changed."""
+LEFT_OUT = ("kind", "runs")
+"""Columns that a narrow terminal has no room for."""
 LABEL_WIDTH = 40
 """Characters of a stage's label in the table."""
 
@@ -36,7 +43,10 @@ def print_comparison(comparison: Comparison, top: int, console: Console | None =
     console.print(Text(printable(totals_sentence(comparison))))
     console.print(Text(printable(f"Different: {differences_sentence(comparison)}")))
     if not comparison.changes.empty:
-        show_section(console, _shown(comparison, top))
+        shown = _shown(comparison, top)
+        narrow = console.width < WIDTH_WITHOUT_TERMINAL
+        kept = [replace(c, wide=c.wide or (narrow and c.title in LEFT_OUT)) for c in shown.columns]
+        show_section(console, replace(shown, columns=tuple(kept)))
     console.print()
     for line in _rest(comparison):
         console.print(Text(printable(line)))

@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timezone
+import time
 from math import inf, isfinite
 
 from rich.console import Group, RenderableType
 from rich.text import Text
 
 from iqcar.base import limits
-from iqcar.base.units import breakdown, duration, percent, printable, resource_name, short
+from iqcar.base.units import (
+    MINUTES,
+    breakdown,
+    duration,
+    moment,
+    percent,
+    printable,
+    resource_name,
+    short,
+)
 from iqcar.live.overview import Lost, Overview, Victim, overview_of
 from iqcar.live.window import Window
 from iqcar.say.rules_acting import ActingRule, acting_rules, since_start
@@ -21,6 +30,9 @@ MOST_LINES = 4
 """Whom a query's loss is attributed to, in so many lines at most."""
 OLD_MS = 10_000.0
 """Age of the newest event from which it is told: Spark writes what it buffers when a stage ends."""
+
+LONG_QUIET_MS = 3_600_000.0
+"""Age of the newest event, by the clock here, from which nobody knows whether it runs (an hour)."""
 
 
 def window_view(window: Window) -> RenderableType:
@@ -52,10 +64,11 @@ def window_view(window: Window) -> RenderableType:
 
 
 def _head(window: Window, shown: Overview) -> Text:
-    when = datetime.fromtimestamp(window.end_ms / 1e3, timezone.utc)
-    state = "ended" if window.ended else "running"
+    state = f"{'ended' if window.ended else 'running'}  {moment(window.end_ms)[11:]} UTC"
+    if not window.ended and 1e3 * time.time() - window.newest_ms > LONG_QUIET_MS:
+        state = f"no end since {moment(window.newest_ms, MINUTES)} UTC"
     name = short(shown.application, NAME_WIDTH) or "an application"
-    words = f"{name}  {short(shown.application_id)}  {state}  {when:%H:%M:%S} UTC"
+    words = f"{name}  {short(shown.application_id)}  {state}"
     span = duration(window.end_ms - window.start_ms)
     return Text(f"{words}  the last {span}", style="bold")
 
@@ -90,21 +103,26 @@ def _shares(rows: tuple[Lost, ...], resource: bool = False) -> str:
     )
 
 
+def _called(name: str, number: str) -> str:
+    """Name of a query, and what tells it from others where the name does not."""
+    told = not number or name.endswith(f"({number})")
+    return short(name, NAME_WIDTH) if told else f"{short(name, NAME_WIDTH)} ({number})"
+
+
 def _victim(victim: Victim) -> RenderableType:
     waits = f", {_count(victim.waiting, 'task')} waiting" if victim.waiting else ""
     state = "runs" if victim.running else "ran"
     head = Text(
-        f"{short(victim.name, NAME_WIDTH)} ({victim.number}) lost {duration(victim.lost_ms)}"
+        f"{_called(victim.name, victim.number)} lost {duration(victim.lost_ms)}"
         f"{waits}; it {state} for {duration(victim.elapsed_ms)}"
     )
     table = plain_table(">", "", "", "")
     table.show_header = False
     for one in victim.blamed[:MOST_LINES]:
-        number = f" ({one.number})" if one.number else ""
         table.add_row(
             duration(one.lost_ms),
             percent(one.share),
-            f"{short(one.name, NAME_WIDTH)}{number}",
+            _called(one.name, one.number),
             breakdown({resource_name(key): ms for key, ms in one.by_resource.items()}),
         )
     return Group(head, indented(table))
@@ -114,7 +132,7 @@ def _aggressors(shown: Overview) -> RenderableType:
     table = plain_table("query", ">others lost", ">victims", "mostly", ">slots now")
     for one in shown.aggressors:
         table.add_row(
-            f"{short(one.name, NAME_WIDTH)} ({one.number})",
+            _called(one.name, one.number),
             duration(one.lost_ms),
             f"{one.victims:,}",
             resource_name(one.resource),
@@ -127,7 +145,7 @@ def _slow(shown: Overview) -> RenderableType:
     table = plain_table("query", ">stage", ">partition", "host", ">runs for", ">median")
     for one in shown.slow_tasks:
         table.add_row(
-            f"{short(one.name, NAME_WIDTH)} ({one.number})",
+            _called(one.name, one.number),
             str(one.stage_id),
             str(one.index),
             short(one.host),

@@ -21,32 +21,34 @@ from iqcar.say.what_if_sentences import (
     total_lines,
     what_if_section,
 )
-from iqcar.show.terminal.layout import print_doubts, show_section, terminal
+from iqcar.show.terminal.layout import NARROW, print_doubts, show_section, terminal
 
 
 def print_what_if(answer: WhatIf, top: int, console: Console | None = None) -> None:
-    """Print the check, capacities, the queries that change most, totals, and what it rests on."""
-    console = console or terminal()
-    console.print(Text(printable(check_sentence(answer.self_check))))
-    console.print(Text(printable(f"capacities: {capacity_words(answer)}")))
+    """Print totals, the queries that change most, the check, and what it rests on."""
+    console = console or terminal(width=NARROW)
     _print_refused(answer.refused, console)
     if answer.total["change_percent"] is not None:
-        show_section(console, replace(what_if_section(answer, top), notes=()))
-        console.print()
-        for line in total_lines(answer):
+        first, *more = total_lines(answer)
+        asked = answer.question.sentence()
+        console.print(Text(printable(f"{asked[:1].upper()}{asked[1:]}: {first}"), style="bold"))
+        for line in more:
             console.print(Text(printable(line)))
-    console.print()
+        show_section(console, replace(what_if_section(answer, top), title="Queries", notes=()))
+        console.print()
+    console.print(Text(printable(check_sentence(answer.self_check))))
+    console.print(Text(printable(f"capacities: {capacity_words(answer)}")))
     console.print(Text(printable(f"assumed: {'; '.join(answer.assumptions)}")))
 
 
 def print_plan(plan: Plan, console: Console | None = None) -> None:
-    """Print the check, one row per value, and what it rests on."""
-    console = console or terminal()
-    console.print(Text(printable(check_sentence(plan.self_check))))
+    """Print what is best, one row per value, the check, and what it rests on."""
+    console = console or terminal(width=NARROW)
     _print_refused(plan.refused, console)
+    console.print(Text(plan_sentence(plan), style="bold"))
     show_section(console, plan_section(plan))
     console.print()
-    console.print(Text(plan_sentence(plan)))
+    console.print(Text(printable(check_sentence(plan.self_check))))
     console.print(Text(printable(f"assumed: {'; '.join(plan.assumptions)}")))
 
 

@@ -6,6 +6,7 @@ const root = document.getElementById("live");
 const part = (name) => document.getElementById(`live-${name}`);
 const RETRY_MS = 10000; // after the server refused
 const OLD_MS = 10000; // age of the newest event from which it is told
+const LONG_QUIET_MS = 3600000; // age from which nobody knows whether it runs
 
 function time(ms) {
   if (ms < 1000) return `${Math.round(ms)} ms`;
@@ -15,7 +16,7 @@ function time(ms) {
 }
 const percent = (share) => `${Math.round(share * 100)} %`;
 const count = (n, noun) => `${n.toLocaleString("en")} ${noun}${n === 1 ? "" : "s"}`;
-const called = (one) => (one.number && one.number !== one.name ? `${one.name} (${one.number})` : one.name);
+const called = (one) => (one.number && one.number !== one.name && !one.name.endsWith(`(${one.number})`) ? `${one.name} (${one.number})` : one.name);
 const parts = (of) => Object.entries(of).filter(([, ms]) => ms > 0).sort((a, b) => b[1] - a[1])
   .slice(0, 3).map(([name, ms]) => `${name} ${time(ms)}`).join(", ");
 
@@ -47,7 +48,9 @@ function show(now) {
   }
   const quiet = now.end_ms - now.newest_event_ms;
   const words = { running: "Running", ended: "The application has ended", gone: "Its log cannot be read any further" };
-  part("state").textContent = `${words[now.state]}, ${new Date(now.end_ms).toISOString().slice(11, 19)} UTC`
+  const lost = now.state === "running" && Date.now() - now.newest_event_ms > LONG_QUIET_MS;
+  const newest = new Date(now.newest_event_ms).toISOString();
+  part("state").textContent = lost ? `No end since ${newest.slice(0, 10)} ${newest.slice(11, 16)} UTC` : `${words[now.state]}, ${new Date(now.end_ms).toISOString().slice(11, 19)} UTC`
     + (now.state === "running" && quiet >= OLD_MS ? `; the log is quiet: its newest event came ${time(quiet)} ago` : "");
   const at = now.now;
   part("now").textContent = `${at.slots_used} of ${at.slots ?? "?"} slots used on ${count(at.executors, "executor")}; `

@@ -27,7 +27,7 @@ function say(text) {
   byId('said').textContent = text;
 }
 
-async function copy(text, what) {
+async function copy(text, what, button) {
   try {
     await navigator.clipboard.writeText(text);
   } catch {
@@ -44,8 +44,12 @@ async function copy(text, what) {
     }
   }
   say(`${what} copied.`);
+  if (button.dataset.label) return;
+  button.dataset.label = button.textContent;
+  button.textContent = 'Copied';
+  setTimeout(() => { button.textContent = button.dataset.label; delete button.dataset.label; }, 1500);
 }
 
 function copyButton(label, text, what) {
-  return make('button', { type: 'button', class: 'copy', onclick: () => copy(text(), what) }, label);
+  return make('button', { type: 'button', class: 'copy', onclick: (event) => copy(text(), what, event.currentTarget) }, label);
 }

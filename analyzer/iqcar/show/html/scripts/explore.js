@@ -19,7 +19,7 @@ function startExplore() {
   const queryName = (at) => (at < 0 ? 'other queries' : queries[at].name);
   const sourceName = (row) => (row.kind === 0 ? queryName(row.source) : page.causes[KEYS.source(row)].name);
   const sourceStageName = (row) => (row.kind > OWN ? sourceName(row)
-    : row.kind === OWN ? `${row.sourceStage < 0 ? 'other stages' : stageName(row.sourceStage)} of its own`
+    : row.kind === OWN ? `${row.sourceStage < 0 ? 'other stages' : stageName(row.sourceStage)} within itself`
       : row.source < 0 && row.sourceStage < 0 ? 'stages of other queries' : `${stageName(row.sourceStage)} of ${queryName(row.source)}`);
   // A cause that is nobody reads as a name between quotation marks.
   const quoted = (row, nameOf) => name(row.kind > OWN ? `“${nameOf(row)}”` : nameOf(row));
@@ -71,7 +71,7 @@ function startExplore() {
     paintSourceStages();
     paintSources();
     paintSankey(agreeing(rows, ['stage', 'resource', 'request', 'host', 'sourceStage', 'source']), current, {
-      stageName, hostName, sourceName, sourceStageName, sourceColour, resourceOf,
+      stageName, hostName, sourceName, sourceStageName, sourceColour, resourceOf, ofRun,
     });
   }
 
@@ -111,13 +111,16 @@ function startExplore() {
     byId('widen').hidden = !parts.length;
   }
 
-  function sentence(id, list, what, whole) {
+  // Every share is of the run; of what was lost where the run is not known.
+  const ofRun = (lost) => `${words.percent(Math.min(lost / (queries[current.query].ran || total(rows)), 1))} of its run`;
+
+  function sentence(id, list, what) {
     const place = byId(id);
-    if (!list.length || !(whole > 0)) {
+    if (!list.length || !(list[0].lost > 0)) {
       place.textContent = 'Nothing was lost here.';
       return;
     }
-    place.replaceChildren('Most was lost ', ...what(list[0]), `: ${words.duration(list[0].lost)}, ${words.percent(list[0].lost / whole)} of ${words.duration(whole)}.`);
+    place.replaceChildren('Most was lost ', ...what(list[0]), `: ${words.duration(list[0].lost)}, ${ofRun(list[0].lost)}.`);
   }
 
   function paintStages() {
@@ -130,7 +133,7 @@ function startExplore() {
     const lostTo = (group, resource) => total(group.rows.filter((row) => KEYS.resource(row) === resource));
     const amount = (group, resource) => (measures.stages === 'lost' ? lostTo(group, resource) : waited(group, resource));
     const faint = (stage, resource) => (chosen.stage !== null && chosen.stage !== stage) || (chosen.resource !== null && chosen.resource !== resource);
-    sentence('stages-said', found, (group) => [`in ${stageName(group.stage)}${critical(group) ? ', which is on the critical path' : ''}`], total(mine));
+    sentence('stages-said', found, (group) => [`in ${stageName(group.stage)}${critical(group) ? ', which is on the critical path' : ''}`]);
     const bars = found;
     // Names of stages are worth their room where they tell stages apart.
     const named = new Set(bars.map((group) => stages[group.stage]?.name)).size > 1;
@@ -192,7 +195,7 @@ function startExplore() {
       at.evidence = Math.min(at.evidence, one.evidence);
     });
     const list = [...cells.values()].sort((a, b) => b.lost - a.lost || b.wait - a.wait);
-    sentence('hosts-said', list, (one) => [`waiting for ${page.requests[one.request].name} on `, name(hostName(one.host))], total(mine));
+    sentence('hosts-said', list, (one) => [`waiting for ${page.requests[one.request].name} on `, name(hostName(one.host))]);
     const requests = [...new Set(list.map((one) => one.request))].sort((a, b) => a - b);
     const columns = [...new Set(list.map((one) => one.host))].sort((a, b) => (a < 0) - (b < 0) || hostName(a).localeCompare(hostName(b), 'en', { numeric: true }));
     const amount = (one) => (measures.hosts === 'lost' ? one.lost : measures.hosts === 'ratp' ? one.ratp : one.wait);
@@ -219,7 +222,7 @@ function startExplore() {
       pictures.draw(byId('hosts-picture'), 'Heatmap of requests by host; the table beside it has the numbers.', () => ({
         traces: [{
           type: 'heatmap', z: requests.map((request, i) => columns.map((host) => shade(request, host, i))), zmin: 0, zmax: 1,
-          text: requests.map((request) => columns.map((host) => (at(request, host) ? written(at(request, host)) : ''))), texttemplate: columns.length <= page.figures.withText ? '%{text}' : '',
+          text: requests.map((request) => columns.map((host) => (at(request, host) ? written(at(request, host)) : ''))), texttemplate: pictures.roomFor(byId('hosts-picture'), columns.length) ? '%{text}' : '',
           hovertext: requests.map((request, i) => columns.map((host) => told(at(request, host), rowNames[i], host))),
         }],
         layout: {
@@ -236,10 +239,10 @@ function startExplore() {
     numbers.table(byId('hosts-numbers'), 'Requests by host', [
       { title: 'waiting for', text: (one) => page.requests[one.request].name, colour: (one) => resourceOf(one.request).colour,
         pick: (one) => () => selection.choose(keysOf(one)), picked: (one) => picked(one.request, one.host) },
-      { title: 'host', text: (one) => hostName(one.host) },
+      { title: 'host', text: (one) => words.short(hostName(one.host), 24) },
       { title: 'lost', unit: 'ms', number: true, text: (one) => words.duration(one.lost), raw: (one) => one.lost },
       { title: 'waited', unit: 'ms', number: true, text: (one) => words.duration(one.wait), raw: (one) => one.wait },
-      { title: 'RATP', unit: 'ms per slot, core or byte', number: true, text: ratp, raw: (one) => one.ratp },
+      { title: 'per unit', unit: 'ms per slot, core or byte', number: true, text: ratp, raw: (one) => one.ratp },
       { title: 'slowdown', number: true, text: (one) => (one.wait > 0 ? words.digits(one.slowed / one.wait) : ''), raw: (one) => (one.wait > 0 ? one.slowed / one.wait : '') },
       { title: 'evidence', text: (one) => page.evidences[one.evidence] ?? '' },
     ], list, 'Nothing was waited for here.');
@@ -255,22 +258,22 @@ function startExplore() {
   function told(one, row, host) {
     const where = `<b>${row}</b> on ${pictures.safe(words.short(hostName(host), 60))}`;
     return one
-      ? `${where}<br>lost ${words.duration(one.lost)}, waited ${words.duration(one.wait)} of task time<br>RATP ${ratp(one) || '0'}`
+      ? `${where}<br>lost ${words.duration(one.lost)}, waited ${words.duration(one.wait)} of task time<br>${ratp(one) || '0'} of waiting per unit of work`
       : `${where}<br>nothing was waited for there`;
   }
 
   function paintSourceStages() {
     const mine = agreeing(rows, ['stage', 'resource', 'request', 'host', 'source']);
     const found = grouped(mine, KEYS.sourceStage);
-    sentence('source-stages-said', found, (group) => ['to ', quoted(group, sourceStageName)], total(mine));
-    bars('source-stages', found, sourceStageName, 'sourceStage', 'Blamed source stages', 'source stage', mine);
+    sentence('source-stages-said', found, (group) => ['to ', quoted(group, sourceStageName)]);
+    bars('source-stages', found, sourceStageName, 'sourceStage', 'Blamed source stages', 'source stage');
   }
 
   function paintSources() {
     const mine = agreeing(rows, ['stage', 'resource', 'request', 'host', 'sourceStage']);
     const found = grouped(mine, KEYS.source);
-    sentence('sources-said', found, (group) => ['to ', quoted(group, sourceName)], total(mine));
-    bars('sources', found, sourceName, 'source', 'Source queries', 'source', mine);
+    sentence('sources-said', found, (group) => ['to ', quoted(group, sourceName)]);
+    bars('sources', found, sourceName, 'source', 'Source queries', 'source');
     const go = byId('sources-next');
     const chosen = found.find((group) => group.key === selection.get().source);
     const next = chosen && chosen.kind === 0 && byTarget.has(chosen.key) ? chosen : null;
@@ -280,10 +283,9 @@ function startExplore() {
       'Explore what held up ', name(words.short(queryName(next.source), 40))));
   }
 
-  function bars(id, groups, nameOf, step, caption, title, mine) {
+  function bars(id, groups, nameOf, step, caption, title) {
     const found = groups.filter((group) => group.lost > 0 || group.dor > 0);
     const chosen = selection.get()[step];
-    const whole = total(mine);
     const [kept, rest] = fold(found.filter((group) => group.lost > 0), page.figures.blamed);
     const shown = rest.length ? [...kept, { key: null, lost: total(rest) }] : kept;
     const called = (group) => (group.key === null ? `${rest.length} more` : nameOf(group));
@@ -293,9 +295,9 @@ function startExplore() {
         traces: [{
           type: 'bar', orientation: 'h', y: shown.map((_, i) => i), x: shown.map((group) => group.lost / 1000), customdata: shown.map((group) => group.key),
           marker: { color: shown.map((group) => (group.key === null ? page.othersColour : sourceColour(group))), opacity: shown.map((group) => (chosen !== null && chosen !== group.key ? 0.3 : 1)) },
-          text: shown.map((group) => words.percent(group.lost / whole)), textposition: 'auto', cliponaxis: false, hoverinfo: 'text',
+          text: shown.map((group) => words.duration(group.lost)), textposition: 'auto', cliponaxis: false, hoverinfo: 'text',
           hovertext: shown.map((group) => `<b>${pictures.safe(words.short(called(group), 60))}</b><br>`
-            + `${words.duration(group.lost)}, ${words.percent(group.lost / whole)} of what was lost here`),
+            + `${words.duration(group.lost)}, ${ofRun(group.lost)}`),
         }],
         layout: {
           height: pictures.rowsHigh(shown.length), bargap: 0.3, showlegend: false,
@@ -308,8 +310,7 @@ function startExplore() {
       { title, text: (group) => words.short(nameOf(group), 80), colour: sourceColour,
         pick: (group) => () => selection.choose({ [step]: group.key }), picked: (group) => chosen === group.key },
       { title: 'lost', unit: 'ms', number: true, text: (group) => words.duration(group.lost), raw: (group) => group.lost },
-      { title: 'share', number: true, text: (group) => (whole > 0 ? words.percent(group.lost / whole) : ''), raw: (group) => (whole > 0 ? group.lost / whole : '') },
-      { title: 'DOR', number: true, text: (group) => words.digits(group.dor), raw: (group) => group.dor },
+      { title: 'of its run', number: true, text: (group) => ofRun(group.lost).split(' of')[0], raw: (group) => group.lost / (queries[current.query].ran || total(rows)) },
     ], found, 'Nothing was lost here.');
   }
 
@@ -322,8 +323,9 @@ function startExplore() {
   });
   byId('link').addEventListener('click', () => {
     history.replaceState(null, '', selection.fragment());
-    copy(location.href, 'The link');
+    copy(location.href, 'The link', byId('link'));
   });
   selection.onChange(paint);
-  if (!selection.restore()) selection.show({ target: chooser.value }, false);
+  if (selection.restore()) requestAnimationFrame(selection.reveal);
+  else selection.show({ target: chooser.value }, false);
 }

@@ -74,7 +74,7 @@ function startMatrix() {
       pictures.draw(place, `Matrix of who lost time${what} to whom; the table below it has the numbers.`, () => ({
         traces: [{
           type: 'heatmap', z: values, zmin: 0, zmax: most, text: values.map((line) => line.map(written)), hovertext: hover,
-          texttemplate: columnKeys.length <= page.figures.withText ? '%{text}' : '',
+          texttemplate: pictures.roomFor(place, columnKeys.length) ? '%{text}' : '',
         }],
         layout: {
           height: (long ? 170 : 110) + page.figures.px.row * Math.max(rowKeys.length, 5), margin: { t: 12, r: long ? 110 : 16 },

@@ -75,11 +75,16 @@ const pictures = (() => {
   // Rows of bars: as high as their number asks for.
   const rowsHigh = (rows) => 64 + 28 * Math.max(rows, 2);
 
+  // Whether each of so many columns has room for a number, beside the names of the rows.
+  const ROOM_PX = 44;
+  const NAMES_PX = 150;
+  const roomFor = (place, columns) => columns <= page.figures.withText && (place.clientWidth - NAMES_PX) / columns >= ROOM_PX;
+
   // An axis with a name at 0, 1, and so on, down from the top or to the right.
   const names = (list, down = false) => ({
     tickmode: 'array', tickvals: list.map((_, i) => i), ticktext: list.map(safe), showgrid: false, zeroline: false,
     automargin: true, range: down ? [list.length - 0.5, -0.5] : [-0.5, list.length - 0.5],
   });
 
-  return { painters, draw, clear, again, safe, names, rowsHigh };
+  return { painters, draw, clear, again, safe, names, rowsHigh, roomFor };
 })();

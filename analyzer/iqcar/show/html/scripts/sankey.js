@@ -65,7 +65,7 @@ function paintSankey(rows, current, names) {
     traces: [{
       type: 'sankey',
       node: {
-        label: nodes.map((node) => `${pictures.safe(words.short(node.name, node.depth === levels.length - 1 ? 14 : 22))}  ${words.percent(node.dor / whole)}`),
+        label: nodes.map((node) => `${node.depth === levels.length - 1 ? '' : pictures.safe(words.short(node.name, 22))}  ${names.ofRun(node.lost).split(' of')[0]}`),
         color: nodes.map((node) => node.colour),
         customdata: nodes.map((node) => `<b>${pictures.safe(words.short(node.name, 80))}</b><br>DOR ${words.digits(node.dor)}, ${words.duration(node.lost)} lost`),
       },

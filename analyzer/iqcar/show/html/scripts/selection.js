@@ -63,11 +63,24 @@ const selection = (() => {
     return asked !== null;
   }
 
+  // What a link leads to comes into sight, and the keys go on from there; going back only restores.
+  function reveal() {
+    byId('explore').scrollIntoView({ behavior: 'instant' });
+    byId('target')?.focus({ preventScroll: true });
+  }
+  addEventListener('click', (event) => {
+    const link = event.target.closest('a[href^="#explore?"]');
+    if (!link || event.button || event.ctrlKey || event.metaKey || event.shiftKey) return;
+    event.preventDefault();
+    history.pushState(null, '', link.hash);
+    restore();
+    reveal();
+  });
   addEventListener('popstate', restore);
   addEventListener('hashchange', restore);
 
   return {
-    STEPS, KEYS, choose, restore, fragment, show,
+    STEPS, KEYS, choose, restore, reveal, fragment, show,
     get: () => chosen,
     onChange: (listener) => listeners.push(listener),
     link: (target, source) => PREFIX + new URLSearchParams({ target, ...(source ? { source } : {}) }),

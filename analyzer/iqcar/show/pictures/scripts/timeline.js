@@ -130,7 +130,7 @@ function iqcarTimeline(element, payload, { onSelect = () => {}, selected = null,
   function inSight() {
     const step = stepOf((state.to - state.from) * model.tick_ms, 10);
     return state.to - state.from >= model.ticks ? 'The whole time is in sight.'
-      : `In sight: ${moment(state.from * model.tick_ms, step)} to ${moment(state.to * model.tick_ms, step)} after the start.`;
+      : `In sight: ${told(model, state.from, step)} to ${told(model, state.to, step)}${model.gaps?.length ? '' : ' after the start'}.`;
   }
 
   function zoom(factor, around = (state.from + state.to) / 2) {

@@ -67,11 +67,14 @@ const STRIPS = [
   { key: 'host_net_out', name: 'network out', unit: 'rate' },
 ];
 
-// Tasks come by lane, row and launch: segments of one row in which neither launch nor end ever falls.
+// Tasks come by lane, row and launch: segments of one row, in which launches never fall. Ends can, by
+// milliseconds, as a slot is told free late: `until` is the latest end so far.
 function openTasks(packed) {
   const tasks = { count: packed.count };
   for (const name of ['lane', 'row', 'launch', 'end', 'query', 'wait']) tasks[name] = decode(packed[name]);
   tasks.shares = packed.shares ? packed.shares.map(decode) : null;
+  tasks.stage = packed.stage ? decode(packed.stage) : null;
+  tasks.id = packed.id ? decode(packed.id) : null;
   tasks.slotMs = packed.slot_ms ? decode(packed.slot_ms) : null;
   if (packed.phases) {
     const counts = decode(packed.phases);
@@ -81,9 +84,13 @@ function openTasks(packed) {
     for (let i = 0; i < tasks.count; i += 1) tasks.firstPhase[i + 1] = tasks.firstPhase[i] + counts[i];
   }
   tasks.segments = [];
+  tasks.until = tasks.end.slice();
   for (let i = 0; i < tasks.count; i += 1) {
     const last = tasks.segments[tasks.segments.length - 1];
-    if (last && last.lane === tasks.lane[i] && last.row === tasks.row[i]) last.end = i + 1;
+    if (last && last.lane === tasks.lane[i] && last.row === tasks.row[i]) {
+      last.end = i + 1;
+      tasks.until[i] = Math.max(tasks.until[i - 1], tasks.end[i]);
+    }
     else tasks.segments.push({ lane: tasks.lane[i], row: tasks.row[i], begin: i, end: i + 1 });
   }
   tasks.time = new Float64Array(65536);
@@ -97,7 +104,7 @@ function firstAfter(tasks, segment, moment) {
   let high = segment.end;
   while (low < high) {
     const middle = (low + high) >> 1;
-    if (tasks.end[middle] <= moment) low = middle + 1;
+    if (tasks.until[middle] <= moment) low = middle + 1;
     else high = middle;
   }
   return low;
@@ -130,6 +137,17 @@ function moment(ms, step) {
   const two = (n) => String(n).padStart(2, '0');
   if (step >= 86400000) return `day ${Math.floor(h / 24) + 1}`;
   return h ? `${h}:${two(m)}:${two(s)} h` : `${m}:${two(s)} min`;
+}
+
+// The time of a tick since the epoch, with what is left out before it.
+function since(model, ticks) {
+  const gaps = (model.gaps ?? []).filter((gap) => ticks >= gap.at);
+  return gaps.reduce((ms, gap) => ms + gap.ms, model.origin_ms + ticks * model.tick_ms);
+}
+
+// A tick in words: after the start, or as a date where times between are left out.
+function told(model, ticks, step) {
+  return model.gaps?.length ? utc(since(model, ticks)).slice(0, 19) : moment(ticks * model.tick_ms, step);
 }
 
 function utc(ms) {

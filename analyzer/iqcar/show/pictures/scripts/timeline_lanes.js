@@ -272,7 +272,7 @@ function pointLanes(view, model, state, x, y) {
     if (value === undefined) return null;
     const amount = (value / WHOLE_BYTE) * row.strip.most;
     const said = { share: percent(amount), rate: rate(amount), slots: amount.toFixed(1) }[row.strip.unit];
-    return { query: -1, lines: [`${row.strip.name} on ${row.host}`, value === UNKNOWN_BYTE ? 'no sample then: unknown, not zero' : said, utc(model.origin_ms + at * model.tick_ms)] };
+    return { query: -1, lines: [`${row.strip.name} on ${row.host}`, value === UNKNOWN_BYTE ? 'no sample then: unknown, not zero' : said, utc(since(model, at))] };
   }
   if (row.kind !== 'lane') return null;
   const where = model.lanes.by === 'executor' ? `${model.lanes.name[row.lane]} on ${model.lanes.host[row.lane] || 'unknown host'}` : model.lanes.name[row.lane];
@@ -312,8 +312,9 @@ function taskLines(model, i, where, at) {
   const query = known(model, tasks.query[i]);
   const ran = (tasks.end[i] - tasks.launch[i]) * model.tick_ms;
   const lines = [
-    query >= 0 ? model.queries.name[query] : 'a query without a bar', where,
-    `ran ${duration(ran)} from ${utc(model.origin_ms + tasks.launch[i] * model.tick_ms)}`,
+    query >= 0 ? model.queries.name[query] : 'a query without a bar',
+    tasks.id ? `stage ${tasks.stage[i]}, task ${tasks.id[i]}, ${where}` : where,
+    `ran ${duration(ran)} from ${utc(since(model, tasks.launch[i]))}`,
   ];
   if (tasks.phase && tasks.firstPhase[i] < tasks.firstPhase[i + 1]) lines.push(`phase: ${model.phases[tasks.phase[phaseAt(tasks, i, at)]].name}`);
   if (!tasks.shares) return [...lines, `waited most for: ${model.main_waits[tasks.wait[i]].name}`];

@@ -33,15 +33,18 @@ function build(element, model, first) {
   parts.scroll = el('div', { class: 'iqt-scroll' }, parts.lanes, parts.spacer);
   parts.area = el('div', { class: 'iqt-area', tabindex: '0', role: 'group', 'aria-label': 'Timeline. Arrow keys move, plus and minus zoom, 0 shows everything.' },
     el('div', { class: 'iqt-upper' }, parts.top), parts.scroll);
-  const head = el('tr', {}, ...['what', 'start', 'ran', 'lost', 'to others', ''].map((text) => el('th', { scope: 'col' }, text)));
+  const head = el('tr', {}, ...['what', 'start', 'ran', 'lost', 'to others', 'note'].map((text) => el('th', { scope: 'col' }, text)));
   parts.table = el('table', { class: 'iqt-table' }, el('thead', {}, head), parts.body);
   const recorder = model.recorded ? '`iqcar sample`' : 'the iqcar plugin or `iqcar sample`';
   const unsampled = model.sampled ? '' : ` What hosts did (CPU, disk, network) was not recorded: ${recorder} records it.`;
+  const leftOut = (model.gaps ?? []).map((gap) => gap.ms);
+  const times = leftOut.length > 4 ? `${leftOut.length} times of up to ${duration(Math.max(...leftOut))}` : leftOut.map(duration).join(', ');
+  const folded = leftOut.length ? ` Left out where the axis is broken, as no query ran: ${times}.` : '';
   element.replaceChildren(
     el('div', { class: 'iqt-bar' }, el('span', { class: 'iqt-switch', role: 'radiogroup', 'aria-label': 'Colour tasks' }, 'Colour tasks ', byQueryLabel, byWaitLabel, ...(hasPhases ? [byPhaseLabel] : [])),
       el('span', { class: 'iqt-buttons' }, ...buttons)),
     parts.legend, parts.area, parts.said,
-    el('p', { class: 'iqt-hint' }, `Times are after ${utc(model.origin_ms)}, the start of this input. Drag to move; click, then turn the wheel to zoom; keys: arrows, +, −, 0. Click a bar to choose its query.${unsampled}`),
+    el('p', { class: 'iqt-hint' }, `Times are after ${utc(model.origin_ms)}, the start of this input.${folded} Drag to move; click, then turn the wheel to zoom; keys: arrows, +, −, 0. Click a bar to choose its query.${unsampled}`),
     el('details', { class: 'iqt-details' }, el('summary', {}, 'Queries and stages as a table'), parts.note, parts.copy, el('div', { class: 'iqt-wide', tabindex: '0', role: 'region', 'aria-label': 'Queries and stages' }, parts.table)),
     parts.tip,
   );
@@ -80,7 +83,9 @@ function fillLegend(parts, model, state) {
     kinds.set(key, kind);
   });
   const order = Array.from(kinds.values()).sort((a, b) => b.size - a.size).slice(0, MOST_LEGEND);
-  const items = order.map(({ first, runs }) => item(model.queries.colour[first], `${model.queries.name[first].slice(0, 40)}${runs > 1 ? ` (${runs} runs)` : ''}`));
+  const called = order.map(({ first, runs }) => `${model.queries.name[first].slice(0, 40)}${runs > 1 ? ` (${runs} runs)` : ''}`);
+  const apart = (text, first) => (called.filter((one) => one === text).length > 1 ? `${text} ${model.queries.id[first].split('/').pop()}` : text);
+  const items = order.map(({ first }, i) => item(model.queries.colour[first], apart(called[i], first)));
   const rest = model.queries.count + model.folded_queries - order.reduce((sum, kind) => sum + kind.runs, 0);
   if (rest > 0) items.push(item(null, plural(rest, 'more query')));
   parts.legend.replaceChildren(...items);
@@ -98,7 +103,7 @@ function fillTable(parts, model, state, choose) {
   }
   const rows = [];
   const cells = (what, start, ran, lost, others, last) => [
-    el('td', {}, ...what), ...[moment(start * model.tick_ms, 100), duration(ran * model.tick_ms), duration(lost), others].map((text) => el('td', { class: 'iqt-number' }, text)), el('td', {}, ...last)];
+    el('td', {}, ...what), ...[told(model, start, 100), duration(ran * model.tick_ms), duration(lost), others].map((text) => el('td', { class: 'iqt-number' }, text)), el('td', {}, ...last)];
   for (const i of shown) {
     const choice = el('button', { type: 'button', 'aria-pressed': String(i === state.selected) }, 'show');
     choice.setAttribute('aria-label', `Show ${queries.name[i]}`);

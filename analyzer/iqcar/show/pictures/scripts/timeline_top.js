@@ -43,14 +43,30 @@ function drawAxis(ctx, view, model, look) {
   ctx.textBaseline = 'middle';
   ctx.textAlign = 'center';
   ctx.lineWidth = 1;
-  for (let ms = Math.ceil((view.from * model.tick_ms) / step) * step; ms <= view.to * model.tick_ms; ms += step) {
-    const x = Math.round(view.x(ms / model.tick_ms)) + 0.5;
+  const line = (ticks, text, dashes) => {
+    const x = Math.round(view.x(ticks)) + 0.5;
+    ctx.setLineDash(dashes);
     ctx.beginPath();
     ctx.moveTo(x, AXIS - 5);
     ctx.lineTo(x, view.height);
     ctx.stroke();
-    ctx.fillText(moment(ms, step), x, AXIS / 2 - 1);
-  }
+    ctx.setLineDash([]);
+    ctx.fillText(text, x, AXIS / 2 - 1);
+  };
+  const begins = [0, ...(model.gaps ?? []).map((gap) => gap.at)];
+  let free = -Infinity; // where the last date ends
+  begins.forEach((begin, i) => {
+    const end = Math.min(view.to, begins[i + 1] ?? Infinity) - (i + 1 < begins.length ? 70 / (view.x(1) - view.x(0)) : 0);
+    if (i && begin >= view.from && begin <= view.to) {
+      const roomy = view.x(begin) > free;
+      if (roomy) free = view.x(begin) + 76;
+      line(begin, roomy ? utc(since(model, begin)).slice(0, 10) : '', [4, 3]);
+    }
+    const first = Math.max(Math.ceil(((view.from - begin) * model.tick_ms) / step), i ? 1 : 0) * step;
+    for (let ms = first; begin + ms / model.tick_ms <= end; ms += step) {
+      if (view.x(begin + ms / model.tick_ms) > free) line(begin + ms / model.tick_ms, moment(ms, step), []);
+    }
+  });
   ctx.textAlign = 'left';
 }
 
@@ -170,7 +186,7 @@ function pointTop(view, model, state, x, y) {
       .map((resource, r) => [resource.name, (waits.series[r][bin] / WHOLE_BYTE) * waits.most])
       .filter(([name, value]) => value > 0.005 && !waits.missing.includes(name));
     const lines = parts.map(([name, value]) => `${value.toFixed(value < 10 ? 1 : 0)} tasks waiting for ${name}`);
-    return { query: state.selected, lines: [moment(at * model.tick_ms, 100), ...(lines.length ? lines : ['no task waited that was recorded'])] };
+    return { query: state.selected, lines: [told(model, at, 100), ...(lines.length ? lines : ['no task waited that was recorded'])] };
   }
   return null;
 }
@@ -183,7 +199,7 @@ function queryLines(model, i) {
   return [
     queries.name[i],
     queries.id[i],
-    `ran ${duration(ran)} from ${utc(model.origin_ms + queries.start[i] * model.tick_ms)}${queries.ended[i] ? '' : '; had not ended'}${queries.failed[i] ? '; failed' : ''}`,
+    `ran ${duration(ran)} from ${utc(since(model, queries.start[i]))}${queries.ended[i] ? '' : '; had not ended'}${queries.failed[i] ? '; failed' : ''}`,
     Number.isFinite(queries.lost[i]) ? `lost ${duration(queries.lost[i])}${share}, ${others} of it to other queries` : 'what it lost is not known here',
   ];
 }
