@@ -242,6 +242,18 @@ def test_an_empty_input_is_a_sentence_on_the_page(browser, tmp_path: Path) -> No
     assert watched.errors == []
 
 
+def test_no_two_entries_of_the_legend_read_the_same(browser, tmp_path: Path) -> None:
+    diagnosis = many_tasks(60, hosts=1, executors=1, cores=2, queries=4)
+    long = "select what is the same for forty characters and more, "
+    names = [f"{long}{number}" for number in range(4)]
+    diagnosis.tables.queries["name"] = names
+    payload = payload_of(diagnosis)
+    watched = opened(browser, write_page(tmp_path / "page.html", payload))
+    entries = watched.page.locator(".iqt-legend li").all_inner_texts()
+    assert len(entries) >= 4
+    assert len(set(entries)) == len(entries), entries
+
+
 @pytest.mark.parametrize("dark", [False, True])
 def test_logs_years_apart_are_drawn_with_a_broken_axis(browser, tmp_path: Path, dark: bool) -> None:
     for name, start in (("app-1", 1.6e12), ("app-2", 1.7e12)):
@@ -259,15 +271,3 @@ def test_logs_years_apart_are_drawn_with_a_broken_axis(browser, tmp_path: Path, 
     assert {one[:10] for one in starts} == {"2020-09-13", "2023-11-14"}
     assert state_of(watched)["to_ms"] < 60_000
     assert watched.errors == []
-
-
-def test_no_two_entries_of_the_legend_read_the_same(browser, tmp_path: Path) -> None:
-    diagnosis = many_tasks(60, hosts=1, executors=1, cores=2, queries=4)
-    long = "select what is the same for forty characters and more, "
-    names = [f"{long}{number}" for number in range(4)]
-    diagnosis.tables.queries["name"] = names
-    payload = payload_of(diagnosis)
-    watched = opened(browser, write_page(tmp_path / "page.html", payload))
-    entries = watched.page.locator(".iqt-legend li").all_inner_texts()
-    assert len(entries) >= 4
-    assert len(set(entries)) == len(entries), entries

@@ -1,9 +1,7 @@
 """A small simulator of shared clusters whose truth is known: remove a query and run it again.
 
-Processors, disk and network of a host are shared equally among the tasks that use them at a
-moment; slots of an application are handed out FIFO or FAIR. A task goes through rounds of
-reading, fetching, computing and writing. The simulation yields the tables and waits that a
-perfect log of it would, so that what blame says can be held against what removal does.
+Tasks that use a device of a host at a moment share it equally; slots are handed out FIFO or FAIR.
+The simulation yields the tables and waits of a perfect log of it.
 """
 
 from __future__ import annotations
@@ -396,5 +394,5 @@ class Simulation:
         return INTERVALS.frame({n: np.concatenate(parts) for n, parts in columns.items()})
 
     def _bytes(self, column: str) -> list[float]:
-        plans = self.plans
-        return [getattr(plans[t.query].stages[t.stage], column) * t.scale for t in self.tasks]
+        stages = (self.plans[t.query].stages[t.stage] for t in self.tasks)
+        return [getattr(s, column) * t.scale for s, t in zip(stages, self.tasks, strict=True)]

@@ -142,7 +142,8 @@ def _stage_sentence(
             f"{duration(worst['median_ms'])}."
         )
     if kind is FindingKind.GC:
-        return f"Garbage collection took {about.of_run(most, query)} of {called}, most in {place}."
+        took = about.of_run(most, query)
+        return f"Garbage collection took {took} or more of {called}, most in {place}."
     return f"{called} spilled {size(worst['bytes'])} to disk in {place}."
 
 

@@ -146,9 +146,14 @@ def _query_names(diagnosis: Diagnosis) -> tuple[str, ...]:
 
 def _first_finding(diagnosis: Diagnosis) -> FirstFinding | None:
     for one in find_findings(diagnosis):
-        subject = one.subject[:MAX_TEXT]
-        sentence, action = one.sentence[:MAX_TEXT], one.action[:MAX_TEXT]
-        return FirstFinding(one.kind, subject, one.saves_ms, one.share, sentence, action)
+        return FirstFinding(
+            kind=one.kind,
+            subject=one.subject[:MAX_TEXT],
+            saves_ms=one.saves_ms,
+            share=one.share,
+            sentence=one.sentence[:MAX_TEXT],
+            action=one.action[:MAX_TEXT],
+        )
     return None
 
 
