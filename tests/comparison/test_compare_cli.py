@@ -40,8 +40,9 @@ def test_a_slower_stage_is_found_and_its_part_named(folder: Path) -> None:
     done = iqcar("compare", folder / "before", folder / "slower")
     assert done.returncode == 0, done.stderr
     lines = done.stdout.splitlines()
-    assert lines[0].startswith("4 runs before, 4 after · 3 queries in both · total 18.3 s → 20.6 s")
-    assert "spark.executor.memory not set → 4g" in lines[1]
+    assert lines[0].startswith("1 query changed. Most: etl_load +2.3 s a run (+25 %)")
+    assert lines[1].startswith("4 runs before, 4 after · 3 queries in both · total 18.3 s → 20.6 s")
+    assert "spark.executor.memory not set → 4g" in lines[2]
     first = next(line for line in lines if "1. etl_load" in line)
     assert "9.2 s" in first
     assert "11.5 s" in first
@@ -137,7 +138,7 @@ def test_loose_logs_are_added_to_their_side(folder: Path) -> None:
     more = [word for log in before[1:] for word in ("--before", log)]
     more += [word for log in after[1:] for word in ("--after", log)]
     done = iqcar("compare", before[0], after[0], *more)
-    assert done.stdout.startswith("4 runs before, 4 after")
+    assert done.stdout.split("\n")[1].startswith("4 runs before, 4 after")
 
 
 @pytest.mark.slow
@@ -301,7 +302,7 @@ def test_a_damaged_log_is_compared_as_far_as_it_goes_with_code_3(
     log.unlink()
     done = iqcar("compare", folder / "before", tmp_path / "after")
     assert done.returncode == 3
-    assert done.stdout.startswith("4 runs before, 3 after")
+    assert done.stdout.split("\n")[1].startswith("4 runs before, 3 after")
     assert "1 of 10 runs of queries had not ended when the log was read" in done.stdout
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -10,6 +12,7 @@ from iqcar.causes.savings.start_up import start_up_time
 from iqcar.pipeline import diagnose
 from iqcar.say.findings import find_findings, findings_headline
 from tests.support.checked_findings import FIRST, check, check_quiet
+from tests.support.planted_changes import Job
 from tests.support.planted_findings import KINDS, TARGET, plant, recorded
 from tests.support.quiet_clusters import QUIET
 
@@ -56,3 +59,16 @@ def test_a_replay_narrows_the_range_around_what_was_estimated() -> None:
     )
     assert replayed.kind == estimated.kind
     assert estimated.low_ms < replayed.saves_ms < 1.2 * estimated.high_ms
+
+
+def test_too_few_tasks_that_read_nothing_are_found_though_no_replay_divides_them() -> None:
+    was = plant("partitions, few", SEED).was
+
+    def alone(job: Job) -> Job:
+        plan = replace(job.steps[1].plan, parents=(), fetch=0.0)
+        return replace(job, steps=(replace(job.steps[1], plan=plan),))
+
+    work = was.work.changed(TARGET, alone)
+    first = find_findings(diagnose(recorded(replace(was, work=work), SEED)))[0]
+    assert first.kind == "partitions"
+    assert first.question is None

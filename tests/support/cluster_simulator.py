@@ -65,8 +65,7 @@ class Simulation:
         self._running = [0] * len(plans)
         self._of_stage: dict[tuple[int, int], int] = {}
         self._of_pool: dict[tuple[int, str], int] = {}
-        names = {plan.name for plan in plans}
-        assert all(plan.after in names for plan in plans if plan.after)
+        assert {plan.after for plan in plans} <= {"", *(plan.name for plan in plans)}
         self._entered = 0
         places = [cluster.slots if cluster.has_slots(h) else 0 for h in range(cluster.hosts)]
         self._free = [places.copy() for _ in range(cluster.apps)]

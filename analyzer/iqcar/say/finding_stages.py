@@ -85,9 +85,9 @@ def _less_own_queues(about: About, found: pd.DataFrame) -> pd.DataFrame:
 def _question(
     about: About, kind: FindingKind, mine: pd.DataFrame, runs: list[int]
 ) -> Question | None:
-    """Ask the replay; it knows no other splits of files."""
+    """Ask the replay; it divides only what is read from a shuffle among other partitions."""
     ids = about.tables.queries["query_id"].astype(str).iloc[runs].tolist()
-    if kind is FindingKind.PARTITIONS and not mine["scans"].any():
+    if kind is FindingKind.PARTITIONS and mine["fetches"].all():
         worst = mine.iloc[int(mine["high_ms"].to_numpy(np.float64).argmax())]
         return Question(partitions=dict.fromkeys(ids, _partitions(worst)))
     if kind is FindingKind.SKEW:

@@ -53,7 +53,7 @@ LOOSE_SHARE = 0.3
 """Part of what nothing else explains of a spilling stage's time that is due to it at least."""
 COLUMNS = (
     "kind", "query", "stage", "host", "saves_ms", "low_ms", "high_ms", "spent_ms",
-    "tasks", "slots", "median_ms", "longest_ms", "bytes", "scans",
+    "tasks", "slots", "median_ms", "longest_ms", "bytes", "fetches",
 )  # fmt: skip
 
 
@@ -62,8 +62,8 @@ def stage_savings(tables: Tables, waits: pd.DataFrame) -> pd.DataFrame:
 
     Returns one row per stage and kind of remedy that saves something: :data:`COLUMNS`; query,
     stage and host (−1 if none) are rows, times elapsed ms of the query, ``spent_ms`` what is now
-    spent on it, bytes what a task read (median) or what the stage spilled, ``scans`` whether it
-    reads a table or files.
+    spent on it, bytes what a task read (median) or what the stage spilled, ``fetches`` whether it
+    reads what other stages wrote.
     """
     facts = _stage_facts(tables, waits)
     rows = [
@@ -98,7 +98,6 @@ def _stage_facts(tables: Tables, waits: pd.DataFrame) -> pd.DataFrame:
         {
             "stage": tasks["stage"].to_numpy(np.int64)[done],
             "lasted": (tasks["finish_ms"] - tasks["launch_ms"]).to_numpy(np.float64)[done],
-            "scans": tasks["input_bytes"].to_numpy(np.float64)[done] > 0,
             "bytes": sum(
                 positive_or_zero(tasks[name].to_numpy(np.float64)[done])
                 for name in ("input_bytes", "remote_bytes", "local_bytes")
@@ -125,7 +124,7 @@ def _stage_facts(tables: Tables, waits: pd.DataFrame) -> pd.DataFrame:
             "median_ms": _of_stages(of["lasted"].median(), n),
             "longest_ms": _of_stages(of["lasted"].max(), n),
             "bytes": _of_stages(of["bytes"].median(), n),
-            "scans": _of_stages(of["scans"].max(), n) > 0,
+            "fetches": np.isin(np.arange(n), tables.stage_parents["stage"].to_numpy()),
             "spilled": sum_by(
                 frame["stage"].to_numpy(np.int64),
                 positive_or_zero(tasks["disk_spilled_bytes"].to_numpy(np.float64)[done]),
