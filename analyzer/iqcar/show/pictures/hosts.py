@@ -115,7 +115,7 @@ def hosts(tables: Tables, *, dark: bool = False) -> look.Figure:
     """Draw each host: on the left slots, processor and disks in percent, on the right network.
 
     Slots in use are a share of those its executors offered, else of the most ever in use there.
-    What was not sampled is hatched.
+    What was not sampled is hatched; where nothing was, there are slots alone.
     """
     span = span_of(tables)
     if span is None or not len(tables.hosts) or not len(tables.tasks):
@@ -128,18 +128,20 @@ def hosts(tables: Tables, *, dark: bool = False) -> look.Figure:
     if not shown:
         return look.nothing("No task ran in this input.", dark=dark)
     left = len(ranked) - len(shown)
-    said = "" if series.sampled[shown].any() else "; CPU, disks and network were not recorded"
+    told = bool(series.sampled[shown].any())
+    said = "" if told else "; CPU, disks and network were not recorded"
     tall = HOST_PX * len(shown)
     last = look.axes_of(2 * len(shown) - 1)
     axes: dict[str, Any] = {
-        "xaxis": {"type": "date", "domain": LEFT, "anchor": f"y{last}"},
+        "xaxis": {"type": "date", "domain": LEFT if told else [0, 1], "anchor": f"y{last}"},
         "xaxis2": {"type": "date", "domain": RIGHT, "anchor": f"y{2 * len(shown)}"},
     }
+    sides = (LEFT[0], RIGHT[0]) if told else (LEFT[0],)
     names = texts(tables.hosts, "host")
     traces, notes = [], []
     for row, domain in enumerate(reversed(look.domains(len(shown), min(0.25, 34 / tall)))):
         host, at, beside = shown[row], look.axes_of(2 * row + 1), 2 * row + 2
-        traces += _traces(series, host, bins, at, beside)
+        traces += _traces(series, host, bins, at, beside)[: None if told else 1]
         rates = {"rangemode": "tozero"} if series.sampled[host] else HIDDEN
         axes[f"yaxis{at}"] = {
             "domain": domain,
@@ -161,7 +163,7 @@ def hosts(tables: Tables, *, dark: bool = False) -> look.Figure:
                 "y": domain[1],
                 "yanchor": "bottom",
             }
-            for text, x in ((look.label(names[host], 40), LEFT[0]), ("network, MB/s", RIGHT[0]))
+            for text, x in zip((look.label(names[host], 40), "network, MB/s"), sides, strict=False)
         ]
     _legend_once(traces)
     return look.figure(
