@@ -15,7 +15,14 @@ import simulated_tables
 import straggler_tables
 from compare_live_table import compare_live, judge, judged_row
 from live_tables import KINDS, RULES_CLUSTERS, RULES_HEAD, WHATIF_CLUSTERS, arm_row, question_row
-from simulated_tables import PAIRS_HEAD, method_table, pair_cells, ranking_table, said_and_true
+from simulated_tables import (
+    PAIRS_HEAD,
+    findings_table,
+    method_table,
+    pair_cells,
+    ranking_table,
+    said_and_true,
+)
 from tables import table
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
@@ -51,6 +58,11 @@ def short_quiet_clusters(result: dict[str, Any]) -> str:
     """Said against true loss, without noise and with the most."""
     most = max(row["noise"] for row in result["rows"])
     return said_and_true([row for row in result["rows"] if row["noise"] in (0, most)])
+
+
+def short_planted_findings(result: dict[str, Any]) -> str:
+    """What was said and saved, by kind."""
+    return findings_table(result)
 
 
 def short_loud_ranking(result: dict[str, Any]) -> str:

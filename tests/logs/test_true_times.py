@@ -13,6 +13,7 @@ from iqcar.logs.log_summary import peek
 from iqcar.model.queries.gaps import fold, gaps_of
 from iqcar.pipeline import diagnose, read
 from iqcar.say.input_sections import timeline_sentence
+from iqcar.show.pictures.hosts import hosts
 from iqcar.show.pictures.timeline_payload import timeline_payload
 from iqcar.tables import Tables, texts
 from tests.support.contended_log import contended_log
@@ -154,7 +155,7 @@ def test_since_when_a_log_has_no_end_is_told(tmp_path: Path) -> None:
     assert "no end of the application since 2023-11-14 22:13" in texts(tables.inputs, "message")[0]
     (found,) = locate([tmp_path / "app-1"])
     assert isinstance(found, EventLog)
-    assert peek(found).message == "no end since 2023-11-14 22:13"
+    assert peek(found).message == "no end since 2023-11-14"
 
 
 def test_logs_years_apart_are_drawn_with_a_broken_axis(tmp_path: Path) -> None:
@@ -173,3 +174,13 @@ def test_logs_years_apart_are_drawn_with_a_broken_axis(tmp_path: Path) -> None:
     assert "in 2 times up to 1000.0 days apart" in sentence and "within 2" in sentence
     alone = diagnose(read([str(tmp_path / "app-1")]))
     assert gaps_of(alone.tables) == [] and fold(alone.tables, []) is alone.tables
+
+
+def test_hosts_of_logs_years_apart_are_drawn_with_a_broken_axis(tmp_path: Path) -> None:
+    for name, start in (("app-1", START), ("app-2", START + 1000 * DAY_MS)):
+        contended_log(name, start).write(tmp_path / name)
+    drawn = hosts(read([str(tmp_path)]))
+    axis = drawn.layout["xaxis"] if hasattr(drawn, "layout") else drawn["layout"]["xaxis"]
+    assert list(axis["ticktext"]) == ["2023-11-14", "2026-08-10"]
+    first, second = axis["tickvals"]
+    assert second - first < 60_000

@@ -1,9 +1,7 @@
 """A small simulator of shared clusters whose truth is known: remove a query and run it again.
 
-Processors, disk and network of a host are shared equally among the tasks that use them at a
-moment; slots of an application are handed out FIFO or FAIR. A task goes through rounds of
-reading, fetching, computing and writing. The simulation yields the tables and waits that a
-perfect log of it would, so that what blame says can be held against what removal does.
+Tasks that use a device of a host at a moment share it equally; slots are handed out FIFO or FAIR.
+The simulation yields the tables and waits of a perfect log of it.
 """
 
 from __future__ import annotations
@@ -70,11 +68,9 @@ class Simulation:
         names = {plan.name for plan in plans}
         assert all(plan.after in names for plan in plans if plan.after)
         self._entered = 0
-        late = [h for h in range(cluster.hosts) if h == cluster.lost or cluster.comes(h) > 0]
-        places = [cluster.slots if h not in late else 0 for h in range(cluster.hosts)]
+        places = [cluster.slots if cluster.has_slots(h) else 0 for h in range(cluster.hosts)]
         self._free = [places.copy() for _ in range(cluster.apps)]
-        inf = np.inf
-        c = cluster
+        inf, c = np.inf, cluster
         kinds = [
             (c.disk, c.disk_each),
             (c.network, inf),
@@ -97,9 +93,8 @@ class Simulation:
         self._run()
 
     def _run(self) -> None:
-        arrivals = sorted((p.submit, q) for q, p in enumerate(self.plans) if not p.after)
-        arrivals += [(at, -1 - host) for host, at in enumerate(self.cluster.there_from) if at > 0]
-        arrivals.sort()
+        arrivals = [(p.submit, q) for q, p in enumerate(self.plans) if not p.after]
+        arrivals = sorted(arrivals + self.cluster.coming())
         now, unfinished = 0.0, sum(len(p.stages) for p in self.plans)
         everything = [shared.classes for host in self._shared for shared in host]
         while unfinished:
@@ -118,9 +113,7 @@ class Simulation:
             if chosen is None:
                 query = arrivals.pop(0)[1]
                 if query < 0:
-                    for free in self._free:
-                        free[-1 - query] += self.cluster.slots
-                    self._launch(now)
+                    self._come(query, now)
                     continue
                 self.began[query] = now
                 for stage, plan in enumerate(self.plans[query].stages):
@@ -156,6 +149,11 @@ class Simulation:
                     waited = [q for q, p in enumerate(self.plans) if p.after == name]
                     arrivals = sorted(arrivals + [(now + self.plans[q].submit, q) for q in waited])
             self._launch(now)
+
+    def _come(self, late: int, now: float) -> None:
+        for free in self._free:
+            free[-1 - late] += self.cluster.slots
+        self._launch(now)
 
     def stage_end_of(self, query: int) -> list[float]:
         """When those of its stages ended that have."""
@@ -317,8 +315,7 @@ class Simulation:
         estimated as the time that nothing else explains.
         """
         c, keys = self.cluster, sorted(self.stage_end)
-        row_of = {key: row for row, key in enumerate(keys)}
-        critical = self.critical()  # fmt: skip
+        row_of, critical = {key: row for row, key in enumerate(keys)}, self.critical()
         n = len(self.tasks)
         apps = np.array([self.plans[t.query].app for t in self.tasks])
         host = np.array([t.host for t in self.tasks])
@@ -342,16 +339,14 @@ class Simulation:
             waits[memory] = np.array([t.spent.get(memory, 0.0) for t in self.tasks])
         waits[Request.SLOT_WAIT] = np.array([t.launch - t.asked for t in self.tasks])
         executors = np.arange(c.apps * c.hosts)
-        starts = EPOCH_MS + np.array(self.began)
-        ends = EPOCH_MS + np.array(self.ended)
+        starts, ends = (EPOCH_MS + np.array(times) for times in (self.began, self.ended))
         tables = Tables.empty().with_(
             applications=frame(APPLICATIONS, c.apps, task_cpus=np.ones(c.apps)),
             hosts=frame(HOSTS, c.hosts, host=[f"host-{h}" for h in range(c.hosts)]),
             executors=frame(
                 EXECUTORS, len(executors), app=executors // c.hosts, host=executors % c.hosts,
                 cores=np.full(len(executors), float(c.slots)),
-                added_ms=[EPOCH_MS + c.comes(h) if c.there_from else np.nan
-                          for h in executors % c.hosts],
+                added_ms=[c.added(h, EPOCH_MS) for h in executors % c.hosts],
             ),
             queries=frame(
                 QUERIES, len(self.plans), app=[p.app for p in self.plans],
@@ -366,7 +361,7 @@ class Simulation:
                 critical=[k in critical for k in keys],
             ),
             tasks=tasks,
-        )  # fmt: skip  # fmt: skip
+        )  # fmt: skip
         if bucket_ms is not None:
             tables = tables.with_(intervals=self._profiles(bucket_ms))
         compute = np.array([t.processor for t in self.tasks])
@@ -400,5 +395,5 @@ class Simulation:
         return INTERVALS.frame({n: np.concatenate(parts) for n, parts in columns.items()})
 
     def _bytes(self, column: str) -> list[float]:
-        plans = self.plans
-        return [getattr(plans[t.query].stages[t.stage], column) * t.scale for t in self.tasks]
+        stages = (self.plans[t.query].stages[t.stage] for t in self.tasks)
+        return [getattr(s, column) * t.scale for s, t in zip(stages, self.tasks, strict=True)]

@@ -123,3 +123,15 @@ class Cluster:
     def comes(self, host: int) -> float:
         """When the slots of a host come."""
         return self.there_from[host] if self.there_from else 0.0
+
+    def coming(self) -> list[tuple[float, int]]:
+        """When the hosts that come later do; a host is a negative number, unlike a query."""
+        return [(at, -1 - host) for host, at in enumerate(self.there_from) if at > 0]
+
+    def added(self, host: int, since: float) -> float:
+        """When the executors of a host were added; NaN where all are there from the start."""
+        return since + self.there_from[host] if self.there_from else np.nan
+
+    def has_slots(self, host: int) -> bool:
+        """Whether a host has slots from the start."""
+        return host != self.lost and self.comes(host) <= 0

@@ -12,7 +12,7 @@ from math import isfinite, isnan, nan
 
 import msgspec
 
-from iqcar.base.units import MINUTES, moment
+from iqcar.base.units import DAYS, moment
 from iqcar.enums import InputStatus
 from iqcar.logs.assemble.settle_times import LONGEST_QUIET_MS
 from iqcar.logs.collect import MAX_NAME
@@ -131,7 +131,7 @@ def peek(log: EventLog) -> Peek:
     found.end_ms = found.end_ms if found.end_ms >= found.start_ms else nan
     found.last_ms = found.last_ms if end_known else nan
     if found.status is InputStatus.IN_PROGRESS and isfinite(found.last_ms):
-        found.message = f"no end since {moment(found.last_ms, MINUTES)}"
+        found.message = f"no end since {moment(found.last_ms, DAYS)}"
     found.hosts = frozenset(lines.hosts)
     return found
 

@@ -77,6 +77,8 @@ class Finding:
     def saving(self) -> str:
         """The saving in words: ``saves about 154 s (77 s … 154 s), 36 % of its run``."""
         low, high = duration(self.low_ms), duration(self.high_ms)
+        if self.kind is FindingKind.UNKNOWN:
+            return f"may save up to {high}, once it is explained"
         within = f" ({low} … {high})" if low != high else ""
         return f"saves about {duration(self.saves_ms)}{within}, {percent(self.share)} of its run"
 
@@ -97,11 +99,11 @@ class About:
         self.runs_of = np.bincount(self.recurring, minlength=size)
 
     @cached_property
-    def _names(self) -> dict[int, set[str]]:
-        """Names of the runs of each recurring query."""
-        found: dict[int, set[str]] = {}
-        for one, name in zip(self.recurring.tolist(), self.names.full, strict=True):
-            found.setdefault(one, set()).add(name)
+    def rows_of(self) -> dict[int, list[int]]:
+        """Rows of the runs of each recurring query."""
+        found: dict[int, list[int]] = {}
+        for row, one in enumerate(self.recurring.tolist()):
+            found.setdefault(one, []).append(row)
         return found
 
     def called(self, query: int) -> str:
@@ -109,7 +111,8 @@ class About:
         runs = int(self.runs_of[self.recurring[query]])
         if runs == 1:
             return self.names.called(query)
-        if len(self._names[int(self.recurring[query])]) == 1:
+        alike = self.rows_of[int(self.recurring[query])]
+        if len({self.names.full[row] for row in alike}) == 1:
             return f"{self.names.name(query)} ({runs} runs)"
         return f"{self.names.name(query)} and {runs - 1} more of the same description"
 

@@ -39,9 +39,10 @@ def contention(about: About) -> Iterator[Finding]:
         source = int(mine["source_query"].iloc[int(np.argmax(ms))])
         resource = waited_for.get((source, max(runs, key=lambda row: runs[row])), Resource.SLOTS)
         found = _contended(about, source, runs, int(held.sum()), resource)
-        runs_of_it = np.flatnonzero(about.recurring == about.recurring[source])
-        if not set(runs_of_it.tolist()) & set(runs):
-            gone = tuple(about.tables.queries["query_id"].astype(str).iloc[runs_of_it])
+        runs_of_it = about.rows_of[int(about.recurring[source])]
+        # A replay has no resource manager: it gives nobody's executors to another application.
+        if resource is not Resource.EXECUTORS and not set(runs_of_it) & set(runs):
+            gone = tuple(about.names.ids[row] for row in runs_of_it)
             found = replace(found, question=Question(remove=gone))
         yield found
 

@@ -114,7 +114,7 @@ def _of_host(about: About, mine: pd.DataFrame) -> Finding:
 
 
 def _stage_sentence(
-    about: About, kind: FindingKind, worst: pd.Series, query: int, stage: str, most: float
+    about: About, kind: FindingKind, worst: pd.Series, *, query: int, stage: str, most: float
 ) -> str:
     called, place = about.called(query), f"stage {short(stage, 60)}"
     tasks, slots = int(worst["tasks"]), int(worst["slots"])
@@ -142,7 +142,8 @@ def _stage_sentence(
             f"{duration(worst['median_ms'])}."
         )
     if kind is FindingKind.GC:
-        return f"Garbage collection took {about.of_run(most, query)} of {called}, most in {place}."
+        took = about.of_run(most, query)
+        return f"Garbage collection took {took} or more of {called}, most in {place}."
     return f"{called} spilled {size(worst['bytes'])} to disk in {place}."
 
 

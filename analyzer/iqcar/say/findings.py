@@ -29,6 +29,8 @@ LEAST_SAVED_SHARE = 0.02
 DRIVER_SHARE = 0.15
 """Share of a query's run from which on time without a stage is worth looking at: planning, and
 what is between two jobs, take some."""
+MOST_REPLAYED = 3
+"""Findings of which a replay is asked: as many as are shown at first."""
 NO_EXECUTOR = 0.95
 """Part of the slots missing from which on there was no executor."""
 SMALL_CLUSTER_SHARE = 0.5
@@ -69,7 +71,7 @@ def find_findings(diagnosis: Diagnosis, *, replay: bool = True) -> tuple[Finding
     found += _slow_hosts(about, found)
     worth = [one for one in _ranked(found) if _is_worth(one)]
     if replay:
-        worth = [about.replayed(one) for one in worth]
+        worth = [*map(about.replayed, worth[:MOST_REPLAYED]), *worth[MOST_REPLAYED:]]
     worth = [one for one in worth if _is_worth(one)]
     worth += [one for one in _executors(about, worth) if _is_worth(one)]
     return tuple(_ranked(worth))

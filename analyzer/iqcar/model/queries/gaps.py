@@ -51,6 +51,12 @@ def gaps_of(tables: Tables) -> list[Gap]:
     ]
 
 
+def folded_ends(gaps: list[Gap]) -> list[float]:
+    """Where each gap ends in tables from which the gaps are left out, in ms."""
+    left_out = np.cumsum([gap.left_out_ms for gap in gaps]).tolist()
+    return [gap.end_ms - before for gap, before in zip(gaps, left_out, strict=True)]
+
+
 def fold(tables: Tables, gaps: list[Gap]) -> Tables:
     """Return the tables as if what is left out of the gaps had not been."""
     if not gaps:

@@ -6,8 +6,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from iqcar.base.units import DAYS, moment
 from iqcar.causes.stragglers.host_features import clock_offsets, sampled_quantities
 from iqcar.enums import Resource
+from iqcar.model.queries.gaps import Gap, fold, folded_ends, gaps_of
 from iqcar.show.pictures import theme as look
 from iqcar.show.pictures.bins import Bins
 from iqcar.show.pictures.palette import COMPUTING, RESOURCE_COLOURS, mix
@@ -115,8 +117,11 @@ def hosts(tables: Tables, *, dark: bool = False) -> look.Figure:
     """Draw each host: on the left slots, processor and disks in percent, on the right network.
 
     Slots in use are a share of those its executors offered, else of the most ever in use there.
-    What was not sampled is hatched; where nothing was, there are slots alone.
+    What was not sampled is hatched; where nothing was, there are slots alone. Between logs years
+    apart the axis is broken.
     """
+    gaps = gaps_of(tables)
+    tables = fold(tables, gaps)
     span = span_of(tables)
     if span is None or not len(tables.hosts) or not len(tables.tasks):
         return look.nothing("No task ran in this input.", dark=dark)
@@ -132,11 +137,11 @@ def hosts(tables: Tables, *, dark: bool = False) -> look.Figure:
     said = "" if told else "; CPU, disks and network were not recorded"
     tall = HOST_PX * len(shown)
     last = look.axes_of(2 * len(shown) - 1)
+    dates = _date_axis(gaps, span[0])
     axes: dict[str, Any] = {
-        "xaxis": {"type": "date", "domain": LEFT if told else [0, 1], "anchor": f"y{last}"},
-        "xaxis2": {"type": "date", "domain": RIGHT, "anchor": f"y{2 * len(shown)}"},
+        "xaxis": {**dates, "domain": LEFT if told else [0, 1], "anchor": f"y{last}"},
+        "xaxis2": {**dates, "domain": RIGHT, "anchor": f"y{2 * len(shown)}"},
     }
-    sides = (LEFT[0], RIGHT[0]) if told else (LEFT[0],)
     names = texts(tables.hosts, "host")
     traces, notes = [], []
     for row, domain in enumerate(reversed(look.domains(len(shown), min(0.25, 34 / tall)))):
@@ -151,31 +156,33 @@ def hosts(tables: Tables, *, dark: bool = False) -> look.Figure:
             "nticks": 4,
         }
         axes[f"yaxis{beside}"] = {"domain": domain, "anchor": "x2", "nticks": 4, **rates}
-        notes += [
-            {
-                "text": text,
-                "font": {"size": 12},
-                "showarrow": False,
-                "xref": "paper",
-                "yref": "paper",
-                "x": x,
-                "xanchor": "left",
-                "y": domain[1],
-                "yanchor": "bottom",
-            }
-            for text, x in zip((look.label(names[host], 40), "network, MB/s"), sides, strict=False)
-        ]
+        titles = ((look.label(names[host], 40), LEFT[0]), ("network, MB/s", RIGHT[0]))
+        notes += [_title(text, x, domain[1]) for text, x in titles[: None if told else 1]]
     _legend_once(traces)
     return look.figure(
         traces,
         "What hosts did" + (f" ({left} less busy ones left out)" if left else "") + said,
         dark=dark,
         height=look.FRAME_PX + tall,
-        hovermode="x",
+        hovermode="closest" if gaps else "x",
         legend={"orientation": "h", "y": -40 / tall, "yanchor": "top", "x": 0},
         annotations=notes,
         **axes,
     )  # fmt: skip
+
+
+def _title(text: str, x: float, y: float) -> dict[str, Any]:
+    """Name a plot, above its left end."""
+    paper = {"xref": "paper", "yref": "paper", "xanchor": "left", "yanchor": "bottom"}
+    return {"text": text, "font": {"size": 12}, "showarrow": False, **paper, "x": x, "y": y}
+
+
+def _date_axis(gaps: list[Gap], start_ms: float) -> dict[str, Any]:
+    """An axis of times, with the date after each gap where the picture leaves out gaps."""
+    if not gaps:
+        return {"type": "date"}
+    starts = [moment(ms, DAYS) for ms in (start_ms, *(gap.end_ms for gap in gaps))]
+    return {"type": "date", "tickvals": [start_ms, *folded_ends(gaps)], "ticktext": starts}
 
 
 def slot_shares(series: HostSeries, host: int) -> Floats:

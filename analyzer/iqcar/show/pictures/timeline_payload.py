@@ -15,7 +15,7 @@ import pandas as pd
 
 from iqcar.base.units import RESOURCE_NAMES, short
 from iqcar.causes.graph.iqc_graph import IQCGraph
-from iqcar.model.queries.gaps import Gap, fold, gaps_of
+from iqcar.model.queries.gaps import Gap, fold, folded_ends, gaps_of
 from iqcar.model.waits.phases import PHASE_NAMES, phases_of
 from iqcar.show.pictures.bins import Bins, Clock, packed, packed_shares
 from iqcar.show.pictures.hosts import QUANTITIES, host_series, span_of
@@ -97,15 +97,7 @@ def timeline_payload(
         "tick_ms": clock.tick_ms,
         "ticks": max(clock.one(span[1]), 1),
         "gaps": _gaps(gaps, clock),
-        "others_colour": OTHERS,
-        "resources": [
-            {"name": RESOURCE_NAMES[r], "colour": RESOURCE_COLOURS[r]} for r in RESOURCES
-        ],
-        "main_waits": [{"name": w.name, "colour": w.colour} for w in MAIN_WAITS],
-        "strip_colours": {
-            "slots": COMPUTING,
-            **{key: colour for key, (_, colour) in QUANTITIES.items()},
-        },
+        **_colours(),
         "queries": _queries(tables, losses, targets, queries, clock),
         "folded_queries": len(tables.queries) - len(queries),
         "stages": _stages(tables, losses, queries, clock),
@@ -142,13 +134,24 @@ def timeline_payload(
     return payload
 
 
-def _gaps(gaps: Sequence[Gap], clock: Clock) -> list[dict[str, float]]:
+def _colours() -> dict[str, Any]:
+    return {
+        "others_colour": OTHERS,
+        "resources": [
+            {"name": RESOURCE_NAMES[r], "colour": RESOURCE_COLOURS[r]} for r in RESOURCES
+        ],
+        "main_waits": [{"name": w.name, "colour": w.colour} for w in MAIN_WAITS],
+        "strip_colours": {
+            "slots": COMPUTING,
+            **{key: colour for key, (_, colour) in QUANTITIES.items()},
+        },
+    }
+
+
+def _gaps(gaps: list[Gap], clock: Clock) -> list[dict[str, float]]:
     """Times that are left out: the tick of the picture after them, and how long they are."""
-    shown, before = [], 0.0
-    for gap in gaps:
-        before += gap.left_out_ms
-        shown.append({"at": clock.one(gap.end_ms - before), "ms": gap.left_out_ms})
-    return shown
+    ends = map(clock.one, folded_ends(gaps))
+    return [{"at": at, "ms": gap.left_out_ms} for at, gap in zip(ends, gaps, strict=True)]
 
 
 class _Losses(NamedTuple):

@@ -37,8 +37,9 @@ function build(element, model, first) {
   parts.table = el('table', { class: 'iqt-table' }, el('thead', {}, head), parts.body);
   const recorder = model.recorded ? '`iqcar sample`' : 'the iqcar plugin or `iqcar sample`';
   const unsampled = model.sampled ? '' : ` What hosts did (CPU, disk, network) was not recorded: ${recorder} records it.`;
-  const leftOut = (model.gaps ?? []).map((gap) => duration(gap.ms));
-  const folded = leftOut.length ? ` Left out where the axis is broken, as no query ran: ${leftOut.join(', ')}.` : '';
+  const leftOut = (model.gaps ?? []).map((gap) => gap.ms);
+  const times = leftOut.length > 4 ? `${leftOut.length} times of up to ${duration(Math.max(...leftOut))}` : leftOut.map(duration).join(', ');
+  const folded = leftOut.length ? ` Left out where the axis is broken, as no query ran: ${times}.` : '';
   element.replaceChildren(
     el('div', { class: 'iqt-bar' }, el('span', { class: 'iqt-switch', role: 'radiogroup', 'aria-label': 'Colour tasks' }, 'Colour tasks ', byQueryLabel, byWaitLabel, ...(hasPhases ? [byPhaseLabel] : [])),
       el('span', { class: 'iqt-buttons' }, ...buttons)),
