@@ -117,7 +117,8 @@ def hosts(tables: Tables, *, dark: bool = False) -> look.Figure:
     """Draw each host: on the left slots, processor and disks in percent, on the right network.
 
     Slots in use are a share of those its executors offered, else of the most ever in use there.
-    What was not sampled is hatched. Between logs years apart the axis is broken.
+    What was not sampled is hatched; where nothing was, there are slots alone. Between logs years
+    apart the axis is broken.
     """
     gaps = gaps_of(tables)
     tables = fold(tables, gaps)
@@ -132,19 +133,20 @@ def hosts(tables: Tables, *, dark: bool = False) -> look.Figure:
     if not shown:
         return look.nothing("No task ran in this input.", dark=dark)
     left = len(ranked) - len(shown)
-    said = "" if series.sampled[shown].any() else "; CPU, disks and network were not recorded"
+    told = bool(series.sampled[shown].any())
+    said = "" if told else "; CPU, disks and network were not recorded"
     tall = HOST_PX * len(shown)
     last = look.axes_of(2 * len(shown) - 1)
     dates = _date_axis(gaps, span[0])
     axes: dict[str, Any] = {
-        "xaxis": {**dates, "domain": LEFT, "anchor": f"y{last}"},
+        "xaxis": {**dates, "domain": LEFT if told else [0, 1], "anchor": f"y{last}"},
         "xaxis2": {**dates, "domain": RIGHT, "anchor": f"y{2 * len(shown)}"},
     }
     names = texts(tables.hosts, "host")
     traces, notes = [], []
     for row, domain in enumerate(reversed(look.domains(len(shown), min(0.25, 34 / tall)))):
         host, at, beside = shown[row], look.axes_of(2 * row + 1), 2 * row + 2
-        traces += _traces(series, host, bins, at, beside)
+        traces += _traces(series, host, bins, at, beside)[: None if told else 1]
         rates = {"rangemode": "tozero"} if series.sampled[host] else HIDDEN
         axes[f"yaxis{at}"] = {
             "domain": domain,
@@ -155,7 +157,7 @@ def hosts(tables: Tables, *, dark: bool = False) -> look.Figure:
         }
         axes[f"yaxis{beside}"] = {"domain": domain, "anchor": "x2", "nticks": 4, **rates}
         titles = ((look.label(names[host], 40), LEFT[0]), ("network, MB/s", RIGHT[0]))
-        notes += [_title(text, x, domain[1]) for text, x in titles]
+        notes += [_title(text, x, domain[1]) for text, x in titles[: None if told else 1]]
     _legend_once(traces)
     return look.figure(
         traces,

@@ -109,7 +109,7 @@ def stable_colours(keys: Sequence[str]) -> list[str]:
 
 def cause_colour(kind: BlameKind, resource: Resource | None = None) -> str:
     """Colour of a cause that is no query; known causes differ in tint by what was waited for."""
-    tint = -0.4 if kind is BlameKind.KNOWN and resource is Resource.CPU else 0.0
+    tint = 0.3 if kind is BlameKind.KNOWN and resource is Resource.CPU else 0.0
     return mix(BLAME_COLOURS[kind], tint) if tint else BLAME_COLOURS[kind]
 
 
