@@ -52,7 +52,7 @@ LOOSE = (Request.RUN_QUEUE, Request.IO_WRITE)
 LOOSE_SHARE = 0.3
 """Part of what nothing else explains of a spilling stage's time that is due to it at least."""
 COLUMNS = (
-    "kind", "query", "stage", "host", "saves_ms", "low_ms", "high_ms", "spent_ms",
+    "kind", "query", "stage", "host", "saves_ms", "low_ms", "high_ms",
     "tasks", "slots", "median_ms", "longest_ms", "bytes", "fetches",
 )  # fmt: skip
 
@@ -61,9 +61,9 @@ def stage_savings(tables: Tables, waits: pd.DataFrame) -> pd.DataFrame:
     """Estimate savings stage by stage.
 
     Returns one row per stage and kind of remedy that saves something: :data:`COLUMNS`; query,
-    stage and host (−1 if none) are rows, times elapsed ms of the query, ``spent_ms`` what is now
-    spent on it, bytes what a task read (median) or what the stage spilled, ``fetches`` whether it
-    reads what other stages wrote.
+    stage and host (−1 if none) are rows, times elapsed ms of the query, bytes what a
+    task read (median) or what the stage spilled, ``fetches`` whether it reads what other stages
+    wrote.
     """
     facts = _stage_facts(tables, waits)
     rows = [
@@ -255,4 +255,4 @@ def _ranged(
     most = np.asarray(saves, np.float64)
     middle = most * (low + high) / 2.0
     ends = {"low_ms": most * low, "high_ms": most * high}
-    return facts.assign(kind=kind, saves_ms=middle, spent_ms=most, **ends)
+    return facts.assign(kind=kind, saves_ms=middle, **ends)
