@@ -26,7 +26,9 @@ from simulated_tables import (
 from tables import table
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
-PRINTED = re.compile(r"<!-- printed: (?P<name>\w+)(?P<short>, short)? -->\n.*?\n<!-- end -->", re.S)
+PRINTED = re.compile(
+    r"<!-- printed: (?P<name>\w+)(?P<short>, short)? -->\n(?:.*?\n)?<!-- end -->", re.S
+)
 """A table in a page: the result's name, and whether it is its short table."""
 
 
