@@ -95,7 +95,7 @@ def test_ones_own_vocabulary_is_used_and_errors_are_one_line(tmp_path: Path) -> 
     kinds = {"our-skew": {**content["kinds"]["split-shuffle"], "do": "Ask the data team first, please, before you do anything."}}  # fmt: skip  # noqa: E501
     mine = tmp_path / "mine.json"
     mine.write_text(json.dumps({**content, "kinds": kinds}), encoding="utf-8")
-    done = iqcar("analyze", log, "--advice", mine)
+    done = iqcar("analyze", log, "--full", "--advice", mine)
     assert done.returncode == 0, done.stderr
     assert "our-skew" in done.stdout and "Ask the data team first" in done.stdout
     for path, says in ((tmp_path / "none.json", "cannot be read"), (log, "is no vocabulary")):

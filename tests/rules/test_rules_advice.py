@@ -217,7 +217,7 @@ def test_the_file_given_to_the_plugins_tests_is_what_the_analyzer_writes(diagnos
 @pytest.mark.slow
 def test_the_report_has_advice_of_its_own_and_says_what_it_is(tmp_path: Path) -> None:
     log = advised_log().write(tmp_path / "app-1")
-    done = iqcar("analyze", log, "--json", tmp_path / "result.json")
+    done = iqcar("analyze", log, "--full", "--json", tmp_path / "result.json")
     assert done.returncode == 0, done.stderr
     pools, _, advice = done.stdout.partition("\nAdvice\n")
     words = " ".join(advice.split())
