@@ -21,7 +21,7 @@ from iqcar.tables.arrays import Floats, Ints
 
 MOST_REPLAYED = 100_000
 """Tasks replayed for all findings together: some 0.8 s at 8 µs each."""
-WIDER = 1.2
+WIDER = 1.4
 """Factor of the upper end of what removing a query saves: capacities are fitted to a run in which
 devices were shared, and come out somewhat low."""
 MOST_FITTED = 5_000

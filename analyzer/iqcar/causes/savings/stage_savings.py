@@ -199,7 +199,9 @@ def _is_uneven(facts: pd.DataFrame) -> pd.Series:
 
 def _partitions(facts: pd.DataFrame) -> pd.DataFrame:
     """More partitions than slots: all slots work, and the last wave is short."""
-    long = facts["median_ms"] >= LONG_TASK_MS
+    # Where there are twice as many tasks as slots there are enough.
+    few = facts["tasks"] < 2.0 * np.maximum(facts["slots"], 1.0)
+    long = (facts["median_ms"] >= LONG_TASK_MS) & few
     idle = np.where(
         long, np.maximum(1.0 - facts["tasks"] / np.maximum(facts["free"], 1.0), 0.0), 0.0
     )
