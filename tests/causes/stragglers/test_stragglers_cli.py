@@ -80,7 +80,7 @@ def test_the_json_says_the_same_and_fits_its_schema(log: Path, tmp_path: Path) -
 
 @pytest.mark.slow
 def test_analyze_has_a_section_of_it(log: Path) -> None:
-    done = iqcar("analyze", log)
+    done = iqcar("analyze", log, "--full")
     assert "Stragglers" in done.stdout
     assert "input skew" in done.stdout
     result = json.loads(iqcar("analyze", log, "--json", "-").stdout)
