@@ -145,7 +145,7 @@ BROKEN = {
     ),
     "blame": (
         "causes/blame/attribute.py",
-        "    columns = TaskColumns.from_tables(tables, waits)\n",
+        "    columns = BlameColumns.from_tables(tables, waits)\n",
         "    if 'app-c' in set(tables.applications['application_id']):\n        1 / 0\n",
     ),
 }
