@@ -51,7 +51,7 @@ class Settings:
     property; empty if by nothing."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Diagnosis:
     """Which queries made which wait, for what, where, and what to change.
 

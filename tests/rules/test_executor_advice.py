@@ -10,6 +10,7 @@ import jsonschema
 import pytest
 
 import iqcar
+from iqcar.enums import FindingKind
 from iqcar.rules.rule_file import dump_rules, parse_rules
 from iqcar.say import find_verdict
 from iqcar.show.json.analyze import result_schema, to_json
@@ -44,7 +45,10 @@ def test_each_cluster_manager_has_advice_of_its_own(
     assert setting in {one["name"] for one in rule.settings}
     assert "application nightly held, most for load" in rule.reason
     assert parse_rules(dump_rules(found.rules)) == found.rules
-    assert find_verdict(found).targets[0].advice == rule.advice
+    verdict = find_verdict(found)
+    assert verdict.targets[0].advice == rule.advice
+    # Whoever waits for executors that others hold is not told to keep executors ready.
+    assert [one.kind for one in verdict.findings] == [FindingKind.CONTENTION]
 
 
 def test_no_pool_follows_from_executors(tmp_path: Path) -> None:

@@ -59,6 +59,7 @@ def test_a_replay_narrows_the_range_around_what_was_estimated() -> None:
         find_findings(diagnosis, replay=replay) for replay in (True, False)
     )
     assert replayed.kind == estimated.kind
+    assert (replayed.evidence, estimated.evidence) == ("replayed", "estimated")
     assert estimated.low_ms < replayed.saves_ms < 1.2 * estimated.high_ms
 
 

@@ -44,7 +44,7 @@ STATE_FINDERS = {"merge": None, "hmm": most_likely_states}
 """How phases are found: neighbours alike, or the paper's hidden Markov model."""
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, repr=False, eq=False)
 class Diagnosis(data.Diagnosis):
     """A diagnosis that draws itself in a notebook and answers what-if questions."""
 

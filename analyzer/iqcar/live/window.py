@@ -28,7 +28,7 @@ from iqcar.logs.ingest import tables_of
 from iqcar.model.queries.critical_path import add_critical_path
 from iqcar.model.queries.identify import identify
 from iqcar.pipeline import diagnose
-from iqcar.tables import NONE, Tables
+from iqcar.tables import NONE, TIMES, Tables
 from iqcar.tables.arrays import Flags, Floats, Ints, share_of, sum_by
 
 
@@ -128,18 +128,6 @@ def window_of(
     )
 
 
-_TIMES = {
-    "applications": ("start_ms", "end_ms"),
-    "executors": ("added_ms", "removed_ms"),
-    "sql_executions": ("start_ms", "end_ms"),
-    "jobs": ("submission_ms", "completion_ms"),
-    "queries": ("start_ms", "end_ms"),
-    "stages": ("submission_ms", "first_launch_ms", "completion_ms"),
-    "tasks": ("launch_ms", "finish_ms"),
-    "pools": ("time_ms",),
-    "executor_targets": ("time_ms",),
-}
-"""Columns of times since the epoch."""
 _LEVELS = ("peak_memory_bytes", "peak_held_bytes", "mean_held_bytes", "held_bytes")
 """Columns that are no sums over time."""
 _NO_SUMS = (*_LEVELS, "launch_ms", "finish_ms", "start_ms", "end_ms")
@@ -163,7 +151,7 @@ def cut_before(tables: Tables, time_ms: float) -> Tables:
     span = finish - launch
     kept = np.where(launch < time_ms, share_of(np.maximum(finish - time_ms, 0.0), span), 1.0)
     frames: dict[str, Any] = {}
-    for name, columns in _TIMES.items():
+    for name, columns in TIMES.items():
         frame = getattr(tables, name)
         later = {one: np.fmax(frame[one].to_numpy(np.float64), time_ms) for one in columns}
         known = {one: frame[one].notna().to_numpy() for one in columns}

@@ -10,7 +10,7 @@ import numpy as np
 
 from iqcar.base.units import duration, percent, printable
 from iqcar.diagnosis import Diagnosis, find_query
-from iqcar.enums import Evidence, FindingKind
+from iqcar.enums import FindingKind
 from iqcar.errors import UsageError
 from iqcar.replay.whatif.model import Model, build_model
 from iqcar.replay.whatif.question import Question
@@ -19,11 +19,12 @@ from iqcar.say.query_names import QueryNames
 from iqcar.tables import recurring_queries
 from iqcar.tables.arrays import Floats, Ints
 
-MOST_REPLAYED = 100_000
+MOST_TASKS = 100_000
 """Tasks replayed for all findings together: some 0.8 s at 8 µs each."""
 WIDER = 1.4
 """Factor of the upper end of what removing a query saves: capacities are fitted to a run in which
 devices were shared, and come out somewhat low."""
+ESTIMATED, REPLAYED = "estimated", "replayed"
 MOST_FITTED = 5_000
 """Tasks up to which a model is fitted for it: half a second."""
 
@@ -43,7 +44,8 @@ class Finding:
         Elapsed time that the action alone saves, at most what the runs took; and its range.
     share : float
         ``saves_ms`` as a share of the runs' duration.
-    evidence : Evidence
+    evidence : str
+        ``replayed`` where a replay of the run says what is saved, else ``estimated``.
     where : str
         Stage, host or resource; empty if everywhere.
     sentence : str
@@ -65,7 +67,7 @@ class Finding:
     low_ms: float
     high_ms: float
     share: float
-    evidence: Evidence
+    evidence: str
     where: str
     sentence: str
     action: str
@@ -124,7 +126,6 @@ class About:
         sentence: str,
         action: str,
         ranged: tuple[float, float] = (0.5, 1.0),
-        evidence: Evidence = Evidence.ESTIMATED,
         where: str = "",
         settings: Sequence[tuple[str, str, str]] = (),
         section: str = "",
@@ -147,7 +148,7 @@ class About:
             low_ms=low,
             high_ms=high,
             share=saves / ran if ran > 0 else 0.0,
-            evidence=evidence,
+            evidence=ESTIMATED,
             where=printable(where),
             sentence=printable(sentence),
             action=printable(action),
@@ -168,7 +169,7 @@ class About:
         if question is None or model is None:
             return finding
         self._replayed_tasks += len(self.tables.tasks) * (len(model.members) + 2)
-        if self._replayed_tasks > MOST_REPLAYED:
+        if self._replayed_tasks > MOST_TASKS:
             return finding
         try:
             said = answer(model, question, self._rows).queries
@@ -184,7 +185,8 @@ class About:
         saves = min(max(recorded - predicted, 0.0), recorded)
         wider = WIDER if finding.kind is FindingKind.CONTENTION else 1.0
         most = min(wider * (recorded - low), recorded)
-        finding = replace(finding, low_ms=max(recorded - high, 0.0), high_ms=most)
+        low_ms = max(recorded - high, 0.0)
+        finding = replace(finding, low_ms=low_ms, high_ms=most, evidence=REPLAYED)
         return self.saving(finding, saves)
 
     def _rows(self, name: str, option: str) -> tuple[int, ...]:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from iqcar.base.units import duration, percent, printable
+from iqcar.base.units import duration, percent
 from iqcar.causes.savings.stage_savings import driver_time
 from iqcar.causes.savings.start_up import start_up_time
 from iqcar.diagnosis import Diagnosis
@@ -20,7 +20,7 @@ from iqcar.say.finding_contention import contention
 from iqcar.say.finding_stages import stage_findings
 from iqcar.say.severity import MARKED_SHARE
 from iqcar.say.wasted_lines import WastedLine, wasted_lines
-from iqcar.tables import recorded_applications, texts
+from iqcar.tables import recorded_applications
 
 LEAST_SAVED_MS = 1_000.0
 """Below a second nobody changes anything."""
@@ -29,7 +29,7 @@ LEAST_SAVED_SHARE = 0.02
 DRIVER_SHARE = 0.15
 """Share of a query's run from which on time without a stage is worth looking at: planning, and
 what is between two jobs, take some."""
-MOST_REPLAYED = 3
+MOST_ASKED = 3
 """Findings of which a replay is asked: as many as are shown at first."""
 NO_EXECUTOR = 0.95
 """Part of the slots missing from which on there was no executor."""
@@ -54,11 +54,25 @@ _REMEDIES = {
 }
 
 
+_FOUND: WeakKeyDictionary[Diagnosis, tuple[Finding, ...]] = WeakKeyDictionary()
+"""Findings of each diagnosis: text, page and result ask for them, and replays take time."""
+
+
 def find_findings(diagnosis: Diagnosis, *, replay: bool = True) -> tuple[Finding, ...]:
     """Find what would save time, what saves most first.
 
     Each saving is that of one action alone; they overlap, so their sum says nothing.
+
+    replay: Whether replays may be asked; without them all savings are estimated.
     """
+    if not replay:
+        return _find(diagnosis, replay)
+    if diagnosis not in _FOUND:
+        _FOUND[diagnosis] = _find(diagnosis, replay)
+    return _FOUND[diagnosis]
+
+
+def _find(diagnosis: Diagnosis, replay: bool) -> tuple[Finding, ...]:
     about = About(diagnosis)
     found = [
         *contention(about),
@@ -68,10 +82,9 @@ def find_findings(diagnosis: Diagnosis, *, replay: bool = True) -> tuple[Finding
         *_driver(about),
         *_unknown(about),
     ]
-    found += _slow_hosts(about, found)
     worth = [one for one in _ranked(found) if _is_worth(one)]
     if replay:
-        worth = [*map(about.replayed, worth[:MOST_REPLAYED]), *worth[MOST_REPLAYED:]]
+        worth = [*map(about.replayed, worth[:MOST_ASKED]), *worth[MOST_ASKED:]]
     worth = [one for one in worth if _is_worth(one)]
     worth += [one for one in _executors(about, worth) if _is_worth(one)]
     return tuple(_ranked(worth))
@@ -123,10 +136,10 @@ def _start_up(about: About) -> Iterator[Finding]:
     saves, missed, lacking = start_up_time(about.tables)
     held = about.diagnosis.graph.who_hurts_whom(Resource.EXECUTORS)
     held = held[held["kind"].isin([BlameKind.QUERY.value, BlameKind.REST.value]).to_numpy(bool)]
-    # What other applications held is theirs: a contention.
+    # What other applications held is a contention; where that was most, no start is at fault.
     by_others = np.bincount(held["target_query"], held["lost_ms"], len(saves))
-    saves = np.maximum(saves - by_others, 0.0)
-    rows = np.flatnonzero(saves > 0)
+    rows = np.flatnonzero(saves > 2.0 * by_others)
+    saves = saves - by_others
     for runs in about.grouped(rows.tolist(), saves[rows]):
         worst = max(runs, key=lambda row: runs[row])
         time = about.of_run(float(missed[list(runs)].sum()), worst)
@@ -162,27 +175,6 @@ def _wasted(about: About) -> Iterator[Finding]:
             ranged=(0.6, 2.0 * max(whole / lines[0].elapsed_ms, 1.0)),
             section="wasted",
         )
-
-
-def _slow_hosts(about: About, found: Sequence[Finding]) -> Iterator[Finding]:
-    """Hosts that are slow across stages, as the advice to people says."""
-    ids = {query_id: row for row, query_id in enumerate(texts(about.tables.queries, "query_id"))}
-    told = {one.where for one in found if one.kind is FindingKind.SLOW_HOST}
-    for rule in about.diagnosis.rules:
-        if rule.is_advice and rule.kind == "exclude-host" and rule.query_id in ids:
-            query = ids[rule.query_id]
-            finding = about.finding(
-                FindingKind.SLOW_HOST,
-                {query: rule.rule_value},
-                sentence=rule.reason,
-                action=rule.advice,
-                ranged=(0.2, 1.0),
-                where=rule.host,
-                settings=[(one["name"], one["value"], one["why"]) for one in rule.settings[:2]],
-                section="hosts",
-            )
-            if finding.where not in told:
-                yield replace(finding, subject=printable(rule.host))
 
 
 def _driver(about: About) -> Iterator[Finding]:

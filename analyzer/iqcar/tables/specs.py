@@ -309,6 +309,20 @@ SPECS: tuple[TableSpec, ...] = (
 """Every table, in the order of the documentation."""
 
 
+TIMES = {
+    "applications": ("start_ms", "end_ms"),
+    "executors": ("added_ms", "removed_ms"),
+    "sql_executions": ("start_ms", "end_ms"),
+    "jobs": ("submission_ms", "completion_ms"),
+    "queries": ("start_ms", "end_ms"),
+    "stages": ("submission_ms", "first_launch_ms", "completion_ms"),
+    "tasks": ("launch_ms", "finish_ms"),
+    "pools": ("time_ms",),
+    "executor_targets": ("time_ms",),
+}
+"""Columns of times since the epoch, but those of samples."""
+
+
 @dataclass(frozen=True)
 class Tables:
     """Everything read from the event logs: one frame per :data:`SPECS` entry.

@@ -7,21 +7,12 @@ from typing import NamedTuple
 import numpy as np
 
 from iqcar.base.units import DAY_MS
-from iqcar.tables import Tables
+from iqcar.tables import TIMES, Tables
 from iqcar.tables.arrays import Floats
 
 SHARE = 0.03
 """Width that is left of such a time, as a share of the time with queries."""
-_TIMES = {
-    "applications": ("start_ms", "end_ms"),
-    "executors": ("added_ms", "removed_ms"),
-    "sql_executions": ("start_ms", "end_ms"),
-    "jobs": ("submission_ms", "completion_ms"),
-    "queries": ("start_ms", "end_ms"),
-    "stages": ("submission_ms", "first_launch_ms", "completion_ms"),
-    "tasks": ("launch_ms", "finish_ms"),
-    "samples": ("time_ms",),
-}
+_TIMES = {**TIMES, "samples": ("time_ms",)}
 
 
 class Gap(NamedTuple):

@@ -345,8 +345,10 @@ def finding_to_dict(diagnosis: Diagnosis, one: Finding) -> dict[str, Any]:
         "subject": one.subject,
         "query_ids": [ids.iloc[row] for row in one.queries],
         **{name: getattr(one, name) for name in ("saves_ms", "low_ms", "high_ms", "share")},
-        "evidence": str(one.evidence),
-        **{name: getattr(one, name) for name in ("where", "sentence", "action", "section")},
+        **{
+            name: getattr(one, name)
+            for name in ("evidence", "where", "sentence", "action", "section")
+        },
         "settings": [{"name": n, "value": value, "why": why} for n, value, why in one.settings],
     }
 

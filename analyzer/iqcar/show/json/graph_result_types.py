@@ -219,8 +219,8 @@ class ResultFinding(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         float, Meta(description="`saves_ms` as a share of its runs.", ge=0, le=1.000001)
     ]
     evidence: Annotated[
-        Literal["missing", "estimated", "reported", "measured"],
-        Meta(description="How it is known."),
+        Literal["estimated", "replayed"],
+        Meta(description="Whether a replay of the run says what is saved."),
     ]
     where: Annotated[str, Meta(description="Stage, host or resource; empty if everywhere.")]
     sentence: Annotated[str, Meta(description="What was found.")]

@@ -7,18 +7,14 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-from iqcar.show.json.topic_result_types import ResultTopicBlamed
+from iqcar.show.json.topic_result_types import (
+    Kind,
+    QueryId,
+    ResultTopicBlamed,
+    Share,
+    Topic,
+)
 
-Topic = Annotated[int, Meta(description="Number of the topic.", ge=0)]
-Kind = Annotated[
-    Literal["query", "own", "known", "unattributed", "rest"],
-    Meta(description="Whom it is put down to."),
-]
-QueryId = Annotated[
-    str | None, Meta(description="The query; null for known, unattributed and rest.")
-]
-Share = Annotated[float, Meta(description="Its part, 0 to 1.", ge=0, le=1.000001)]
-Tasks = Annotated[int, Meta(description="Tasks that it is estimated from.", ge=0)]
 Cause = Annotated[
     Literal[
         "task-failed",
