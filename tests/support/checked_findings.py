@@ -58,12 +58,12 @@ class Checked(NamedTuple):
         return one is not None and self.saved_ms < NOT_AT_ALL * one.low_ms
 
 
-def check(kind: str, seed: int) -> tuple[Checked, list[Checked]]:
+def check(kind: str, seed: int, replay: bool = True) -> tuple[Checked, list[Checked]]:
     """Plant a kind, ask for findings, and take the action; then that of every other finding."""
     planted = plant(kind, seed)
     was, mended = took(planted.was, seed), took(planted.mended, seed)
     diagnosis = diagnose(recorded(planted.was, seed))
-    findings = find_findings(diagnosis)
+    findings = find_findings(diagnosis, replay=replay)
     names = diagnosis.tables.queries["name"].astype(str).tolist()
     wanted = KINDS[kind][0]
     place = next(

@@ -110,4 +110,7 @@ def _rule_for(about: About, source: int, target: int) -> str:
     if not rules:
         return ""
     ids = ", ".join(rule.id for rule in rules)
-    return f"Apply the scheduler rules {ids}: spark-submit $(iqcar conf --apply-rules rules.json)."
+    return (
+        f"Apply rules {ids}: iqcar analyze PATH --rules rules.json, then "
+        "spark-submit $(iqcar conf --apply-rules rules.json)."
+    )

@@ -40,7 +40,7 @@ SERVE = Extra("serve", ("starlette", "uvicorn", "prometheus_client"))
 MCP = Extra("mcp", ("mcp", *SERVE.packages))
 SPARK = Extra("spark", ("pyspark",))
 
-SHARED = (
+UNDECLARED = (
     Parameter("json", Parameter.KEYWORD_ONLY, default=None, annotation=str | None),
     Parameter("force", Parameter.KEYWORD_ONLY, default=False, annotation=bool),
 )
@@ -113,7 +113,7 @@ def command(
         declared = options_of(function)
         own = [one for each in declared.values() for one in each.options]
         names = {one.name for one in own}
-        shared = [make_option(one) for one in SHARED if one.name in added - names]
+        shared = [make_option(one) for one in UNDECLARED if one.name in added - names]
 
         def run(**given: Any) -> None:
             if needs is not None:
