@@ -11,9 +11,12 @@ from pathlib import Path
 
 import pytest
 import zstandard
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tests.support.command import iqcar
 from tests.support.contended_log import contended_log
+from tests.support.examples import examples
 from tests.support.synthetic_log import SyntheticLog, stage_info, task_metrics
 
 MEMORY_LIMIT = 1 << 31
@@ -169,6 +172,13 @@ def test_numbers_that_make_no_sense_leave_a_whole_result(tmp_path: Path) -> None
         assert query["lost_ms"] >= 0
 
 
+def test_a_task_that_ends_before_it_starts_is_kept(tmp_path: Path) -> None:
+    log = SyntheticLog().app().executor().job(0, [0]).stage(0)
+    log.task(0, launch=5000, finish=2000)
+    result = result_of(log.end().write(tmp_path / "app-1"))
+    assert result["inputs"][0]["tasks"] == 1
+
+
 def test_unknown_events_and_absent_fields_are_counted_not_fatal(tmp_path: Path) -> None:
     log = contended_log()
     log.lines[3:3] = [
@@ -216,3 +226,26 @@ def iqcar_text(path: Path) -> str:
     done = iqcar("analyze", path)
     done.check_returncode()
     return done.stdout
+
+
+# Each reads and diagnoses a whole log; `test_fuzz` damages more kinds of logs in more ways.
+@pytest.mark.slow
+@examples(20)
+@given(st.data())
+def test_any_damage_to_a_log_leaves_a_result_or_a_reason(tmp_path_factory, data) -> None:
+    import iqcar
+    from iqcar.show.json.analyze import to_json
+
+    content = bytearray(contended_log().bytes())
+    for _ in range(data.draw(st.integers(1, 4))):
+        start = data.draw(st.integers(0, len(content)))
+        stop = min(len(content), start + data.draw(st.sampled_from([0, 1, 7, 300, 5000])))
+        content[start:stop] = data.draw(st.binary(max_size=12))
+    path = tmp_path_factory.mktemp("damaged") / "app-1"
+    path.write_bytes(content)
+    tables = iqcar.read(path)
+    (status,) = tables.inputs["status"]
+    assert status in ("complete", "in_progress", "truncated", "failed")
+    if status in ("truncated", "failed"):
+        assert tables.inputs["message"].iloc[0]
+    json.loads(to_json(iqcar.diagnose(tables)))
