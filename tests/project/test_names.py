@@ -8,8 +8,8 @@ from pathlib import Path
 from tests.project.test_layers import FLOW, PACKAGE
 
 SHARED = {
-    "Cells", "Changes", "Comparison", "Diagnosis", "FleetSummary", "Found", "Places", "Progress",
-    "Run", "TaskColumns", "Verdict", "Waiting", "Work", "_Shown",
+    "Changes", "Comparison", "Diagnosis", "FleetSummary", "Found", "Places", "Progress", "Run",
+    "Work",
 }  # fmt: skip
 """Names of classes that stand twice for now."""
 SAID_OTHERWISE = ("logs", "show", "apps", "base", "tables")

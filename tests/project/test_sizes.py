@@ -14,13 +14,10 @@ MOST_POSITIONAL = 5
 
 LONG_FILES = {
     "analyzer/iqcar/logs/attach/iqcar_sampler.py": "runs by itself on hosts, as one file",
-    "analyzer/iqcar/replay/whatif/question.py": "every option of what-if, in one table",
 }
 """Files that may be longer, and why."""
 
 LONG_FUNCTIONS = {
-    "compare.py": "a command with many options",
-    "sankey.py": "one figure",
     "task_table.py": "one table",
 }
 """Files with a function that may be longer, and why."""

@@ -139,7 +139,7 @@ def tables_of(log: EventLog, tally: LineTally, collector: Collector, last_line: 
     """
     assembled = assemble(collector, log.path, log.attempt_id)
     frames = assembled.frames
-    verdict = judge(log, tally, collector, last_line=last_line, assembled=assembled)
+    outcome = judge(log, tally, collector, last_line=last_line, assembled=assembled)
     counts = {
         "events": collector.events,
         "skipped_events": collector.skipped,
@@ -154,7 +154,7 @@ def tables_of(log: EventLog, tally: LineTally, collector: Collector, last_line: 
     application = frames["applications"]
     frames["inputs"] = _input(
         log.path,
-        verdict,
+        outcome,
         counts,
         app=0,
         application_id=application_id(collector, log.path),
@@ -173,14 +173,14 @@ def _last_line(text: bytes) -> bytes:
 
 def failed(path: str, message: str, malformed: int = 0) -> tb.Tables:
     """Return tables that hold nothing but a failed input."""
-    verdict = Verdict(InputStatus.FAILED, message)
+    outcome = ReadOutcome(InputStatus.FAILED, message)
     counts = {**dict.fromkeys(_COUNTS, 0), "malformed_lines": malformed}
-    return tb.Tables.empty().with_(inputs=_input(path, verdict, counts))
+    return tb.Tables.empty().with_(inputs=_input(path, outcome, counts))
 
 
 def _input(
     path: str,
-    verdict: Verdict,
+    outcome: ReadOutcome,
     counts: dict[str, int],
     *,
     app: int = tb.NONE,
@@ -195,8 +195,8 @@ def _input(
             "application_id": [application_id],
             "application_name": [redact_text(application_name, MAX_NAME)],
             "spark_version": [spark_version],
-            "status": [str(verdict.status)],
-            "message": [redact_text(verdict.message)],
+            "status": [str(outcome.status)],
+            "message": [redact_text(outcome.message)],
             **{name: [counts[name]] for name in _COUNTS},
         }
     )
@@ -218,7 +218,7 @@ _COMPACT = ".compact"
 
 
 @dataclass(frozen=True)
-class Verdict:
+class ReadOutcome:
     """Status and message of an input."""
 
     status: InputStatus
@@ -227,7 +227,7 @@ class Verdict:
 
 def judge(
     log: EventLog, tally: LineTally, read: Collector, *, last_line: bytes, assembled: Assembled
-) -> Verdict:
+) -> ReadOutcome:
     """Tell what became of a log that was read.
 
     The first of these that holds is the status: *failed* if there was no event; *truncated* if
@@ -237,7 +237,7 @@ def judge(
     as in progress is no loss: Spark was writing it.
     """
     if read.events == 0:
-        return Verdict(InputStatus.FAILED, nothing_read(tally, read))
+        return ReadOutcome(InputStatus.FAILED, nothing_read(tally, read))
     last_is_cut = bool(read.malformed) and not read.is_event(last_line)
     in_middle = read.malformed - last_is_cut
     lost = [log.problem, tally.damage]
@@ -267,7 +267,7 @@ def judge(
         said.append(f"{_count(assembled.bad_times, 'task')} with an impossible start or end")
     if assembled.bad_moments:
         said.append(f"{_count(assembled.bad_moments, 'time')} outside the run left out")
-    return Verdict(status, "; ".join(said))
+    return ReadOutcome(status, "; ".join(said))
 
 
 def nothing_read(tally: LineTally, read: Collector) -> str:

@@ -25,7 +25,7 @@ PER_MB = 1e6
 MEASURES = ("lost_ms", "ratp")
 
 
-class Cells(NamedTuple):
+class HeatmapCells(NamedTuple):
     """What the heatmap shows, before it is drawn.
 
     requests: rows
@@ -54,7 +54,7 @@ def heatmap_cells(
     *,
     stage: int | None = None,
     resource: Resource | None = None,
-) -> Cells:
+) -> HeatmapCells:
     """Sum deep explanations (level 3) by request and host.
 
     measure: ``lost_ms`` (elapsed, ms) or ``ratp`` (cumulative RATP, eq. 8: ms per slot or byte).
@@ -91,7 +91,7 @@ def heatmap_cells(
     for row, request in enumerate(requests):
         evidence = task_waits[evidence_column(request)].to_numpy()[mine]
         known[row, column[evidence != MISSING]] = True
-    return Cells(requests, hosts, value, ran, ran & ~known & (value == 0))
+    return HeatmapCells(requests, hosts, value, ran, ran & ~known & (value == 0))
 
 
 def heatmap(
@@ -147,7 +147,7 @@ def heatmap(
     )
 
 
-def _fold(cells: Cells, measure: str) -> Cells:
+def _fold(cells: HeatmapCells, measure: str) -> HeatmapCells:
     """Keep the hosts with the largest sums in the order of their names' rows; sum the others."""
     value = cells.value * (_per_unit(cells.requests)[:, None] if measure == "ratp" else 1.0)
     # Requests are compared by their rows' largest: units differ for RATP.
@@ -163,7 +163,7 @@ def _fold(cells: Cells, measure: str) -> Cells:
     ran, missing = joined(cells.ran, np.any), joined(cells.missing, np.any)
     total = joined(cells.value, np.sum)
     missing[:, -1] &= total[:, -1] == 0
-    return Cells(cells.requests, cells.hosts[kept], total, ran, missing, folded=len(rest))
+    return HeatmapCells(cells.requests, cells.hosts[kept], total, ran, missing, folded=len(rest))
 
 
 def _lost(graph: IQCGraph, position: int) -> tuple[Ints, Ints, Ints, Floats]:
@@ -185,7 +185,7 @@ def _per_unit(requests: list[Request]) -> Floats:
     return np.array([1.0 if r is Request.SLOT_WAIT else PER_MB for r in requests])
 
 
-def _colours(cells: Cells, hovers: list[list[str]], measure: str) -> dict[str, Any]:
+def _colours(cells: HeatmapCells, hovers: list[list[str]], measure: str) -> dict[str, Any]:
     shade = cells.value.astype(np.float64).copy()
     if measure == "ratp":
         most = shade.max(axis=1, keepdims=True)
@@ -206,7 +206,7 @@ def _colours(cells: Cells, hovers: list[list[str]], measure: str) -> dict[str, A
     }
 
 
-def _gaps(cells: Cells, hovers: list[list[str]]) -> list[dict[str, Any]]:
+def _gaps(cells: HeatmapCells, hovers: list[list[str]]) -> list[dict[str, Any]]:
     """Hatch the cells that nobody recorded."""
     at = np.argwhere(cells.missing)
     if len(at) == 0:
@@ -220,7 +220,7 @@ def _gaps(cells: Cells, hovers: list[list[str]]) -> list[dict[str, Any]]:
     ]  # fmt: skip
 
 
-def _cell(cells: Cells, i: int, j: int, measure: str) -> str:
+def _cell(cells: HeatmapCells, i: int, j: int, measure: str) -> str:
     value = float(cells.value[i, j])
     if cells.missing[i, j] or not (cells.ran[i, j] or value > 0):
         return ""
@@ -232,7 +232,7 @@ def _cell(cells: Cells, i: int, j: int, measure: str) -> str:
     return f"{per_unit:,.0f}" if per_unit >= 100 else f"{per_unit:.3g}"
 
 
-def _sentence(cells: Cells, i: int, j: int, measure: str) -> str:
+def _sentence(cells: HeatmapCells, i: int, j: int, measure: str) -> str:
     value = float(cells.value[i, j])
     if cells.missing[i, j]:
         return "not recorded: unknown, not zero"
