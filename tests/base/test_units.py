@@ -14,6 +14,7 @@ from iqcar.base.units import (
     RESOURCE_NAMES,
     duration,
     exact_time,
+    moment,
     parse_moment,
     parse_share,
     parse_shift,
@@ -43,6 +44,16 @@ from iqcar.errors import UsageError
 )
 def test_durations_are_written_in_the_unit_people_would_use(ms: float | None, text: str) -> None:
     assert duration(ms) == text
+
+
+@given(st.floats(0, 3e13) | st.integers(0, 30 * 10**12))
+def test_a_point_in_time_is_read_as_written(ms: float) -> None:
+    assert parse_moment(f"{moment(ms)}Z", "--at") == pytest.approx(ms, abs=1_001)
+
+
+@pytest.mark.parametrize("ms", [None, math.nan, math.inf, -math.inf, 1e300, 10**400, -1])
+def test_no_point_in_time_is_made_up(ms: float | None) -> None:
+    assert moment(ms) == ""
 
 
 def test_runs_of_one_number_in_two_applications_are_told_apart() -> None:

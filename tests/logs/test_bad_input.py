@@ -88,6 +88,13 @@ def test_one_bad_log_among_good_ones_is_named_and_the_rest_analysed(tmp_path: Pa
     assert statuses == {str(good): "complete", str(bad): "failed"}
 
 
+def test_a_log_without_any_point_in_time_says_no_time(tmp_path: Path) -> None:
+    path = tmp_path / "app-1"
+    path.write_text('{"Event":"SparkListenerLogStart","Spark Version":"3.5.0"}\n')
+    (read,) = json.loads(analyze(path).stdout)["inputs"]
+    assert read["message"].startswith("no end of the application:")
+
+
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give up rights to read a file")
 def test_a_log_that_may_not_be_read_ends_in_one_line(tmp_path: Path) -> None:
     log = contended_log().write(tmp_path / "app-1")

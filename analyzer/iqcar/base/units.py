@@ -24,6 +24,8 @@ SHORTEST_MS = 10.0
 KIB = 1024.0
 """Bytes of a KB as Spark and users mean it; reports write sizes in powers of 1000."""
 MOST_SHIFT_MS = 31 * DAY_MS
+MOST_MOMENT_MS = 365 * 1000 * DAY_MS
+"""A thousand years after 1970: a time in a log beyond them, or before 1970, is damage."""
 MOST_FACTOR = 1000.0
 MOST_COUNT = 100_000
 
@@ -97,8 +99,10 @@ def exact_time(ms: float) -> str:
 
 
 def moment(ms: float | None, form: str = SECONDS) -> str:
-    """Format a point in time: ``2024-03-01 12:30:05`` in UTC; empty where unknown."""
-    return "" if ms is None else f"{datetime.fromtimestamp(ms / 1e3, timezone.utc):{form}}"
+    """Format a point in time: ``2024-03-01 12:30:05`` in UTC; empty where unknown or in no year."""
+    if ms is None or not 0 <= ms < MOST_MOMENT_MS:
+        return ""
+    return f"{datetime.fromtimestamp(ms / 1e3, timezone.utc):{form}}"
 
 
 def size(amount: float, kilo: float = 1e3) -> str:
