@@ -36,7 +36,7 @@ def replayable(run: Simulation, *, plain: bool = False) -> tuple[Tables, pd.Data
         JOBS,
         n,
         app=[plan.app for plan in run.plans],
-        job_id=np.arange(n),
+        job_id=run.cluster.first_id + np.arange(n),
         query=np.arange(n),
         pool=pools,
         submission_ms=tables.queries["start_ms"],
@@ -65,7 +65,7 @@ def replayable(run: Simulation, *, plain: bool = False) -> tuple[Tables, pd.Data
         conf=_settings(run),
         pools=_declared_pools(run),
         stages=tables.stages.assign(
-            stage_id=np.arange(m),
+            stage_id=c.first_id + np.arange(m),
             attempt=0,
             job=query,
             pool=[pools[q] for q in query],
@@ -76,7 +76,7 @@ def replayable(run: Simulation, *, plain: bool = False) -> tuple[Tables, pd.Data
             {"stage": [a for a, _ in edges], "parent": [b for _, b in edges]}
         ),
         tasks=tables.tasks.assign(
-            index=index, task_id=np.arange(len(launch)), attempt=0, status="success"
+            index=index, task_id=c.first_id + np.arange(len(launch)), attempt=0, status="success"
         ),
         **({} if plain else {"samples": samples}),
     )
