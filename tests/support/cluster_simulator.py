@@ -16,10 +16,11 @@ import pandas as pd
 
 from iqcar.enums import Request
 from iqcar.model.waits.columns import ESTIMATED, evidence_column
-from iqcar.tables import APPLICATIONS, EXECUTORS, HOSTS, INTERVALS, QUERIES, STAGES, TASKS, Tables
+from iqcar.tables import APPLICATIONS, EXECUTORS, HOSTS, QUERIES, STAGES, TASKS, Tables
 from tests.support.fair_sharing import Shared
 from tests.support.memory_pool import MemoryPool
 from tests.support.random_tables import EPOCH_MS, frame, waits_frame
+from tests.support.simulated_profiles import Phase, profiles
 from tests.support.simulated_work import Cluster, QueryPlan, drawn_scales, number_of, rng_of
 
 MEMORY_RATE = 4e6
@@ -47,8 +48,7 @@ class _Task:
     held: float = 0.0
     asks_at: int = 0
     """Phases that are left when it asks for memory."""
-    history: list[tuple[float, float, Request, float, float]] = field(default_factory=list)
-    """Begin and end of each phase, its request, and how long it computed and waited."""
+    history: list[Phase] = field(default_factory=list)
 
 
 class Simulation:
@@ -369,7 +369,9 @@ class Simulation:
             tasks=tasks,
         )  # fmt: skip
         if bucket_ms is not None:
-            tables = tables.with_(intervals=self._profiles(bucket_ms))
+            tables = tables.with_(
+                intervals=profiles([(t.launch, t.finish, t.history) for t in self.tasks], bucket_ms)
+            )
         compute = np.array([t.processor for t in self.tasks])
         gc = np.array([self.plans[t.query].stages[t.stage].gc * t.scale for t in self.tasks])
         if plain:
@@ -388,24 +390,6 @@ class Simulation:
         mine = (t for t in self.tasks if t.host == host and self.plans[t.query].app == app)
         last = max([gone, *(t.finish for t in mine)])
         return EPOCH_MS + last if gone < max(self.ended) else np.nan
-
-    def _profiles(self, bucket_ms: float) -> pd.DataFrame:
-        """What every task did in each interval; evenly within a phase."""
-        columns: dict[str, list[np.ndarray]] = {name: [] for name in INTERVALS.column_names()}
-        for row, task in enumerate(self.tasks):
-            life = task.finish - task.launch
-            edges = np.minimum(np.arange(int(life // bucket_ms) + 2) * bucket_ms, life)
-            edges = task.launch + edges[np.append(True, np.diff(edges) > 0)]
-            profile = {name: np.zeros(len(edges) - 1) for name in columns}
-            for begin, end, request, computed, waited in task.history:
-                reached = np.clip((edges - begin) / max(end - begin, 1e-9), 0.0, 1.0)
-                profile["cpu_ms"] += computed * np.diff(reached)
-                profile[f"{request}_ms"] += waited * np.diff(reached)
-            profile["task"] += row
-            profile["start_ms"], profile["end_ms"] = EPOCH_MS + edges[:-1], EPOCH_MS + edges[1:]
-            for name, values in profile.items():
-                columns[name].append(values)
-        return INTERVALS.frame({n: np.concatenate(parts) for n, parts in columns.items()})
 
     def _bytes(self, column: str) -> list[float]:
         stages = (self.plans[t.query].stages[t.stage] for t in self.tasks)
