@@ -216,13 +216,20 @@ def main() -> None:
     parser.add_argument("--full", action="store_true", help="1 M tasks instead of 200,000")
     parser.add_argument("--truth", action="store_true", help="score against removal instead")
     parser.add_argument(
-        "--families", nargs="*", metavar="NAME", help="the table of families alone, of some or all"
+        "--families", nargs="*", metavar="NAME", help="that table alone, of families or groups"
     )
+    parser.add_argument("--queries", action="store_true", help="each query of those families")
     parser.add_argument("--seeds", type=int, help="runs of each family, instead of 8 or 24")
     parser.add_argument("--fresh", action="store_true", help="seeds that nothing is chosen on")
     options = parser.parse_args()
     if options.truth or options.families is not None:
-        from tests.support.family_scores import EVERY, FRESH, TUNING, print_family_scores
+        from tests.support.family_scores import (
+            FRESH,
+            TUNING,
+            named,
+            print_family_scores,
+            print_queries,
+        )
         from tests.support.quiet_clusters import print_amounts
         from tests.support.ranking_ceiling import print_rankings
         from tests.support.simulated_truth import print_scores
@@ -233,7 +240,8 @@ def main() -> None:
             print_scores(seeds)
             print_rankings(seeds)
             print_amounts(seeds)
-        print_family_scores(seeds, options.families or EVERY)
+        show = print_queries if options.queries else print_family_scores
+        show(seeds, named(options.families or ()))
     else:
         speed(*((1_000_000, NAIVE_TASKS_FULL) if options.full else (200_000, NAIVE_TASKS)))
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
+from itertools import product
 
 import numpy as np
 
@@ -253,6 +254,28 @@ def family_scores(
         for group in (*groups, "all") if len(groups) > 1 else groups:
             chosen = [one for name, one in heard.items() if group in (EVERY[name].group, "all")]
             yield plain, f"all {group}" if group != "all" else group, _together(chosen).scores()
+
+
+def named(names: Iterable[str]) -> list[str]:
+    """Families of these names or groups; all if none is named."""
+    names = list(names)
+    return [f for f, one in EVERY.items() if not names or f in names or one.group in names]
+
+
+def print_queries(
+    seeds: Iterable[int], families: Iterable[str], says: Callable[[Run], Answer] = by_blame
+) -> None:
+    """Print what each query lost, is said to have lost, and its range, in percent of its run."""
+    for family, seed, loud, plain in product(families, seeds, (True, False), (False, True)):
+        if not (EVERY[family].loud if loud else EVERY[family].quiet):
+            continue
+        run = scene(family, seed, loud).run(plain)
+        answer = says(run)
+        kind = f"{'loud' if loud else 'quiet'}, {'plain' if plain else 'measured'}"
+        print(f"{family}, {seed}: {kind}")
+        shares = np.array([run.cost, answer.said, answer.low, answer.high]).T
+        for name, row in zip(run.tables.queries["name"], shares, strict=True):
+            print(f"  {name:16}" + "".join(f"{100 * share:7.1f}" for share in row), flush=True)
 
 
 HEAD = (

@@ -117,7 +117,7 @@ def _moved(plans: list[QueryPlan], amount: str) -> float:
 def _writer(rng: np.random.Generator, apps: int) -> Twins:
     """So many streams write from before the first reader to after the last one."""
     ample = _cluster(rng, apps)
-    readers = _readers(rng, ample, int(rng.integers(3, 5)))
+    readers = _readers(rng, ample, int(rng.integers(1, 5)))
     readers = [replace(plan, submit=plan.submit + 300.0) for plan in readers]
     streams, stages = int(rng.integers(4, 9)) * ample.hosts, int(rng.integers(2, 6))
     each = 2.5 * _moved(readers, "read") / (streams * stages)
@@ -236,26 +236,38 @@ def _speeds(capacity: float, rates: np.ndarray, many: np.ndarray) -> np.ndarray:
     return found
 
 
-def _steady(rng: np.random.Generator, device: str, *, as_slow_alone: bool = False) -> Twins:
+def _steady(
+    rng: np.random.Generator,
+    device: str = "disk",
+    *,
+    apps: int = 1,
+    writes: bool = False,
+    as_slow_alone: bool = False,
+) -> Twins:
     """All queries run from the first moment to the last, as many tasks of each all the time.
 
-    ``as_slow_alone``: in the quiet twin they are by themselves as slow as the others make them.
+    ``writes``: the first one writes, in the last application. ``as_slow_alone``: in the quiet twin
+    they are by themselves as slow as the others make them.
     """
-    amount, rate = {"disk": ("read", "read_rate"), "network": ("fetch", "fetch_rate")}[device]
-    ample = _cluster(rng)
-    count, waves = int(rng.integers(3, 7)), int(rng.integers(4, 8))
+    amount = {"disk": "read", "network": "fetch"}[device]
+    ample = _cluster(rng, apps)
+    count, waves = int(rng.integers(2 if writes else 3, 7)), int(rng.integers(4, 8))
     rates = np.array([_rate(rng) for _ in range(count)])
     many = rng.integers(2, 6, count)
+    if writes:
+        rates[0], many[0] = rng.uniform(0.8, 1.6) * 1e5, rng.integers(4, 10)
     capacity = float(rng.uniform(0.35, 0.85) * (rates * many).sum())
     speeds, took = _speeds(capacity, rates, many), rng.uniform(1200, 3000, count)
     loud, slow = [], []
     for k in range(count):
-        stages = max(round(waves * took.mean() / took[k]), 2)
-        work = {amount: float(took[k] * speeds[k])}
+        writer = writes and k == 0
+        does, name = ("write", "writer") if writer else (amount, f"steady-{k}")
+        stages, app = max(round(waves * took.mean() / took[k]), 2), apps - 1 if writer else 0
         at = float(rng.integers(0, 60))
         for plans, own in ((loud, rates[k]), (slow, speeds[k])):
-            stage = StagePlan(int(many[k]) * ample.hosts, cpu=40, **work, **{rate: float(own)})
-            plans.append(QueryPlan(f"steady-{k}", _all_along(stage, stages), 0, at))
+            work = {does: float(took[k] * speeds[k]), f"{does}_rate": float(own)}
+            stage = StagePlan(int(many[k]) * ample.hosts, cpu=40, **work)
+            plans.append(QueryPlan(name, _all_along(stage, stages), app, at))
     quiet = slow if as_slow_alone else loud
     return Twins((replace(ample, **{device: capacity}), loud), (ample, quiet))
 
@@ -271,9 +283,11 @@ STEADY: dict[str, Callable[[np.random.Generator], Twins]] = {
     "slow host beside contention": _slow_host,
     "two applications' mix": lambda rng: _applications(rng, 2),
     "three applications' mix": lambda rng: _applications(rng, 3),
-    "steady reads": lambda rng: _steady(rng, "disk"),
+    "steady reads": _steady,
     "steady fetches": lambda rng: _steady(rng, "network"),
-    "steady, or as slow alone": lambda rng: _steady(rng, "disk", as_slow_alone=True),
+    "steady reads beside writes": lambda rng: _steady(rng, writes=True),
+    "the same, two applications": lambda rng: _steady(rng, writes=True, apps=2),
+    "steady, or as slow alone": lambda rng: _steady(rng, as_slow_alone=True),
 }
 
 
