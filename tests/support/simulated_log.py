@@ -9,10 +9,16 @@ from iqcar.replay.loop.memory_demands import FRACTION, RESERVED_BYTES
 from iqcar.tables import CONF, JOBS, POOLS, SAMPLES, STAGE_PARENTS, Tables
 from tests.support.cluster_simulator import Simulation
 from tests.support.random_tables import EPOCH_MS, frame
+from tests.support.simulated_samples import host_samples
 
 
-def replayable(run: Simulation, *, plain: bool = False) -> tuple[Tables, pd.DataFrame]:
-    """Tables and waits with jobs, parents of stages, pools and, unless plain, the hosts' cores."""
+def replayable(
+    run: Simulation, *, plain: bool = False, sampled: bool = False
+) -> tuple[Tables, pd.DataFrame]:
+    """Tables and waits with jobs, parents of stages, pools and, unless plain, the hosts' cores.
+
+    ``sampled``: with samples of the hosts' devices, too.
+    """
     tables, waits = run.emit(plain=plain)
     keys = sorted(run.stage_end)
     row_of = {key: row for row, key in enumerate(keys)}
@@ -78,7 +84,7 @@ def replayable(run: Simulation, *, plain: bool = False) -> tuple[Tables, pd.Data
         tasks=tables.tasks.assign(
             index=index, task_id=c.first_id + np.arange(len(launch)), attempt=0, status="success"
         ),
-        **({} if plain else {"samples": samples}),
+        **({} if plain else {"samples": host_samples(run) if sampled else samples}),
     )
     return tables, waits
 

@@ -78,6 +78,20 @@ def test_a_plain_log_has_peaks_and_the_heap_but_no_wait_for_memory() -> None:
     assert at.plain.tables.conf["key"].tolist() == ["spark.executor.memory"]
 
 
+def test_samples_count_every_byte_and_a_short_disk_is_busy_all_the_time() -> None:
+    loud, quiet = (
+        scene("steady reads beside writes", 301, kind).measured for kind in (True, False)
+    )
+    for run in (loud, quiet):
+        samples, tasks = run.tables.samples, run.tables.tasks
+        for moved, recorded in (
+            ("disk_read_bytes", "input_bytes"), ("disk_write_bytes", "shuffle_write_bytes"),
+        ):  # fmt: skip
+            assert samples[moved].sum() == pytest.approx(tasks[recorded].sum())
+    assert loud.tables.samples["disk_busy"].median() > 0.8
+    assert quiet.tables.samples["disk_busy"].max() < 0.5
+
+
 def truthful(run: Run) -> Answer:
     """A method that knows the truth, at least within 5 % of a run."""
     at = next(
