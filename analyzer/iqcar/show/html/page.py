@@ -121,7 +121,7 @@ def render_page(diagnosis: Diagnosis, *, title: str = "", assets: str = "", home
             verdict=verdict,
             query_ids=texts(diagnosis.tables.queries, "query_id"),
             most_findings=limits.MOST_FINDINGS,
-            bars={one.query: blame_bar(one, colours) for one in verdict.targets},
+            bars={one.query: blame_bar(one, colours) for one in verdict.recurring},
             owners=owners_part(diagnosis),
             hosts=hosts_part(diagnosis),
             wasted=wasted_section(diagnosis, verdict.wasted, limits.MOST_GROUPS),

@@ -67,12 +67,12 @@ function paintSankey(rows, current, names) {
       node: {
         label: nodes.map((node) => `${node.depth === levels.length - 1 ? '' : pictures.safe(words.short(node.name, 22))}  ${names.ofRun(node.lost).split(' of')[0]}`),
         color: nodes.map((node) => node.colour),
-        customdata: nodes.map((node) => `<b>${pictures.safe(words.short(node.name, 80))}</b><br>DOR ${words.digits(node.dor)}, ${words.duration(node.lost)} lost`),
+        customdata: nodes.map((node) => `<b>${pictures.safe(words.short(node.name, 80))}</b><br>${words.duration(node.lost)}, ${pictures.safe(names.ofRun(node.lost))}`),
       },
       link: {
         source: list.map((link) => link.from), target: list.map((link) => link.to), value: list.map((link) => link.dor),
         color: list.map((link) => rgba(nodes[link.from].colour)),
-        customdata: list.map((link) => `${nameOf(link.from)} → ${nameOf(link.to)}<br>IF·DOR ${words.digits(link.dor)}, ${words.duration(link.lost)} lost`),
+        customdata: list.map((link) => `${nameOf(link.from)} → ${nameOf(link.to)}<br>${words.duration(link.lost)}, ${pictures.safe(names.ofRun(link.lost))}`),
       },
     }],
     layout: {
