@@ -3,6 +3,7 @@ function paintSankey(rows, current, names) {
   const place = byId('sankey-picture');
   const { queries, stages } = page.people;
   const MOST = page.figures.nodes;
+  const LEAST = 0.01; // of what was lost: thinner nodes are joined, their labels would lie on the links of others
   const target = queries[current.query];
   const { KEYS } = selection;
   const levels = [
@@ -38,7 +39,9 @@ function paintSankey(rows, current, names) {
     const isCause = (key) => key.startsWith('known-') || key === 'unattributed';
     const causes = order.filter(([key]) => isCause(key));
     const others = order.filter(([key]) => !isCause(key));
-    const [kept, rest] = fold(others, MOST);
+    const [large, small] = [others.filter(([, sum]) => sum.dor >= LEAST * whole), others.filter(([, sum]) => sum.dor < LEAST * whole)];
+    const [kept, left] = fold(large, MOST);
+    const rest = [...left, ...small];
     [...kept, ...causes].forEach(([key, sum]) => at.set(key, nodes.push(sum) - 1));
     if (rest.length) {
       const dor = rest.reduce((sum, [, one]) => sum + one.dor, 0);
