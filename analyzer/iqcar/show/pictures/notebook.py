@@ -82,7 +82,7 @@ def comparison_html(comparison: Comparison) -> str:
     parts = [
         f"<p><b>iqcar: {_text(changes_headline(comparison))}</b></p>",
         f"<p>{_text(totals_sentence(comparison))}</p>",
-        f"<p>Different: {_text(differences_sentence(comparison))}</p>",
+        f"<p>{_text(differences_sentence(comparison))}</p>",
     ]
     if not comparison.changes.empty:
         parts += [_changes(comparison), ComparisonPlots(comparison).waterfall().svg]
