@@ -127,6 +127,15 @@ def test_runs_of_a_recurring_query_share_one_card() -> None:
     assert words.count("severe") == 2
 
 
+def test_a_number_is_not_torn_from_its_unit_and_files_are_as_they_are(
+    crowded: Diagnosis,
+) -> None:
+    html = render_page(crowded)
+    body = html[html.index("<body") : html.index("<script")]
+    assert re.findall(r">[^<\n]*\d( ?%| (?:ms|s|min)\b)", body) == []
+    assert "11.0\N{NO-BREAK SPACE}s (79\N{NO-BREAK SPACE}%)" in html
+
+
 def test_what_is_explored_sums_to_what_the_json_says(crowded: Diagnosis) -> None:
     payload = page_payload(crowded, lay_out_blame(crowded.graph, len(crowded.tables.queries)))
     people, kinds = payload["people"]["queries"], [one["key"] for one in payload["kinds"]]
