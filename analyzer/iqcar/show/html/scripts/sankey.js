@@ -35,13 +35,12 @@ function paintSankey(rows, current, names) {
     });
     const order = [...sums.entries()].sort((a, b) => b[1].dor - a[1].dor);
     const at = new Map();
-    // What no query can be blamed for is always told apart.
+    const large = order.filter(([, sum]) => sum.dor >= LEAST * whole);
+    // What no query can be blamed for is told apart however many queries there are.
     const isCause = (key) => key.startsWith('known-') || key === 'unattributed';
-    const causes = order.filter(([key]) => isCause(key));
-    const others = order.filter(([key]) => !isCause(key));
-    const [large, small] = [others.filter(([, sum]) => sum.dor >= LEAST * whole), others.filter(([, sum]) => sum.dor < LEAST * whole)];
-    const [kept, left] = fold(large, MOST);
-    const rest = [...left, ...small];
+    const causes = large.filter(([key]) => isCause(key));
+    const [kept, left] = fold(large.filter(([key]) => !isCause(key)), MOST);
+    const rest = [...left, ...order.slice(large.length)];
     [...kept, ...causes].forEach(([key, sum]) => at.set(key, nodes.push(sum) - 1));
     if (rest.length) {
       const dor = rest.reduce((sum, [, one]) => sum + one.dor, 0);
