@@ -253,10 +253,12 @@ def test_the_sankey_joins_what_is_too_thin_to_see(shown: Shown) -> None:
     thin = shown.page.evaluate(
         """(() => {
           const { node, link } = document.getElementById('sankey-picture').data[0];
-          const flows = node.label.map((_, at) => Math.max(...[link.source, link.target].map(
-            (ends) => link.value.reduce((sum, value, i) => sum + (ends[i] === at ? value : 0), 0))));
-          const whole = Math.max(...flows);
-          return node.label.filter((label, at) => flows[at] < 0.01 * whole && !/ more /.test(label));
+          const through = (ends, at) =>
+            link.value.reduce((sum, value, i) => sum + (ends[i] === at ? value : 0), 0);
+          const flows = node.label.map((_, at) =>
+            Math.max(through(link.source, at), through(link.target, at)));
+          const thin = (at) => flows[at] < 0.01 * Math.max(...flows);
+          return node.label.filter((label, at) => thin(at) && !/ more /.test(label));
         })()"""
     )
     assert thin == []
