@@ -123,8 +123,8 @@ def _unknown(about: About) -> Iterator[Finding]:
         yield about.finding(
             FindingKind.UNKNOWN,
             runs,
-            sentence=f"Nothing in the logs explains {about.of_run(sum(runs.values()), worst)} that "
-            f"{about.called(worst)} lost.",
+            sentence=f"Nothing in the logs explains why {about.called(worst)} lost "
+            f"{about.of_run(sum(runs.values()), worst)}.",
             action=advice_for(UNATTRIBUTED, bool(recorded[app])),
             ranged=(0.0, 0.6),
             section="blame",
