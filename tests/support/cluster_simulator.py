@@ -311,7 +311,7 @@ class Simulation:
         """The tables and waits of this run; with profiles of this resolution if it is given.
 
         ``plain`` is what a log without the plugin's records says: the wait for the processor is
-        estimated as the time that nothing else explains.
+        estimated as the time that nothing else explains, and memory is missing.
         """
         c, keys = self.cluster, sorted(self.stage_end)
         row_of, critical = {key: row for row, key in enumerate(keys)}, self.critical()
@@ -333,7 +333,7 @@ class Simulation:
         )  # fmt: skip
         requests = (Request.IO_READ, Request.IO_WRITE, Request.SHUFFLE_FETCH, Request.RUN_QUEUE)
         waits = {r: np.array([t.spent.get(r, 0.0) for t in self.tasks]) for r in requests}
-        if np.isfinite(c.memory):
+        if np.isfinite(c.memory) and not plain:
             memory = Request.EXECUTION_MEMORY
             waits[memory] = np.array([t.spent.get(memory, 0.0) for t in self.tasks])
         waits[Request.SLOT_WAIT] = np.array([t.launch - t.asked for t in self.tasks])

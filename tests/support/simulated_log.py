@@ -5,14 +5,17 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from iqcar.replay.loop.memory_demands import FRACTION, RESERVED_BYTES
+from iqcar.model.waits.execution_memory import FRACTION, RESERVED_BYTES, with_memory_waits
 from iqcar.tables import CONF, JOBS, POOLS, SAMPLES, STAGE_PARENTS, Tables
 from tests.support.cluster_simulator import Simulation
 from tests.support.random_tables import EPOCH_MS, frame
 
 
 def replayable(run: Simulation, *, plain: bool = False) -> tuple[Tables, pd.DataFrame]:
-    """Tables and waits with jobs, parents of stages, pools and, unless plain, the hosts' cores."""
+    """Tables and waits with jobs, parents of stages, pools and, unless plain, the hosts' cores.
+
+    Of a plain log waits for execution memory are estimated.
+    """
     tables, waits = run.emit(plain=plain)
     keys = sorted(run.stage_end)
     row_of = {key: row for row, key in enumerate(keys)}
@@ -80,7 +83,7 @@ def replayable(run: Simulation, *, plain: bool = False) -> tuple[Tables, pd.Data
         ),
         **({} if plain else {"samples": samples}),
     )
-    return tables, waits
+    return tables, with_memory_waits(tables, waits) if plain else waits
 
 
 def _settings(run: Simulation) -> pd.DataFrame:

@@ -1,0 +1,244 @@
+"""Estimates from a plain log how long tasks waited for execution memory that others held.
+
+Spark reports each task's peak of execution memory, and settings tell how much of it an executor has.
+Of N tasks that want memory each gets at least 1/2N of it; one that cannot get that, nor the less
+that it wants, waits until another task ends. Who held how much at which moment is not recorded, so a
+task counts as holding its peak from when it got it to its end. A task waited no longer than until
+others left it what it wants, and no longer than nothing else explains. A task that ended before they
+did, cannot have waited for them; what was unexplained of such tasks, and of those for which there
+was enough, is not due to memory in other tasks of their stage either.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from iqcar.base.units import read_size
+from iqcar.enums import Request
+from iqcar.model.waits.columns import ESTIMATED, MISSING, evidence_column, wait_column
+from iqcar.tables import LAST_PLAUSIBLE_MS, NONE, Tables, texts
+from iqcar.tables.arrays import Flags, Floats, Ints, known_or_zero, most_at_once, positive_or_zero
+from iqcar.tables.compiled import count_steps, kernel
+
+RESERVED_BYTES = 300.0 * (1 << 20)
+"""Of a heap that Spark leaves to itself (``RESERVED_SYSTEM_MEMORY_BYTES``)."""
+FRACTION = 0.6
+"""Default of ``spark.memory.fraction``."""
+HEAP = "1g"
+"""Default of ``spark.executor.memory`` and ``spark.driver.memory``."""
+TOO_MUCH = 1.05
+"""A peak of more than this times what there is shows that the settings do not tell what there is."""
+LEAST_MS = 5.0
+"""Shorter waits are rounding errors of Spark's times."""
+
+
+def memory_of_executor(tables: Tables, app: int) -> float:
+    """Return the bytes of execution memory of an application's executors, by its settings."""
+    return _by_settings(settings_of(tables, app), HEAP)
+
+
+def known_memory(tables: Tables, app: int) -> float:
+    """Return the same, but NaN where the settings do not say it."""
+    settings = settings_of(tables, app)
+    if settings.get("spark.memory.useLegacyMode", "").lower() == "true":
+        return np.nan
+    bytes_ = _by_settings(settings, "")
+    return bytes_ if bytes_ > 0 else np.nan
+
+
+def settings_of(tables: Tables, app: int) -> dict[str, str]:
+    """Return the settings of an application."""
+    conf = tables.conf
+    mine = conf[((conf["app"] == app) & (conf["sql_execution"] == NONE)).to_numpy(bool)]
+    return dict(zip(texts(mine, "key"), texts(mine, "value"), strict=True))
+
+
+def _by_settings(settings: dict[str, str], default: str) -> float:
+    if settings.get("spark.memory.offHeap.enabled", "").lower() == "true":
+        return read_size(settings.get("spark.memory.offHeap.size", "0")) or 0.0
+    local = settings.get("spark.master", "").startswith("local")
+    # In a local cluster executors are processes of their own.
+    local &= not settings.get("spark.master", "").startswith("local-cluster")
+    heap = settings.get("spark.driver.memory" if local else "spark.executor.memory", default)
+    try:
+        fraction = float(settings.get("spark.memory.fraction", FRACTION))
+    except ValueError:
+        fraction = FRACTION
+    return max((read_size(heap, "m") or 0.0) - RESERVED_BYTES, 0.0) * fraction
+
+
+class Holders:
+    """Tasks that held execution memory beside others, and what their executors had.
+
+    rows: (n_holders,) rows of tasks, by executor and time.
+    untold: applications whose settings do not say how much there is.
+    exceeded: applications in which a task held more than there is by the settings.
+    """
+
+    def __init__(self, tables: Tables) -> None:
+        tasks = tables.tasks
+        self.peak = positive_or_zero(tasks["peak_memory_bytes"].to_numpy(np.float64))
+        self.launch, self.finish = (
+            tasks[name].to_numpy(np.float64) for name in ("launch_ms", "finish_ms")
+        )
+        app, executor = (tasks[name].to_numpy(np.int64) for name in ("app", "executor"))
+        self.executor = executor
+        with np.errstate(invalid="ignore"):
+            lived = (np.abs(self.launch) < LAST_PLAUSIBLE_MS) & (self.finish > self.launch)
+            lived &= np.abs(self.finish) < LAST_PLAUSIBLE_MS
+        held = lived & (self.peak > 0) & (executor >= 0) & (app >= 0)
+        held &= (executor < len(tables.executors)) & (app < len(tables.applications))
+        rows = np.flatnonzero(held)
+        n = len(tables.applications)
+        memory = np.full(n, np.nan)
+        for one in np.unique(app[rows]).tolist():
+            memory[one] = known_memory(tables, one)
+        most = np.zeros(n)
+        np.maximum.at(most, app[rows], self.peak[rows])
+        wanted = most > 0
+        self.untold = np.flatnonzero(wanted & np.isnan(memory))
+        self.exceeded = np.flatnonzero(wanted & (most > TOO_MUCH * memory))
+        memory[self.exceeded] = np.nan
+        self.memory = np.append(memory, np.nan)[np.where(held, app, n)]
+        rows = rows[np.isfinite(self.memory[rows])]
+        rows = rows[self._are_crowded(rows, len(tables.executors))]
+        # In an order that is that of no table.
+        order = (
+            tasks["task_id"].to_numpy(np.int64)[rows],
+            self.peak[rows],
+            self.finish[rows],
+            self.launch[rows],
+            executor[rows],
+        )
+        self.rows = rows[np.lexsort(order)]
+
+    def _are_crowded(self, rows: Ints, executors: int) -> Flags:
+        """Mark tasks of executors in which peaks summed to more than there is."""
+        executor = self.executor[rows]
+        most = most_at_once(
+            executor, self.launch[rows], self.finish[rows], self.peak[rows], executors
+        )
+        crowded: Flags = most[executor] > self.memory[rows]
+        return crowded
+
+
+def with_memory_waits(tables: Tables, waits: pd.DataFrame) -> pd.DataFrame:
+    """Take waits for execution memory out of what is estimated as a wait for the processor.
+
+    waits: frame of WAITS, of these tasks. Measured waits stay as they are.
+    """
+    queue, lacked = Request.RUN_QUEUE, Request.EXECUTION_MEMORY
+    open_ = waits[evidence_column(queue)].to_numpy() == ESTIMATED
+    open_ &= waits[evidence_column(lacked)].to_numpy() == MISSING
+    if not open_.any():
+        return waits
+    unexplained = known_or_zero(waits[wait_column(queue)].to_numpy(np.float64))
+    found = estimate_memory_waits(tables, np.where(open_, unexplained, 0.0))
+    waited = found > 0
+    if not waited.any():
+        return waits
+    evidence = waits[evidence_column(lacked)].to_numpy()
+    return waits.assign(
+        **{
+            wait_column(queue): np.where(
+                waited, unexplained - found, waits[wait_column(queue)].to_numpy(np.float64)
+            ),
+            wait_column(lacked): np.where(
+                waited, found, waits[wait_column(lacked)].to_numpy(np.float64)
+            ),
+            evidence_column(lacked): np.where(waited, ESTIMATED, evidence).astype(evidence.dtype),
+        }
+    )
+
+
+def estimate_memory_waits(tables: Tables, unexplained: Floats) -> Floats:
+    """Estimate how long tasks waited for execution memory: (n_tasks,), ms; 0 where they did not.
+
+    unexplained: (n_tasks,), ms; time of each task that nothing else explains.
+    """
+    waited = np.zeros(len(unexplained))
+    holders = Holders(tables)
+    rows = holders.rows
+    if len(rows) == 0:
+        return waited
+    blocked = blocked_for(holders)
+    longest = np.zeros(len(unexplained))
+    longest[rows] = blocked
+    own = _unexplained_elsewhere(tables, unexplained, longest)
+    waited = np.minimum(np.maximum(unexplained - own, 0.0), longest)
+    return np.where(waited >= LEAST_MS, waited, 0.0)
+
+
+def blocked_for(holders: Holders) -> Floats:
+    """Return how long the memory was full for each holder from its launch on, in ms.
+
+    Shape (n_holders,). 0 for one for which there was enough, and for one that ended before.
+    """
+    rows = holders.rows
+    launch, finish = holders.launch[rows], holders.finish[rows]
+    executor = holders.executor[rows]
+    n = len(rows)
+    when = np.concatenate([launch, finish])
+    # What ends gives its memory to what begins at the same time.
+    is_end = np.repeat([0, 1], n)
+    event = np.lexsort((np.tile(np.arange(n), 2), -is_end, when, np.tile(executor, 2)))
+    got = np.full(n, np.nan)
+    count_steps(__name__, 4 * len(event))
+    _hand_out(
+        event, when[event], executor, holders.peak[rows], holders.memory[rows], np.zeros(n), got,
+        np.zeros(n, np.int64),
+    )  # fmt: skip
+    return np.where(np.isfinite(got), got - launch, 0.0)
+
+
+@kernel()
+def _hand_out(
+    event: Any, when: Any, executor: Any, peak: Any, memory: Any, held: Any, got: Any, line: Any
+) -> None:
+    """Hand memory out as Spark does, in the order of launches; ``got``: when each task got it."""
+    n = len(executor)
+    here, in_use, wanting, size = -1, 0.0, 0, 0
+    for e in range(len(event)):
+        i = event[e] % n
+        if executor[i] != here:
+            here, in_use, wanting, size = executor[i], 0.0, 0, 0
+        if event[e] < n:
+            wanting += 1
+            line[size] = i
+            size += 1
+        else:
+            wanting -= 1
+            in_use -= held[i]
+            if wanting == 0:
+                in_use = 0.0
+        left = 0
+        for k in range(size):
+            j = line[k]
+            if event[e] >= n and j == i:  # it ended without
+                continue
+            least = min(peak[j], 0.5 * memory[j] / wanting)
+            free = memory[j] - in_use
+            if free >= least * (1.0 - 1e-9):
+                got[j] = when[e]
+                held[j] = min(peak[j], free)
+                in_use += held[j]
+            else:
+                line[left] = j
+                left += 1
+        size = left
+
+
+def _unexplained_elsewhere(tables: Tables, unexplained: Floats, longest: Floats) -> Floats:
+    """Return the median of what is unexplained of the tasks of each stage that did not wait.
+
+    Shape (n_tasks,), ms; 0 where all tasks of the stage may have waited.
+    """
+    tasks = tables.tasks
+    known = (tasks["finish_ms"] > tasks["launch_ms"]).to_numpy() & (longest == 0)
+    known &= (tasks["status"] == "success").to_numpy()
+    stage = tasks["stage"].to_numpy(np.int64)
+    median = pd.Series(unexplained[known]).groupby(stage[known]).median()
+    return np.asarray(median.reindex(stage).fillna(0.0), np.float64)
