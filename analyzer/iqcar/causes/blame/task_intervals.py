@@ -29,6 +29,7 @@ from iqcar.tables.arrays import (
     Schedule,
     by_time,
     known_or_zero,
+    positive_or_zero,
     schedule,
     share_of,
     sum_by,
@@ -129,9 +130,11 @@ class BlameColumns:
         """Return the mean execution memory held during each task, in bytes.
 
         Where the plugin did not sample it, the value is Spark's peak execution memory, which is
-        higher: the sum of the peaks of its operators.
+        higher: the sum of the peaks of its operators. A task that waited for it held none meanwhile.
         """
-        held: Floats = self.number("peak_memory_bytes").copy()
+        waited = positive_or_zero(self.wait(Request.EXECUTION_MEMORY))
+        had = 1.0 - np.minimum(share_of(waited, self.span), 1.0)
+        held: Floats = self.number("peak_memory_bytes") * had
         records = self.tables.task_records
         task = records["task"].to_numpy(np.int64)
         mean = records["mean_held_bytes"].to_numpy(np.float64)

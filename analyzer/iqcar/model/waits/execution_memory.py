@@ -31,6 +31,8 @@ HEAP = "1g"
 """Default of ``spark.executor.memory`` and ``spark.driver.memory``."""
 TOO_MUCH = 1.05
 """A peak of more than this times what there is shows that the settings do not tell what there is."""
+ENOUGH = 3
+"""Tasks of a stage that did not wait, from which what is unexplained of them means something."""
 LEAST_MS = 5.0
 """Shorter waits are rounding errors of Spark's times."""
 
@@ -81,6 +83,8 @@ class Holders:
     def __init__(self, tables: Tables) -> None:
         tasks = tables.tasks
         self.peak = positive_or_zero(tasks["peak_memory_bytes"].to_numpy(np.float64))
+        spilled = positive_or_zero(tasks["memory_spilled_bytes"].to_numpy(np.float64))
+        self.wanted = self.peak + spilled
         self.launch, self.finish = (
             tasks[name].to_numpy(np.float64) for name in ("launch_ms", "finish_ms")
         )
@@ -188,16 +192,17 @@ def blocked_for(holders: Holders) -> Floats:
     got = np.full(n, np.nan)
     count_steps(__name__, 4 * len(event))
     _hand_out(
-        event, when[event], executor, holders.peak[rows], holders.memory[rows], np.zeros(n), got,
-        np.zeros(n, np.int64),
+        event, when[event], executor, holders.wanted[rows], holders.peak[rows],
+        holders.memory[rows], np.zeros(n), got, np.zeros(n, np.int64),
     )  # fmt: skip
     return np.where(np.isfinite(got), got - launch, 0.0)
 
 
 @kernel()
 def _hand_out(
-    event: Any, when: Any, executor: Any, peak: Any, memory: Any, held: Any, got: Any, line: Any
-) -> None:
+    event: Any, when: Any, executor: Any, wanted: Any, peak: Any, memory: Any, held: Any, got: Any,
+    line: Any,
+) -> None:  # fmt: skip
     """Hand memory out as Spark does, in the order of launches; ``got``: when each task got it."""
     n = len(executor)
     here, in_use, wanting, size = -1, 0.0, 0, 0
@@ -219,7 +224,7 @@ def _hand_out(
             j = line[k]
             if event[e] >= n and j == i:  # it ended without
                 continue
-            least = min(peak[j], 0.5 * memory[j] / wanting)
+            least = min(wanted[j], 0.5 * memory[j] / wanting)
             free = memory[j] - in_use
             if free >= least * (1.0 - 1e-9):
                 got[j] = when[e]
@@ -234,11 +239,12 @@ def _hand_out(
 def _unexplained_elsewhere(tables: Tables, unexplained: Floats, longest: Floats) -> Floats:
     """Return the median of what is unexplained of the tasks of each stage that did not wait.
 
-    Shape (n_tasks,), ms; 0 where all tasks of the stage may have waited.
+    Shape (n_tasks,), ms; 0 where nearly all tasks of the stage may have waited.
     """
     tasks = tables.tasks
     known = (tasks["finish_ms"] > tasks["launch_ms"]).to_numpy() & (longest == 0)
     known &= (tasks["status"] == "success").to_numpy()
     stage = tasks["stage"].to_numpy(np.int64)
-    median = pd.Series(unexplained[known]).groupby(stage[known]).median()
+    groups = pd.Series(unexplained[known]).groupby(stage[known])
+    median = groups.median()[groups.size() >= ENOUGH]
     return np.asarray(median.reindex(stage).fillna(0.0), np.float64)
