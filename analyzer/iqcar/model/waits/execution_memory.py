@@ -33,6 +33,8 @@ TOO_MUCH = 1.05
 """A peak of more than this times what there is shows that the settings do not tell what there is."""
 ENOUGH = 3
 """Tasks of a stage that did not wait, from which what is unexplained of them means something."""
+LEAST_FOLLOWS = 0.6
+"""Of each ms for which others left a task too little memory: what must be unexplained of it."""
 LEAST_MS = 5.0
 """Shorter waits are rounding errors of Spark's times."""
 
@@ -163,23 +165,22 @@ def estimate_memory_waits(tables: Tables, unexplained: Floats) -> Floats:
 
     unexplained: (n_tasks,), ms; time of each task that nothing else explains.
     """
-    waited = np.zeros(len(unexplained))
     holders = Holders(tables)
-    rows = holders.rows
-    if len(rows) == 0:
-        return waited
+    if len(holders.rows) == 0:
+        return np.zeros(len(unexplained))
     blocked = blocked_for(holders)
-    longest = np.zeros(len(unexplained))
-    longest[rows] = blocked
-    own = _unexplained_elsewhere(tables, unexplained, longest)
-    waited = np.minimum(np.maximum(unexplained - own, 0.0), longest)
+    stage = tables.tasks["stage"].to_numpy(np.int64)
+    known = np.isfinite(blocked) & (holders.peak > 0) & (holders.finish > holders.launch)
+    most = _most_due(tables.tasks["app"].to_numpy(np.int64), stage, blocked, unexplained, known)
+    own = _unexplained_of_others(stage, unexplained, known, blocked)
+    waited = np.minimum(np.maximum(unexplained - own, 0.0), most)
     return np.where(waited >= LEAST_MS, waited, 0.0)
 
 
 def blocked_for(holders: Holders) -> Floats:
-    """Return how long the memory was full for each holder from its launch on, in ms.
+    """Return how long from its launch on others left each task too little memory: (n_tasks,), ms.
 
-    Shape (n_holders,). 0 for one for which there was enough, and for one that ended before.
+    0 for a task for which there was enough; NaN for one that ended before there was.
     """
     rows = holders.rows
     launch, finish = holders.launch[rows], holders.finish[rows]
@@ -195,7 +196,9 @@ def blocked_for(holders: Holders) -> Floats:
         event, when[event], executor, holders.wanted[rows], holders.peak[rows],
         holders.memory[rows], np.zeros(n), got, np.zeros(n, np.int64),
     )  # fmt: skip
-    return np.where(np.isfinite(got), got - launch, 0.0)
+    blocked = np.zeros(len(holders.peak))
+    blocked[rows] = got - launch
+    return blocked
 
 
 @kernel()
@@ -236,15 +239,51 @@ def _hand_out(
         size = left
 
 
-def _unexplained_elsewhere(tables: Tables, unexplained: Floats, longest: Floats) -> Floats:
+def _most_due(
+    app: Ints, stage: Ints, blocked: Floats, unexplained: Floats, known: Flags
+) -> Floats:
+    """Return the time that memory can explain of each task: (n_tasks,), ms.
+
+    That is as long as it was blocked; 0 in applications in which tasks that were blocked for longer
+    than others of their stage did not wait longer for what is unexplained. Where all of a stage were
+    blocked alike, there must be as much unexplained as they were blocked.
+    """
+    most = np.where(known, blocked, 0.0)
+    rows = np.flatnonzero(known)
+    longer, more = (_beyond_median(stage[rows], each[rows]) for each in (blocked, unexplained))
+    differs = np.abs(longer) >= LEAST_MS
+    for one in np.unique(app[most > 0]).tolist():
+        mine = app[rows] == one
+        told = mine & differs
+        if told.any():
+            follows = _weighted_median(more[told] / longer[told], np.abs(longer[told]))
+        else:
+            in_all = np.minimum(unexplained, blocked)[rows[mine]].sum()
+            follows = in_all / blocked[rows[mine]].sum()
+        if follows < LEAST_FOLLOWS:
+            most[app == one] = 0.0
+    return most
+
+
+def _beyond_median(stage: Ints, values: Floats) -> Floats:
+    each = pd.Series(values)
+    return np.asarray(each - each.groupby(stage).transform("median"), np.float64)
+
+
+def _weighted_median(values: Floats, weights: Floats) -> float:
+    order = np.argsort(values, kind="stable")
+    upto = np.cumsum(weights[order])
+    return float(values[order][np.searchsorted(upto, 0.5 * upto[-1])])
+
+
+def _unexplained_of_others(
+    stage: Ints, unexplained: Floats, known: Flags, blocked: Floats
+) -> Floats:
     """Return the median of what is unexplained of the tasks of each stage that did not wait.
 
     Shape (n_tasks,), ms; 0 where nearly all tasks of the stage may have waited.
     """
-    tasks = tables.tasks
-    known = (tasks["finish_ms"] > tasks["launch_ms"]).to_numpy() & (longest == 0)
-    known &= (tasks["status"] == "success").to_numpy()
-    stage = tasks["stage"].to_numpy(np.int64)
-    groups = pd.Series(unexplained[known]).groupby(stage[known])
+    rows = np.flatnonzero(known & (blocked == 0))
+    groups = pd.Series(unexplained[rows]).groupby(stage[rows])
     median = groups.median()[groups.size() >= ENOUGH]
     return np.asarray(median.reindex(stage).fillna(0.0), np.float64)
