@@ -33,6 +33,9 @@ TOO_MUCH = 1.05
 """A peak of more than this times what there is shows that the settings do not tell what there is."""
 ENOUGH = 3
 """Tasks of a stage that did not wait, from which what is unexplained of them means something."""
+EARLY_MS, EARLY_SHARE = 50.0, 0.02
+"""Before its end a task gives its memory back: at most so long, or for so much of the life of who
+waits for it."""
 LEAST_FOLLOWS = 0.6
 """Of each ms for which others left a task too little memory: what must be unexplained of it."""
 LEAST_MS = 5.0
@@ -184,21 +187,24 @@ def blocked_for(holders: Holders) -> Floats:
     """
     rows = holders.rows
     launch, finish = holders.launch[rows], holders.finish[rows]
-    executor = holders.executor[rows]
+    executor = np.tile(holders.executor[rows], 3)
     n = len(rows)
-    when = np.concatenate([launch, finish])
+    gives_up = finish + np.maximum(EARLY_MS, EARLY_SHARE * (finish - launch))
+    when = np.concatenate([finish, gives_up, launch])
     # What ends gives its memory to what begins at the same time.
-    is_end = np.repeat([0, 1], n)
-    event = np.lexsort((np.tile(np.arange(n), 2), -is_end, when, np.tile(executor, 2)))
+    event = np.lexsort((np.arange(3 * n), when, executor))
     got = np.full(n, np.nan)
-    count_steps(__name__, 4 * len(event))
+    count_steps(__name__, 6 * n)
     _hand_out(
         event, when[event], executor, holders.wanted[rows], holders.peak[rows],
         holders.memory[rows], np.zeros(n), got, np.zeros(n, np.int64),
     )  # fmt: skip
     blocked = np.zeros(len(holders.peak))
-    blocked[rows] = got - launch
+    blocked[rows] = np.minimum(got, finish) - launch
     return blocked
+
+
+ENDS, GIVES_UP, LAUNCHED = range(3)
 
 
 @kernel()
@@ -207,33 +213,33 @@ def _hand_out(
     line: Any,
 ) -> None:  # fmt: skip
     """Hand memory out as Spark does, in the order of launches; ``got``: when each task got it."""
-    n = len(executor)
+    n = len(wanted)
     here, in_use, wanting, size = -1, 0.0, 0, 0
     for e in range(len(event)):
-        i = event[e] % n
+        i, kind = event[e] % n, event[e] // n
         if executor[i] != here:
             here, in_use, wanting, size = executor[i], 0.0, 0, 0
-        if event[e] < n:
+        if kind == LAUNCHED:
             wanting += 1
             line[size] = i
             size += 1
-        else:
+        elif kind == ENDS:
             wanting -= 1
             in_use -= held[i]
+            held[i] = -1.0
             if wanting == 0:
                 in_use = 0.0
         left = 0
         for k in range(size):
             j = line[k]
-            if event[e] >= n and j == i:  # it ended without
-                continue
-            least = min(wanted[j], 0.5 * memory[j] / wanting)
+            least = min(wanted[j], 0.5 * memory[j] / max(wanting, 1))
             free = memory[j] - in_use
             if free >= least * (1.0 - 1e-9):
                 got[j] = when[e]
-                held[j] = min(peak[j], free)
-                in_use += held[j]
-            else:
+                if held[j] >= 0.0:
+                    held[j] = min(peak[j], free)
+                    in_use += held[j]
+            elif kind != GIVES_UP or j != i:
                 line[left] = j
                 left += 1
         size = left
