@@ -238,10 +238,10 @@ class Sharing:
         )  # fmt: skip
 
     def _by_holders(self) -> Flags:
-        """Mark the tasks whose wait was estimated from what others held: these explain all of it."""
-        memory = self.loss.request is Request.EXECUTION_MEMORY
+        """Mark the tasks whose wait was estimated from what others held: they explain it all."""
         codes = self.pieces.columns.waits[evidence_column(self.loss.request)].to_numpy()
-        return (codes == ESTIMATED) & memory
+        marked: Flags = codes == ESTIMATED
+        return marked & (self.loss.request is Request.EXECUTION_MEMORY)
 
     def _overlaps(self, rate: Floats) -> tuple[Floats, Floats, Floats]:
         """Return each piece's weight as a target, and what others and it itself used meanwhile."""

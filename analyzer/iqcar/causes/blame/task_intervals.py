@@ -130,7 +130,8 @@ class BlameColumns:
         """Return the mean execution memory held during each task, in bytes.
 
         Where the plugin did not sample it, the value is Spark's peak execution memory, which is
-        higher: the sum of the peaks of its operators. A task that waited for it held none meanwhile.
+        higher: the sum of the peaks of its operators. A task that waits for it counts as holding
+        none meanwhile.
         """
         waited = positive_or_zero(self.wait(Request.EXECUTION_MEMORY))
         had = 1.0 - np.minimum(share_of(waited, self.span), 1.0)

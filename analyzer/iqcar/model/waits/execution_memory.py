@@ -1,17 +1,18 @@
 """Estimates from a plain log how long tasks waited for execution memory that others held.
 
-Spark reports each task's peak of execution memory, and settings tell how much of it an executor has.
-Of N tasks that want memory each gets at least 1/2N of it; one that cannot get that, nor the less
-that it wants, waits until another task ends. Who held how much at which moment is not recorded, so a
-task counts as holding its peak from when it got it to its end. A task waited no longer than until
-others left it what it wants, and no longer than nothing else explains. A task that ended before they
-did, cannot have waited for them; what was unexplained of such tasks, and of those for which there
-was enough, is not due to memory in other tasks of their stage either.
+Spark reports each task's peak of execution memory, and settings tell how much an executor has. Of N
+tasks that want memory each gets at least 1/2N of it; one that cannot get that, nor the less that it
+wants, waits until another task ends. Who held how much at which moment is not recorded, so a task
+counts as holding its peak from when it got it to its end.
+
+A task waited no longer than until others left it what it wants, and no longer than nothing else
+explains, less what is unexplained of tasks of its stage that had enough memory. A task that ended
+before others left it enough did not wait for them.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -30,7 +31,7 @@ FRACTION = 0.6
 HEAP = "1g"
 """Default of ``spark.executor.memory`` and ``spark.driver.memory``."""
 TOO_MUCH = 1.05
-"""A peak of more than this times what there is shows that the settings do not tell what there is."""
+"""Peaks of more than this times what there is show that the settings do not tell what there is."""
 ENOUGH = 3
 """Tasks of a stage that did not wait, from which what is unexplained of them means something."""
 EARLY_MS, EARLY_SHARE = 50.0, 0.02
@@ -77,61 +78,82 @@ def _by_settings(settings: dict[str, str], default: str) -> float:
     return max((read_size(heap, "m") or 0.0) - RESERVED_BYTES, 0.0) * fraction
 
 
-class Holders:
-    """Tasks that held execution memory beside others, and what their executors had.
+class AppMemory(NamedTuple):
+    """Execution memory that one executor of each application has, as far as peaks bear it out.
 
-    rows: (n_holders,) rows of tasks, by executor and time.
-    untold: applications whose settings do not say how much there is.
-    exceeded: applications in which a task held more than there is by the settings.
+    bytes: (n_applications,), NaN where it is not known, and where no task held any.
+    untold: applications whose settings do not say it.
+    exceeded: applications in which a task held more than their settings say.
+    """
+
+    bytes: Floats
+    untold: Ints
+    exceeded: Ints
+
+
+def memory_of_apps(tables: Tables) -> AppMemory:
+    """Read the settings of all applications in which a task held execution memory."""
+    app = tables.tasks["app"].to_numpy(np.int64)
+    peak = positive_or_zero(tables.tasks["peak_memory_bytes"].to_numpy(np.float64))
+    n = len(tables.applications)
+    rows = np.flatnonzero((peak > 0) & (app >= 0) & (app < n))
+    most, memory = np.zeros(n), np.full(n, np.nan)
+    np.maximum.at(most, app[rows], peak[rows])
+    for one in np.flatnonzero(most > 0).tolist():
+        memory[one] = known_memory(tables, one)
+    untold = np.flatnonzero((most > 0) & np.isnan(memory))
+    exceeded = np.flatnonzero(most > TOO_MUCH * memory)
+    memory[exceeded] = np.nan
+    return AppMemory(memory, untold, exceeded)
+
+
+class Holders:
+    """Tasks that held execution memory in executors whose tasks wanted more than there is.
+
+    peak, wanted, memory: (n_tasks,), bytes; held at most, this and what was spilled, and what the
+        executor has.
+    rows: (n_holders,) rows of these tasks, in an order that is that of no table.
     """
 
     def __init__(self, tables: Tables) -> None:
         tasks = tables.tasks
-        self.peak = positive_or_zero(tasks["peak_memory_bytes"].to_numpy(np.float64))
-        spilled = positive_or_zero(tasks["memory_spilled_bytes"].to_numpy(np.float64))
-        self.wanted = self.peak + spilled
-        self.launch, self.finish = (
-            tasks[name].to_numpy(np.float64) for name in ("launch_ms", "finish_ms")
+        self.peak, spilled, self.launch, self.finish = (
+            tasks[name].to_numpy(np.float64)
+            for name in ("peak_memory_bytes", "memory_spilled_bytes", "launch_ms", "finish_ms")
         )
-        app, executor = (tasks[name].to_numpy(np.int64) for name in ("app", "executor"))
-        self.executor = executor
+        self.peak = positive_or_zero(self.peak)
+        self.wanted = self.peak + positive_or_zero(spilled)
+        app, self.executor = (tasks[name].to_numpy(np.int64) for name in ("app", "executor"))
         with np.errstate(invalid="ignore"):
-            lived = (np.abs(self.launch) < LAST_PLAUSIBLE_MS) & (self.finish > self.launch)
-            lived &= np.abs(self.finish) < LAST_PLAUSIBLE_MS
-        held = lived & (self.peak > 0) & (executor >= 0) & (app >= 0)
-        held &= (executor < len(tables.executors)) & (app < len(tables.applications))
-        rows = np.flatnonzero(held)
+            held = (np.abs(self.launch) < LAST_PLAUSIBLE_MS) & (self.finish > self.launch)
+            held &= (np.abs(self.finish) < LAST_PLAUSIBLE_MS) & (self.peak > 0)
         n = len(tables.applications)
-        memory = np.full(n, np.nan)
-        for one in np.unique(app[rows]).tolist():
-            memory[one] = known_memory(tables, one)
-        most = np.zeros(n)
-        np.maximum.at(most, app[rows], self.peak[rows])
-        wanted = most > 0
-        self.untold = np.flatnonzero(wanted & np.isnan(memory))
-        self.exceeded = np.flatnonzero(wanted & (most > TOO_MUCH * memory))
-        memory[self.exceeded] = np.nan
-        self.memory = np.append(memory, np.nan)[np.where(held, app, n)]
-        rows = rows[np.isfinite(self.memory[rows])]
+        held &= (app >= 0) & (app < n)
+        held &= (self.executor >= 0) & (self.executor < len(tables.executors))
+        of_app = np.append(memory_of_apps(tables).bytes, np.nan)
+        self.memory = of_app[np.where(held, app, n)]
+        rows = np.flatnonzero(np.isfinite(self.memory))
         rows = rows[self._are_crowded(rows, len(tables.executors))]
-        # In an order that is that of no table.
         order = (
-            tasks["task_id"].to_numpy(np.int64)[rows],
-            self.peak[rows],
-            self.finish[rows],
-            self.launch[rows],
-            executor[rows],
-        )
-        self.rows = rows[np.lexsort(order)]
+            tasks["task_id"].to_numpy(np.int64), self.peak, self.finish, self.launch, self.executor
+        )  # fmt: skip
+        self.rows = rows[np.lexsort(tuple(column[rows] for column in order))]
 
     def _are_crowded(self, rows: Ints, executors: int) -> Flags:
-        """Mark tasks of executors in which peaks summed to more than there is."""
+        """Mark tasks of executors whose tasks wanted more at one time than there is."""
         executor = self.executor[rows]
         most = most_at_once(
-            executor, self.launch[rows], self.finish[rows], self.peak[rows], executors
+            executor, self.launch[rows], self.finish[rows], self.wanted[rows], executors
         )
         crowded: Flags = most[executor] > self.memory[rows]
         return crowded
+
+    def spilled_beside_others(self) -> Ints:
+        """Return the rows of tasks that spilled, though they held less than half of the memory."""
+        rows = self.rows
+        spilled = self.wanted[rows] > self.peak[rows]
+        found: Ints = rows[spilled & (self.peak[rows] < 0.5 * self.memory[rows])]
+        return found
 
 
 def with_memory_waits(tables: Tables, waits: pd.DataFrame) -> pd.DataFrame:
@@ -245,14 +267,12 @@ def _hand_out(
         size = left
 
 
-def _most_due(
-    app: Ints, stage: Ints, blocked: Floats, unexplained: Floats, known: Flags
-) -> Floats:
+def _most_due(app: Ints, stage: Ints, blocked: Floats, unexplained: Floats, known: Flags) -> Floats:
     """Return the time that memory can explain of each task: (n_tasks,), ms.
 
-    That is as long as it was blocked; 0 in applications in which tasks that were blocked for longer
-    than others of their stage did not wait longer for what is unexplained. Where all of a stage were
-    blocked alike, there must be as much unexplained as they were blocked.
+    That is as long as it was blocked; 0 in applications in which more is not unexplained of tasks
+    that were blocked for longer than others of their stage. Where all of a stage were blocked alike,
+    most of the time in which they were must be unexplained.
     """
     most = np.where(known, blocked, 0.0)
     rows = np.flatnonzero(known)

@@ -20,6 +20,8 @@ from iqcar.tables.arrays import Floats, known_or_zero, most_at_once, positive_or
 
 LEAST_SHARE = 0.01
 """Share of all tasks' time that tasks waited for memory, from which it is worth a model."""
+
+
 @dataclass(frozen=True)
 class MemoryDemands:
     """Execution memory; rows of tasks and applications as in the tables.
