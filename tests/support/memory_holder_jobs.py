@@ -5,7 +5,6 @@ Every query is a job group. Beside the holder a third query sleeps, which wants 
 
 from __future__ import annotations
 
-import sys
 import time
 
 from pyspark import InheritableThread
@@ -67,7 +66,7 @@ def main() -> None:
             for other in others:
                 other.start()
             if others:
-                time.sleep(float(sys.argv[1]) if sys.argv[1:] else BEFORE_S)
+                time.sleep(BEFORE_S)
             run(spark, f"victim-{when}-{number}")
             for other in others:
                 other.join()

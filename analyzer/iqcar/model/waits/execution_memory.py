@@ -271,7 +271,7 @@ def _most_due(app: Ints, stage: Ints, blocked: Floats, unexplained: Floats, know
     """Return the time that memory can explain of each task: (n_tasks,), ms.
 
     That is as long as it was blocked; 0 in applications in which more is not unexplained of tasks
-    that were blocked for longer than others of their stage. Where all of a stage were blocked alike,
+    that were blocked for longer than others of their stage. Where all of a stage were alike,
     most of the time in which they were must be unexplained.
     """
     most = np.where(known, blocked, 0.0)
