@@ -129,13 +129,10 @@ class BlameColumns:
     def held(self) -> Floats:
         """Return the mean execution memory held during each task, in bytes.
 
-        Where the plugin did not sample it, the value is Spark's peak execution memory, which is
-        higher: the sum of the peaks of its operators. A task that waits for it counts as holding
-        none meanwhile.
+        Where the plugin did not sample it: Spark's peak, but nothing while the task waited for it.
         """
-        waited = positive_or_zero(self.wait(Request.EXECUTION_MEMORY))
-        had = 1.0 - np.minimum(share_of(waited, self.span), 1.0)
-        held: Floats = self.number("peak_memory_bytes") * had
+        waited = share_of(positive_or_zero(self.wait(Request.EXECUTION_MEMORY)), self.span)
+        held: Floats = self.number("peak_memory_bytes") * (1.0 - np.minimum(waited, 1.0))
         records = self.tables.task_records
         task = records["task"].to_numpy(np.int64)
         mean = records["mean_held_bytes"].to_numpy(np.float64)
