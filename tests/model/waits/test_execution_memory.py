@@ -71,9 +71,9 @@ def test_it_waits_no_longer_than_nothing_else_explains() -> None:
 @pytest.mark.parametrize(
     ("holder", "waiter"),
     [
-        pytest.param({}, {"peak_memory_bytes": 40 * MIB}, id="enough is left"),
+        pytest.param({"peak_memory_bytes": 450 * MIB}, {"peak_memory_bytes": 80 * MIB}, id="enough is left"),
         pytest.param({"peak_memory_bytes": 300 * MIB}, {}, id="half is left"),
-        pytest.param({"peak_memory_bytes": 430 * MIB}, {"peak_memory_bytes": 400 * MIB},
+        pytest.param({"peak_memory_bytes": 370 * MIB}, {"peak_memory_bytes": 400 * MIB},
                      id="more than 1/2N is left"),
         pytest.param({}, {"peak_memory_bytes": 0.0}, id="it wants none"),
         pytest.param({}, {"peak_memory_bytes": -5.0}, id="its peak is absurd"),
@@ -93,8 +93,9 @@ def test_nobody_waits_where(holder: dict, waiter: dict) -> None:
 
 def test_a_task_that_spilled_wanted_more_than_it_held() -> None:
     little = {**WAITER, "peak_memory_bytes": 40 * MIB}
-    assert waited(HOLDER, little) == [0.0, 0.0]
-    assert waited(HOLDER, {**little, "memory_spilled_bytes": 90 * MIB}) == [0.0, 4000.0]
+    holder = {**HOLDER, "peak_memory_bytes": 480 * MIB}
+    assert waited(holder, little) == [0.0, 0.0]
+    assert waited(holder, {**little, "memory_spilled_bytes": 90 * MIB}) == [0.0, 4000.0]
 
 
 def test_work_of_python_is_not_taken_for_a_wait_for_memory() -> None:

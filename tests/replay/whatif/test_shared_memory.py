@@ -55,6 +55,16 @@ def test_without_the_holder_nobody_waits_for_memory(run: Simulation, model: Mode
     assert any("execution memory" in one for one in said.assumptions)
 
 
+def test_of_a_plain_log_too(run: Simulation) -> None:
+    tables, waits = replayable(run, plain=True)
+    plain = build_model(tables, waits, attribute(tables, waits).demand)
+    assert plain is not None
+    true = Simulation(CLUSTER, PLANS[:1], 1).lasted()[0]
+    target = answer(plain, Question(remove=("1",)), find).queries.loc[0]
+    assert target["predicted_ms"] == pytest.approx(true, rel=0.03)
+    assert target["memory_wait_before_ms"] > 0.3 * target["recorded_ms"]
+
+
 def test_replayed_waits_for_memory_are_the_recorded_ones(run: Simulation, model: Model) -> None:
     recorded = replayable(run)[1][WAITS].sum()
     replayed = model.base(model.members[0]).wait_ms[:, MEMORY].sum()

@@ -21,7 +21,15 @@ from iqcar.base.units import read_size
 from iqcar.enums import Request
 from iqcar.model.waits.columns import ESTIMATED, MISSING, evidence_column, wait_column
 from iqcar.tables import LAST_PLAUSIBLE_MS, NONE, Tables, texts
-from iqcar.tables.arrays import Flags, Floats, Ints, known_or_zero, most_at_once, positive_or_zero
+from iqcar.tables.arrays import (
+    Flags,
+    Floats,
+    Ints,
+    known_or_zero,
+    most_at_once,
+    positive_or_zero,
+    sum_by,
+)
 from iqcar.tables.compiled import count_steps, kernel
 
 RESERVED_BYTES = 300.0 * (1 << 20)
@@ -32,6 +40,9 @@ HEAP = "1g"
 """Default of ``spark.executor.memory`` and ``spark.driver.memory``."""
 TOO_MUCH = 1.05
 """Peaks of more than this times what there is show that the settings do not tell what there is."""
+PARTS = (1.0, 0.95, 0.9)
+"""Of what settings leave: a heap is smaller than its setting, and peaks are of different moments.
+What explains most of an application is taken."""
 ENOUGH = 3
 """Tasks of a stage that did not wait, from which what is unexplained of them means something."""
 EARLY_MS, EARLY_SHARE = 50.0, 0.02
@@ -45,23 +56,29 @@ LEAST_MS = 5.0
 
 def memory_of_executor(tables: Tables, app: int) -> float:
     """Return the bytes of execution memory of an application's executors, by its settings."""
-    return _by_settings(settings_of(tables, app), HEAP)
+    return _by_settings(_settings(tables).get(app, {}), HEAP)
 
 
-def known_memory(tables: Tables, app: int) -> float:
+def _known_memory(settings: dict[str, str]) -> float:
     """Return the same, but NaN where the settings do not say it."""
-    settings = settings_of(tables, app)
     if settings.get("spark.memory.useLegacyMode", "").lower() == "true":
         return np.nan
-    bytes_ = _by_settings(settings, "")
-    return bytes_ if bytes_ > 0 else np.nan
+    found = _by_settings(settings, "")
+    return found if found > 0 else np.nan
 
 
-def settings_of(tables: Tables, app: int) -> dict[str, str]:
-    """Return the settings of an application."""
+def _settings(tables: Tables) -> dict[int, dict[str, str]]:
+    """Return the settings that tell of memory, by application."""
     conf = tables.conf
-    mine = conf[((conf["app"] == app) & (conf["sql_execution"] == NONE)).to_numpy(bool)]
-    return dict(zip(texts(mine, "key"), texts(mine, "value"), strict=True))
+    told = conf["key"].str.startswith(("spark.memory.", "spark.executor.", "spark.driver.m"))
+    told |= conf["key"] == "spark.master"
+    rows = conf[(told & (conf["sql_execution"] == NONE)).to_numpy(bool)]
+    found: dict[int, dict[str, str]] = {}
+    for app, key, value in zip(
+        rows["app"].tolist(), texts(rows, "key"), texts(rows, "value"), strict=True
+    ):
+        found.setdefault(app, {})[key] = value
+    return found
 
 
 def _by_settings(settings: dict[str, str], default: str) -> float:
@@ -99,8 +116,9 @@ def memory_of_apps(tables: Tables) -> AppMemory:
     rows = np.flatnonzero((peak > 0) & (app >= 0) & (app < n))
     most, memory = np.zeros(n), np.full(n, np.nan)
     np.maximum.at(most, app[rows], peak[rows])
+    settings = _settings(tables) if len(rows) else {}
     for one in np.flatnonzero(most > 0).tolist():
-        memory[one] = known_memory(tables, one)
+        memory[one] = _known_memory(settings.get(one, {}))
     untold = np.flatnonzero((most > 0) & np.isnan(memory))
     exceeded = np.flatnonzero(most > TOO_MUCH * memory)
     memory[exceeded] = np.nan
@@ -134,9 +152,8 @@ class Holders:
         self.memory = of_app[np.where(held, app, n)]
         rows = np.flatnonzero(np.isfinite(self.memory))
         rows = rows[self._are_crowded(rows, len(tables.executors))]
-        order = (
-            tasks["task_id"].to_numpy(np.int64), self.peak, self.finish, self.launch, self.executor
-        )  # fmt: skip
+        number = tasks["task_id"].to_numpy(np.int64)
+        order = (self.peak, self.finish, number, self.launch, self.executor)
         self.rows = rows[np.lexsort(tuple(column[rows] for column in order))]
 
     def _are_crowded(self, rows: Ints, executors: int) -> Flags:
@@ -145,7 +162,7 @@ class Holders:
         most = most_at_once(
             executor, self.launch[rows], self.finish[rows], self.wanted[rows], executors
         )
-        crowded: Flags = most[executor] > self.memory[rows]
+        crowded: Flags = most[executor] > min(PARTS) * self.memory[rows]
         return crowded
 
     def spilled_beside_others(self) -> Ints:
@@ -191,19 +208,28 @@ def estimate_memory_waits(tables: Tables, unexplained: Floats) -> Floats:
     unexplained: (n_tasks,), ms; time of each task that nothing else explains.
     """
     holders = Holders(tables)
+    best = np.zeros(len(unexplained))
     if len(holders.rows) == 0:
-        return np.zeros(len(unexplained))
-    blocked = blocked_for(holders)
-    stage = tables.tasks["stage"].to_numpy(np.int64)
-    known = np.isfinite(blocked) & (holders.peak > 0) & (holders.finish > holders.launch)
-    most = _most_due(tables.tasks["app"].to_numpy(np.int64), stage, blocked, unexplained, known)
-    own = _unexplained_of_others(stage, unexplained, known, blocked)
-    waited = np.minimum(np.maximum(unexplained - own, 0.0), most)
-    return np.where(waited >= LEAST_MS, waited, 0.0)
+        return best
+    app, stage = (tables.tasks[name].to_numpy(np.int64) for name in ("app", "stage"))
+    n = len(tables.applications)
+    app = np.where((app >= 0) & (app < n), app, n)
+    wanting = (holders.peak > 0) & (holders.finish > holders.launch)
+    for part in PARTS:
+        blocked = blocked_for(holders, part)
+        known = np.isfinite(blocked) & wanting
+        most = _most_due(app, stage, blocked, unexplained, known)
+        own = _unexplained_of_others(stage, unexplained, known, blocked)
+        waited = np.minimum(np.maximum(unexplained - own, 0.0), most)
+        more = sum_by(app, waited, n + 1) > sum_by(app, best, n + 1)
+        best = np.where(more[app], waited, best)
+    return np.where(best >= LEAST_MS, best, 0.0)
 
 
-def blocked_for(holders: Holders) -> Floats:
+def blocked_for(holders: Holders, part: float = 1.0) -> Floats:
     """Return how long from its launch on others left each task too little memory: (n_tasks,), ms.
+
+    part: of what settings leave an executor, what it has.
 
     0 for a task for which there was enough; NaN for one that ended before there was.
     """
@@ -219,7 +245,7 @@ def blocked_for(holders: Holders) -> Floats:
     count_steps(__name__, 6 * n)
     _hand_out(
         event, when[event], executor, holders.wanted[rows], holders.peak[rows],
-        holders.memory[rows], np.zeros(n), got, np.zeros(n, np.int64),
+        part * holders.memory[rows], np.zeros(n), got, np.zeros(n, np.int64),
     )  # fmt: skip
     blocked = np.zeros(len(holders.peak))
     blocked[rows] = np.minimum(got, finish) - launch
