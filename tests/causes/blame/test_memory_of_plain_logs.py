@@ -26,9 +26,10 @@ def plans(seed: int) -> tuple[Cluster, list[QueryPlan]]:
     """The holder and those who wait, beside a service and a sleeper that want little or nothing."""
     rng = np.random.default_rng([seed, 5])
     cluster, made = memory(rng)
-    calls = StagePlan(9, cpu=200, sleep=rng.uniform(1000, 4000), memory=0.02 * GB)
-    sleeps = StagePlan(9, cpu=200, sleep=rng.uniform(1000, 4000))
-    beside = [QueryPlan("service", (calls,), 0, 500.0), QueryPlan("sleeper", (sleeps,), 0, 900.0)]
+    beside = []
+    for name, wanted in (("service", 0.02 * GB), ("sleeper", 0.0)):
+        work = StagePlan(9, cpu=200, sleep=rng.uniform(1000, 4000), memory=wanted)
+        beside.append(QueryPlan(name, (work,), 0, float(rng.integers(0, 3000))))
     return replace(cluster, slots=16), made + beside
 
 
@@ -54,27 +55,26 @@ def test_where_memory_is_ample_nobody_waits_for_it(seed: int) -> None:
     assert (waits[EVIDENCE] == MISSING).all()
 
 
-def test_the_target_lost_most_to_whom_its_removal_shows_and_nothing_to_innocents() -> None:
+def test_queries_lost_most_to_whom_removals_show_and_hardly_anything_to_innocents() -> None:
     taus, first, innocent = [], [], []
     for seed in SEEDS:
         cluster, made = plans(seed)
-        run = simulated(seed)
-        before = run.lasted()[0]
-        gains = gain_of_removal(cluster, made, 0, seed, before)
-        tables, waits = replayable(run, plain=True)
+        tables, waits = replayable(simulated(seed), plain=True)
         blame = attribute(tables, waits)
         weight = share_of(
             blame.stages["lost_ms"].to_numpy(), blame.stages["lost_task_ms"].to_numpy()
         )
-        lost = blamed(blame, tables, 0, weight)
-        true = np.array(list(gains.values()))
-        said = np.array([lost[source] for source in gains]) / before
-        if true.max() < GUILTY:
-            continue
-        taus.append(kendall_tau_b(np.round(true, 2), np.round(said, 2)))
-        first.append(np.argmax(said) == np.argmax(true))
-        innocent.append(said[true < GUILTY].sum() / said.sum())
-    assert len(taus) >= 3
+        for target, before in enumerate(simulated(seed).lasted().tolist()):
+            gains = gain_of_removal(cluster, made, target, seed, before)
+            lost = blamed(blame, tables, target, weight)
+            true = np.array(list(gains.values()))
+            said = np.array([lost[source] for source in gains]) / before
+            if true.max() < GUILTY:
+                continue
+            taus.append(kendall_tau_b(np.round(true, 2), np.round(said, 2)))
+            first.append(said.max() > 0 and np.argmax(said) == np.argmax(true))
+            innocent.append(said[true < GUILTY].sum() / max(said.sum(), 1e-9))
+    assert len(taus) >= 10
     assert np.mean(taus) > 0.6
-    assert all(first)
+    assert np.mean(first) > 0.9
     assert np.mean(innocent) < 0.1

@@ -71,7 +71,8 @@ def test_it_waits_no_longer_than_nothing_else_explains() -> None:
 @pytest.mark.parametrize(
     ("holder", "waiter"),
     [
-        pytest.param({"peak_memory_bytes": 450 * MIB}, {"peak_memory_bytes": 80 * MIB}, id="enough is left"),
+        pytest.param({"peak_memory_bytes": 450 * MIB}, {"peak_memory_bytes": 80 * MIB},
+                     id="enough is left"),
         pytest.param({"peak_memory_bytes": 300 * MIB}, {}, id="half is left"),
         pytest.param({"peak_memory_bytes": 370 * MIB}, {"peak_memory_bytes": 400 * MIB},
                      id="more than 1/2N is left"),
