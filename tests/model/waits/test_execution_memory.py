@@ -23,6 +23,7 @@ from iqcar.model.waits.columns import (
 )
 from iqcar.model.waits.execution_memory import with_memory_waits
 from iqcar.model.waits.measure import measure_waits
+from iqcar.model.waits.stage_parts import TASK_PARTS, part_evidence
 from iqcar.tables import Tables
 from tests.support.tiny_tables import tiny_tables
 
@@ -151,6 +152,13 @@ def test_spills_beside_others_are_told_and_no_wait() -> None:
     waits = measure_waits(tables)
     assert np.nan_to_num(waits[WAIT]).tolist() == [0.0, 0.0]
     assert any("1 tasks spilled" in doubt for doubt in find_doubts(tables, waits))
+
+
+def test_runs_in_which_memory_was_full_and_ample_are_known_alike() -> None:
+    full, ample = tables_of(HOLDER, WAITER), tables_of({**HOLDER, "finish_ms": 1500.0}, WAITER)
+    codes = [part_evidence(tables, measure_waits(tables)) for tables in (full, ample)]
+    place = TASK_PARTS.index(WAIT)
+    assert [code[1, place] for code in codes] == [ESTIMATED, ESTIMATED]
 
 
 def test_tasks_that_sleep_alike_however_full_it_is_do_not_wait() -> None:
