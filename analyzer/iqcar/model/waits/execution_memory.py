@@ -12,6 +12,7 @@ before others left it enough did not wait for them.
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -25,6 +26,7 @@ from iqcar.tables.arrays import (
     Flags,
     Floats,
     Ints,
+    by_group_and_time,
     known_or_zero,
     most_at_once,
     positive_or_zero,
@@ -165,6 +167,19 @@ class Holders:
         crowded: Flags = most[executor] > min(PARTS) * self.memory[rows]
         return crowded
 
+    @cached_property
+    def events(self) -> tuple[Ints, Floats]:
+        """Events of these tasks by executor and time, and their times, in ms.
+
+        An event is the position of its task plus the number of tasks times what happens.
+        """
+        launch, finish = self.launch[self.rows], self.finish[self.rows]
+        gives_up = finish + np.maximum(EARLY_MS, EARLY_SHARE * (finish - launch))
+        when = np.concatenate([finish, gives_up, launch])
+        # What ends gives its memory to what begins at the same time.
+        event = by_group_and_time(np.tile(self.executor[self.rows], 3), when)
+        return event, when[event]
+
     def spilled_beside_others(self) -> Ints:
         """Return the rows of tasks that spilled, though they held less than half of the memory."""
         rows = self.rows
@@ -178,26 +193,23 @@ def with_memory_waits(tables: Tables, waits: pd.DataFrame) -> pd.DataFrame:
 
     waits: frame of WAITS, of these tasks. Measured waits stay as they are.
     """
-    queue, lacked = Request.RUN_QUEUE, Request.EXECUTION_MEMORY
-    open_ = waits[evidence_column(queue)].to_numpy() == ESTIMATED
-    open_ &= waits[evidence_column(lacked)].to_numpy() == MISSING
-    if not open_.any():
+    queue, lacked = wait_column(Request.RUN_QUEUE), wait_column(Request.EXECUTION_MEMORY)
+    rest, known = (waits[name].to_numpy(np.float64) for name in (queue, lacked))
+    of_rest, evidence = (
+        waits[evidence_column(request)].to_numpy()
+        for request in (Request.RUN_QUEUE, Request.EXECUTION_MEMORY)
+    )
+    told = (of_rest == ESTIMATED) & (evidence == MISSING)
+    if not told.any():
         return waits
-    unexplained = known_or_zero(waits[wait_column(queue)].to_numpy(np.float64))
-    found = estimate_memory_waits(tables, np.where(open_, unexplained, 0.0))
+    found = estimate_memory_waits(tables, np.where(told, rest, np.nan))
     waited = found > 0
-    if not waited.any():
-        return waits
-    evidence = waits[evidence_column(lacked)].to_numpy()
+    codes = np.where(waited, ESTIMATED, evidence).astype(evidence.dtype)
     return waits.assign(
         **{
-            wait_column(queue): np.where(
-                waited, unexplained - found, waits[wait_column(queue)].to_numpy(np.float64)
-            ),
-            wait_column(lacked): np.where(
-                waited, found, waits[wait_column(lacked)].to_numpy(np.float64)
-            ),
-            evidence_column(lacked): np.where(waited, ESTIMATED, evidence).astype(evidence.dtype),
+            queue: np.where(waited, rest - found, rest),
+            lacked: np.where(waited, found, known),
+            evidence_column(Request.EXECUTION_MEMORY): codes,
         }
     )
 
@@ -205,7 +217,8 @@ def with_memory_waits(tables: Tables, waits: pd.DataFrame) -> pd.DataFrame:
 def estimate_memory_waits(tables: Tables, unexplained: Floats) -> Floats:
     """Estimate how long tasks waited for execution memory: (n_tasks,), ms; 0 where they did not.
 
-    unexplained: (n_tasks,), ms; time of each task that nothing else explains.
+    unexplained: (n_tasks,), ms; time of each task that nothing else explains; NaN where it is not
+        known.
     """
     holders = Holders(tables)
     best = np.zeros(len(unexplained))
@@ -214,7 +227,8 @@ def estimate_memory_waits(tables: Tables, unexplained: Floats) -> Floats:
     app, stage = (tables.tasks[name].to_numpy(np.int64) for name in ("app", "stage"))
     n = len(tables.applications)
     app = np.where((app >= 0) & (app < n), app, n)
-    wanting = (holders.peak > 0) & (holders.finish > holders.launch)
+    wanting = (holders.peak > 0) & (holders.finish > holders.launch) & np.isfinite(unexplained)
+    unexplained = known_or_zero(unexplained)
     for part in PARTS:
         blocked = blocked_for(holders, part)
         known = np.isfinite(blocked) & wanting
@@ -234,21 +248,16 @@ def blocked_for(holders: Holders, part: float = 1.0) -> Floats:
     0 for a task for which there was enough; NaN for one that ended before there was.
     """
     rows = holders.rows
-    launch, finish = holders.launch[rows], holders.finish[rows]
-    executor = np.tile(holders.executor[rows], 3)
     n = len(rows)
-    gives_up = finish + np.maximum(EARLY_MS, EARLY_SHARE * (finish - launch))
-    when = np.concatenate([finish, gives_up, launch])
-    # What ends gives its memory to what begins at the same time.
-    event = np.lexsort((np.arange(3 * n), when, executor))
+    event, when = holders.events
     got = np.full(n, np.nan)
-    count_steps(__name__, 6 * n)
+    count_steps(__name__, 2 * len(event))
     _hand_out(
-        event, when[event], executor, holders.wanted[rows], holders.peak[rows],
+        event, when, np.tile(holders.executor[rows], 3), holders.wanted[rows], holders.peak[rows],
         part * holders.memory[rows], np.zeros(n), got, np.zeros(n, np.int64),
     )  # fmt: skip
     blocked = np.zeros(len(holders.peak))
-    blocked[rows] = np.minimum(got, finish) - launch
+    blocked[rows] = np.minimum(got, holders.finish[rows]) - holders.launch[rows]
     return blocked
 
 
