@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from iqcar.replay.loop.memory_demands import FRACTION, RESERVED_BYTES
+from iqcar.model.waits.execution_memory import FRACTION, RESERVED_BYTES, with_memory_waits
 from iqcar.tables import CONF, JOBS, POOLS, SAMPLES, STAGE_PARENTS, Tables
 from tests.support.cluster_simulator import Simulation
 from tests.support.random_tables import EPOCH_MS, frame
@@ -18,6 +18,7 @@ def replayable(
     """Tables and waits with jobs, parents of stages, pools and, unless plain, the hosts' cores.
 
     ``sampled``: with samples of the hosts' devices, too.
+    Of a plain log waits for execution memory are estimated.
     """
     tables, waits = run.emit(plain=plain)
     keys = sorted(run.stage_end)
@@ -86,7 +87,7 @@ def replayable(
         ),
         **({} if plain else {"samples": host_samples(run) if sampled else samples}),
     )
-    return tables, waits
+    return tables, with_memory_waits(tables, waits) if plain else waits
 
 
 def _settings(run: Simulation) -> pd.DataFrame:

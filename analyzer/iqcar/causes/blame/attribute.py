@@ -40,7 +40,7 @@ from iqcar.enums import REQUESTS, Domain, Request
 from iqcar.model.demand.contention import Contention
 from iqcar.model.demand.device import Device
 from iqcar.model.demand.estimate import Demand, estimate_demand, fit_devices
-from iqcar.model.waits.columns import evidence_column
+from iqcar.model.waits.columns import ESTIMATED, evidence_column
 from iqcar.tables import Tables, TableSpec
 from iqcar.tables.arrays import Flags, Floats, Ints, Schedule, share_of, sum_by
 
@@ -219,8 +219,10 @@ class Sharing:
         raw = pieces.total(raw_parts)
         scale = share_of(room, raw)
         # What was lost in a device is what others cost: they explain all of it, if all are named.
-        if found is None or loss.request not in BYTES_REQUESTS or (stage < 0).any():
+        if (stage < 0).any():
             scale = np.minimum(scale, 1.0)
+        elif found is None or loss.request not in BYTES_REQUESTS:
+            scale = np.where(self._by_holders(), scale, np.minimum(scale, 1.0))
         beta_weight = np.where(raw_parts > 0, weight * pieces.of_task(scale), 0.0)
         lost_weight = beta_weight * pieces.of_task(share_of(loss.lost, loss.slowdown))
         sweep = SweepInput.from_tasks(
@@ -234,6 +236,12 @@ class Sharing:
             own_lost=places.total(pieces.total(lost_weight * itself)),
             to_others=None if found is None else self._to_others(raw * scale, found),
         )  # fmt: skip
+
+    def _by_holders(self) -> Flags:
+        """Mark the tasks whose wait was estimated from what others held: they explain it all."""
+        codes = self.pieces.columns.waits[evidence_column(self.loss.request)].to_numpy()
+        marked: Flags = codes == ESTIMATED
+        return marked & (self.loss.request is Request.EXECUTION_MEMORY)
 
     def _overlaps(self, rate: Floats) -> tuple[Floats, Floats, Floats]:
         """Return each piece's weight as a target, and what others and it itself used meanwhile."""
