@@ -21,6 +21,11 @@ _ADVICE_OF = {
     FindingKind.MEMORY: "spill-less",
     FindingKind.SLOW_HOST: "exclude-host",
 }
+_THRESHOLD = "spark.sql.autoBroadcastJoinThreshold"
+_BROADCAST = (
+    "Broadcast the small side: broadcast(...) or the hint /*+ BROADCAST(name) */; a larger "
+    f"{_THRESHOLD} does so where Spark knows the size before it plans the join."
+)
 _SKEW_ADVICE = {
     "shuffle-skew": "split-shuffle",
     "input-skew": "split-input",
@@ -49,21 +54,37 @@ def _of_stages(about: About, kind: FindingKind, mine: pd.DataFrame) -> Finding:
     query = max(runs, key=lambda row: runs[row])
     stage = about.diagnosis.stragglers.labels.stage(int(worst["stage"]))
     most = float(high.sum())
-    advice = advice_kinds()[_ADVICE_OF.get(kind) or _skew_advice(about, int(worst["stage"]))]
+    action, settings = _action(about, kind, worst)
     finding = about.finding(
         kind,
         runs,
         sentence=_stage_sentence(about, kind, worst, query=query, stage=stage),
-        action=_more_partitions(worst) if kind is FindingKind.PARTITIONS else advice.do,
+        action=action,
         ranged=(float(mine["low_ms"].sum()) / most, 1.0),
         where=f"stage {stage}",
-        settings=[]
-        if kind is FindingKind.PARTITIONS
-        else [(one.name, one.value, one.why) for one in advice.settings[:2]],
+        settings=settings,
         section="stragglers" if kind is FindingKind.SKEW else "stages",
         question=_question(about, kind, mine, list(runs)),
     )
     return about.saving(finding, min(float(mine["saves_ms"].sum()), finding.high_ms))
+
+
+def _action(
+    about: About, kind: FindingKind, worst: pd.Series
+) -> tuple[str, list[tuple[str, str, str]]]:
+    """What to do, and settings for it."""
+    if kind is FindingKind.PARTITIONS:
+        return _more_partitions(worst), []
+    if kind is FindingKind.BROADCAST:
+        why = f"more than the {size(worst['bytes'])} of the small side"
+        return _BROADCAST, [(_THRESHOLD, f"{_threshold_mb(worst['bytes'])}m", why)]
+    advice = advice_kinds()[_ADVICE_OF.get(kind) or _skew_advice(about, int(worst["stage"]))]
+    return advice.do, [(one.name, one.value, one.why) for one in advice.settings[:2]]
+
+
+def _threshold_mb(side: float) -> int:
+    """A power of two, a quarter above the size of a side at least."""
+    return 1 << max(int(np.ceil(np.log2(1.25 * side / 2**20))), 0)
 
 
 def _less_own_queues(about: About, found: pd.DataFrame) -> pd.DataFrame:
@@ -142,6 +163,11 @@ def _stage_sentence(
         )
     if kind is FindingKind.GC:
         return f"Garbage collection stopped the tasks of {called}, most of all in {place}."
+    if kind is FindingKind.BROADCAST:
+        return (
+            f"{called} shuffled both sides of the join in {place}, though one is "
+            f"{size(worst['bytes'])} only."
+        )
     return f"{called} spilled {size(worst['bytes'])} to disk in {place}."
 
 

@@ -25,6 +25,7 @@ from collections.abc import Callable
 import numpy as np
 import pandas as pd
 
+from iqcar.causes.savings.broadcasts import broadcasts
 from iqcar.causes.savings.slow_hosts import slow_hosts
 from iqcar.enums import FindingKind, Request
 from iqcar.model.waits.stage_parts import (
@@ -72,6 +73,7 @@ def stage_savings(tables: Tables, waits: pd.DataFrame) -> pd.DataFrame:
         _slow_hosts(facts),
         _collection(facts),
         _spill(facts),
+        broadcasts(facts, tables),
     ]
     found = pd.concat(rows, ignore_index=True)
     return found[(found["saves_ms"] > 0).to_numpy()][list(COLUMNS)]

@@ -12,20 +12,14 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from iqcar.base.units import read_size
 from iqcar.enums import Request
+from iqcar.model.demand.executor_memory import memory_of_executor
 from iqcar.model.waits.columns import MEASURED, evidence_column, wait_column
-from iqcar.tables import NONE, Tables, texts
+from iqcar.tables import Tables
 from iqcar.tables.arrays import Floats, known_or_zero, most_at_once, positive_or_zero
 
 LEAST_SHARE = 0.01
 """Share of all tasks' time that tasks waited for memory, from which it is worth a model."""
-RESERVED_BYTES = 300.0 * (1 << 20)
-"""Of a heap that Spark leaves to itself (``RESERVED_SYSTEM_MEMORY_BYTES``)."""
-FRACTION = 0.6
-"""Default of ``spark.memory.fraction``."""
-HEAP = "1g"
-"""Default of ``spark.executor.memory`` and ``spark.driver.memory``."""
 
 
 @dataclass(frozen=True)
@@ -75,19 +69,3 @@ def memory_demands(tables: Tables, waits: pd.DataFrame) -> MemoryDemands | None:
     most = np.zeros(n_apps)
     np.maximum.at(most, tasks["app"].to_numpy(np.int64), held)
     return MemoryDemands(wanted, waited, at_once * np.maximum(each, most)[:, None])
-
-
-def memory_of_executor(tables: Tables, app: int) -> float:
-    """Return the bytes of execution memory of an application's executors, by its settings."""
-    conf = tables.conf
-    mine = conf[((conf["app"] == app) & (conf["sql_execution"] == NONE)).to_numpy(bool)]
-    settings = dict(zip(texts(mine, "key"), texts(mine, "value"), strict=True))
-    if settings.get("spark.memory.offHeap.enabled", "").lower() == "true":
-        return read_size(settings.get("spark.memory.offHeap.size", "0")) or 0.0
-    local = settings.get("spark.master", "").startswith("local")
-    heap = settings.get("spark.driver.memory" if local else "spark.executor.memory", HEAP)
-    try:
-        fraction = float(settings.get("spark.memory.fraction", FRACTION))
-    except ValueError:
-        fraction = FRACTION
-    return max((read_size(heap, "m") or 0.0) - RESERVED_BYTES, 0.0) * fraction
