@@ -11,6 +11,7 @@ import pandas as pd
 from iqcar.base.units import duration, printable, short, size
 from iqcar.causes.savings.stage_savings import stage_savings
 from iqcar.enums import BlameKind, FindingKind, Resource
+from iqcar.model.demand.executor_memory import memory_for_tasks
 from iqcar.replay.whatif.question import Question
 from iqcar.rules.vocabulary.advice_kinds import advice_kinds
 from iqcar.say.finding import About, Finding
@@ -18,7 +19,6 @@ from iqcar.say.finding import About, Finding
 _ADVICE_OF = {
     FindingKind.PARTITIONS: "more-tasks",
     FindingKind.GC: "more-memory",
-    FindingKind.MEMORY: "spill-less",
     FindingKind.SLOW_HOST: "exclude-host",
 }
 _THRESHOLD = "spark.sql.autoBroadcastJoinThreshold"
@@ -75,11 +75,28 @@ def _action(
     """What to do, and settings for it."""
     if kind is FindingKind.PARTITIONS:
         return _more_partitions(worst), []
+    if kind is FindingKind.MEMORY:
+        app = int(about.tables.queries["app"].iloc[int(worst["query"])])
+        return _more_memory(worst), memory_for_tasks(about.tables, app, float(worst["needed"]))
     if kind is FindingKind.BROADCAST:
         why = f"more than the {size(worst['bytes'])} of the small side"
         return _BROADCAST, [(_THRESHOLD, f"{_threshold_mb(worst['bytes'])}m", why)]
     advice = advice_kinds()[_ADVICE_OF.get(kind) or _skew_advice(about, int(worst["stage"]))]
     return advice.do, [(one.name, one.value, one.why) for one in advice.settings[:2]]
+
+
+def _more_memory(worst: pd.Series) -> str:
+    """How much memory per task, and when partitions help instead."""
+    count = int(np.ceil(worst["tasks"] * worst["needed"] / max(worst["had"], 1.0)))
+    more = (
+        f" Fewer than {count} partitions there would still spill, and each takes time to start."
+        if worst["fetches"] and worst["had"] > 0
+        else ""
+    )
+    return (
+        f"Give each task {size(worst['needed'])} of execution memory: larger executors, a larger "
+        f"spark.memory.fraction, or fewer cores per executor.{more}"
+    )
 
 
 def _threshold_mb(side: float) -> int:
@@ -168,7 +185,8 @@ def _stage_sentence(
             f"{called} shuffled both sides of the join in {place}, though one is "
             f"{size(worst['bytes'])} only."
         )
-    return f"{called} spilled {size(worst['bytes'])} to disk in {place}."
+    needed = f"had {size(worst['had'])} of memory at most, and needed {size(worst['needed'])}"
+    return f"{called} spilled {size(worst['bytes'])} to disk in {place}: a task {needed}."
 
 
 def _partitions(worst: pd.Series) -> int:
