@@ -54,7 +54,7 @@ def _of_stages(about: About, kind: FindingKind, mine: pd.DataFrame) -> Finding:
     query = max(runs, key=lambda row: runs[row])
     stage = about.diagnosis.stragglers.labels.stage(int(worst["stage"]))
     most = float(high.sum())
-    action, settings = _action(about, kind, worst)
+    action, settings = _action(about, kind, mine, worst)
     finding = about.finding(
         kind,
         runs,
@@ -70,22 +70,24 @@ def _of_stages(about: About, kind: FindingKind, mine: pd.DataFrame) -> Finding:
 
 
 def _action(
-    about: About, kind: FindingKind, worst: pd.Series
+    about: About, kind: FindingKind, mine: pd.DataFrame, worst: pd.Series
 ) -> tuple[str, list[tuple[str, str, str]]]:
     """What to do, and settings for it."""
     if kind is FindingKind.PARTITIONS:
         return _more_partitions(worst), []
     if kind is FindingKind.MEMORY:
         app = int(about.tables.queries["app"].iloc[int(worst["query"])])
-        return _more_memory(worst), memory_for_tasks(about.tables, app, float(worst["needed"]))
+        each = float(mine["needed"].max())
+        return _more_memory(worst, each), memory_for_tasks(about.tables, app, each)
     if kind is FindingKind.BROADCAST:
-        why = f"more than the {size(worst['bytes'])} of the small side"
-        return _BROADCAST, [(_THRESHOLD, f"{_threshold_mb(worst['bytes'])}m", why)]
+        side = float(mine["bytes"].max())
+        why = f"more than the {size(side)} of the small side"
+        return _BROADCAST, [(_THRESHOLD, f"{_threshold_mb(side)}m", why)]
     advice = advice_kinds()[_ADVICE_OF.get(kind) or _skew_advice(about, int(worst["stage"]))]
     return advice.do, [(one.name, one.value, one.why) for one in advice.settings[:2]]
 
 
-def _more_memory(worst: pd.Series) -> str:
+def _more_memory(worst: pd.Series, each: float) -> str:
     """How much memory per task, and when partitions help instead."""
     count = int(np.ceil(worst["tasks"] * worst["needed"] / max(worst["had"], 1.0)))
     more = (
@@ -94,7 +96,7 @@ def _more_memory(worst: pd.Series) -> str:
         else ""
     )
     return (
-        f"Give each task {size(worst['needed'])} of execution memory: larger executors, a larger "
+        f"Give each task {size(each)} of execution memory: larger executors, a larger "
         f"spark.memory.fraction, or fewer cores per executor.{more}"
     )
 

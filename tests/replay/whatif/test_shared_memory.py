@@ -9,8 +9,8 @@ import pytest
 
 from iqcar.causes.blame.attribute import attribute
 from iqcar.enums import Request
-from iqcar.model.waits.columns import wait_column
 from iqcar.model.demand.executor_memory import memory_of_executor
+from iqcar.model.waits.columns import wait_column
 from iqcar.replay.loop.memory_demands import memory_demands
 from iqcar.replay.whatif.model import Model, build_model
 from iqcar.replay.whatif.outcome import MEMORY

@@ -23,6 +23,8 @@ SEND_RATE = 1e5
 """Bytes per ms at which the driver collects what is broadcast, and executors fetch it, at least."""
 MEMORY_SHARE, LARGEST_BYTES = 1 / 8, 256 * 2.0**20
 """What is broadcast takes at most this share of an executor's memory, and is at most this large."""
+TIMES = 3.0
+"""How much more the large side's shuffle holds at least; sides alike are better left shuffled."""
 
 
 def broadcasts(facts: pd.DataFrame, tables: Tables) -> pd.DataFrame:
@@ -45,16 +47,20 @@ def broadcasts(facts: pd.DataFrame, tables: Tables) -> pd.DataFrame:
     memory = np.array([memory_of_executor(tables, row) for row in range(len(tables.applications))])
     app = tables.stages["app"].to_numpy(np.int64)[found["stage"].to_numpy(np.int64)]
     most = np.minimum(MEMORY_SHARE * memory[app], LARGEST_BYTES)
-    found = found[(found["bytes"] <= most).to_numpy(bool)]
+    stage = tables.tasks["stage"].to_numpy(np.int64)
 
-    def of_tasks(*names: str) -> Floats:
-        stage = tables.tasks["stage"].to_numpy(np.int64)
-        each = sum(positive_or_zero(tables.tasks[name].to_numpy(np.float64)) for name in names)
+    def of_tasks(name: str) -> Floats:
+        each = positive_or_zero(tables.tasks[name].to_numpy(np.float64))
         return sum_by(stage[stage >= 0], each[stage >= 0], len(tables.stages))
 
-    ran, cpu = of_tasks("run_ms"), of_tasks("cpu_ms", "gc_ms")
+    ran, cpu = of_tasks("run_ms"), of_tasks("cpu_ms") + of_tasks("gc_ms")
     worked = np.where(cpu > 0, cpu, ran)
     rows, written = of_tasks("shuffle_write_records"), of_tasks("shuffle_write_bytes")
+    large_bytes, small_bytes = (
+        written[found[name].to_numpy(np.int64)] for name in ("large", "small")
+    )
+    is_small = (found["bytes"].to_numpy(np.float64) <= most) & (large_bytes >= TIMES * small_bytes)
+    found = found[is_small]
     held = np.zeros(len(tables.stages))
     held[facts["stage"].to_numpy(np.int64)] = facts["held_ms"].to_numpy(np.float64)
     join, small_side, large_side = (

@@ -49,8 +49,8 @@ SPILL_RATES = (50e3, 1_000e3)
 """Bytes per ms at which a task writes or reads what it spills: from a page cache, from a shared
 disk. What is spilled is written once and read once."""
 SPILL_CPU_MS = 4e-6
-"""Processor time at most that a byte of memory costs that is spilled: it is sorted, written and read
-in parts, and aggregated by sorting where no hash table fits."""
+"""Processor time that a spilled byte of memory costs at most: it is sorted, written and read in
+parts, and aggregated by sorting where no hash table fits."""
 LOOSE = (Request.RUN_QUEUE, Request.IO_WRITE)
 """Waits that Spark does not measure apart from spilling."""
 SPILL_SHARE = 0.7
@@ -109,10 +109,7 @@ def _stage_facts(tables: Tables, waits: pd.DataFrame) -> pd.DataFrame:
         {
             "stage": tasks["stage"].to_numpy(np.int64)[done],
             "lasted": (tasks["finish_ms"] - tasks["launch_ms"]).to_numpy(np.float64)[done],
-            "bytes": sum(
-                number(name)
-                for name in ("input_bytes", "remote_bytes", "local_bytes")
-            ),
+            "bytes": sum(number(name) for name in ("input_bytes", "remote_bytes", "local_bytes")),
             "cpu": number("cpu_ms") + number("gc_ms"),
             "held": number("peak_memory_bytes"),
             "unheld": number("memory_spilled_bytes"),

@@ -12,7 +12,7 @@ from iqcar.logs.events.structs import PlanNode
 _JOINS = ("SortMergeJoin", "ShuffledHashJoin")
 _TYPE = re.compile(r"\], (Inner|Cross|LeftOuter|RightOuter|LeftSemi|LeftAnti|ExistenceJoin)\b")
 _LEFT_TYPES, _RIGHT_TYPES = ("Inner", "Cross", "RightOuter"), ("RightOuter",)
-"""Types of which Spark can build the left side, and those of which it cannot build the right one."""
+"""Types of which Spark can build the left side, and of which it cannot build the right one."""
 _HASHED = "Exchange hashpartitioning("
 _ASKED_FOR = "REPARTITION"
 """In the text of an exchange that the user asked for: it stays whatever the join does."""
@@ -67,7 +67,7 @@ def shuffled_joins(nodes: Sequence[PlanNode]) -> list[ShuffledJoin]:
 
 
 def _exchanged(node: PlanNode) -> float | None:
-    """Return the accumulator of what an exchange right below a join wrote; None if there is none."""
+    """Return the accumulator of what an exchange right below a join wrote; None without one."""
     while len(node.children) == 1 and (node.name == "Sort" or node.name.startswith(NO_OPERATORS)):
         node = node.children[0]
     if not node.text.startswith(_HASHED) or _ASKED_FOR in node.text:
