@@ -45,7 +45,7 @@ def main(kind: str, state: str) -> None:
         done.write.format("noop").mode("overwrite").save()
 
     if kind in ("memory", "broadcast"):
-        work("warm", ROWS // 10)
+        work("warm", ROWS // 40)
         work("target", ROWS)
         spark.stop()
         return
