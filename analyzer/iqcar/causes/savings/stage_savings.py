@@ -53,8 +53,8 @@ SPILL_CPU_MS = 4e-6
 parts, and aggregated by sorting where no hash table fits."""
 LOOSE = (Request.RUN_QUEUE, Request.IO_WRITE)
 """Waits that Spark does not measure apart from spilling."""
-SPILL_SHARE = 0.7
-"""Share of a stage's time that is due to spilling at most, by processor time."""
+SPILL_SHARE = 0.85
+"""Share of a stage's time that is due to spilling at most, where that is told by processor time."""
 LOOSE_SHARE = 0.3
 """Part of what nothing else explains of a spilling stage's time that is due to it at least."""
 COLUMNS = (
@@ -262,8 +262,9 @@ def _spill(facts: pd.DataFrame) -> pd.DataFrame:
     low = np.maximum(fast, LOOSE_SHARE * loose)
     tail = np.where(_is_uneven(facts), 0.0, facts["tail_ms"])
     share = SPILL_CPU_MS * facts["unheld"] / np.maximum(facts["cpu_ms"], 1.0)
-    worked = np.minimum(share, SPILL_SHARE) * facts["held_ms"]
-    high = np.maximum(np.maximum(1.5 * low, 1.1 * loose + tail), worked)
+    waited = 1.1 * loose + tail
+    both = np.minimum(share * facts["held_ms"] + waited, SPILL_SHARE * facts["held_ms"])
+    high = np.maximum(np.maximum(1.5 * low, waited), both)
     high = np.where(facts["spilled"] > 0, high, 0.0)
     found = _ranged(facts, FindingKind.MEMORY, high, low=0.5, high=1.0)
     return found.assign(low_ms=low, saves_ms=(low + high) / 2.0, bytes=facts["spilled"])
