@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from iqcar.model.waits.execution_memory import FRACTION, RESERVED_BYTES, with_memory_waits
+from iqcar.model.waits.execution_memory import with_memory_waits
+from iqcar.model.waits.executor_memory import FRACTION, RESERVED_BYTES
 from iqcar.tables import CONF, JOBS, POOLS, SAMPLES, STAGE_PARENTS, Tables
 from tests.support.cluster_simulator import Simulation
 from tests.support.random_tables import EPOCH_MS, frame
@@ -80,7 +81,11 @@ def replayable(
             completed=True,
         ),
         stage_parents=STAGE_PARENTS.frame(
-            {"stage": [a for a, _ in edges], "parent": [b for _, b in edges]}
+            {
+                "stage": [a for a, _ in edges],
+                "parent": [b for _, b in edges],
+                "side_bytes": np.full(len(edges), np.nan),
+            }
         ),
         tasks=tables.tasks.assign(
             index=index, task_id=c.first_id + np.arange(len(launch)), attempt=0, status="success"

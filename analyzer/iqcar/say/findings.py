@@ -46,6 +46,7 @@ _REMEDIES = {
     FindingKind.PARTITIONS: "other partitions for {}",
     FindingKind.SKEW: "evening out the tasks of {}",
     FindingKind.MEMORY: "no spill in {}",
+    FindingKind.BROADCAST: "broadcasting what {} joins",
     FindingKind.GC: "less garbage collection in {}",
     FindingKind.WASTED: "no failed or repeated work in {}",
     FindingKind.SLOW_HOST: "mending or leaving out the host {}",

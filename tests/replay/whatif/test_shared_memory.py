@@ -10,7 +10,7 @@ import pytest
 from iqcar.causes.blame.attribute import attribute
 from iqcar.enums import Request
 from iqcar.model.waits.columns import wait_column
-from iqcar.model.waits.execution_memory import memory_of_executor
+from iqcar.model.waits.executor_memory import memory_of_executor
 from iqcar.replay.loop.memory_demands import memory_demands
 from iqcar.replay.whatif.model import Model, build_model
 from iqcar.replay.whatif.outcome import MEMORY

@@ -18,10 +18,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from iqcar.base.units import read_size
 from iqcar.enums import Request
 from iqcar.model.waits.columns import ESTIMATED, MISSING, evidence_column, wait_column
-from iqcar.tables import LAST_PLAUSIBLE_MS, NONE, Tables, texts
+from iqcar.model.waits.executor_memory import known_memory, memory_settings
+from iqcar.tables import LAST_PLAUSIBLE_MS, Tables
 from iqcar.tables.arrays import (
     Flags,
     Floats,
@@ -34,12 +34,6 @@ from iqcar.tables.arrays import (
 )
 from iqcar.tables.compiled import count_steps, kernel
 
-RESERVED_BYTES = 300.0 * (1 << 20)
-"""Of a heap that Spark leaves to itself (``RESERVED_SYSTEM_MEMORY_BYTES``)."""
-FRACTION = 0.6
-"""Default of ``spark.memory.fraction``."""
-HEAP = "1g"
-"""Default of ``spark.executor.memory`` and ``spark.driver.memory``."""
 TOO_MUCH = 1.05
 """Peaks of more than this times what there is show that the settings do not tell what there is."""
 PARTS = (1.0, 0.95, 0.9)
@@ -54,47 +48,6 @@ LEAST_FOLLOWS = 0.6
 """Of each ms for which others left a task too little memory: what must be unexplained of it."""
 LEAST_MS = 5.0
 """Shorter waits are rounding errors of Spark's times."""
-
-
-def memory_of_executor(tables: Tables, app: int) -> float:
-    """Return the bytes of execution memory of an application's executors, by its settings."""
-    return _by_settings(_settings(tables).get(app, {}), HEAP)
-
-
-def _known_memory(settings: dict[str, str]) -> float:
-    """Return the same, but NaN where the settings do not say it."""
-    if settings.get("spark.memory.useLegacyMode", "").lower() == "true":
-        return np.nan
-    found = _by_settings(settings, "")
-    return found if found > 0 else np.nan
-
-
-def _settings(tables: Tables) -> dict[int, dict[str, str]]:
-    """Return the settings that tell of memory, by application."""
-    conf = tables.conf
-    told = conf["key"].str.startswith(("spark.memory.", "spark.executor.", "spark.driver.m"))
-    told |= conf["key"] == "spark.master"
-    rows = conf[(told & (conf["sql_execution"] == NONE)).to_numpy(bool)]
-    found: dict[int, dict[str, str]] = {}
-    for app, key, value in zip(
-        rows["app"].tolist(), texts(rows, "key"), texts(rows, "value"), strict=True
-    ):
-        found.setdefault(app, {})[key] = value
-    return found
-
-
-def _by_settings(settings: dict[str, str], default: str) -> float:
-    if settings.get("spark.memory.offHeap.enabled", "").lower() == "true":
-        return read_size(settings.get("spark.memory.offHeap.size", "0")) or 0.0
-    local = settings.get("spark.master", "").startswith("local")
-    # In a local cluster executors are processes of their own.
-    local &= not settings.get("spark.master", "").startswith("local-cluster")
-    heap = settings.get("spark.driver.memory" if local else "spark.executor.memory", default)
-    try:
-        fraction = float(settings.get("spark.memory.fraction", FRACTION))
-    except ValueError:
-        fraction = FRACTION
-    return max((read_size(heap, "m") or 0.0) - RESERVED_BYTES, 0.0) * fraction
 
 
 class AppMemory(NamedTuple):
@@ -118,9 +71,9 @@ def memory_of_apps(tables: Tables) -> AppMemory:
     rows = np.flatnonzero((peak > 0) & (app >= 0) & (app < n))
     most, memory = np.zeros(n), np.full(n, np.nan)
     np.maximum.at(most, app[rows], peak[rows])
-    settings = _settings(tables) if len(rows) else {}
+    settings = memory_settings(tables) if len(rows) else {}
     for one in np.flatnonzero(most > 0).tolist():
-        memory[one] = _known_memory(settings.get(one, {}))
+        memory[one] = known_memory(settings.get(one, {}))
     untold = np.flatnonzero((most > 0) & np.isnan(memory))
     exceeded = np.flatnonzero(most > TOO_MUCH * memory)
     memory[exceeded] = np.nan

@@ -14,7 +14,7 @@ import pandas as pd
 
 from iqcar.enums import Request
 from iqcar.model.waits.columns import MISSING, evidence_column, wait_column
-from iqcar.model.waits.execution_memory import memory_of_executor
+from iqcar.model.waits.executor_memory import memory_of_executor
 from iqcar.tables import Tables
 from iqcar.tables.arrays import Floats, known_or_zero, most_at_once, positive_or_zero
 
