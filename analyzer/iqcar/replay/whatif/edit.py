@@ -15,7 +15,7 @@ from iqcar.errors import UsageError
 from iqcar.replay.loop.device_sharing import PHASES
 from iqcar.replay.loop.task_demands import FETCH, WAIT
 from iqcar.replay.whatif.query_chains import without_queries
-from iqcar.replay.whatif.scenario import PoolChoice, Scenario
+from iqcar.replay.whatif.scenario import Scenario
 from iqcar.tables import NONE
 from iqcar.tables.arrays import Flags, Ints, share_of, sum_by
 
@@ -63,12 +63,25 @@ def cap_tasks(scenario: Scenario, most: Mapping[int, int]) -> Scenario:
 def own_pools(scenario: Scenario, weights: Mapping[int, int]) -> Scenario:
     """Give queries FAIR pools of their own with these weights."""
     pools = scenario.pools
-    return replace(scenario, pools=PoolChoice(pools.fair, {**pools.weights, **weights}))
+    return replace(scenario, pools=replace(pools, weights={**pools.weights, **weights}))
+
+
+def change_pools(
+    scenario: Scenario, weight: Mapping[str, int], min_share: Mapping[str, int]
+) -> Scenario:
+    """Give pools that there are another weight or minShare."""
+    chosen = replace(scenario.pools, pool_weight=dict(weight), pool_min_share=dict(min_share))
+    return replace(scenario, pools=chosen)
 
 
 def set_mode(scenario: Scenario, fair: bool) -> Scenario:
     """Let all applications schedule FAIR or FIFO."""
-    return replace(scenario, pools=PoolChoice(fair, scenario.pools.weights))
+    return replace(scenario, pools=replace(scenario.pools, fair=fair))
+
+
+def set_mode_of(scenario: Scenario, fair: Mapping[int, bool]) -> Scenario:
+    """Let applications, by position among the workloads, schedule FAIR or FIFO."""
+    return replace(scenario, pools=replace(scenario.pools, fair_of=dict(fair)))
 
 
 def scale_work(scenario: Scenario, factors: Mapping[int, float]) -> Scenario:

@@ -24,7 +24,8 @@ from iqcar.replay.whatif.outcome import (
     operational_laws,
     replay_scenario,
 )
-from iqcar.replay.whatif.question import RECORDED, Question
+from iqcar.replay.whatif.question import Question
+from iqcar.replay.whatif.question_parts import RECORDED
 from iqcar.replay.whatif.scenario import Scenario
 from iqcar.tables import texts
 from iqcar.tables.arrays import Floats, share_of
