@@ -65,10 +65,10 @@ class Simulation:
         self._running = [0] * len(plans)
         self._of_stage: dict[tuple[int, int], int] = {}
         self._of_pool: dict[tuple[int, str], int] = {}
+        self._min_share = dict(cluster.min_shares)
         assert {plan.after for plan in plans} <= {"", *(plan.name for plan in plans)}
         self._entered = 0
-        places = [cluster.slots if cluster.has_slots(h) else 0 for h in range(cluster.hosts)]
-        self._free = [places.copy() for _ in range(cluster.apps)]
+        self._free = [cluster.slots_of(app) for app in range(cluster.apps)]
         inf, c = np.inf, cluster
         kinds = [
             (c.disk, c.disk_each),
@@ -245,13 +245,15 @@ class Simulation:
         query, stage = key
         plan = self.plans[query]
         fifo = (self.began[query], query, stage)
-        if not self.cluster.fair:
+        if not self.cluster.is_fair(plan.app):
             return fifo
         name, weight, fair = self._pool(query)
-        share = self._of_pool.get((plan.app, name), 0) / weight
+        runs, least = self._of_pool.get((plan.app, name), 0), self._min_share.get(name, 0)
+        # Who has less than his minShare comes first, by how little of it he has.
+        share = (0.0, runs / max(least, 1)) if runs < least else (1.0, runs / weight)
         if fair:
-            return share, name, self._of_stage.get(key, 0), f"TaskSet_{query}.{stage}"
-        return share, name, *fifo
+            return *share, name, self._of_stage.get(key, 0), f"TaskSet_{query}.{stage}"
+        return *share, name, *fifo
 
     def _pool(self, query: int) -> tuple[str, float, bool]:
         plan = self.plans[query]

@@ -114,6 +114,12 @@ class Cluster:
     """Bytes of execution memory of each application on each host."""
     lost: int = -1
     """Host that has no slots."""
+    places: tuple[tuple[int, ...], ...] = ()
+    """Slots of each application on each host, if they are not ``slots`` everywhere."""
+    fair_apps: tuple[bool, ...] = ()
+    """Whether each application schedules FAIR; empty: as ``fair`` says."""
+    min_shares: tuple[tuple[str, int], ...] = ()
+    """minShare of pools; others have none."""
     there_from: tuple[float, ...] = ()
     """When the slots of each host come; empty: all are there from the start."""
     rough: bool = False
@@ -135,3 +141,13 @@ class Cluster:
     def has_slots(self, host: int) -> bool:
         """Whether a host has slots from the start."""
         return host != self.lost and self.comes(host) <= 0
+
+    def slots_of(self, app: int) -> list[int]:
+        """Slots of an application on each host at the start."""
+        if self.places:
+            return list(self.places[app])
+        return [self.slots if self.has_slots(h) else 0 for h in range(self.hosts)]
+
+    def is_fair(self, app: int) -> bool:
+        """Whether an application schedules FAIR."""
+        return self.fair_apps[app] if self.fair_apps else self.fair

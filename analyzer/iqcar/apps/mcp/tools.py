@@ -139,8 +139,8 @@ class Tools:
             dict[str, Any],
             Field(
                 description="What is changed, as options of `iqcar whatif` say it: "
-                f"{_described()}; Q is a query's name, APP an application's id or name. Several are "
-                "one joint change, but a plan or blame is asked alone."
+                f"{_described()}; Q is a query's name, APP an application's id or name. "
+                "Several are one joint change, but a plan or blame is asked alone."
             ),
         ],
         page: PageNumber = 1,

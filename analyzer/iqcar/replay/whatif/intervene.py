@@ -10,7 +10,7 @@ import numpy as np
 
 from iqcar.errors import UsageError
 from iqcar.replay.loop.task_demands import ASSUMED, DISK, HEADROOM, NETWORK, PROCESSOR
-from iqcar.replay.whatif import edit, edit_cluster
+from iqcar.replay.whatif import data_growth, edit, edit_cluster
 from iqcar.replay.whatif.find_names import check_pools, list_names, of_applications
 from iqcar.replay.whatif.outcome import DEVICE_NAMES
 from iqcar.replay.whatif.question import Question
@@ -50,7 +50,7 @@ def intervene(scenario: Scenario, question: Question, find: FindQuery) -> Interv
     return Intervened(
         _edited(scenario, question, find),
         tuple(ends),
-        tuple(_assumptions(scenario, question, needed)),
+        tuple(_assumptions(scenario, question, needed, find)),
     )
 
 
@@ -98,7 +98,7 @@ def _edited(one: Scenario, question: Question, find: FindQuery) -> Scenario:
     if question.partitions:
         one = edit.repartition(one, _each(question.partitions, "--partitions", find))
     if question.scale:
-        one = edit.scale_work(one, _each(question.scale, "--scale", find))
+        one = edit.scale_data(one, _each(question.scale, "--scale", find))
     if question.no_skew:
         one = edit.without_skew(one, _rows(question.no_skew, "--no-skew", find))
     if question.no_gc:
@@ -272,7 +272,32 @@ def _assumed_pools(scenario: Scenario, question: Question) -> Iterable[str]:
         )
 
 
-def _assumptions(scenario: Scenario, question: Question, needed: list[int]) -> Iterable[str]:
+def _assumed_growth(scenario: Scenario, question: Question, find: FindQuery) -> Iterable[str]:
+    """Say which stages get more tasks, and which longer ones."""
+    factors = _each(question.scale, "--scale", find)
+    by = np.array([factors.get(query, 1.0) for query in scenario.query_of_step.tolist()], float)
+    grown = data_growth.tasks_of_data(scenario, by)
+    ran = (by != 1) & (np.diff(scenario.steps.first_task) > 0)
+    as_data = int((ran & (grown == by)).sum())
+    some = int((ran & (grown != by) & (grown != 1)).sum())
+    same = int(ran.sum()) - as_data - some
+    said = [
+        f"{number} stage{'s' * (number != 1)} {what}"
+        for number, what in (
+            (as_data, "of files or merged partitions: tasks like the recorded ones, in proportion"),
+            (some, "whose partitions adaptive execution merges: as many tasks as its rule makes"),
+            (same, "of a fixed number of tasks: each does more"),
+        )
+        if number
+    ]
+    if said:
+        yield f"the data of a scaled query are in {'; '.join(said)}"
+        yield "data and time alone of every phase grow in proportion"
+
+
+def _assumptions(
+    scenario: Scenario, question: Question, needed: list[int], find: FindQuery
+) -> Iterable[str]:
     in_turn = int((scenario.follows >= 0).sum())
     starts = "queries start when they did"
     if in_turn and question.starts != RECORDED:
@@ -309,7 +334,7 @@ def _assumptions(scenario: Scenario, question: Question, needed: list[int]) -> I
     if scenario.own_rates:
         yield scenario.own_rates
     if question.scale:
-        yield "data and time alone of every phase grow in proportion to the work"
+        yield from _assumed_growth(scenario, question, find)
     if question.partitions:
         yield "the new tasks differ in size as the old ones did, and cost nothing by themselves"
     if question.no_gc:

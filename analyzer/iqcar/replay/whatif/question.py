@@ -158,7 +158,7 @@ class Question:
         for query, tasks in self.partitions.items():
             yield f"{query} with {tasks} shuffle partitions"
         for query, factor in self.scale.items():
-            yield f"{query} with {factor:g} × its work"
+            yield f"{query} with {factor:g} × its data"
         for query in self.no_skew:
             yield f"{query} without skew"
         if self.no_gc:
