@@ -1,8 +1,8 @@
 """Tells which stages get more tasks of more data, and how many, by what the log tells.
 
 A stage that reads files and no shuffle has a task for each split: twice the data is twice the
-splits. A stage that reads a shuffle has the number of partitions that is set, and larger ones; where
-adaptive execution coalesced them, the number follows the data as its rule says.
+splits. A stage that reads a shuffle has the number of partitions that is set, and larger ones;
+where adaptive execution coalesced them, the number follows the data as its rule says.
 """
 
 from __future__ import annotations
@@ -104,17 +104,15 @@ def tasks_of_data(scenario: Scenario, factor: Floats) -> Floats:
     tasks = scenario.steps.first_late - scenario.steps.first_task[:-1]
     grown = np.ones(len(factor))
     for step in np.flatnonzero((factor != 1) & (stage >= 0) & (tasks > 0)).tolist():
-        row = stage[step]
+        row = int(stage[step])
         if files[row] > 0 and shuffle[row] <= 0:
             grown[step] = factor[step]
         elif shuffle[row] > 0:
-            grown[step] = _coalesced(
-                scenario, int(row), int(tasks[step]), shuffle[row], factor[step]
-            )
+            grown[step] = _merged(scenario, row, int(tasks[step]), shuffle[row], factor[step])
     return grown
 
 
-def _coalesced(scenario: Scenario, stage: int, tasks: int, total: float, factor: float) -> float:
+def _merged(scenario: Scenario, stage: int, tasks: int, total: float, factor: float) -> float:
     """Return the factor of the tasks of a stage that reads a shuffle of so many bytes."""
     tables = scenario.tables
     job = int(tables.stages["job"].iloc[stage])

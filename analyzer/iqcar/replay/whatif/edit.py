@@ -103,7 +103,7 @@ def scale_data(scenario: Scenario, factors: Mapping[int, float]) -> Scenario:
     if len(changed):
         scenario = _with_copies(scenario, tasks, wanted)
     # A task of a stage that has more of them does what one did; else each does more.
-    factor = (by * share_of(tasks, wanted))[scenario.work.step]
+    factor = (by * tasks / np.maximum(wanted, 1))[scenario.work.step]
     memory = scenario.memory * factor if len(scenario.memory) else scenario.memory
     return replace(
         scenario, alone=scenario.alone * factor[:, None], gc=scenario.gc * factor, memory=memory
@@ -125,13 +125,11 @@ def _with_copies(scenario: Scenario, tasks: Ints, wanted: Ints) -> Scenario:
         if new != old:
             by_size = np.argsort(size[each], kind="stable")
             chosen = by_size[(2 * np.arange(new) + 1) * old // (2 * new)]
-            number = np.bincount(chosen, minlength=old)
+            number = np.bincount(chosen, minlength=old).astype(np.int64)
             # Further attempts are of tasks that there may be no more.
             late = late if new > old else late[:0]
         once, further = each[number > 0], np.repeat(each, np.maximum(number - 1, 0))
-        nth = np.concatenate(
-            [np.arange(1, count) for count in number.tolist() if count > 1] or [[]]
-        )
+        nth = np.concatenate([np.zeros(0), *(np.arange(1, max(n, 1)) for n in number.tolist())])
         rows += [once, further, late]
         copy += [np.zeros(len(once)), nth, np.zeros(len(late))]
         anew += [np.full(len(once), new < old), np.ones(len(further)), np.zeros(len(late))]
