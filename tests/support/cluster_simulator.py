@@ -134,6 +134,8 @@ class Simulation:
                 self._serve(pool, now)
             self._count(task, -1)
             self._free[self.plans[task.query].app][task.host] += 1
+            if self.cluster.as_spark:
+                self._launch(now)
             key = (task.query, task.stage)
             self._left[key] -= 1
             if self._left[key] == 0:
@@ -204,26 +206,39 @@ class Simulation:
 
     def _launch(self, now: float) -> None:
         for app, free in enumerate(self._free):
+            if self.cluster.as_spark:
+                for key in sorted(self._waiting(app), key=self._order):
+                    while sum(free) and self._pending[key] and self._below_cap(key[0]):
+                        self._start(key, free, now)
+                continue
             while sum(free):
-                waiting = [
-                    key
-                    for key, tasks in self._pending.items()
-                    if tasks
-                    and self.plans[key[0]].app == app
-                    and self._running[key[0]] < self.plans[key[0]].cap
-                ]
+                waiting = self._waiting(app)
                 if not waiting:
                     break
-                key = min(waiting, key=self._order)
-                task = self._pending[key].pop(0)
-                # Data has its place: without this, removing a query would reshuffle the others.
-                chosen = task.prefers
-                task.host = chosen if free[chosen] else max(range(len(free)), key=lambda h: free[h])
-                free[task.host] -= 1
-                self._count(task, 1)
-                task.launch = now
-                self.tasks.append(task)
-                self._go_on(task, now)
+                self._start(min(waiting, key=self._order), free, now)
+
+    def _waiting(self, app: int) -> list[tuple[int, int]]:
+        """Stages of an application that may start a task."""
+        return [
+            key
+            for key, tasks in self._pending.items()
+            if tasks and self.plans[key[0]].app == app and self._below_cap(key[0])
+        ]
+
+    def _below_cap(self, query: int) -> bool:
+        return self._running[query] < self.plans[query].cap
+
+    def _start(self, key: tuple[int, int], free: list[int], now: float) -> None:
+        """Start the next task of a stage."""
+        task = self._pending[key].pop(0)
+        # Data has its place: without this, removing a query would reshuffle the others.
+        chosen = task.prefers
+        task.host = chosen if free[chosen] else max(range(len(free)), key=lambda h: free[h])
+        free[task.host] -= 1
+        self._count(task, 1)
+        task.launch = now
+        self.tasks.append(task)
+        self._go_on(task, now)
 
     def _go_on(self, task: _Task, now: float) -> None:
         """Enter the next phase; who wants memory asks for it first."""
@@ -252,7 +267,8 @@ class Simulation:
         # Who has less than his minShare comes first, by how little of it he has.
         share = (0.0, runs / max(least, 1)) if runs < least else (1.0, runs / weight)
         if fair:
-            return *share, name, self._of_stage.get(key, 0), f"TaskSet_{query}.{stage}"
+            called = (plan.name, stage) if self.cluster.as_spark else f"TaskSet_{query}.{stage}"
+            return *share, name, self._of_stage.get(key, 0), called
         return *share, name, *fifo
 
     def _pool(self, query: int) -> tuple[str, float, bool]:

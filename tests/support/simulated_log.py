@@ -65,7 +65,7 @@ def replayable(run: Simulation, *, plain: bool = False) -> tuple[Tables, pd.Data
         conf=_settings(run),
         pools=_declared_pools(run),
         stages=tables.stages.assign(
-            stage_id=np.arange(m),
+            stage_id=_stage_ids(run, keys),
             attempt=0,
             job=query,
             pool=[pools[q] for q in query],
@@ -81,6 +81,16 @@ def replayable(run: Simulation, *, plain: bool = False) -> tuple[Tables, pd.Data
         **({} if plain else {"samples": samples}),
     )
     return tables, waits
+
+
+def _stage_ids(run: Simulation, keys: list[tuple[int, int]]) -> np.ndarray:
+    """Ids of stages; their names have the order in which the simulator takes ties."""
+    if not run.cluster.as_spark:
+        return np.arange(len(keys))
+    order = sorted(range(len(keys)), key=lambda row: (run.plans[keys[row][0]].name, keys[row][1]))
+    ids = np.empty(len(keys), np.int64)
+    ids[order] = 10_000 + np.arange(len(keys))
+    return ids
 
 
 def _settings(run: Simulation) -> pd.DataFrame:

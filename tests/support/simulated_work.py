@@ -122,6 +122,9 @@ class Cluster:
     """minShare of pools; others have none."""
     there_from: tuple[float, ...] = ()
     """When the slots of each host come; empty: all are there from the start."""
+    as_spark: bool = False
+    """A slot that comes free is offered before the end of its task is booked, which may submit the
+    next stage; task sets are sorted once for a round of offers, and served until none is left."""
     rough: bool = False
     """Devices share in proportion, disks slow with streams, threads share cores, and tasks do not
     do the same in each round."""

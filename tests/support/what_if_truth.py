@@ -82,7 +82,7 @@ def lost_to(blame: Blame, model: Model) -> np.ndarray:
 def pairs(family: str, seed: int, *, rough: bool = False) -> Iterator[Pair]:
     """Every query in every question about one scenario."""
     cluster, plans = SCENARIOS[family](np.random.default_rng([seed, len(family)]))
-    cluster = replace(cluster, rough=rough)
+    cluster = replace(cluster, rough=rough, as_spark=True)
     tables, waits = replayable(Simulation(cluster, plans, seed))
     blame = attribute(tables, waits)
     model = build_model(tables, waits, blame.demand)

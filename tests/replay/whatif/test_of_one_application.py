@@ -37,9 +37,7 @@ def plans_of_two() -> list[QueryPlan]:
 
 
 def plans_in_pools() -> list[QueryPlan]:
-    return [
-        QueryPlan(f"query-{k}", (NAP,), 0, 200.0 * k, pool=POOLS[k % 2][0]) for k in range(4)
-    ]
+    return [QueryPlan(f"query-{k}", (NAP,), 0, 200.0 * k, pool=POOLS[k % 2][0]) for k in range(4)]
 
 
 @pytest.fixture(scope="module")
