@@ -1,6 +1,6 @@
 """Questions about one of several applications, and about pools that there are.
 
-What the simulator does when that one thing is changed is the truth: tasks sleep, so only slots decide.
+What the simulator does when that one thing is changed is the truth. Tasks sleep: slots decide.
 """
 
 from __future__ import annotations
