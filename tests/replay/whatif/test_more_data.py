@@ -1,4 +1,4 @@
-"""Twice the data is more tasks where data adds tasks, and longer ones where their number is fixed."""
+"""Twice the data is more tasks where data adds tasks, else longer ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where tasks sleep, slots alone decide: every answer is what a simulator with Spark's order does."""
+"""Where tasks sleep, slots alone decide: an answer is what a simulator with Spark's order does."""
 
 from __future__ import annotations
 
