@@ -12,10 +12,15 @@ from iqcar.tables.arrays import Floats
 NEAR = 0.2
 """Change, as a share of the recorded duration, at which the difference of two replays and the
 replay itself count about alike: near the recorded run the error of both replays is the same."""
-WIDENED = 1.4
+WIDENED = 1.1
 """Factor of the half width that covers 80 % on worlds that break the model."""
-OF_CHANGE, OF_ERROR, AT_LEAST = 0.15, 0.3, 0.01
-"""Parts of the half width: of the change, of the check's error, and a share of the duration."""
+OF_CHANGE, AT_LEAST = 0.15, 0.01
+"""Parts of the half width: of the change, and a share of the duration."""
+OF_ERROR, OF_ERROR_FAR, OF_ERROR_BEYOND, BEYOND = 0.15, 0.2, 0.5, 0.15
+"""Parts of the half width by the check's error: of all of it, far from the recorded run of more of
+it, and of what is beyond this."""
+OF_RERUNS = 1.4
+"""Factor of what runs of a query differ by, which is estimated from few."""
 OF_80 = 1.28
 """Standard deviations of a normal distribution that hold 80 % on both sides."""
 ANSWERED = 0.5
@@ -35,14 +40,14 @@ def predicted_ranges(
     predicted = inner.mean(axis=0)
     change = predicted - recorded
     near = np.exp(-np.abs(change) / (NEAR * recorded))
+    off = np.nan_to_num(np.abs(error))
+    of_error = OF_ERROR * off + OF_ERROR_FAR * off * (1 - near)
+    of_error += OF_ERROR_BEYOND * np.maximum(off - BEYOND, 0.0)
     half = WIDENED * (
-        inner.std(axis=0)
-        + OF_CHANGE * np.abs(change)
-        + OF_ERROR * np.nan_to_num(np.abs(error)) * recorded * (1 - near)
-        + AT_LEAST * recorded
+        inner.std(axis=0) + OF_CHANGE * np.abs(change) + (of_error + AT_LEAST) * recorded
     )
     # What a query waits for others differs, too, when their work does: widened, like the rest.
-    half = np.hypot(half, WIDENED * OF_80 * model.rerun_spread * predicted)
+    half = np.hypot(half, OF_RERUNS * OF_80 * model.rerun_spread * predicted)
     low, high = np.maximum(predicted - half, 0.0), predicted + half
     for other in outer:
         low, high = np.minimum(low, other), np.maximum(high, other)
@@ -55,6 +60,18 @@ def blended(base: Floats, after: Floats, recorded: Floats) -> Floats:
     near = np.exp(-np.abs(after - base) / (NEAR * recorded))
     blended: Floats = np.maximum(near * difference + (1 - near) * after, 0.0)
     return blended
+
+
+def far_off(model: Model) -> Iterable[str]:
+    """Say of how many queries the check is off by much, so that their ranges are wide."""
+    off = np.abs(model.error)
+    count = int(((off > BEYOND) & (off <= ANSWERED)).sum())
+    if count:
+        yield (
+            f"the replay of {count} quer{'y' if count == 1 else 'ies'} as "
+            f"{'it was' if count == 1 else 'they were'} is off by {100 * BEYOND:.0f} to "
+            f"{100 * ANSWERED:.0f} %: {'its range is' if count == 1 else 'their ranges are'} wider"
+        )
 
 
 def reruns(model: Model) -> Iterable[str]:

@@ -26,7 +26,7 @@ from iqcar.replay.whatif.outcome import (
 )
 from iqcar.replay.whatif.question import Question
 from iqcar.replay.whatif.question_parts import RECORDED
-from iqcar.replay.whatif.ranges import ANSWERED, blended, predicted_ranges, reruns
+from iqcar.replay.whatif.ranges import ANSWERED, blended, far_off, predicted_ranges, reruns
 from iqcar.replay.whatif.scenario import Scenario
 from iqcar.tables import texts
 from iqcar.tables.arrays import Floats, share_of
@@ -169,7 +169,9 @@ def answer(
         devices=before_and_after(
             operational_laws(model.scenario, before[0]), operational_laws(done.scenario, after[0])
         ),
-        assumptions=(*done.assumptions, *_other_explanation(model), *reruns(model)),
+        assumptions=(
+            *done.assumptions, *_other_explanation(model), *far_off(model), *reruns(model),
+        ),
         refused=refused,
     )  # fmt: skip
 
