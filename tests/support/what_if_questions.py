@@ -127,8 +127,13 @@ def questions(cluster: Cluster, plans: list[QueryPlan], seed: int) -> Iterator[A
     last = len(plans) - 1
     later = Question(start={str(last): LATER_MS})
     yield Asked("start", later, cluster, _starts_later(plans, last, cluster, seed))
-    for kind, query in (("scale", last), ("scale of the second", 1)):
-        twice = plans[query].with_stages(lambda _, stage: more_data(stage, 2))
+    for kind, query, anew in (
+        ("scale", last, False),
+        ("scale", 1, False),
+        ("scale, sizes drawn anew", last, True),
+        ("scale, sizes drawn anew", 1, True),
+    ):
+        twice = more_data(plans[query], 2, None if anew else seed)
         asked = Question(scale={str(query): 2.0})
         yield Asked(kind, asked, cluster, _with(plans, query, twice))
     capped = replace(plans[1], cap=MOST)
@@ -151,11 +156,19 @@ def questions(cluster: Cluster, plans: list[QueryPlan], seed: int) -> Iterator[A
     yield from _other_clusters(cluster, plans)
 
 
-def more_data(stage: StagePlan, factor: int) -> StagePlan:
-    """More scan tasks, of sizes that are drawn anew; larger tasks where the number is fixed."""
-    if stage.read and not stage.fetch:
-        return replace(stage, tasks=factor * stage.tasks)
-    return stage.scaled(float(factor))
+def more_data(plan: QueryPlan, factor: int, seed: int | None) -> QueryPlan:
+    """More scan tasks; larger tasks where the number is fixed.
+
+    seed: Of the run whose sizes the further tasks have, too; None: they are drawn anew.
+    """
+
+    def change(k: int, stage: StagePlan) -> StagePlan:
+        if not stage.read or stage.fetch:
+            return stage.scaled(float(factor))
+        scales = () if seed is None else tuple(np.tile(drawn_scales(seed, plan, k), factor))
+        return replace(stage, tasks=factor * stage.tasks, scales=scales)
+
+    return plan.with_stages(change)
 
 
 def _other_pools(cluster: Cluster, plans: list[QueryPlan]) -> Iterator[Asked]:

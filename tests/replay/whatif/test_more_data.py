@@ -71,8 +71,10 @@ def test_tasks_of_more_data_are_like_the_recorded_ones(model: Model) -> None:
     assert hosts.max() - hosts.min() <= 3
 
 
-def test_it_is_what_the_simulator_does(model: Model) -> None:
-    twice = [PLANS[0].with_stages(lambda _, stage: more_data(stage, 2)), PLANS[1]]
+@pytest.mark.parametrize("seed", [1, None])
+def test_it_is_what_the_simulator_does(model: Model, seed: int | None) -> None:
+    """Further tasks of the recorded sizes, or of sizes that nobody knows."""
+    twice = [more_data(PLANS[0], 2, seed), PLANS[1]]
     true = Simulation(CLUSTER, twice, 1).lasted()
     said = answer(model, Question(scale={"0": 2.0}), find)
     recorded = said.queries["recorded_ms"].to_numpy()
