@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -20,7 +19,15 @@ from iqcar.tables import APPLICATIONS, EXECUTORS, HOSTS, INTERVALS, QUERIES, STA
 from tests.support.fair_sharing import Shared
 from tests.support.memory_pool import MemoryPool
 from tests.support.random_tables import EPOCH_MS, frame, waits_frame
-from tests.support.simulated_work import Cluster, QueryPlan, drawn_scales, number_of, rng_of
+from tests.support.simulated_work import (
+    Cluster,
+    QueryPlan,
+    SimulatedTask,
+    critical_stages,
+    drawn_scales,
+    number_of,
+    rng_of,
+)
 
 MEMORY_RATE = 4e6
 """Bytes per ms of a read that the page cache answers."""
@@ -29,38 +36,16 @@ SLOWING = 0.03
 """Part of its capacity that a rough disk loses with each further stream."""
 
 
-@dataclass
-class _Task:
-    query: int
-    stage: int
-    phases: list[tuple[int, Request | None, float]]
-    asked: float
-    scale: float
-    prefers: int
-    host: int = -1
-    launch: float = 0.0
-    finish: float = 0.0
-    since: float = 0.0
-    spent: dict[Request, float] = field(default_factory=dict)
-    processor: float = 0.0
-    memory: float = 0.0
-    held: float = 0.0
-    asks_at: int = 0
-    """Phases that are left when it asks for memory."""
-    history: list[tuple[float, float, Request, float, float]] = field(default_factory=list)
-    """Begin and end of each phase, its request, and how long it computed and waited."""
-
-
 class Simulation:
     """One run: tasks with their waits, and when each query ended."""
 
     def __init__(self, cluster: Cluster, plans: Sequence[QueryPlan], seed: int) -> None:
         self.cluster, self.plans, self.seed = cluster, plans, seed
-        self.tasks: list[_Task] = []
+        self.tasks: list[SimulatedTask] = []
         self.began, self.ended = [0.0] * len(plans), [0.0] * len(plans)
         self.stage_end: dict[tuple[int, int], float] = {}
         self.stage_start: dict[tuple[int, int], float] = {}
-        self._pending: dict[tuple[int, int], list[_Task]] = {}
+        self._pending: dict[tuple[int, int], list[SimulatedTask]] = {}
         self._left: dict[tuple[int, int], int] = {}
         self._running = [0] * len(plans)
         self._of_stage: dict[tuple[int, int], int] = {}
@@ -185,7 +170,7 @@ class Simulation:
         self._left[(query, stage)] = plan.tasks
         wanted = plan.memory if np.isfinite(self.cluster.memory) else 0.0
         tasks = [
-            _Task(
+            SimulatedTask(
                 query,
                 stage,
                 [(k, r, w * s * part) for part in parts for k, r, w in work if w],
@@ -240,7 +225,7 @@ class Simulation:
         self.tasks.append(task)
         self._go_on(task, now)
 
-    def _go_on(self, task: _Task, now: float) -> None:
+    def _go_on(self, task: SimulatedTask, now: float) -> None:
         """Enter the next phase; who wants memory asks for it first."""
         if task.memory and len(task.phases) == task.asks_at:
             task.since = now
@@ -276,14 +261,14 @@ class Simulation:
         shared = {name: (name, weight, fair) for name, weight, fair in self.cluster.pools}
         return shared.get(plan.pool, (plan.pool or f"pool-{query:03d}", plan.weight, False))
 
-    def _count(self, task: _Task, change: int) -> None:
+    def _count(self, task: SimulatedTask, change: int) -> None:
         key, app = (task.query, task.stage), self.plans[task.query].app
         pool = (app, self._pool(task.query)[0])
         self._running[task.query] += change
         self._of_stage[key] = self._of_stage.get(key, 0) + change
         self._of_pool[pool] = self._of_pool.get(pool, 0) + change
 
-    def _enter(self, task: _Task, now: float) -> None:
+    def _enter(self, task: SimulatedTask, now: float) -> None:
         kind, request, work = task.phases[0]
         task.since = now
         self._entered += 1
@@ -297,7 +282,7 @@ class Simulation:
         shared = self._shared[task.host][kind]
         shared.enter(work, rate * self._speed[task.host], self._entered, task)
 
-    def _account(self, task: _Task, now: float) -> None:
+    def _account(self, task: SimulatedTask, now: float) -> None:
         kind, request, work = task.phases[0]
         if request is None:
             return
@@ -310,19 +295,6 @@ class Simulation:
         task.history.append((task.since, now, request, computed, max(spent, 0.0)))
         task.spent[request] = task.spent.get(request, 0.0) + max(spent, 0.0)
 
-    def critical(self) -> set[tuple[int, int]]:
-        """Stages on the chain that ended last: each time the parent that ended last."""
-        path = set()
-        for q, plan in enumerate(self.plans):
-            stage = max(range(len(plan.stages)), key=lambda s: self.stage_end[(q, s)])
-            while True:
-                path.add((q, stage))
-                parents = plan.stages[stage].parents
-                if not parents:
-                    break
-                stage = max(parents, key=lambda s: self.stage_end[(q, s)])
-        return path
-
     def emit(
         self, bucket_ms: float | None = None, *, plain: bool = False
     ) -> tuple[Tables, pd.DataFrame]:
@@ -332,7 +304,10 @@ class Simulation:
         estimated as the time that nothing else explains.
         """
         c, keys = self.cluster, sorted(self.stage_end)
-        row_of, critical = {key: row for row, key in enumerate(keys)}, self.critical()
+        row_of, critical = (
+            {key: row for row, key in enumerate(keys)},
+            critical_stages(self.plans, self.stage_end),
+        )
         n = len(self.tasks)
         apps = np.array([self.plans[t.query].app for t in self.tasks])
         host = np.array([t.host for t in self.tasks])

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 import numpy as np
+
+from iqcar.enums import Request
 
 ROUNDS = 4
 """Times that a task goes through read, fetch, compute, write, unless a cluster says else."""
@@ -154,3 +156,43 @@ class Cluster:
     def is_fair(self, app: int) -> bool:
         """Whether an application schedules FAIR."""
         return self.fair_apps[app] if self.fair_apps else self.fair
+
+
+@dataclass
+class SimulatedTask:
+    """A task that runs: what it has left to do, and what became of it."""
+
+    query: int
+    stage: int
+    phases: list[tuple[int, Request | None, float]]
+    asked: float
+    scale: float
+    prefers: int
+    host: int = -1
+    launch: float = 0.0
+    finish: float = 0.0
+    since: float = 0.0
+    spent: dict[Request, float] = field(default_factory=dict)
+    processor: float = 0.0
+    memory: float = 0.0
+    held: float = 0.0
+    asks_at: int = 0
+    """Phases that are left when it asks for memory."""
+    history: list[tuple[float, float, Request, float, float]] = field(default_factory=list)
+    """Begin and end of each phase, its request, and how long it computed and waited."""
+
+
+def critical_stages(
+    plans: Sequence[QueryPlan], stage_end: Mapping[tuple[int, int], float]
+) -> set[tuple[int, int]]:
+    """Stages on the chain that ended last: each time the parent that ended last."""
+    path = set()
+    for q, plan in enumerate(plans):
+        stage = max(range(len(plan.stages)), key=lambda s: stage_end[(q, s)])
+        while True:
+            path.add((q, stage))
+            parents = plan.stages[stage].parents
+            if not parents:
+                break
+            stage = max(parents, key=lambda s: stage_end[(q, s)])
+    return path
