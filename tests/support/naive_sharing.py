@@ -75,7 +75,6 @@ class NaiveRun:
         self.free = [[0] * self.slots.hosts for _ in range(apps)]
         self.there = [0] * apps
         self.with_free: list[list[int]] = [[] for _ in range(apps)]
-        self.turn = 0
         for k, when in enumerate(self.slots.when):
             heapq.heappush(self.events, (when, ADD, k))
         for s in range(n):
@@ -206,8 +205,7 @@ class NaiveRun:
     def _launch(self, task: int, s: int, app: int) -> None:
         host, hosts = int(self.work.host[task]), self.with_free[app]
         if host not in hosts:
-            host = hosts[(self.turn + self.slots.seed) % len(hosts)]
-            self.turn += 1
+            host = hosts[(task * 7919 + self.slots.seed * 104729) % len(hosts)]
         self._free(app, host, -1)
         self.at_work[s] += 1
         self.launched[task], self.host[task] = self.now, host

@@ -176,7 +176,7 @@ def _loop(
     capped, aside, next_aside, is_aside = caps
     phase, since = progress.phase, progress.since
     due, device_order = users.due, users.order
-    jobs, turn = 0, 0
+    jobs = 0
     for x in range(len(slots.when)):
         push(times, events, size, slots.when[x], EXECUTORS * KIND + x)
         if slots.change[x] >= 0:
@@ -340,9 +340,7 @@ def _loop(
                 launched[i] = now
                 h = work.host[i] if slots.hosts > 1 else 0
                 if h < 0 or here[a, h, FREE_THERE] <= 0:
-                    # Spark gives each executor one task before it gives any a second one.
-                    h = hosts[a, (turn + slots.seed) % state[a, FREE_HOSTS]]
-                    turn += 1
+                    h = hosts[a, (i * 7919 + slots.seed * 104729) % state[a, FREE_HOSTS]]
                 host[i] = h
                 make_free(state[a], here[a], hosts[a], h, -1)
                 if shared:
