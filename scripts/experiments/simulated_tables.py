@@ -203,9 +203,9 @@ def whatif_truth(result: dict[str, Any]) -> str:
             "",
             method_table(result),
             "",
-            "By question; held: share of truths in the 80 % range; width: of that range, median, in "
-            "% of the recorded duration; refused: of all pairs; then the errors of slots alone, and "
-            "the model's in each world:",
+            "By question; held: share of truths in the 80 % range; width: of that range, median, "
+            "in % of the recorded duration; refused: of all pairs; then the errors of slots alone, "
+            "and the model's in each world:",
             "",
             table(
                 (
