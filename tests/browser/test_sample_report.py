@@ -20,7 +20,7 @@ def test_the_sample_report_says_what_a_report_says_today(browser: Browser) -> No
     page = browser.new_page()
     watched = Watched(page)
     page.goto(pictures.SAMPLE.as_uri())
-    said = page.locator("#verdict").inner_text()
+    said = page.locator("#verdict").inner_text().replace("\N{NO-BREAK SPACE}", " ")
     verdict = find_verdict(diagnose(read([str(REPO / pictures.LOG)])))
     texts = [text for one in verdict.findings for text in (one.saving, one.sentence, one.action)]
     for text in [verdict.headline, *texts]:
