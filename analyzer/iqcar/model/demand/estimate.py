@@ -19,7 +19,7 @@ from iqcar.model.demand.contention import (
     usable,
 )
 from iqcar.model.demand.device import Device, fit_device
-from iqcar.model.demand.load import Load
+from iqcar.model.demand.load import Load, joined
 from iqcar.tables import Column, TableSpec
 
 PRIOR, INFERRED = range(2)
@@ -57,6 +57,7 @@ CAPACITIES = TableSpec(
 )
 
 
+DISK = (Request.IO_READ, Request.IO_WRITE)
 ONE_CORE = 1.0
 """Highest own rate of a task at the processor."""
 LEAST = {Request.RUN_QUEUE: ENOUGH_MS}
@@ -135,6 +136,12 @@ def fit_sampled(samples: dict[Request, Load], n_hosts: int) -> dict[Request, Dev
             device = fit_device(load, n_hosts, most)
             if device is not None:
                 devices[request] = device
+        both = [samples[one] for one in DISK if one in samples and len(samples[one].data)]
+        if len(both) == len(DISK):
+            one = fit_device(joined(both), n_hosts)
+            apart = sum(devices[r].evidence for r in DISK if r in devices)
+            if one is not None and one.evidence >= apart:
+                devices |= dict.fromkeys(DISK, one)
     return devices
 
 
