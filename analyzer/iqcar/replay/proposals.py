@@ -27,6 +27,7 @@ from iqcar.replay.rule_effect.previous_rules import (
 )
 from iqcar.replay.whatif.edit import keep_starts
 from iqcar.replay.whatif.edit_cluster import slots_at_most
+from iqcar.replay.loop.task_demands import Way
 from iqcar.replay.whatif.model import FEW_TASKS, REFUSED, Model, build_model
 from iqcar.replay.whatif.outcome import Member, run_scenario
 from iqcar.replay.whatif.scenario import Scenario, never_short
@@ -45,7 +46,7 @@ MOST_TASKS = 100_000
 """Tasks up to which rules are predicted so: then an analysis takes 1.3 times as long as with
 slots alone."""
 
-ONCE = Member(rounds=1)
+ONCE = Member(Way(rounds=1))
 """Tasks go through their phases once: four rounds take three times as long, and tell hardly more.
 """
 

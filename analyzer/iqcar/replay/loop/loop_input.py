@@ -125,6 +125,8 @@ class Devices(NamedTuple):
     rounds: int
     proportional: bool
     """Whether a device that is short slows all by one factor, instead of max–min fairly."""
+    slowing: Floats
+    """(hosts · 3,) part of its capacity that each device loses with each further user."""
     memory: Floats = np.zeros(0)
     """(tasks,) bytes of execution memory that each wants; no rows: memory is not shared."""
     memory_capacity: Floats = np.zeros(0)
@@ -136,5 +138,5 @@ def no_devices(hosts: int) -> Devices:
     nothing = np.zeros((0, 5))
     return Devices(
         alone=nothing, use=nothing, capacity=np.zeros(3 * hosts),
-        user_start=np.zeros(3 * hosts + 1, np.int64), rounds=1, proportional=False,
+        user_start=np.zeros(3 * hosts + 1, np.int64), rounds=1, proportional=False, slowing=np.zeros(3 * hosts),
     )  # fmt: skip

@@ -80,8 +80,6 @@ def rerun_spread(scenario: Scenario) -> Floats:
 REFUSED = 0.15
 """Error of the check, as a share of the recorded duration, from which a query is not answered; and
 the median from which the run is not."""
-WAYS = ((4, False), (1, False), (4, True))
-"""Rounds, and whether devices are shared in proportion: what nobody knows of tasks and devices."""
 MEMORY_OFF = 2.0
 """Factor by which replayed waits for execution memory may differ from the measured ones; if they
 differ by more, memory is not shared in the model."""
@@ -148,11 +146,8 @@ class Model:
         """Ways to replay; fewer of a large run."""
         n = len(self.scenario.work.step)
         if n > MANY_TASKS:
-            return (Member(rounds=1),)
-        seeds = range(LUCKS) if n <= FEW_TASKS else range(1)
-        return tuple(
-            Member(rounds, proportional, seed) for rounds, proportional in WAYS for seed in seeds
-        )
+            return (Member(),)
+        return tuple(Member(seed=seed) for seed in range(LUCKS if n <= FEW_TASKS else 1))
 
     @cached_property
     def with_recorded_starts(self) -> Model:

@@ -18,7 +18,8 @@ from iqcar.replay.loop.device_sharing import DEVICE, DEVICES
 from iqcar.replay.loop.joint_workload import joint_workload
 from iqcar.replay.loop.loop_input import Slots, Steps, Work
 from iqcar.replay.loop.memory_demands import MemoryDemands
-from iqcar.replay.loop.open_loop import fit_demands, fit_tasks
+from iqcar.replay.loop.open_loop import fit_tasks
+from iqcar.replay.loop.rate_fit import fit_demands
 from iqcar.replay.loop.recorded_workload import Workload
 from iqcar.replay.loop.run import record
 from iqcar.replay.loop.scheduling import StageOrder, ran_in_pools, stage_order
@@ -29,6 +30,7 @@ from iqcar.replay.loop.task_demands import (
     NETWORK,
     WAIT,
     TaskDemands,
+    Way,
     task_demands,
 )
 from iqcar.replay.whatif.curves import Curve, set_own_rates
@@ -99,6 +101,10 @@ class Scenario:
     cap_of: Ints
     cap: Ints
     doubts: tuple[str, ...]
+    way: Way = Way()
+    slow: Floats = field(default_factory=lambda: np.zeros((0, 5)))
+    fast: Floats = field(default_factory=lambda: np.zeros((0, 5)))
+    """(n_tasks, 5), ms; ``alone`` if own rates are as low, and as high, as the data allow."""
     own_rates: str = ""
     """What was measured of stages' own rates, as a sentence."""
     memory: Floats = field(default_factory=lambda: np.zeros(0))
@@ -145,7 +151,8 @@ def build_scenario(
     plenty = never_short(joint.slots, needs.alone, needs.use, needs.capacity)
     if plenty.all() and not idle_too:
         return None
-    demands, unfitted = fit_demands(tables, needs, coarse=coarse)
+    fits = fit_demands(tables, needs, demand, coarse=coarse)
+    demands, unfitted = fits.fitted, fits.check
     if memory is not None:
         demands, unfitted = (_without_memory_waits(one, memory) for one in (demands, unfitted))
     demands, own_rates = set_own_rates(demands, tables, curves)
@@ -166,7 +173,8 @@ def build_scenario(
         gc=demands.gc[joint.task], capacity=demands.capacity, evidence=demands.evidence,
         hosts=tuple(tables.hosts["host"].astype(str)), pools=PoolChoice(),
         cap_of=np.full(n_steps, -1, np.int64), cap=np.zeros(0, np.int64),
-        doubts=recording.doubts, own_rates=own_rates,
+        doubts=recording.doubts, own_rates=own_rates, way=demands.way,
+        slow=fits.slow[joint.task], fast=fits.fast[joint.task],
     )  # fmt: skip
     if memory is not None:
         fitted = replace(

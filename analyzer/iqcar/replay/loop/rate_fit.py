@@ -1,0 +1,386 @@
+"""Finds the most probable own rates and capacities by replays of the recorded launches.
+
+Every task starts when and where it did; a replay tells for each how long it takes in its devices,
+and for how much of that time a device gave it less than it could take. The parameters are the own
+rate of each stage in each phase and the capacity of each kind of device. Errors are those of log
+times. Gauss–Newton steps go to the maximum of the posterior: the own rate of a stage moves a time
+by the part in which its tasks were not short, a capacity by the rest. All own rates have one prior,
+whose mean is that of the rates which the data tell, and of the capacity.
+
+How tasks alternate between devices, and how these are shared, is chosen by the same criterion.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from iqcar.enums import Request
+from iqcar.model.demand.device import Device
+from iqcar.model.demand.estimate import Demand
+from iqcar.replay.loop.device_sharing import DEVICE
+from iqcar.replay.loop.open_loop import (
+    LEAST_MS,
+    OUTSIDE_ROUNDS,
+    Launches,
+    fit_tasks,
+    keep_outside_queue,
+    open_loop,
+    replayable,
+    rows_of,
+)
+from iqcar.replay.loop.task_demands import (
+    COMPUTE,
+    MEASURED,
+    PROCESSOR,
+    REQUEST,
+    WAIT,
+    WAYS,
+    TaskDemands,
+    Way,
+)
+from iqcar.tables import Tables
+from iqcar.tables.arrays import Flags, Floats, Ints, share_of, sum_by
+
+REQUESTS_OF = {**REQUEST, COMPUTE: Request.RUN_QUEUE}
+LEAST_NOISE = 0.02
+"""Standard deviation of log times below which a replay is never trusted."""
+MOST_OFF = 0.7
+"""Error of a log time that counts as at most this."""
+SPREAD = 1.0
+"""Standard deviation, in log, of the own rates of stages before the data."""
+TOLD = 4.0
+"""How firmly the mean of own rates is tied to what the data tell of each."""
+CAPACITY_SPREAD = 0.5
+"""Standard deviation, in log, of a capacity about its first estimate."""
+ROUNDS = 10
+"""Steps at most from one start."""
+SOME = 5
+"""Steps before it is asked which stages are slower than the devices make them."""
+TRIES = 4
+FOUND = 0.003
+"""Largest step, in log, from which on no further one is made."""
+FAR_OFF = 2.0
+"""Standard errors by which a stage must be slower than replayed to have an own rate below."""
+ALIKE_TASKS = 32.0
+"""Tasks of one stage share causes: n of them count as n / (1 + n / this)."""
+CLEARLY = 2.0
+"""Log-posterior that another way must gain."""
+MIDDLE = 1.2816
+"""Standard deviations of the bounds of the middle 80 %."""
+
+
+@dataclass(frozen=True)
+class Rates:
+    """Parameters of a fit, and how good they are.
+
+    log_rate: (n_keys,) own rate of each stage in each phase, in log.
+    log_capacity: log capacity of each kind of device.
+    told: (n_keys,) how firmly the data tell each own rate: 1 / variance.
+    worth: log-posterior, but for a constant.
+    error: (n_uses,) log of replayed over recorded time.
+    short: (n_uses,) part of the time in which each was short.
+    """
+
+    log_rate: Floats
+    log_capacity: dict[int, float]
+    told: Floats
+    worth: float
+    error: Floats
+    short: Floats
+    noise: float
+
+
+class RateFit:
+    """Uses of devices by some tasks: one per task and phase that tells something.
+
+    demands: of these tasks only.
+    stage: (n_tasks,).
+    """
+
+    def __init__(
+        self, demands: TaskDemands, launches: Launches, stage: Ints, demand: Demand
+    ) -> None:
+        self._demands, self._launches = demands, launches
+        self._moved = demands.alone * demands.use
+        self._capacity = demands.capacity.copy()
+        self._slower: dict[int, Floats] = {}
+        self._fixed: set[int] = set()
+        used = [self._uses_of(phase, stage, demand) for phase in REQUESTS_OF]
+        self.task = np.concatenate(used)
+        self.phase = np.repeat(list(REQUESTS_OF), [len(rows) for rows in used])
+        self.device = DEVICE[self.phase]
+        self.keys, self.key = np.unique(
+            stage[self.task] * len(DEVICE) + self.phase, return_inverse=True
+        )
+        self.key_device = DEVICE[self.keys % len(DEVICE)]
+        slower = np.ones(len(self.task))
+        for device, of_host in self._slower.items():
+            mine = self.device == device
+            slower[mine] = of_host[launches.host[self.task[mine]]]
+        self._speed_of_host = slower
+        self._spent = demands.spent[self.task, self.phase]
+        self._data = self._moved[self.task, self.phase]
+        self._log_speed = np.log(self._data / self._spent / slower) if len(slower) else slower
+        hosts = np.unique(launches.host)
+        self.first_capacity = {
+            device: float(np.log(self._capacity[hosts, device] / of_host[hosts]).mean())
+            for device, of_host in self._slower.items()
+        }
+
+    def _uses_of(self, phase: int, stage: Ints, demand: Demand) -> Ints:
+        """Rows of the tasks whose time in a phase tells something; takes in their device."""
+        device, found = int(DEVICE[phase]), demand.devices.get(REQUESTS_OF[phase])
+        pair = [one for one, of in REQUEST.items() if DEVICE[one] == device] or [phase]
+        known = [demand.devices.get(REQUESTS_OF[one]) for one in pair]
+        best: Device | None = next((one for one in known if one and one.identified), None)
+        if best is None or found is None or REQUESTS_OF[phase] not in demand.rates:
+            return np.zeros(0, np.int64)
+        used = (self._demands.spent[:, phase] >= LEAST_MS) & (self._moved[:, phase] > 0)
+        if phase == COMPUTE:
+            # A wait that was measured is known: only what nothing else explains has an own rate.
+            used &= self._demands.estimated
+        if device not in self._slower:
+            self._slower[device] = np.exp(best.slower)
+            if (self._demands.evidence[:, device] == MEASURED).all():
+                self._fixed.add(device)
+            else:
+                self._capacity[:, device] = best.per_host
+        rates = demand.rates[REQUESTS_OF[phase]]
+        if found.identified:
+            shares = np.ones(int(stage.max(initial=-1)) + 1)
+            inside = rates.stage < len(shares)
+            shares[rates.stage[inside]] = rates.shared[inside]
+            used &= (shares >= 0.5)[stage]
+        return np.flatnonzero(used)
+
+    def laid_out(self, log_rate: Floats, log_capacity: dict[int, float]) -> TaskDemands:
+        """Return the demands with these own rates and capacities."""
+        alone, use = self._demands.alone.copy(), self._demands.use.copy()
+        most = np.array([log_capacity[device] for device in self.key_device.tolist()])
+        rate = np.exp(np.minimum(log_rate, most))[self.key] * self._speed_of_host
+        task, phase = self.task, self.phase
+        alone[task, phase], use[task, phase] = self._data / rate, rate
+        computes = phase == COMPUTE
+        if computes.any():
+            # What a task does beside computing does not wait for a processor.
+            rows, cpu = task[computes], self._data[computes]
+            alone[rows, WAIT] = self._demands.alone[rows, WAIT] + cpu / rate[computes] - cpu
+            alone[rows, COMPUTE], use[rows, COMPUTE] = cpu, 1.0
+        capacity = self._capacity.copy()
+        for device, value in log_capacity.items():
+            if device not in self._fixed:
+                capacity[:, device] = np.exp(value) * self._slower[device]
+        return replace(self._demands, alone=alone, use=use, capacity=capacity)
+
+    def _replayed(
+        self, log_rate: Floats, log_capacity: dict[int, float], way: Way
+    ) -> tuple[Floats, Floats, Floats]:
+        """Return errors of log times, and their parts that own rates and capacities decide."""
+        tried = replace(self.laid_out(log_rate, log_capacity), way=way)
+        run = open_loop(tried, self._launches)
+        took = np.maximum(run.spent[self.task, self.phase], 0.1)
+        short = run.short[self.task, self.phase]
+        computes = self.phase == COMPUTE
+        idle = np.where(computes, (tried.alone - self._demands.alone)[self.task, WAIT], 0.0)
+        whole = took + idle
+        error = np.clip(np.log(whole / self._spent), -MOST_OFF, MOST_OFF)
+        by_capacity = np.clip(share_of(short, whole), 0.0, 1.0)
+        by_rate = np.ones(len(whole)) if way.proportional else 1.0 - by_capacity
+        by_rate = np.where(computes, np.minimum(share_of(idle + self._data, whole), 1.0), by_rate)
+        return error, by_rate, by_capacity
+
+    def lowest(self) -> Floats:
+        """Return own rates with which no task had to wait for another."""
+        return np.array(
+            [np.quantile(self._log_speed[self.key == key], 0.75) for key in range(len(self.keys))]
+        )
+
+    def highest(self) -> Floats:
+        """Return own rates with which each task can fill its device, or its core."""
+        most = {**self.first_capacity, PROCESSOR: 0.0}
+        return np.array([most[device] for device in self.key_device.tolist()])
+
+    def climb(
+        self, way: Way, log_rate: Floats, log_capacity: dict[int, float], steps: int = ROUNDS
+    ) -> Rates:
+        """Go uphill from a start; returns the best that was met."""
+        best: Rates | None = None
+        capacity = dict(log_capacity)
+        for step in range(steps + 1):
+            most = np.array([capacity[device] for device in self.key_device.tolist()])
+            most = np.where(self.key_device == PROCESSOR, 0.0, most)
+            log_rate = np.minimum(log_rate, most)
+            error, by_rate, by_capacity = self._replayed(log_rate, capacity, way)
+            noise = max(LEAST_NOISE, float(np.sqrt(np.mean(error**2))))
+            weight, n = noise**-2, len(self.keys)
+            told = weight * sum_by(self.key, by_rate**2, n)
+            mean = self._mean_rates(told, log_rate, capacity)
+            worth = -len(error) * np.log(noise) - 0.5 * weight * float((error**2).sum())
+            worth -= 0.5 * float(((log_rate - mean) ** 2).sum()) / SPREAD**2
+            worth -= 0.5 * float(np.log1p(told * SPREAD**2).sum())
+            if best is None or worth > best.worth:
+                best = Rates(log_rate, dict(capacity), told, worth, error, by_capacity, noise)
+            if step == steps:
+                break
+            curve = told + SPREAD**-2
+            slope = weight * sum_by(self.key, by_rate * error, n) + (mean - log_rate) / SPREAD**2
+            largest = 0.0
+            for device in capacity.keys() - self._fixed:
+                mine = self.device == device
+                mixed = weight * sum_by(self.key[mine], (by_rate * by_capacity)[mine], n)
+                bend = weight * float((by_capacity[mine] ** 2).sum()) + CAPACITY_SPREAD**-2
+                down = weight * float((by_capacity * error)[mine].sum())
+                down += (self.first_capacity[device] - capacity[device]) / CAPACITY_SPREAD**2
+                move = (down - (mixed * slope / curve).sum()) / (bend - (mixed**2 / curve).sum())
+                move = float(np.clip(0.5 * move, -0.1, 0.1))
+                capacity[device] += move
+                slope = slope - mixed * move
+                largest = max(largest, abs(move))
+            moved = np.clip(0.7 * slope / curve, -0.5, 0.5)
+            log_rate = log_rate + moved
+            if max(largest, float(np.abs(moved).max())) < FOUND:
+                break
+        assert best is not None
+        return best
+
+    def _mean_rates(self, told: Floats, log_rate: Floats, capacity: dict[int, float]) -> Floats:
+        """Mean of the prior of each key: of the rates of its device that the data tell."""
+        mean = np.empty(len(log_rate))
+        for device, value in capacity.items():
+            mine = self.key_device == device
+            weight = told[mine] / (told[mine] + TOLD / SPREAD**2)
+            top = 0.0 if device == PROCESSOR else value
+            mean[mine] = ((weight * log_rate[mine]).sum() + top) / (weight.sum() + 1.0)
+        return mean
+
+    def best_of(self, way: Way) -> Rates:
+        """Climb from below, and from above while stages turn out to be slower by themselves."""
+        low, first = self.lowest(), self.first_capacity
+        found = [self.climb(way, low, first)]
+        rates, capacity = self.highest(), first
+        n = np.bincount(self.key)
+        slow = np.zeros(len(n), bool)
+        for _ in range(TRIES):
+            one = self.climb(way, rates, capacity, SOME)
+            found.append(one)
+            late = share_of(sum_by(self.key, one.error, len(n)), n.astype(np.float64))
+            short = share_of(sum_by(self.key, one.short, len(n)), n.astype(np.float64))
+            sure = one.noise / np.sqrt(n / (1.0 + n / ALIKE_TASKS))
+            slower: Flags = (late < -FAR_OFF * sure) & (short > 0.5) & ~slow
+            if not slower.any():
+                break
+            slow |= slower
+            rates, capacity = np.where(slower, low, one.log_rate), one.log_capacity
+        start = max(found[1:], key=lambda one: one.worth)
+        found.append(self.climb(way, start.log_rate, start.log_capacity))
+        return max(found, key=lambda one: one.worth)
+
+    def best(self, ways: Iterable[Way] = WAYS) -> tuple[Rates, Way]:
+        """Return the best fit; the first way, unless another one is clearly better."""
+        chosen: tuple[Rates, Way] | None = None
+        for way in ways:
+            found = self.best_of(way)
+            if chosen is None or found.worth > chosen[0].worth + CLEARLY:
+                chosen = found, way
+        assert chosen is not None
+        return chosen
+
+    def bounds(self, found: Rates) -> tuple[Floats, Floats]:
+        """Return the bounds of the middle 80 % of each own rate."""
+        off = MIDDLE / np.sqrt(found.told + SPREAD**-2)
+        return found.log_rate - off, found.log_rate + off
+
+
+FEW_TASKS, SOME_TASKS = 1_500, 20_000
+"""About how many tasks the way is chosen from, and own rates are fitted on."""
+
+
+def fit_demands(
+    tables: Tables, demands: TaskDemands, demand: Demand, *, coarse: bool = False
+) -> Fits:
+    """Fit own rates and capacities, then each task's time alone.
+
+    coarse: Whether no task is fitted by itself.
+    """
+    launches, rows = replayable(tables, demands)
+    if len(rows) == 0:
+        return Fits(demands, demands, demands.alone, demands.alone)
+    stage = tables.tasks["stage"].to_numpy(np.int64)
+    found, (slow, fast) = _with_rates(demands, demand, launches, rows, stage)
+    check = keep_outside_queue(found, launches, rows, 1 if coarse else OUTSIDE_ROUNDS)
+    fitted = check if coarse else fit_tasks(tables, check)
+    change = share_of(fitted.alone, found.alone)
+    return Fits(fitted, check, slow * change, fast * change)
+
+
+@dataclass(frozen=True)
+class Fits:
+    """Demands with what was fitted.
+
+    fitted: each task for itself; replays of it reproduce the run by construction.
+    check: own rates and capacities only; how well it reproduces the run is a check.
+    slow, fast: (n_tasks, 5), ms; time alone of ``fitted``, if own rates were as low, and as high,
+        as the data allow (middle 80 %).
+    """
+
+    fitted: TaskDemands
+    check: TaskDemands
+    slow: Floats
+    fast: Floats
+
+
+def _with_rates(
+    demands: TaskDemands, demand: Demand, launches: Launches, rows: Ints, stage: Ints
+) -> tuple[TaskDemands, tuple[Floats, Floats]]:
+    few = _sampled(launches, rows, FEW_TASKS)
+    fit = _fit_on(few, demands, demand, launches, stage)
+    if len(fit.task) == 0:
+        return demands, (demands.alone, demands.alone)
+    found, way = fit.best()
+    some = _sampled(launches, rows, SOME_TASKS)
+    if len(some) > len(few):
+        more = _fit_on(some, demands, demand, launches, stage)
+        place = np.minimum(np.searchsorted(fit.keys, more.keys), len(fit.keys) - 1)
+        start = np.where(fit.keys[place] == more.keys, found.log_rate[place], more.lowest())
+        found, fit = more.climb(way, start, found.log_capacity, SOME), more
+    whole = _fit_on(rows, demands, demand, launches, stage) if len(rows) > len(some) else fit
+    place = np.minimum(np.searchsorted(fit.keys, whole.keys), len(fit.keys) - 1)
+    known = fit.keys[place] == whole.keys
+    every = [
+        np.where(known, rates[place], whole.lowest())
+        for rates in (found.log_rate, *fit.bounds(found))
+    ]
+    laid_out = [_of_all(demands, rows, whole.laid_out(one, found.log_capacity)) for one in every]
+    best, slow, fast = laid_out
+    return replace(best, way=way), (np.minimum(slow.alone, best.spent), fast.alone)
+
+
+def _fit_on(
+    rows: Ints, demands: TaskDemands, demand: Demand, launches: Launches, stage: Ints
+) -> RateFit:
+    return RateFit(rows_of(demands, rows), launches.of(rows), stage[rows], demand)
+
+
+def _of_all(demands: TaskDemands, rows: Ints, found: TaskDemands) -> TaskDemands:
+    """Put what was found for some tasks into the demands of all; idle time is no time computing."""
+    spent, alone, use = demands.spent.copy(), demands.alone.copy(), demands.use.copy()
+    idle = np.maximum(found.alone[:, WAIT] - alone[rows, WAIT], 0.0)
+    idle = np.minimum(idle, np.maximum(spent[rows, COMPUTE] - found.alone[:, COMPUTE], 0.0))
+    alone[rows], use[rows] = found.alone, found.use
+    alone[rows, WAIT] = spent[rows, WAIT] + idle
+    spent[rows, WAIT] += idle
+    spent[rows, COMPUTE] -= idle
+    return replace(demands, spent=spent, alone=alone, use=use, capacity=found.capacity)
+
+
+def _sampled(launches: Launches, rows: Ints, most: int) -> Ints:
+    """Take all tasks of some hosts, and of these the first: hosts are independent of each other."""
+    launch, host, n_hosts = launches
+    sizes = np.bincount(host[rows], minlength=n_hosts)
+    by_size = np.argsort(-sizes, kind="stable")
+    few = by_size[: max(1, int(np.searchsorted(np.cumsum(sizes[by_size]), most)))]
+    sample = rows[np.isin(host[rows], few)]
+    return sample[np.argsort(launch[sample], kind="stable")][: 2 * most]
