@@ -12,13 +12,12 @@ How tasks alternate between devices, and how these are shared, is chosen by the 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from iqcar.enums import Request
-from iqcar.model.demand.device import Device
 from iqcar.model.demand.estimate import Demand
 from iqcar.replay.loop.device_sharing import DEVICE
 from iqcar.replay.loop.open_loop import (
@@ -33,6 +32,7 @@ from iqcar.replay.loop.open_loop import (
 )
 from iqcar.replay.loop.task_demands import (
     COMPUTE,
+    FASTER,
     MEASURED,
     PROCESSOR,
     REQUEST,
@@ -68,6 +68,8 @@ ALIKE_TASKS = 32.0
 """Tasks of one stage share causes: n of them count as n / (1 + n / this)."""
 CLEARLY = 2.0
 """Log-posterior that another way must gain."""
+SURELY = 4.0
+"""Log-posterior that contention in a device must gain."""
 MIDDLE = 1.2816
 """Standard deviations of the bounds of the middle 80 %."""
 
@@ -108,6 +110,7 @@ class RateFit:
         self._capacity = demands.capacity.copy()
         self._slower: dict[int, Floats] = {}
         self._fixed: set[int] = set()
+        self.short_first: set[int] = set()
         used = [self._uses_of(phase, stage, demand) for phase in REQUESTS_OF]
         self.task = np.concatenate(used)
         self.phase = np.repeat(list(REQUESTS_OF), [len(rows) for rows in used])
@@ -124,6 +127,9 @@ class RateFit:
         self._spent = demands.spent[self.task, self.phase]
         self._data = self._moved[self.task, self.phase]
         self._log_speed = np.log(self._data / self._spent / slower) if len(slower) else slower
+        self._typical = np.array(
+            [np.median(self._log_speed[self.key == key]) for key in range(len(self.keys))]
+        )
         hosts = np.unique(launches.host)
         self.first_capacity = {
             device: float(np.log(self._capacity[hosts, device] / of_host[hosts]).mean())
@@ -135,9 +141,10 @@ class RateFit:
         device, found = int(DEVICE[phase]), demand.devices.get(REQUESTS_OF[phase])
         pair = [one for one, of in REQUEST.items() if DEVICE[one] == device] or [phase]
         known = [demand.devices.get(REQUESTS_OF[one]) for one in pair]
-        best: Device | None = next((one for one in known if one and one.identified), None)
-        if best is None or found is None or REQUESTS_OF[phase] not in demand.rates:
+        devices = [one for one in known if one is not None]
+        if not devices or found is None or REQUESTS_OF[phase] not in demand.rates:
             return np.zeros(0, np.int64)
+        best = max(devices, key=lambda one: one.contended)
         used = (self._demands.spent[:, phase] >= LEAST_MS) & (self._moved[:, phase] > 0)
         if phase == COMPUTE:
             # A wait that was measured is known: only what nothing else explains has an own rate.
@@ -147,22 +154,20 @@ class RateFit:
             if (self._demands.evidence[:, device] == MEASURED).all():
                 self._fixed.add(device)
             else:
-                self._capacity[:, device] = best.per_host
-        rates = demand.rates[REQUESTS_OF[phase]]
-        if found.identified:
-            shares = np.ones(int(stage.max(initial=-1)) + 1)
-            inside = rates.stage < len(shares)
-            shares[rates.stage[inside]] = rates.shared[inside]
-            used &= (shares >= 0.5)[stage]
+                self._capacity[:, device] = np.exp(best.log_capacity + best.slower)
+            if best.identified:
+                self.short_first.add(device)
         return np.flatnonzero(used)
 
     def laid_out(self, log_rate: Floats, log_capacity: dict[int, float]) -> TaskDemands:
         """Return the demands with these own rates and capacities."""
         alone, use = self._demands.alone.copy(), self._demands.use.copy()
-        most = np.array([log_capacity[device] for device in self.key_device.tolist()])
-        rate = np.exp(np.minimum(log_rate, most))[self.key] * self._speed_of_host
+        most = self._most(log_capacity)
+        rate = np.exp(np.minimum(log_rate, most))[self.key]
+        rate = rate * self._speed_of_host
         task, phase = self.task, self.phase
-        alone[task, phase], use[task, phase] = self._data / rate, rate
+        alone[task, phase] = self._data / rate
+        use[task, phase] = np.where(np.isfinite(most)[self.key], rate, 0.0)
         computes = phase == COMPUTE
         if computes.any():
             # What a task does beside computing does not wait for a processor.
@@ -170,6 +175,7 @@ class RateFit:
             alone[rows, WAIT] = self._demands.alone[rows, WAIT] + cpu / rate[computes] - cpu
             alone[rows, COMPUTE], use[rows, COMPUTE] = cpu, 1.0
         capacity = self._capacity.copy()
+        capacity[:, list(self._slower.keys() - log_capacity.keys())] = np.inf
         for device, value in log_capacity.items():
             if device not in self._fixed:
                 capacity[:, device] = np.exp(value) * self._slower[device]
@@ -198,10 +204,15 @@ class RateFit:
             [np.quantile(self._log_speed[self.key == key], 0.75) for key in range(len(self.keys))]
         )
 
-    def highest(self) -> Floats:
-        """Return own rates with which each task can fill its device, or its core."""
-        most = {**self.first_capacity, PROCESSOR: 0.0}
-        return np.array([most[device] for device in self.key_device.tolist()])
+    def _most(self, log_capacity: dict[int, float]) -> Floats:
+        """Log of the highest own rate of each key: that of its device, or of a core.
+
+        Infinite where there is no limit: what was faster than a device did not come from it.
+        """
+        devices = self.key_device.tolist()
+        most = np.array([log_capacity.get(device, np.inf) for device in devices])
+        most = np.where(self._typical > most + np.log(FASTER), np.inf, most)
+        return np.where(self.key_device == PROCESSOR, np.minimum(most, 0.0), most)
 
     def climb(
         self, way: Way, log_rate: Floats, log_capacity: dict[int, float], steps: int = ROUNDS
@@ -210,9 +221,7 @@ class RateFit:
         best: Rates | None = None
         capacity = dict(log_capacity)
         for step in range(steps + 1):
-            most = np.array([capacity[device] for device in self.key_device.tolist()])
-            most = np.where(self.key_device == PROCESSOR, 0.0, most)
-            log_rate = np.minimum(log_rate, most)
+            log_rate = np.minimum(log_rate, self._most(capacity))
             error, by_rate, by_capacity = self._replayed(log_rate, capacity, way)
             noise = max(LEAST_NOISE, float(np.sqrt(np.mean(error**2))))
             weight, n = noise**-2, len(self.keys)
@@ -249,18 +258,28 @@ class RateFit:
     def _mean_rates(self, told: Floats, log_rate: Floats, capacity: dict[int, float]) -> Floats:
         """Mean of the prior of each key: of the rates of its device that the data tell."""
         mean = np.empty(len(log_rate))
-        for device, value in capacity.items():
+        for device in self._slower:
             mine = self.key_device == device
             weight = told[mine] / (told[mine] + TOLD / SPREAD**2)
-            top = 0.0 if device == PROCESSOR else value
-            mean[mine] = ((weight * log_rate[mine]).sum() + top) / (weight.sum() + 1.0)
+            at, sure = (weight * log_rate[mine]).sum(), weight.sum()
+            if device in capacity:
+                top = 0.0 if device == PROCESSOR else capacity[device]
+                at, sure = at + top, sure + 1.0
+            mean[mine] = at / max(sure, 1e-9)
         return mean
 
-    def best_of(self, way: Way) -> Rates:
-        """Climb from below, and from above while stages turn out to be slower by themselves."""
-        low, first = self.lowest(), self.first_capacity
+    def best_of(self, way: Way, short: Collection[int]) -> Rates:
+        """Climb from below, and from above while stages turn out to be slower by themselves.
+
+        short: the devices in which tasks may have been short.
+        """
+        first = {device: self.first_capacity[device] for device in short}
+        low = self.lowest()
         found = [self.climb(way, low, first)]
-        rates, capacity = self.highest(), first
+        if not first:
+            return found[0]
+        most, capacity = self._most(first), first
+        rates = np.where(np.isfinite(most), most, low)
         n = np.bincount(self.key)
         slow = np.zeros(len(n), bool)
         for _ in range(TRIES):
@@ -278,15 +297,34 @@ class RateFit:
         found.append(self.climb(way, start.log_rate, start.log_capacity))
         return max(found, key=lambda one: one.worth)
 
+    def better(self, way: Way, short: Collection[int], before: Rates) -> Rates:
+        """Climb from where another fit ended, and from above."""
+        first = {one: before.log_capacity.get(one, self.first_capacity[one]) for one in short}
+        if not first:
+            return self.climb(way, self.lowest(), first, SOME)
+        most, new = self._most(first), first.keys() - before.log_capacity.keys()
+        high = np.where(np.isfinite(most), most, before.log_rate)
+        same = np.where(np.isin(self.key_device, list(new)), self.lowest(), before.log_rate)
+        some = np.where(np.isin(self.key_device, list(new)), high, before.log_rate)
+        found = [self.climb(way, rates, first, SOME) for rates in (same, some if new else high)]
+        return max(found, key=lambda one: one.worth)
+
     def best(self, ways: Iterable[Way] = WAYS) -> tuple[Rates, Way]:
-        """Return the best fit; the first way, unless another one is clearly better."""
-        chosen: tuple[Rates, Way] | None = None
-        for way in ways:
-            found = self.best_of(way)
-            if chosen is None or found.worth > chosen[0].worth + CLEARLY:
-                chosen = found, way
-        assert chosen is not None
-        return chosen
+        """Find the devices that were short, and the way; simple ones unless others are better."""
+        first, *others = ways
+        short, chosen = set(self.short_first), first
+        best = self.best_of(first, short)
+        for device in sorted(self._slower):
+            tried = short ^ {device}
+            found = self.better(first, tried, best)
+            # Contention takes evidence.
+            if found.worth > best.worth + (SURELY if device in tried else -SURELY):
+                best, short = found, tried
+        for way in others if short else ():
+            found = self.better(way, short, best)
+            if found.worth > best.worth + CLEARLY:
+                best, chosen = found, way
+        return (self.climb(chosen, best.log_rate, best.log_capacity) if short else best), chosen
 
     def bounds(self, found: Rates) -> tuple[Floats, Floats]:
         """Return the bounds of the middle 80 % of each own rate."""
