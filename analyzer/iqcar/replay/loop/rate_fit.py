@@ -18,6 +18,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from iqcar.enums import Request
+from iqcar.model.demand.device import HOST_TASKS
 from iqcar.model.demand.estimate import Demand
 from iqcar.replay.loop.device_sharing import DEVICE
 from iqcar.replay.loop.open_loop import (
@@ -68,8 +69,11 @@ ALIKE_TASKS = 32.0
 """Tasks of one stage share causes: n of them count as n / (1 + n / this)."""
 CLEARLY = 2.0
 """Log-posterior that another way must gain."""
+UNLIKELY = 5.0
 SURELY = 4.0
 """Log-posterior that contention in a device must gain."""
+DEBUG = False
+PROP = 0.5
 MIDDLE = 1.2816
 """Standard deviations of the bounds of the middle 80 %."""
 
@@ -79,20 +83,23 @@ class Rates:
     """Parameters of a fit, and how good they are.
 
     log_rate: (n_keys,) own rate of each stage in each phase, in log.
-    log_capacity: log capacity of each kind of device.
+    log_capacity: log capacity of each kind of device that was short.
+    slower: (n_hosts,) speed of each host relative to the others, by kind of device.
     told: (n_keys,) how firmly the data tell each own rate: 1 / variance.
     worth: log-posterior, but for a constant.
     error: (n_uses,) log of replayed over recorded time.
     short: (n_uses,) part of the time in which each was short.
+    noise: (n_uses,) standard deviation of the errors in the device of each.
     """
 
     log_rate: Floats
     log_capacity: dict[int, float]
+    slower: dict[int, Floats]
     told: Floats
     worth: float
     error: Floats
     short: Floats
-    noise: float
+    noise: Floats
 
 
 class RateFit:
@@ -110,7 +117,7 @@ class RateFit:
         self._capacity = demands.capacity.copy()
         self._slower: dict[int, Floats] = {}
         self._fixed: set[int] = set()
-        self.short_first: set[int] = set()
+        self._doubt: dict[int, float] = {}
         used = [self._uses_of(phase, stage, demand) for phase in REQUESTS_OF]
         self.task = np.concatenate(used)
         self.phase = np.repeat(list(REQUESTS_OF), [len(rows) for rows in used])
@@ -119,11 +126,10 @@ class RateFit:
             stage[self.task] * len(DEVICE) + self.phase, return_inverse=True
         )
         self.key_device = DEVICE[self.keys % len(DEVICE)]
-        slower = np.ones(len(self.task))
-        for device, of_host in self._slower.items():
-            mine = self.device == device
-            slower[mine] = of_host[launches.host[self.task[mine]]]
-        self._speed_of_host = slower
+        self.host = launches.host[self.task]
+        size = np.bincount(self.key)[self.key]
+        self._alike = 1.0 / (1.0 + size / ALIKE_TASKS)
+        slower = self._of_host({})
         self._spent = demands.spent[self.task, self.phase]
         self._data = self._moved[self.task, self.phase]
         self._log_speed = np.log(self._data / self._spent / slower) if len(slower) else slower
@@ -155,16 +161,26 @@ class RateFit:
                 self._fixed.add(device)
             else:
                 self._capacity[:, device] = np.exp(best.log_capacity + best.slower)
-            if best.identified:
-                self.short_first.add(device)
+            chance = min(max(best.contended, 1e-3), 0.5)
+            self._doubt[device] = float(np.log((1.0 - chance) / chance))
         return np.flatnonzero(used)
 
-    def laid_out(self, log_rate: Floats, log_capacity: dict[int, float]) -> TaskDemands:
-        """Return the demands with these own rates and capacities."""
+    def _of_host(self, slower: dict[int, Floats]) -> Floats:
+        """Speed of the host of each use, relative to the others."""
+        speed = np.ones(len(self.task))
+        for device, of_host in (self._slower | slower).items():
+            mine = self.device == device
+            speed[mine] = of_host[self.host[mine]]
+        return speed
+
+    def laid_out(
+        self, log_rate: Floats, log_capacity: dict[int, float], slower: dict[int, Floats]
+    ) -> TaskDemands:
+        """Return the demands with these own rates, capacities and speeds of hosts."""
         alone, use = self._demands.alone.copy(), self._demands.use.copy()
         most = self._most(log_capacity)
         rate = np.exp(np.minimum(log_rate, most))[self.key]
-        rate = rate * self._speed_of_host
+        rate = rate * self._of_host(slower)
         task, phase = self.task, self.phase
         alone[task, phase] = self._data / rate
         use[task, phase] = np.where(np.isfinite(most)[self.key], rate, 0.0)
@@ -178,14 +194,18 @@ class RateFit:
         capacity[:, list(self._slower.keys() - log_capacity.keys())] = np.inf
         for device, value in log_capacity.items():
             if device not in self._fixed:
-                capacity[:, device] = np.exp(value) * self._slower[device]
+                capacity[:, device] = np.exp(value) * slower.get(device, self._slower[device])
         return replace(self._demands, alone=alone, use=use, capacity=capacity)
 
     def _replayed(
-        self, log_rate: Floats, log_capacity: dict[int, float], way: Way
+        self,
+        log_rate: Floats,
+        log_capacity: dict[int, float],
+        slower: dict[int, Floats],
+        way: Way,
     ) -> tuple[Floats, Floats, Floats]:
         """Return errors of log times, and their parts that own rates and capacities decide."""
-        tried = replace(self.laid_out(log_rate, log_capacity), way=way)
+        tried = replace(self.laid_out(log_rate, log_capacity, slower), way=way)
         run = open_loop(tried, self._launches)
         took = np.maximum(run.spent[self.task, self.phase], 0.1)
         short = run.short[self.task, self.phase]
@@ -194,7 +214,7 @@ class RateFit:
         whole = took + idle
         error = np.clip(np.log(whole / self._spent), -MOST_OFF, MOST_OFF)
         by_capacity = np.clip(share_of(short, whole), 0.0, 1.0)
-        by_rate = np.ones(len(whole)) if way.proportional else 1.0 - by_capacity
+        by_rate = 1.0 - (PROP if way.proportional else 1.0) * by_capacity
         by_rate = np.where(computes, np.minimum(share_of(idle + self._data, whole), 1.0), by_rate)
         return error, by_rate, by_capacity
 
@@ -219,41 +239,59 @@ class RateFit:
     ) -> Rates:
         """Go uphill from a start; returns the best that was met."""
         best: Rates | None = None
-        capacity = dict(log_capacity)
+        capacity, slower = dict(log_capacity), dict(self._slower)
         for step in range(steps + 1):
             log_rate = np.minimum(log_rate, self._most(capacity))
-            error, by_rate, by_capacity = self._replayed(log_rate, capacity, way)
-            noise = max(LEAST_NOISE, float(np.sqrt(np.mean(error**2))))
-            weight, n = noise**-2, len(self.keys)
-            told = weight * sum_by(self.key, by_rate**2, n)
+            error, by_rate, by_capacity = self._replayed(log_rate, capacity, slower, way)
+            noise, n = self._noise(error), len(self.keys)
+            weight = self._alike * noise**-2
+            told = sum_by(self.key, weight * by_rate**2, n)
             mean = self._mean_rates(told, log_rate, capacity)
-            worth = -len(error) * np.log(noise) - 0.5 * weight * float((error**2).sum())
+            worth = -float((self._alike * np.log(noise)).sum())
+            worth -= 0.5 * float((weight * error**2).sum())
             worth -= 0.5 * float(((log_rate - mean) ** 2).sum()) / SPREAD**2
             worth -= 0.5 * float(np.log1p(told * SPREAD**2).sum())
             if best is None or worth > best.worth:
-                best = Rates(log_rate, dict(capacity), told, worth, error, by_capacity, noise)
+                best = Rates(
+                    log_rate, dict(capacity), dict(slower), told, worth, error, by_capacity, noise
+                )
             if step == steps:
                 break
             curve = told + SPREAD**-2
-            slope = weight * sum_by(self.key, by_rate * error, n) + (mean - log_rate) / SPREAD**2
+            slope = sum_by(self.key, weight * by_rate * error, n)
+            slope = slope + (mean - log_rate) / SPREAD**2
             largest = 0.0
             for device in capacity.keys() - self._fixed:
                 mine = self.device == device
-                mixed = weight * sum_by(self.key[mine], (by_rate * by_capacity)[mine], n)
-                bend = weight * float((by_capacity[mine] ** 2).sum()) + CAPACITY_SPREAD**-2
-                down = weight * float((by_capacity * error)[mine].sum())
+                mixed = sum_by(self.key[mine], (weight * by_rate * by_capacity)[mine], n)
+                bend = float((weight * by_capacity**2)[mine].sum()) + CAPACITY_SPREAD**-2
+                down = float((weight * by_capacity * error)[mine].sum())
                 down += (self.first_capacity[device] - capacity[device]) / CAPACITY_SPREAD**2
                 move = (down - (mixed * slope / curve).sum()) / (bend - (mixed**2 / curve).sum())
                 move = float(np.clip(0.5 * move, -0.1, 0.1))
                 capacity[device] += move
                 slope = slope - mixed * move
                 largest = max(largest, abs(move))
+            slower = {device: self._nearer(device, of, error) for device, of in slower.items()}
             moved = np.clip(0.7 * slope / curve, -0.5, 0.5)
             log_rate = log_rate + moved
             if max(largest, float(np.abs(moved).max())) < FOUND:
                 break
         assert best is not None
         return best
+
+    def _noise(self, error: Floats) -> Floats:
+        """Return the standard deviation of the errors in the device of each use."""
+        squares = sum_by(self.device, self._alike * error**2, PROCESSOR + 1)
+        uses = sum_by(self.device, self._alike, PROCESSOR + 1)
+        return np.maximum(np.sqrt(share_of(squares, uses)), LEAST_NOISE)[self.device]
+
+    def _nearer(self, device: int, of_host: Floats, error: Floats) -> Floats:
+        """Move the speeds of hosts that are not like the others to where replays are not off."""
+        mine = self.device == device
+        tasks = np.bincount(self.host[mine], minlength=len(of_host))
+        late = share_of(sum_by(self.host[mine], error[mine], len(of_host)), tasks + HOST_TASKS)
+        return np.where(self._slower[device] != 1.0, of_host * np.exp(0.7 * late), of_host)
 
     def _mean_rates(self, told: Floats, log_rate: Floats, capacity: dict[int, float]) -> Floats:
         """Mean of the prior of each key: of the rates of its device that the data tell."""
@@ -287,7 +325,9 @@ class RateFit:
             found.append(one)
             late = share_of(sum_by(self.key, one.error, len(n)), n.astype(np.float64))
             short = share_of(sum_by(self.key, one.short, len(n)), n.astype(np.float64))
-            sure = one.noise / np.sqrt(n / (1.0 + n / ALIKE_TASKS))
+            noise = np.zeros(len(n))
+            noise[self.key] = one.noise
+            sure = noise / np.sqrt(n / (1.0 + n / ALIKE_TASKS))
             slower: Flags = (late < -FAR_OFF * sure) & (short > 0.5) & ~slow
             if not slower.any():
                 break
@@ -297,34 +337,28 @@ class RateFit:
         found.append(self.climb(way, start.log_rate, start.log_capacity))
         return max(found, key=lambda one: one.worth)
 
-    def better(self, way: Way, short: Collection[int], before: Rates) -> Rates:
-        """Climb from where another fit ended, and from above."""
-        first = {one: before.log_capacity.get(one, self.first_capacity[one]) for one in short}
-        if not first:
-            return self.climb(way, self.lowest(), first, SOME)
-        most, new = self._most(first), first.keys() - before.log_capacity.keys()
-        high = np.where(np.isfinite(most), most, before.log_rate)
-        same = np.where(np.isin(self.key_device, list(new)), self.lowest(), before.log_rate)
-        some = np.where(np.isin(self.key_device, list(new)), high, before.log_rate)
-        found = [self.climb(way, rates, first, SOME) for rates in (same, some if new else high)]
-        return max(found, key=lambda one: one.worth)
+    def _without(self, device: int, way: Way, found: Rates) -> Rates:
+        """Climb without contention in a device, from where another fit ended."""
+        left = {one: value for one, value in found.log_capacity.items() if one != device}
+        rates = np.where(self.key_device == device, self.lowest(), found.log_rate)
+        return self.climb(way, rates, left, SOME)
 
     def best(self, ways: Iterable[Way] = WAYS) -> tuple[Rates, Way]:
-        """Find the devices that were short, and the way; simple ones unless others are better."""
-        first, *others = ways
-        short, chosen = set(self.short_first), first
-        best = self.best_of(first, short)
-        for device in sorted(self._slower):
-            tried = short ^ {device}
-            found = self.better(first, tried, best)
-            # Contention takes evidence.
-            if found.worth > best.worth + (SURELY if device in tried else -SURELY):
-                best, short = found, tried
-        for way in others if short else ():
-            found = self.better(way, short, best)
-            if found.worth > best.worth + CLEARLY:
+        """Find the way, and the devices that were short: contention takes evidence."""
+        best, chosen = None, Way()
+        for way in ways:
+            found = self.best_of(way, self._slower)
+            if best is None or found.worth > best.worth + CLEARLY:
                 best, chosen = found, way
-        return (self.climb(chosen, best.log_rate, best.log_capacity) if short else best), chosen
+        assert best is not None
+        for device in sorted(self._slower):
+            less = self._without(device, chosen, best)
+            if DEBUG: print("gain", device, round(best.worth-less.worth,1), "prior", round(self._doubt[device],2))
+            if best.worth < less.worth + SURELY + UNLIKELY * self._doubt[device]:
+                best = less
+        if best.log_capacity:
+            best = self.climb(chosen, best.log_rate, best.log_capacity)
+        return best, chosen
 
     def bounds(self, found: Rates) -> tuple[Floats, Floats]:
         """Return the bounds of the middle 80 % of each own rate."""
@@ -391,7 +425,7 @@ def _with_rates(
         np.where(known, rates[place], whole.lowest())
         for rates in (found.log_rate, *fit.bounds(found))
     ]
-    laid_out = [_of_all(demands, rows, whole.laid_out(one, found.log_capacity)) for one in every]
+    laid_out = [_of_all(demands, rows, whole.laid_out(one, found.log_capacity, found.slower)) for one in every]
     best, slow, fast = laid_out
     return replace(best, way=way), (np.minimum(slow.alone, best.spent), fast.alone)
 
