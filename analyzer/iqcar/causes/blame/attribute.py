@@ -13,7 +13,7 @@ enumerating pairs.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pandas as pd
@@ -40,6 +40,7 @@ from iqcar.enums import REQUESTS, Domain, Request
 from iqcar.model.demand.contention import Contention
 from iqcar.model.demand.device import Device
 from iqcar.model.demand.estimate import Demand, estimate_demand, fit_devices
+from iqcar.model.demand.others_cost import OthersCost
 from iqcar.model.waits.columns import evidence_column
 from iqcar.tables import Tables, TableSpec
 from iqcar.tables.arrays import Flags, Floats, Ints, Schedule, share_of, sum_by
@@ -74,6 +75,8 @@ def attribute(
     devices: dict[Request, Device] | None = None,
     most_sources: int | None = MOST_SOURCES,
     critical_path: bool = False,
+    demand: Demand | None = None,
+    cost: OthersCost | None = None,
 ) -> Blame:
     """Attribute every stage's waits to the stages that held the resource meanwhile.
 
@@ -86,15 +89,18 @@ def attribute(
         summed in one REST row per demand. None names all: time and memory then grow with the square
         of the number of queries that run at once.
     critical_path: whether only stages on their query's critical path weigh.
+    demand: what tasks need, if known; else estimated from the tables.
+    cost: what others cost every query, if replays told; else losses are divided by the load.
     """
     columns = BlameColumns.from_tables(tables, waits)
     tasks, pieces = Pieces.one_each(columns), Pieces.from_intervals(columns)
     schedules = DomainSchedules(pieces)
-    loads = find_loads(pieces, schedules)
-    if devices is None:
-        devices = fit_devices(loads, len(tables.hosts))
-    demand = estimate_demand(loads, devices)
+    if demand is None:
+        demand = _demand(tables, pieces, schedules, devices)
+    if cost is not None:
+        demand = _as_replayed(demand, cost)
     accounts = Accounts(columns)
+    to_others = {} if cost is None else _to_others(columns, waits, demand, cost)
     for request in REQUESTS:
         loss = measure_loss(columns, request, demand.contention)
         if not accounts.waited(loss).any():
@@ -108,8 +114,77 @@ def attribute(
         room = room * share_of_executors(parts, request)
         used = used_share(parts, request, demand)
         share = Sharing(parts, loss, schedules.of(request), accounts.places)
-        accounts.add(loss, share.out(used, room, found))
+        accounts.add(loss, share.out(used, room, found, to_others.get(request)))
     return accounts.blame(waits, demand, most_sources, critical_path)
+
+
+def measure_demand(
+    tables: Tables, waits: pd.DataFrame, devices: dict[Request, Device] | None = None
+) -> Demand:
+    """Estimate what tasks need in the devices of their hosts; parameters of :func:`attribute`."""
+    columns = BlameColumns.from_tables(tables, waits)
+    pieces = Pieces.from_intervals(columns)
+    return _demand(tables, pieces, DomainSchedules(pieces), devices)
+
+
+def _demand(
+    tables: Tables,
+    pieces: Pieces,
+    schedules: DomainSchedules,
+    devices: dict[Request, Device] | None,
+) -> Demand:
+    loads = find_loads(pieces, schedules)
+    return estimate_demand(loads, devices or fit_devices(loads, len(tables.hosts)))
+
+
+def _as_replayed(demand: Demand, cost: OthersCost) -> Demand:
+    """Take what tasks lost in devices from replays."""
+    contention = {
+        request: found._replace(to_tasks=cost.to_tasks[request])
+        for request, found in demand.contention.items()
+    }
+    return replace(demand, contention=contention)
+
+
+def _to_others(
+    columns: BlameColumns, waits: pd.DataFrame, demand: Demand, cost: OthersCost
+) -> dict[Request, Floats]:
+    """Return the part of each task's loss that others cost, so that queries lost what they did.
+
+    A replay tells how much longer each query took, and each of its tasks; a query's loss is summed
+    from its tasks by the time that their stages take. One factor a query makes the sums agree.
+    """
+    tables, stage = columns.tables, columns.stage
+    losses = stage_losses(tables, waits, np.zeros(len(tables.stages)))
+    weight = share_of(losses["elapsed_ms"].to_numpy(), losses["life_ms"].to_numpy())
+    query = np.where(stage >= 0, tables.stages["query"].to_numpy(np.int64)[stage], -1)
+    n, parts, lost = len(tables.queries), {}, {}
+    for request, part in cost.to_others.items():
+        loss = measure_loss(columns, request, demand.contention)
+        explicable = np.minimum(
+            room_of(loss), most_explicable(columns, loss, demand.contention.get(request))
+        )
+        of_tasks = loss.lost * share_of(explicable, loss.slowdown) * weight[stage]
+        known = (query >= 0) & (part > 0) & (of_tasks > 0)
+        parts[request], lost[request] = np.where(known, part, 0.0), of_tasks
+    factor = np.ones(n)
+    for _ in range(FACTORS):
+        said = np.zeros(n)
+        for request, part in parts.items():
+            mine = np.flatnonzero(part)
+            of_task = lost[request][mine] * np.minimum(part[mine] * factor[query[mine]], 1.0)
+            said += sum_by(query[mine], of_task, n)
+        wanted = np.where(np.isfinite(cost.lost_ms), cost.lost_ms, said)
+        factor = np.where(said > 0, factor * share_of(wanted, said), factor)
+    known = query >= 0
+    return {
+        request: np.where(known, np.minimum(part * factor[np.maximum(query, 0)], 1.0), 0.0)
+        for request, part in parts.items()
+    }
+
+
+FACTORS = 8
+"""Times that the factors of queries are refined: parts are at most 1."""
 
 
 class Accounts:
@@ -203,12 +278,15 @@ class Sharing:
     events: Schedule
     places: TargetGroups
 
-    def out(self, used: Floats, room: Floats, found: Contention | None) -> BlameShares:
+    def out(
+        self, used: Floats, room: Floats, found: Contention | None, part: Floats | None = None
+    ) -> BlameShares:
         """Share the losses to one request out among those who used its resource.
 
         used: (n_pieces,) u_st of each piece.
         room: (n_tasks,) the slowdown that sources can explain.
         found: what the tasks lost at the request's device, if that is known.
+        part: (n_tasks,) the part of it that others cost, if replays told.
         """
         pieces, loss, places = self.pieces, self.loss, self.places
         # A source task without a stage cannot be named: the blame on it stays unattributed.
@@ -232,7 +310,7 @@ class Sharing:
             raw=raw, room=room, sweep=sweep,
             own_beta=places.total(pieces.total(beta_weight * itself)),
             own_lost=places.total(pieces.total(lost_weight * itself)),
-            to_others=None if found is None else self._to_others(raw * scale, found),
+            to_others=self._to_others(raw * scale, found, part),
         )  # fmt: skip
 
     def _overlaps(self, rate: Floats) -> tuple[Floats, Floats, Floats]:
@@ -249,9 +327,16 @@ class Sharing:
         others = everyone - itself
         return weight, np.where(others > ROUNDING * everyone, others, 0.0), itself
 
-    def _to_others(self, beta: Floats, found: Contention) -> tuple[Floats, ...]:
+    def _to_others(
+        self, beta: Floats, found: Contention | None, part: Floats | None
+    ) -> tuple[Floats, ...] | None:
         """Return blame and lost ms of each group that other queries cost, NaN where not known."""
         columns, loss, places = self.pieces.columns, self.loss, self.places
+        if part is not None:
+            lost = beta * part * share_of(loss.lost, loss.slowdown)
+            return places.total(beta * part), places.total(lost)
+        if found is None:
+            return None
         of_others = beta * share_of(found.to_others, found.to_tasks)
         lost = of_others * share_of(loss.lost, loss.slowdown)
         # A wait that was measured is not divided by the load: whoever held the processor shares it.

@@ -277,7 +277,7 @@ def next_phase(i: int, now: float, progress: Any, users: Any, devices: Any) -> f
             continue
         if DEVICE[which] == NO_DEVICE:
             return float(lasts)
-        p = host[i] * DEVICES + DEVICE[which]
+        p = (devices.world[i] + host[i]) * DEVICES + DEVICE[which]
         _enter(p, now, i * PHASES + which, lasts, devices.use[i, which], users, devices)
         return -1.0
     return 0.0

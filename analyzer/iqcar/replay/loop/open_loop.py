@@ -104,6 +104,7 @@ def open_loop(demands: TaskDemands, launches: Launches) -> Run:
         rounds=demands.way.rounds if n <= MANY_TASKS else 1,
         proportional=demands.way.proportional,
         slowing=np.tile([demands.way.slowing, 0.0, 0.0], n_hosts),
+        world=np.zeros(n, np.int64),
     )
     return run(steps, work, slots, shares, devices)
 

@@ -112,6 +112,7 @@ def run_scenario(
         alone=alone, use=one.use, capacity=one.capacity.ravel(), user_start=user_start,
         rounds=way.rounds, proportional=way.proportional,
         slowing=np.tile([way.slowing, 0.0, 0.0], one.slots.hosts),
+        world=np.zeros(len(alone), np.int64),
         memory=one.memory, memory_capacity=one.memory_capacity.ravel(),
     )  # fmt: skip
     slots = one.slots._replace(seed=how.seed)

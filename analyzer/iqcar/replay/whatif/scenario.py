@@ -67,6 +67,7 @@ class Scenario:
     steps, work, slots: what the event loop takes.
     alone, use: (n_tasks, 5); as in :class:`iqcar.replay.loop.task_demands.TaskDemands`.
     gc: (n_tasks,), ms.
+    task: (n_tasks,); row of each task in the tables; of a task made anew, of one that it is like.
     capacity: (n_hosts, 3).
     evidence: (n_hosts, 3).
     follows: (n_queries,), int64; position of the query that each one starts after; −1 if it starts
@@ -94,6 +95,7 @@ class Scenario:
     alone: Floats
     use: Floats
     gc: Floats
+    task: Ints
     capacity: Floats
     evidence: np.ndarray
     hosts: tuple[str, ...]
@@ -170,7 +172,7 @@ def build_scenario(
         query_start=joint.query_start, query_end=joint.query_end, follows=follows, gap=gap,
         query_of_step=query, stage_of_step=joint.stage, steps=joint.steps, work=joint.work,
         slots=joint.slots, alone=demands.alone[joint.task], use=demands.use[joint.task],
-        gc=demands.gc[joint.task], capacity=demands.capacity, evidence=demands.evidence,
+        gc=demands.gc[joint.task], task=joint.task, capacity=demands.capacity, evidence=demands.evidence,
         hosts=tuple(tables.hosts["host"].astype(str)), pools=PoolChoice(),
         cap_of=np.full(n_steps, -1, np.int64), cap=np.zeros(0, np.int64),
         doubts=recording.doubts, own_rates=own_rates, way=demands.way,
