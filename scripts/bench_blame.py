@@ -2,10 +2,11 @@
 
 With --truth: how it ranks the sources that are worth removing, beside the best that can be had, and
 how the amounts that it says were lost compare with what all others together cost, on quiet clusters
-and on loud ones.
+and on loud ones. The last table, which --families prints alone, has every measure of every family.
 
-scripts/bench blame [--full] [--truth]: seconds for n, n/2 and n/4 tasks (linear?) and the ratio
-to enumerating pairs at the largest size where that is possible; all in one run, after compiling.
+scripts/bench blame [--full] [--truth | --families NAME …] [--seeds N] [--fresh]: seconds for n,
+n/2 and n/4 tasks (linear?) and the ratio to enumerating pairs at the largest size where that is
+possible; all in one run, after compiling.
 """
 
 from __future__ import annotations
@@ -214,16 +215,33 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--full", action="store_true", help="1 M tasks instead of 200,000")
     parser.add_argument("--truth", action="store_true", help="score against removal instead")
+    parser.add_argument(
+        "--families", nargs="*", metavar="NAME", help="that table alone, of families or groups"
+    )
+    parser.add_argument("--queries", action="store_true", help="each query of those families")
+    parser.add_argument("--seeds", type=int, help="runs of each family, instead of 8 or 24")
+    parser.add_argument("--fresh", action="store_true", help="seeds that nothing is chosen on")
     options = parser.parse_args()
-    if options.truth:
+    if options.truth or options.families is not None:
+        from tests.support.family_scores import (
+            FRESH,
+            TUNING,
+            named,
+            print_family_scores,
+            print_queries,
+        )
         from tests.support.quiet_clusters import print_amounts
         from tests.support.ranking_ceiling import print_rankings
         from tests.support.simulated_truth import print_scores
 
-        seeds = range(24 if options.full else 8)
-        print_scores(seeds)
-        print_rankings(seeds)
-        print_amounts(seeds)
+        first = FRESH if options.fresh else TUNING
+        seeds = range(first, first + (options.seeds or (24 if options.full else 8)))
+        if options.truth:
+            print_scores(seeds)
+            print_rankings(seeds)
+            print_amounts(seeds)
+        show = print_queries if options.queries else print_family_scores
+        show(seeds, named(options.families or ()))
     else:
         speed(*((1_000_000, NAIVE_TASKS_FULL) if options.full else (200_000, NAIVE_TASKS)))
 

@@ -17,6 +17,7 @@ from compare_live_table import compare_live, judge, judged_row
 from live_tables import KINDS, RULES_CLUSTERS, RULES_HEAD, WHATIF_CLUSTERS, arm_row, question_row
 from simulated_tables import (
     PAIRS_HEAD,
+    families_table,
     findings_table,
     method_table,
     pair_cells,
@@ -27,7 +28,7 @@ from tables import table
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 PRINTED = re.compile(
-    r"<!-- printed: (?P<name>\w+)(?P<short>, short)? -->\n(?:.*?\n)?<!-- end -->", re.S
+    r"<!-- printed: (?P<name>\w+)(?P<short>, short)? -->\n(?:.*?\n)??<!-- end -->", re.S
 )
 """A table in a page: the result's name, and whether it is its short table."""
 
@@ -60,6 +61,11 @@ def short_quiet_clusters(result: dict[str, Any]) -> str:
     """Said against true loss, without noise and with the most."""
     most = max(row["noise"] for row in result["rows"])
     return said_and_true([row for row in result["rows"] if row["noise"] in (0, most)])
+
+
+def short_families(result: dict[str, Any]) -> str:
+    """Scores of each group of families."""
+    return families_table([row for row in result["rows"] if not row["group"]])
 
 
 def short_planted_findings(result: dict[str, Any]) -> str:

@@ -132,6 +132,54 @@ def loud_ranking(result: dict[str, Any]) -> str:
     )
 
 
+def families(result: dict[str, Any]) -> str:
+    """Every measure of families in which contention hardly varies, and of all groups."""
+    first, last = result["seeds"]
+    chosen = [row for row in result["rows"] if row["group"] in ("steady", "")]
+    return "\n".join(
+        [
+            f"Seeds {first} to {last}; every query of a run is a target. τ: Kendall's τ-b with the "
+            "gains of removing each other query; luck: what the gains of the same run with other "
+            "sizes of tasks reach; top-1: how often the worst culprit comes first; false: share of "
+            "the blame on queries that cost less than 2 %. Lost, said: mean share of a run in %; "
+            "error: mean absolute difference. Missed: of queries that lost 20 % or more, those of "
+            "whose loss less than a third was said. Quiet, noise: the most that is said on quiet "
+            "twins, without noise and with 30 % on the waits. Two figures where they "
+            "differ: with the plugin's records, and a plain log.",
+            "",
+            families_table(chosen),
+        ]
+    )
+
+
+def families_table(rows: Sequence[dict[str, Any]]) -> str:
+    """Scores of families, with the plugin's records and without."""
+    found = {(row["family"], row["plain"]): row for row in rows}
+    lines = []
+    for name in dict.fromkeys(name for name, _ in found):
+        both = [found[name, plain] for plain in (False, True)]
+        lines.append(
+            (
+                name, _logs(both, "tau"), _cell(both[0]["luck_tau"]),
+                *(_logs(both, key) for key in ("top", "false_blame")),
+                _cell(both[0]["true"], 100), _logs(both, "said", 100), _logs(both, "slope"),
+                _logs(both, "error", 100), _logs(both, "missed"),
+                *(_logs(both, key, 100) for key in ("quiet_worst", "noisy_worst")),
+            )
+        )  # fmt: skip
+    head = ("families", "τ", "luck", "top-1", "false", "lost", "said", "slope", "error", "missed")
+    return table((*head, "quiet", "noise"), lines)
+
+
+def _logs(rows: Sequence[dict[str, Any]], key: str, times: float = 1) -> str:
+    cells = dict.fromkeys(_cell(row[key], times) for row in rows)
+    return ", ".join(cells)
+
+
+def _cell(value: float | None, times: float = 1) -> str:
+    return "–" if value is None else f"{times * value + 0.0:.{1 if times > 1 else 2}f}"
+
+
 def ranking_table(result: dict[str, Any]) -> str:
     """How well each ranking orders culprits, over all families."""
     every = [

@@ -16,10 +16,11 @@ import pandas as pd
 
 from iqcar.enums import Request
 from iqcar.model.waits.columns import ESTIMATED, evidence_column
-from iqcar.tables import APPLICATIONS, EXECUTORS, HOSTS, INTERVALS, QUERIES, STAGES, TASKS, Tables
+from iqcar.tables import APPLICATIONS, EXECUTORS, HOSTS, QUERIES, STAGES, TASKS, Tables
 from tests.support.fair_sharing import Shared
 from tests.support.memory_pool import MemoryPool
 from tests.support.random_tables import EPOCH_MS, frame, waits_frame
+from tests.support.simulated_profiles import Phase, profiles
 from tests.support.simulated_work import Cluster, QueryPlan, drawn_scales, number_of, rng_of
 
 MEMORY_RATE = 4e6
@@ -47,8 +48,7 @@ class _Task:
     held: float = 0.0
     asks_at: int = 0
     """Phases that are left when it asks for memory."""
-    history: list[tuple[float, float, Request, float, float]] = field(default_factory=list)
-    """Begin and end of each phase, its request, and how long it computed and waited."""
+    history: list[Phase] = field(default_factory=list)
 
 
 class Simulation:
@@ -88,12 +88,14 @@ class Simulation:
                 host[DISK].proportional = host[NETWORK].proportional = True
                 host[DISK].slowing, host[PROCESSOR].siblings = SLOWING, True
         self._speed = speed
-        self._memory = [[MemoryPool(c.memory) for _ in range(c.hosts)] for _ in range(c.apps)]
+        self._memory = [
+            [MemoryPool(c.memory, c.in_turn) for _ in range(c.hosts)] for _ in range(c.apps)
+        ]
         self._run()
 
     def _run(self) -> None:
         arrivals = [(p.submit, q) for q, p in enumerate(self.plans) if not p.after]
-        arrivals = sorted(arrivals + self.cluster.coming())
+        arrivals = sorted(arrivals + self.cluster.coming() + self.cluster.going())
         now, unfinished = 0.0, sum(len(p.stages) for p in self.plans)
         everything = [shared.classes for host in self._shared for shared in host]
         while unfinished:
@@ -150,8 +152,10 @@ class Simulation:
             self._launch(now)
 
     def _come(self, late: int, now: float) -> None:
+        """A host comes or goes; tasks on one that goes run to their end."""
+        goes, host = divmod(-1 - late, self.cluster.hosts)
         for free in self._free:
-            free[-1 - late] += self.cluster.slots
+            free[host] += -self.cluster.slots if goes else self.cluster.slots
         self._launch(now)
 
     def stage_end_of(self, query: int) -> list[float]:
@@ -172,6 +176,7 @@ class Simulation:
             (CACHE if plan.cached else DISK, Request.IO_READ, plan.read),
             (NETWORK, Request.SHUFFLE_FETCH, plan.fetch),
             (PROCESSOR, Request.RUN_QUEUE, plan.cpu),
+            (PROCESSOR, None, plan.python),
             (SLEEP, None, plan.sleep),
             (SLEEP, None, plan.gc),
             (DISK, Request.IO_WRITE, plan.write),
@@ -204,7 +209,7 @@ class Simulation:
 
     def _launch(self, now: float) -> None:
         for app, free in enumerate(self._free):
-            while sum(free):
+            while any(places > 0 for places in free):
                 waiting = [
                     key
                     for key, tasks in self._pending.items()
@@ -218,7 +223,8 @@ class Simulation:
                 task = self._pending[key].pop(0)
                 # Data has its place: without this, removing a query would reshuffle the others.
                 chosen = task.prefers
-                task.host = chosen if free[chosen] else max(range(len(free)), key=lambda h: free[h])
+                most = max(range(len(free)), key=lambda h: free[h])
+                task.host = chosen if free[chosen] > 0 else most
                 free[task.host] -= 1
                 self._count(task, 1)
                 task.launch = now
@@ -333,7 +339,7 @@ class Simulation:
         )  # fmt: skip
         requests = (Request.IO_READ, Request.IO_WRITE, Request.SHUFFLE_FETCH, Request.RUN_QUEUE)
         waits = {r: np.array([t.spent.get(r, 0.0) for t in self.tasks]) for r in requests}
-        if np.isfinite(c.memory):
+        if np.isfinite(c.memory) and not plain:
             memory = Request.EXECUTION_MEMORY
             waits[memory] = np.array([t.spent.get(memory, 0.0) for t in self.tasks])
         waits[Request.SLOT_WAIT] = np.array([t.launch - t.asked for t in self.tasks])
@@ -341,11 +347,12 @@ class Simulation:
         starts, ends = (EPOCH_MS + np.array(times) for times in (self.began, self.ended))
         tables = Tables.empty().with_(
             applications=frame(APPLICATIONS, c.apps, task_cpus=np.ones(c.apps)),
-            hosts=frame(HOSTS, c.hosts, host=[f"host-{h}" for h in range(c.hosts)]),
+            hosts=frame(HOSTS, c.hosts, host=c.named()),
             executors=frame(
                 EXECUTORS, len(executors), app=executors // c.hosts, host=executors % c.hosts,
                 cores=np.full(len(executors), float(c.slots)),
                 added_ms=[c.added(h, EPOCH_MS) for h in executors % c.hosts],
+                removed_ms=[self._removed(app, h) for app in range(c.apps) for h in range(c.hosts)],
             ),
             queries=frame(
                 QUERIES, len(self.plans), app=[p.app for p in self.plans],
@@ -362,7 +369,9 @@ class Simulation:
             tasks=tasks,
         )  # fmt: skip
         if bucket_ms is not None:
-            tables = tables.with_(intervals=self._profiles(bucket_ms))
+            tables = tables.with_(
+                intervals=profiles([(t.launch, t.finish, t.history) for t in self.tasks], bucket_ms)
+            )
         compute = np.array([t.processor for t in self.tasks])
         gc = np.array([self.plans[t.query].stages[t.stage].gc * t.scale for t in self.tasks])
         if plain:
@@ -375,23 +384,12 @@ class Simulation:
             found[column] = np.full(n, ESTIMATED, found[column].dtype)
         return tables, found
 
-    def _profiles(self, bucket_ms: float) -> pd.DataFrame:
-        """What every task did in each interval; evenly within a phase."""
-        columns: dict[str, list[np.ndarray]] = {name: [] for name in INTERVALS.column_names()}
-        for row, task in enumerate(self.tasks):
-            life = task.finish - task.launch
-            edges = np.minimum(np.arange(int(life // bucket_ms) + 2) * bucket_ms, life)
-            edges = task.launch + edges[np.append(True, np.diff(edges) > 0)]
-            profile = {name: np.zeros(len(edges) - 1) for name in columns}
-            for begin, end, request, computed, waited in task.history:
-                reached = np.clip((edges - begin) / max(end - begin, 1e-9), 0.0, 1.0)
-                profile["cpu_ms"] += computed * np.diff(reached)
-                profile[f"{request}_ms"] += waited * np.diff(reached)
-            profile["task"] += row
-            profile["start_ms"], profile["end_ms"] = EPOCH_MS + edges[:-1], EPOCH_MS + edges[1:]
-            for name, values in profile.items():
-                columns[name].append(values)
-        return INTERVALS.frame({n: np.concatenate(parts) for n, parts in columns.items()})
+    def _removed(self, app: int, host: int) -> float:
+        """When the executor on a host that goes was removed: after its last task."""
+        gone = self.cluster.there_until[host] if self.cluster.there_until else np.inf
+        mine = (t for t in self.tasks if t.host == host and self.plans[t.query].app == app)
+        last = max([gone, *(t.finish for t in mine)])
+        return EPOCH_MS + last if gone < max(self.ended) else np.nan
 
     def _bytes(self, column: str) -> list[float]:
         stages = (self.plans[t.query].stages[t.stage] for t in self.tasks)

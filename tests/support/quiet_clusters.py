@@ -20,6 +20,7 @@ from iqcar.enums import Request
 from iqcar.model.waits.columns import wait_column
 from iqcar.tables import Tables
 from tests.support.cluster_simulator import Simulation
+from tests.support.simulated_truth import costs_of_others
 from tests.support.simulated_work import Cluster, QueryPlan, StagePlan
 
 MB = 1e6
@@ -252,12 +253,7 @@ def simulated(family: str, seed: int, loud: bool) -> tuple[Simulation, tuple[flo
     families = LOUD if loud else QUIET
     cluster, plans = families[family](np.random.default_rng([seed, 7, len(family), loud]))
     run = Simulation(cluster, plans, seed)
-    cost = []
-    for q, plan in enumerate(plans):
-        took = run.ended[q] - plan.submit
-        alone = Simulation(cluster, [replace(plan, submit=0.0)], seed).ended[0]
-        cost.append(1.0 - alone / took)
-    return run, tuple(cost)
+    return run, costs_of_others(run)
 
 
 def with_noise(run: Run, sigma: float, seed: int) -> Run:
@@ -307,6 +303,13 @@ def amounts(runs: Iterable[Run], blame: Callable[[Run], Blame] = blame_of) -> Am
     """Score what blame says each query lost against what the others cost it."""
     pairs = [(said(blame(run), run.tables), np.array(run.cost)) for run in runs]
     guess, truth = (np.concatenate(part) for part in zip(*pairs, strict=True))
+    return amounts_of(guess, truth)
+
+
+def amounts_of(guess: np.ndarray, truth: np.ndarray) -> Amounts:
+    """Score shares of queries' durations that are said against true ones."""
+    if not len(guess):
+        return Amounts(*[float("nan")] * 4)
     norm = float((truth * truth).sum())
     slope = float((truth * guess).sum()) / norm if norm > 1e-6 else float("nan")
     return Amounts(

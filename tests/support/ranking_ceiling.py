@@ -21,7 +21,7 @@ from iqcar.causes.blame.demand_weights import stage_losses
 from iqcar.enums import Request
 from tests.support.cluster_simulator import Simulation
 from tests.support.quiet_clusters import LOUD
-from tests.support.simulated_truth import GUILTY, Case, gain_of_removal, ours, score
+from tests.support.simulated_truth import GUILTY, Case, gains_of_removals, ours, score
 from tests.support.simulated_work import StagePlan
 
 OTHER_LUCK = 50_000
@@ -44,12 +44,8 @@ def targets_of(family: str, seed: int) -> tuple[Target, ...]:
     run, other = (Simulation(cluster, plans, s) for s in (seed, seed + OTHER_LUCK))
     emitted, every = run.emit(), oracle(run)
     found = []
-    for q, plan in enumerate(plans):
-        gains, otherwise = (
-            gain_of_removal(cluster, plans, q, one.seed, one.ended[q] - plan.submit)
-            for one in (run, other)
-        )
-        duration = run.ended[q] - plan.submit
+    for q, (gains, otherwise) in enumerate(zip(*map(gains_of_removals, (run, other)), strict=True)):
+        duration = run.ended[q] - plans[q].submit
         elsewhere = {source: gain * duration for source, gain in otherwise.items()}
         found.append(Target(Case(family, *emitted, q, gains), elsewhere, dict(enumerate(every[q]))))
     return tuple(found)

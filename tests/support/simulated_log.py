@@ -9,10 +9,16 @@ from iqcar.replay.loop.memory_demands import FRACTION, RESERVED_BYTES
 from iqcar.tables import CONF, JOBS, POOLS, SAMPLES, STAGE_PARENTS, Tables
 from tests.support.cluster_simulator import Simulation
 from tests.support.random_tables import EPOCH_MS, frame
+from tests.support.simulated_samples import host_samples
 
 
-def replayable(run: Simulation, *, plain: bool = False) -> tuple[Tables, pd.DataFrame]:
-    """Tables and waits with jobs, parents of stages, pools and, unless plain, the hosts' cores."""
+def replayable(
+    run: Simulation, *, plain: bool = False, sampled: bool = False
+) -> tuple[Tables, pd.DataFrame]:
+    """Tables and waits with jobs, parents of stages, pools and, unless plain, the hosts' cores.
+
+    ``sampled``: with samples of the hosts' devices, too.
+    """
     tables, waits = run.emit(plain=plain)
     keys = sorted(run.stage_end)
     row_of = {key: row for row, key in enumerate(keys)}
@@ -36,7 +42,7 @@ def replayable(run: Simulation, *, plain: bool = False) -> tuple[Tables, pd.Data
         JOBS,
         n,
         app=[plan.app for plan in run.plans],
-        job_id=np.arange(n),
+        job_id=run.cluster.first_id + np.arange(n),
         query=np.arange(n),
         pool=pools,
         submission_ms=tables.queries["start_ms"],
@@ -65,7 +71,7 @@ def replayable(run: Simulation, *, plain: bool = False) -> tuple[Tables, pd.Data
         conf=_settings(run),
         pools=_declared_pools(run),
         stages=tables.stages.assign(
-            stage_id=np.arange(m),
+            stage_id=c.first_id + np.arange(m),
             attempt=0,
             job=query,
             pool=[pools[q] for q in query],
@@ -76,9 +82,9 @@ def replayable(run: Simulation, *, plain: bool = False) -> tuple[Tables, pd.Data
             {"stage": [a for a, _ in edges], "parent": [b for _, b in edges]}
         ),
         tasks=tables.tasks.assign(
-            index=index, task_id=np.arange(len(launch)), attempt=0, status="success"
+            index=index, task_id=c.first_id + np.arange(len(launch)), attempt=0, status="success"
         ),
-        **({} if plain else {"samples": samples}),
+        **({} if plain else {"samples": host_samples(run) if sampled else samples}),
     )
     return tables, waits
 

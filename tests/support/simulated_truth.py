@@ -17,6 +17,7 @@ import pandas as pd
 from iqcar.causes.blame.attribute import Blame
 from iqcar.causes.blame.blame_tables import QUERY
 from iqcar.tables import Tables
+from iqcar.tables.arrays import share_of
 from tests.support.cluster_simulator import Simulation
 from tests.support.naive_blame import attributed
 from tests.support.simulated_work import ROUNDS, Cluster, QueryPlan, StagePlan
@@ -174,6 +175,32 @@ def gain_of_removal(
         after = _ended(cluster, rest, seed)[at] - plans[target].submit
         gains[source] = (before - after) / before
     return gains
+
+
+def gains_of_removals(run: Simulation) -> list[dict[int, float]]:
+    """For each query as target: what removing each other one gains."""
+    return [
+        gain_of_removal(run.cluster, run.plans, q, run.seed, end - plan.submit)
+        for q, (plan, end) in enumerate(zip(run.plans, run.ended, strict=True))
+    ]
+
+
+def costs_of_others(run: Simulation) -> tuple[float, ...]:
+    """For each query: the share of its duration that it would not take alone."""
+    found = []
+    for plan, end in zip(run.plans, run.ended, strict=True):
+        alone = _ended(run.cluster, (plan,), run.seed)[0] - plan.submit
+        found.append(1.0 - alone / (end - plan.submit))
+    return tuple(found)
+
+
+def lost_to_each(blame: Blame, tables: Tables) -> np.ndarray:
+    """Elapsed ms that each query (row) lost to each other (column)."""
+    stages = blame.stages
+    weight = share_of(stages["lost_ms"].to_numpy(), stages["lost_task_ms"].to_numpy())
+    n = len(tables.queries)
+    found = [blamed(blame, tables, query, weight) for query in range(n)]
+    return np.array([[lost[source] for source in range(n)] for lost in found])
 
 
 @cache

@@ -11,7 +11,7 @@ ROUNDS = 4
 """Times that a task goes through read, fetch, compute, write, unless a cluster says else."""
 SPREAD = 0.25
 """Log-normal spread of the work of a stage's tasks."""
-WORK = ("read", "fetch", "cpu", "write", "sleep", "gc", "memory")
+WORK = ("read", "fetch", "cpu", "python", "write", "sleep", "gc", "memory")
 """Fields of a stage that say what each task does."""
 
 
@@ -19,7 +19,8 @@ WORK = ("read", "fetch", "cpu", "write", "sleep", "gc", "memory")
 class StagePlan:
     """Work of each task of a stage; ``parents`` are positions within the query.
 
-    ``gc`` and ``sleep`` are ms without processor; a ``*_rate`` is the most one task moves when
+    ``gc`` and ``sleep`` are ms without processor, ``python`` ms of a processor that no task's CPU
+    time tells of, in another process; a ``*_rate`` is the most one task moves when
     it is alone, in bytes per ms: its own rate. ``scales`` is the work of each task relative to the
     others; empty: drawn with ``spread``. ``memory`` is what a task wants to hold, in bytes.
     """
@@ -39,6 +40,7 @@ class StagePlan:
     spread: float = SPREAD
     scales: tuple[float, ...] = ()
     memory: float = 0.0
+    python: float = 0.0
 
     def scaled(self, factor: float) -> StagePlan:
         """The stage with so many times the work per task."""
@@ -112,13 +114,21 @@ class Cluster:
     slow_host: float = 1.0
     memory: float = np.inf
     """Bytes of execution memory of each application on each host."""
+    in_turn: bool = False
+    """Memory is held in the order of asking: all that a task wants, or it waits."""
     lost: int = -1
     """Host that has no slots."""
     there_from: tuple[float, ...] = ()
     """When the slots of each host come; empty: all are there from the start."""
+    there_until: tuple[float, ...] = ()
+    """When each host takes no more tasks, those that run end there; empty: all stay."""
     rough: bool = False
     """Devices share in proportion, disks slow with streams, threads share cores, and tasks do not
     do the same in each round."""
+    host_names: tuple[str, ...] = ()
+    """Empty: ``host-0`` and so on."""
+    first_id: int = 0
+    """Where ids of jobs, stages and tasks begin."""
 
     def comes(self, host: int) -> float:
         """When the slots of a host come."""
@@ -128,9 +138,18 @@ class Cluster:
         """When the hosts that come later do; a host is a negative number, unlike a query."""
         return [(at, -1 - host) for host, at in enumerate(self.there_from) if at > 0]
 
+    def going(self) -> list[tuple[float, int]]:
+        """When the hosts that go do; numbers below those of :meth:`coming`."""
+        gone = enumerate(self.there_until)
+        return [(at, -1 - self.hosts - host) for host, at in gone if at < np.inf]
+
     def added(self, host: int, since: float) -> float:
         """When the executors of a host were added; NaN where all are there from the start."""
         return since + self.there_from[host] if self.there_from else np.nan
+
+    def named(self) -> list[str]:
+        """Names of the hosts."""
+        return list(self.host_names) or [f"host-{host}" for host in range(self.hosts)]
 
     def has_slots(self, host: int) -> bool:
         """Whether a host has slots from the start."""

@@ -10,21 +10,20 @@ from typing import Any
 
 import numpy as np
 
-from iqcar.causes.blame.attribute import Blame, attribute
+from iqcar.causes.blame.attribute import attribute
 from iqcar.replay.loop.event_loop import run as run_loop
 from iqcar.replay.whatif.intervene import intervene
 from iqcar.replay.whatif.model import Model, build_model
 from iqcar.replay.whatif.outcome import scenario_shares
 from iqcar.replay.whatif.scenario import Scenario
 from iqcar.replay.whatif.what_if import answer
-from iqcar.tables.arrays import share_of
 from tests.support.cluster_simulator import Simulation
 from tests.support.simulated_log import replayable
 from tests.support.simulated_truth import (
     GUILTY,
     NOTICEABLE,
-    blamed,
     kendall_tau_b,
+    lost_to_each,
 )
 from tests.support.what_if_questions import SCENARIOS, questions
 
@@ -69,16 +68,6 @@ def slots_only(scenario: Scenario) -> np.ndarray:
     return lasted
 
 
-def lost_to(blame: Blame, model: Model) -> np.ndarray:
-    """Elapsed ms that each query (row) lost to each other (column)."""
-    tables = model.scenario.tables
-    stages = blame.stages
-    weight = share_of(stages["lost_ms"].to_numpy(), stages["lost_task_ms"].to_numpy())
-    n = len(tables.queries)
-    found = [blamed(blame, tables, query, weight) for query in range(n)]
-    return np.array([[lost[source] for source in range(n)] for lost in found])
-
-
 def pairs(family: str, seed: int, *, rough: bool = False) -> Iterator[Pair]:
     """Every query in every question about one scenario."""
     cluster, plans = SCENARIOS[family](np.random.default_rng([seed, len(family)]))
@@ -87,7 +76,7 @@ def pairs(family: str, seed: int, *, rough: bool = False) -> Iterator[Pair]:
     blame = attribute(tables, waits)
     model = build_model(tables, waits, blame.demand)
     assert model is not None
-    lost, base = lost_to(blame, model), slots_only(model.scenario)
+    lost, base = lost_to_each(blame, tables), slots_only(model.scenario)
     for asked in questions(cluster, plans, seed):
         said = answer(model, asked.question, find).queries
         by_slots = slots_only(intervene(model.scenario, asked.question, find).scenario) - base

@@ -1,0 +1,319 @@
+"""One yardstick for blame: every family of simulated clusters, loud and quiet, by every measure.
+
+Every query of a loud run is a target: how the others are ranked against what removing them gains,
+how much the query is said to have lost against what the others cost it. On quiet runs nobody lost
+anything. A ranking cannot be better than the same run with other sizes of tasks predicts it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
+from itertools import product
+
+import numpy as np
+
+from iqcar.causes.blame.attribute import attribute
+from tests.support.cluster_simulator import Simulation
+from tests.support.quiet_clusters import LOUD, QUIET, Plans, Run, amounts_of, said, with_noise
+from tests.support.ranking_ceiling import OTHER_LUCK
+from tests.support.simulated_log import replayable
+from tests.support.simulated_truth import (
+    FAMILIES,
+    GUILTY,
+    Case,
+    Score,
+    costs_of_others,
+    gains_of_removals,
+    lost_to_each,
+    score,
+)
+from tests.support.steady_clusters import STEADY, twins
+
+TUNING, FRESH = 0, 9000
+"""The first seed to choose settings on, and the first that nobody chooses anything on."""
+VICTIM = 0.2
+"""Share of its run from which a query that lost it must not be overlooked."""
+MISSED = 1 / 3
+"""A victim is overlooked if less than this part of its loss is said."""
+NEAR = 0.01
+"""A range holds the truth if it is within this share of the run."""
+NOISE = 0.3
+Build = Callable[[int], Plans]
+
+
+@dataclass(frozen=True)
+class Family:
+    """How a run of each seed is made, where something is short and where nothing is."""
+
+    group: str
+    loud: Build | None
+    quiet: Build | None
+
+
+def _families() -> dict[str, Family]:
+    found = {}
+    for name, plans in FAMILIES.items():
+        found[name] = Family(
+            "culprits",
+            lambda seed, name=name, plans=plans: plans(np.random.default_rng([seed, len(name)])),
+            None,
+        )
+    for name in (*QUIET, *(name for name in LOUD if name not in QUIET)):
+        loud, quiet = (
+            None
+            if name not in of
+            else lambda seed, name=name, of=of, kind=kind: of[name](
+                np.random.default_rng([seed, 7, len(name), kind])
+            )
+            for kind, of in ((True, LOUD), (False, QUIET))
+        )
+        found[f"{name} (varies)"] = Family("varies", loud, quiet)
+    for name in STEADY:
+        found[name] = Family(
+            "steady",
+            lambda seed, name=name: twins(name, seed).loud,
+            lambda seed, name=name: twins(name, seed).quiet,
+        )
+    return found
+
+
+EVERY: dict[str, Family] = _families()
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a method says of a run: shares of each query's duration, and to whom they went.
+
+    Attributes
+    ----------
+    said, low, high : ndarray of shape (n_queries,)
+        Lost to other queries, and the range that it lies in.
+    lost : ndarray of shape (n_queries, n_queries)
+        Elapsed ms that each query (row) lost to each other (column).
+    """
+
+    said: np.ndarray
+    low: np.ndarray
+    high: np.ndarray
+    lost: np.ndarray
+
+
+def by_blame(run: Run) -> Answer:
+    """What blame says; a range of one number."""
+    blame = attribute(run.tables, run.waits)
+    found = said(blame, run.tables)
+    return Answer(found, found, found, lost_to_each(blame, run.tables))
+
+
+@dataclass(frozen=True, eq=False)
+class Scene:
+    """A simulated run: as logs say it, with the plugin's records and without, and its truth.
+
+    ``cases`` and ``other_luck`` have a place for each query as target; empty on quiet clusters.
+    """
+
+    measured: Run
+    plain: Run
+    cases: tuple[Case, ...] = ()
+    other_luck: tuple[dict[int, float], ...] = ()
+
+    def run(self, plain: bool) -> Run:
+        return self.plain if plain else self.measured
+
+
+@cache
+def scene(family: str, seed: int, loud: bool) -> Scene:
+    """Simulate a run, and again without each of its queries, and each alone."""
+    build = EVERY[family].loud if loud else EVERY[family].quiet
+    assert build is not None
+    cluster, plans = build(seed)
+    run = Simulation(cluster, plans, seed)
+    cost = costs_of_others(run)
+    measured = Run(family, *replayable(run, sampled=True), cost)
+    plain = Run(family, *replayable(run, plain=True), cost)
+    if not loud:
+        return Scene(measured, plain)
+    cases = [
+        Case(family, measured.tables, measured.waits, q, gains)
+        for q, gains in enumerate(gains_of_removals(run))
+    ]
+    other = gains_of_removals(Simulation(cluster, plans, seed + OTHER_LUCK))
+    return Scene(measured, plain, tuple(cases), tuple(other))
+
+
+@dataclass(frozen=True)
+class Scores:
+    """Scores of some runs; shares, NaN where there is nothing to score.
+
+    ``ranks`` and ``luck``: how sources are ranked, and how other luck ranks them. ``missed``: of
+    ``victims``, those of whose loss less than a third was said. ``held``: queries whose loss is
+    within their range, of this mean ``width``. The last four are what is said on quiet clusters,
+    without and with noise.
+    """
+
+    ranks: Score
+    luck: Score
+    true: float
+    said: float
+    slope: float
+    error: float
+    victims: int
+    missed: float
+    held: float
+    width: float
+    quiet_mean: float
+    quiet_worst: float
+    noisy_mean: float
+    noisy_worst: float
+
+
+@dataclass
+class _Heard:
+    """What was said of some runs, and their truth."""
+
+    ranked: list[tuple[Case, dict[int, float], dict[int, float]]]
+    amounts: list[np.ndarray]
+    quiet: list[np.ndarray]
+    noisy: list[np.ndarray]
+
+    def scores(self) -> Scores:
+        """Score all of it."""
+        guesses = {id(case): (said, luck) for case, said, luck in self.ranked}
+        cases = [case for case, _, _ in self.ranked if max(case.gains.values()) >= GUILTY]
+        nothing = Score(np.nan, np.nan, np.nan, 0)
+        ranks, luck = (
+            score(cases, lambda case, which=which: guesses[id(case)][which]) if cases else nothing
+            for which in (0, 1)
+        )
+        guess, low, high, truth = np.concatenate([np.empty((4, 0)), *self.amounts], axis=1)
+        victim = truth >= VICTIM
+        held = (low - NEAR <= truth) & (truth <= high + NEAR)
+        quiet, noisy = (np.concatenate([np.empty(0), *part]) for part in (self.quiet, self.noisy))
+        found = amounts_of(guess, truth)
+        return Scores(
+            ranks, luck, _mean(truth), found.mean, found.slope, found.error, int(victim.sum()),
+            _mean(guess[victim] < MISSED * truth[victim]), _mean(held), _mean(high - low),
+            _mean(quiet), _most(quiet), _mean(noisy), _most(noisy),
+        )  # fmt: skip
+
+
+def _mean(values: np.ndarray) -> float:
+    return float(values.mean()) if len(values) else np.nan
+
+
+def _most(values: np.ndarray) -> float:
+    return float(values.max()) if len(values) else np.nan
+
+
+def _hear(family: str, seed: int, plain: bool, says: Callable[[Run], Answer]) -> _Heard:
+    heard = _Heard([], [], [], [])
+    if EVERY[family].loud:
+        at = scene(family, seed, True)
+        run = at.run(plain)
+        answer = says(run)
+        duration = run.tables.queries["duration_ms"].to_numpy()
+        for case, other in zip(at.cases, at.other_luck, strict=True):
+            luck = {q: max(gain, 0.0) * duration[case.target] for q, gain in other.items()}
+            heard.ranked.append((case, dict(enumerate(answer.lost[case.target])), luck))
+        heard.amounts.append(np.array([answer.said, answer.low, answer.high, run.cost]))
+    if EVERY[family].quiet:
+        run = scene(family, seed, False).run(plain)
+        heard.quiet.append(says(run).said)
+        heard.noisy.append(says(with_noise(run, NOISE, seed)).said)
+    return heard
+
+
+def _together(parts: Sequence[_Heard]) -> _Heard:
+    every = ("ranked", "amounts", "quiet", "noisy")
+    return _Heard(*([one for part in parts for one in getattr(part, name)] for name in every))
+
+
+def family_scores(
+    seeds: Iterable[int],
+    families: Iterable[str] = tuple(EVERY),
+    says: Callable[[Run], Answer] = by_blame,
+    evidence: Iterable[bool] = (False, True),
+) -> Iterator[tuple[bool, str, Scores]]:
+    """Score families one by one, then each group of them, then all: evidence, name and scores.
+
+    Parameters
+    ----------
+    evidence : iterable of bool
+        Whether the logs are plain.
+    says : callable
+        The method that is scored.
+    """
+    seeds, families = list(seeds), list(families)
+    for plain in evidence:
+        heard = {}
+        for name in families:
+            heard[name] = _together([_hear(name, seed, plain, says) for seed in seeds])
+            yield plain, name, heard[name].scores()
+        groups = dict.fromkeys(EVERY[name].group for name in families)
+        for group in (*groups, "all") if len(groups) > 1 else groups:
+            chosen = [one for name, one in heard.items() if group in (EVERY[name].group, "all")]
+            yield plain, f"all {group}" if group != "all" else group, _together(chosen).scores()
+
+
+def named(names: Iterable[str]) -> list[str]:
+    """Families of these names or groups; all if none is named."""
+    names = list(names)
+    return [f for f, one in EVERY.items() if not names or f in names or one.group in names]
+
+
+def print_queries(
+    seeds: Iterable[int], families: Iterable[str], says: Callable[[Run], Answer] = by_blame
+) -> None:
+    """Print what each query lost, is said to have lost, and its range, in percent of its run."""
+    for family, seed, loud, plain in product(families, seeds, (True, False), (False, True)):
+        if not (EVERY[family].loud if loud else EVERY[family].quiet):
+            continue
+        run = scene(family, seed, loud).run(plain)
+        answer = says(run)
+        kind = f"{'loud' if loud else 'quiet'}, {'plain' if plain else 'measured'}"
+        print(f"{family}, {seed}: {kind}")
+        shares = np.array([run.cost, answer.said, answer.low, answer.high]).T
+        for name, row in zip(run.tables.queries["name"], shares, strict=True):
+            print(f"  {name:16}" + "".join(f"{100 * share:7.1f}" for share in row), flush=True)
+
+
+HEAD = (
+    f"{'':34}{'rank':>16}{'':>4}{'other luck':>14}{'':>3}{'lost':>11}{'':>14}"
+    f"{'victims':>12}{'range':>14}{'quiet':>13}{'noisy':>13}\n"
+    f"{'':34}{'tau':>6}{'top':>6}{'false':>6}{'tau':>7}{'top':>6}{'false':>6}"
+    f"{'true':>7}{'said':>6}{'slope':>6}{'error':>6}{'':>5}{'miss':>6}{'held':>7}{'width':>6}"
+    f"{'mean':>8}{'worst':>6}{'mean':>7}{'worst':>6}"
+)
+
+
+def print_family_scores(
+    seeds: Iterable[int],
+    families: Iterable[str] = tuple(EVERY),
+    says: Callable[[Run], Answer] = by_blame,
+) -> None:
+    """Print the scores of every family: ranks as shares, amounts in percent of a run."""
+    before = None
+    for plain, name, found in family_scores(seeds, families, says):
+        if plain != before:
+            print(f"{'plain' if plain else 'measured'}\n{HEAD}")
+            before = plain
+        print(f"{name:34}{_cells(found)}", flush=True)
+
+
+def _cells(found: Scores) -> str:
+    def shares(one: Score) -> str:
+        return "".join(f"{value:6.2f}" for value in (one.tau, one.top, one.false_blame))
+
+    def percents(*values: float) -> str:
+        return "".join(f"{100 * value:6.1f}" for value in values)
+
+    cells = (
+        f"{shares(found.ranks)} {shares(found.luck)} {percents(found.true, found.said)}"
+        f"{found.slope:6.2f}{percents(found.error)}{found.victims:5}{found.missed:6.2f} "
+        f"{found.held:6.2f}{percents(found.width)}  "
+        f"{percents(found.quiet_mean, found.quiet_worst)} "
+        f"{percents(found.noisy_mean, found.noisy_worst)}"
+    )
+    return cells.replace("nan", "  –")
