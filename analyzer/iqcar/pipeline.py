@@ -257,7 +257,7 @@ def _diagnose(asked: _DiagnosisOptions, tables: Tables) -> Diagnosis:
     """Go through all steps."""
     settings = asked.settings
     waits = measure_waits(tables)
-    blame = attribute(
+    blame, model = blame_run(
         tables,
         waits,
         asked.devices,

@@ -14,7 +14,7 @@ from itertools import product
 
 import numpy as np
 
-from iqcar.causes.blame.attribute import attribute
+from iqcar.replay.alone import blame_run
 from tests.support.cluster_simulator import Simulation
 from tests.support.quiet_clusters import LOUD, QUIET, Plans, Run, amounts_of, said, with_noise
 from tests.support.ranking_ceiling import OTHER_LUCK
@@ -102,7 +102,7 @@ class Answer:
 
 def by_blame(run: Run) -> Answer:
     """What blame says; a range of one number."""
-    blame = attribute(run.tables, run.waits)
+    blame = blame_run(run.tables, run.waits)[0]
     found = said(blame, run.tables)
     return Answer(found, found, found, lost_to_each(blame, run.tables))
 

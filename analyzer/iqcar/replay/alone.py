@@ -12,7 +12,10 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
+from iqcar.causes.blame.attribute import Blame, attribute, measure_demand
+from iqcar.causes.blame.folding import MOST_SOURCES
 from iqcar.enums import Request
+from iqcar.model.demand.device import Device
 from iqcar.model.demand.others_cost import OthersCost
 from iqcar.model.waits.columns import wait_column
 from iqcar.replay.loop.device_sharing import DEVICES, PHASES
@@ -20,9 +23,10 @@ from iqcar.replay.loop.event_loop import Run, run
 from iqcar.replay.loop.loop_input import Devices, Shares, Slots
 from iqcar.replay.loop.task_demands import COMPUTE, FETCH, READ, WRITE
 from iqcar.replay.whatif.edit import keep_starts
-from iqcar.replay.whatif.model import Model
+from iqcar.replay.whatif.model import Model, build_model
 from iqcar.replay.whatif.outcome import run_scenario
 from iqcar.replay.whatif.scenario import Scenario
+from iqcar.tables import Tables
 from iqcar.tables.arrays import Floats, Ints, positive_or_zero, share_of
 
 MOST_DEVICES = 3_000_000
@@ -36,6 +40,44 @@ PHASE_OF = {
 MOST_OFF = 0.3
 """Error of the replayed duration, as a share of the recorded one, from which a replay tells
 nothing of a query."""
+
+
+def blame_run(
+    tables: Tables,
+    waits: pd.DataFrame,
+    devices: dict[Request, Device] | None = None,
+    most_sources: int | None = MOST_SOURCES,
+    critical_path: bool = False,
+) -> tuple[Blame, Model | None]:
+    """Attribute waits, in the amount that replays tell; see :func:`~.attribute.attribute`.
+
+    Returns the model of the run, too; None where no two queries ran at once, or none can be
+    replayed.
+    """
+    demand = measure_demand(tables, waits, devices)
+    model = build_model(tables, waits, demand) if _ran_at_once(tables) else None
+    cost = None if model is None else others_cost(model, waits)
+    blame = attribute(
+        tables, waits, most_sources=most_sources, critical_path=critical_path, demand=demand,
+        cost=cost,
+    )  # fmt: skip
+    return blame, model
+
+
+def _ran_at_once(tables: Tables) -> bool:
+    """Whether tasks of two queries ran, or waited, at one time."""
+    task, queries = tables.tasks, len(tables.queries)
+    query = task["query"].to_numpy(np.int64)
+    begin = tables.stages["submission_ms"].to_numpy(np.float64)[task["stage"].to_numpy(np.int64)]
+    begin = np.fmin(begin, task["launch_ms"].to_numpy(np.float64))
+    end = task["finish_ms"].to_numpy(np.float64)
+    known = (query >= 0) & np.isfinite(begin) & np.isfinite(end)
+    first, last = np.full(queries, np.inf), np.full(queries, -np.inf)
+    np.minimum.at(first, query[known], begin[known])
+    np.maximum.at(last, query[known], end[known])
+    order = np.argsort(first, kind="stable")
+    before = np.maximum.accumulate(last[order])[:-1]
+    return bool((first[order][1:] < before).any())
 
 
 class _Worlds(NamedTuple):

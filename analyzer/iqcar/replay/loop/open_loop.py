@@ -22,7 +22,7 @@ from iqcar.replay.loop.task_demands import (
 from iqcar.tables import Tables
 from iqcar.tables.arrays import Floats, Ints, share_of, sum_by
 
-MANY_TASKS = 200_000
+MANY_TASKS = 4_000
 """Tasks from which all go through their phases once: four rounds take four times as long, and
 hardly tell more."""
 STEPS = 4
@@ -101,7 +101,7 @@ def open_loop(demands: TaskDemands, launches: Launches) -> Run:
         use=demands.use,
         capacity=demands.capacity.ravel(),
         user_start=user_start,
-        rounds=demands.way.rounds if n <= MANY_TASKS else 1,
+        rounds=demands.way.rounds,
         proportional=demands.way.proportional,
         slowing=np.tile([demands.way.slowing, 0.0, 0.0], n_hosts),
         world=np.zeros(n, np.int64),

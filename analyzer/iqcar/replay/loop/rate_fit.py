@@ -23,6 +23,7 @@ from iqcar.model.demand.estimate import Demand
 from iqcar.replay.loop.device_sharing import DEVICE
 from iqcar.replay.loop.open_loop import (
     LEAST_MS,
+    MANY_TASKS,
     OUTSIDE_ROUNDS,
     Launches,
     fit_tasks,
@@ -35,6 +36,7 @@ from iqcar.replay.loop.task_demands import (
     COMPUTE,
     FASTER,
     MEASURED,
+    ONCE,
     PROCESSOR,
     REQUEST,
     WAIT,
@@ -366,7 +368,7 @@ class RateFit:
         return found.log_rate - off, found.log_rate + off
 
 
-FEW_TASKS, SOME_TASKS = 1_500, 20_000
+FEW_TASKS, SOME_TASKS = 400, 3_000
 """About how many tasks the way is chosen from, and own rates are fitted on."""
 
 
@@ -411,7 +413,7 @@ def _with_rates(
     fit = _fit_on(few, demands, demand, launches, stage)
     if len(fit.task) == 0:
         return demands, (demands.alone, demands.alone)
-    found, way = fit.best()
+    found, way = fit.best(WAYS if len(rows) <= MANY_TASKS else ONCE)
     some = _sampled(launches, rows, SOME_TASKS)
     if len(some) > len(few):
         more = _fit_on(some, demands, demand, launches, stage)

@@ -82,10 +82,9 @@ class Way(NamedTuple):
     slowing: float = 0.0
 
 
-WAYS = (
-    Way(), Way(rounds=1), Way(proportional=True), Way(slowing=0.03),
-    Way(proportional=True, slowing=0.03), Way(1, proportional=True, slowing=0.03),
-)  # fmt: skip
+ONCE = (Way(1), Way(1, slowing=0.03), Way(1, proportional=True, slowing=0.03))
+"""Ways that are tried where there are many tasks: events per task are a quarter."""
+WAYS = (Way(), Way(slowing=0.03), Way(proportional=True, slowing=0.03), *ONCE)
 """Those that are tried."""
 
 

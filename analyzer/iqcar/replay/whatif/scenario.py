@@ -129,12 +129,11 @@ def build_scenario(
     *,
     coarse: bool = False,
     idle_too: bool = True,
-) -> tuple[Scenario, Scenario, Scenario | None] | None:
+) -> tuple[Scenario, Scenario, TaskDemands] | None:
     """Build the causal model of a recorded run; None where nothing can be replayed.
 
-    The second one is for the check: in it no task was fitted by itself. The third, where there is
-    one, explains the record otherwise: devices whose capacity is only assumed can do no more than
-    the most that was seen, so that tasks waited for each other there.
+    The second one is for the check: in it no task was fitted by itself. The third is what the
+    first was built from.
 
     waits: From :func:`iqcar.model.waits.measure.measure_waits`.
     demand: From :func:`iqcar.causes.blame.attribute.attribute`.
@@ -185,17 +184,25 @@ def build_scenario(
             memory_capacity=memory.capacity[joint.app],
         )
     if coarse:
-        return fitted, fitted, None
+        return fitted, fitted, demands
     check = replace(fitted, alone=unfitted.alone[joint.task], use=unfitted.use[joint.task])
+    return fitted, check, demands
+
+
+def other_explanation(scenario: Scenario, demands: TaskDemands) -> Scenario | None:
+    """Explain the record otherwise; None where nothing else explains it.
+
+    Devices whose capacity is only assumed can do no more than the most that was seen, so that tasks
+    waited for each other there.
+    """
+    tables = scenario.tables
     doubted = _might_be_short(tables, demands)
     if not doubted.any():
-        return fitted, check, None
+        return None
     capacity = np.where(doubted, demands.capacity / HEADROOM, demands.capacity)
     short = fit_tasks(tables, _as_fast_as_devices(tables, demands, doubted, capacity))
-    other = replace(
-        fitted, alone=short.alone[joint.task], use=short.use[joint.task], capacity=capacity
-    )
-    return fitted, check, other
+    task = scenario.task
+    return replace(scenario, alone=short.alone[task], use=short.use[task], capacity=capacity)
 
 
 def _chained(tables: Tables, query: Ints) -> tuple[Ints, Floats]:
