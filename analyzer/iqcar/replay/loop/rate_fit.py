@@ -71,11 +71,13 @@ ALIKE_TASKS = 32.0
 """Tasks of one stage share causes: n of them count as n / (1 + n / this)."""
 CLEARLY = 2.0
 """Log-posterior that another way must gain."""
-UNLIKELY = 5.0
+UNLIKELY = 15.0
 SURELY = 4.0
 """Log-posterior that contention in a device must gain."""
 DEBUG = False
 PROP = 0.5
+HEADROOM = 0.2
+FAST = 0.4
 MIDDLE = 1.2816
 """Standard deviations of the bounds of the middle 80 %."""
 
@@ -102,6 +104,8 @@ class Rates:
     error: Floats
     short: Floats
     noise: Floats
+    most: Floats
+    log_faster: float
 
 
 class RateFit:
@@ -119,6 +123,7 @@ class RateFit:
         self._capacity = demands.capacity.copy()
         self._slower: dict[int, Floats] = {}
         self._fixed: set[int] = set()
+        self.log_faster = float(np.log(FASTER))
         self._doubt: dict[int, float] = {}
         used = [self._uses_of(phase, stage, demand) for phase in REQUESTS_OF]
         self.task = np.concatenate(used)
@@ -233,7 +238,7 @@ class RateFit:
         """
         devices = self.key_device.tolist()
         most = np.array([log_capacity.get(device, np.inf) for device in devices])
-        most = np.where(self._typical > most + np.log(FASTER), np.inf, most)
+        most = np.where(self._typical > most + self.log_faster, np.inf, most)
         return np.where(self.key_device == PROCESSOR, np.minimum(most, 0.0), most)
 
     def climb(
@@ -255,8 +260,9 @@ class RateFit:
             worth -= 0.5 * float(np.log1p(told * SPREAD**2).sum())
             if best is None or worth > best.worth:
                 best = Rates(
-                    log_rate, dict(capacity), dict(slower), told, worth, error, by_capacity, noise
-                )
+                    log_rate, dict(capacity), dict(slower), told, worth, error, by_capacity, noise,
+                    self._most(capacity), self.log_faster,
+                )  # fmt: skip
             if step == steps:
                 break
             curve = told + SPREAD**-2
@@ -270,7 +276,7 @@ class RateFit:
                 down = float((weight * by_capacity * error)[mine].sum())
                 down += (self.first_capacity[device] - capacity[device]) / CAPACITY_SPREAD**2
                 move = (down - (mixed * slope / curve).sum()) / (bend - (mixed**2 / curve).sum())
-                move = float(np.clip(0.5 * move, -0.1, 0.1))
+                move = float(np.clip(0.6 * move, -0.15, 0.15))
                 capacity[device] += move
                 slope = slope - mixed * move
                 largest = max(largest, abs(move))
@@ -318,7 +324,9 @@ class RateFit:
         found = [self.climb(way, low, first)]
         if not first:
             return found[0]
-        most, capacity = self._most(first), first
+        # Tasks that start when they did pile up where a capacity is too low by little.
+        capacity = {device: value + HEADROOM for device, value in first.items()}
+        most = self._most(capacity)
         rates = np.where(np.isfinite(most), most, low)
         n = np.bincount(self.key)
         slow = np.zeros(len(n), bool)
@@ -347,12 +355,19 @@ class RateFit:
 
     def best(self, ways: Iterable[Way] = WAYS) -> tuple[Rates, Way]:
         """Find the way, and the devices that were short: contention takes evidence."""
-        best, chosen = None, Way()
-        for way in ways:
+        chosen, *others = ways
+        best = self.best_of(chosen, self._slower)
+        # What is as fast as half of a device may come from it, or from the page cache.
+        self.log_faster = float(np.log(FAST))
+        if not np.array_equal(np.isfinite(self._most(best.log_capacity)), np.isfinite(best.most)):
+            found = self.best_of(chosen, self._slower)
+            if DEBUG: print("fast are free: gain", round(found.worth-best.worth,1))
+            best = found if found.worth > best.worth + CLEARLY else best
+        self.log_faster = best.log_faster
+        for way in others:
             found = self.best_of(way, self._slower)
-            if best is None or found.worth > best.worth + CLEARLY:
+            if found.worth > best.worth + CLEARLY:
                 best, chosen = found, way
-        assert best is not None
         for device in sorted(self._slower):
             less = self._without(device, chosen, best)
             if DEBUG: print("gain", device, round(best.worth-less.worth,1), "prior", round(self._doubt[device],2))
