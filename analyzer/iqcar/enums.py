@@ -295,6 +295,7 @@ class FindingKind(Kind):
     PARTITIONS = "partitions", "There were too few partitions for the slots, or uneven ones."
     SKEW = "skew", "Single tasks took much longer than the others of their stage."
     MEMORY = "memory", "Tasks spilled to disk what did not fit in memory."
+    BROADCAST = "broadcast", "Both sides of a join were shuffled, though one is small."
     GC = "gc", "Garbage collection stopped the tasks."
     WASTED = "wasted", "Work was done in vain, or again."
     SLOW_HOST = "slow-host", "A host was slow for the tasks of all queries."

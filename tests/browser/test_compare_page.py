@@ -13,6 +13,7 @@ import pytest
 import iqcar
 from iqcar.base.units import duration, signed
 from iqcar.comparison.comparison import Comparison, relative
+from iqcar.comparison.comparison_sections import INDENT
 from iqcar.comparison.explore import find_variation
 from iqcar.show.html.compare import render_comparison
 from iqcar.show.json.compare import compare_to_dict
@@ -70,7 +71,7 @@ def test_changes_are_those_of_the_json_in_its_order(
     expected = []
     for change in result["changes"]:
         name = change["stage"]["label"] if change["stage"] else change["query"]["name_after"]
-        rank = "" if change["stage"] else f"{change['rank']}. "
+        rank = INDENT if change["stage"] else f"{change['rank']}. "
         of = relative(change["before_ms"], change["after_ms"])
         after = duration(change["after_ms"]) + (f" ({of})" if of else "")
         low, high = change["interval_ms"]
@@ -166,7 +167,8 @@ def test_variation_is_that_of_the_comparison(unchanged: Shown, compared: Compari
     found = {row[0]: row[2:4] for row in unchanged.rows("#browse-table") if not row[1]}
     for name in SUITE:
         row = variation.iloc[compared.find(name)]
-        assert found[name] == [f"{row[f'runs_c2_{side}']:.2g}" for side in ("before", "after")]
+        both = [row[f"runs_c2_{side}"] for side in ("before", "after")]
+        assert found[name] == ["<0.001" if 0 < c2 < 0.001 else f"{c2:.2g}" for c2 in both]
 
 
 def test_hostile_names_are_text(unchanged: Shown) -> None:

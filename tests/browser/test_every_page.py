@@ -11,7 +11,12 @@ import pytest
 import iqcar
 from iqcar.history import add
 from iqcar.show.html.compare import render_comparison
-from tests.support.browsing import needs_chromium, violations, wider_than_the_screen
+from tests.support.browsing import (
+    needs_chromium,
+    texts_in_the_way,
+    violations,
+    wider_than_the_screen,
+)
 from tests.support.nightly_logs import nightly_logs
 from tests.support.served import Served, served
 from tests.support.shown_page import show
@@ -90,11 +95,13 @@ def check(page: Any, kind: str) -> None:
     page.wait_for_timeout(300)
     assert wider_than_the_screen(page) == []
     assert page.evaluate("document.documentElement.scrollWidth") <= PHONE["width"]
+    assert texts_in_the_way(page) == []
     for size, scheme in ((PHONE, "dark"), (LAPTOP, "light")):
         page.set_viewport_size(size)
         page.emulate_media(color_scheme=scheme)
         page.wait_for_timeout(300)
         assert violations(page) == [], kind
+    assert texts_in_the_way(page) == []
     tables = "[...document.querySelectorAll('.table')]"
     cut = f"{tables}.filter((one) => one.scrollWidth > one.clientWidth + 1)"
     assert kind != "written-report" or page.evaluate(f"{cut}.map((one) => one.ariaLabel)") == []

@@ -240,6 +240,30 @@ def test_the_sankey_s_links_sum_to_one_between_any_two_columns(shown: Shown) -> 
             assert into[at] == pytest.approx(out[at], abs=1e-4)
 
 
+def test_no_picture_speaks_as_the_papers_do(shown: Shown) -> None:
+    said = shown.page.evaluate(
+        """[...document.querySelectorAll('.js-plotly-plot')].map((one) =>
+          JSON.stringify([one.data, { ...one.layout, template: null }])).join(' ')"""
+    )
+    assert "of its run" in said
+    assert [word for word in ("DOR", "IF·", "MQD", "RATP", "gc_ms") if word in said] == []
+
+
+def test_the_sankey_joins_what_is_too_thin_to_see(shown: Shown) -> None:
+    thin = shown.page.evaluate(
+        """(() => {
+          const { node, link } = document.getElementById('sankey-picture').data[0];
+          const through = (ends, at) =>
+            link.value.reduce((sum, value, i) => sum + (ends[i] === at ? value : 0), 0);
+          const flows = node.label.map((_, at) =>
+            Math.max(through(link.source, at), through(link.target, at)));
+          const thin = (at) => flows[at] < 0.01 * Math.max(...flows);
+          return node.label.filter((label, at) => thin(at) && !/ more /.test(label));
+        })()"""
+    )
+    assert thin == []
+
+
 def test_the_page_s_numbers_are_written_as_the_terminal_s(shown: Shown) -> None:
     values = [0, 0.4, 0.5, 1.5, 2.5, 999.4, 999.5, 1000, 1050, 1250, 1350, 59_950, 119_949, 120_000]
     values += [150_000, 153_000, 7_199_000, 7_200_000, 9_000_000, 1.7e10, math.pi * 1e5]

@@ -118,7 +118,7 @@ def test_from_the_list_to_a_report_and_back(browser, server: Served) -> None:
         expect(page.locator("td.name")).to_have_count(1)
         row = page.locator("tbody tr")
         watched.screenshot("serve-found")
-        assert "9.0 s" in row.locator("td.worst_name").inner_text()
+        assert "9.0\N{NO-BREAK SPACE}s" in row.locator("td.worst_name").inner_text()
         assert "report" in row.locator("td.worst_name").inner_text()
         page.get_by_role("link", name="contended").click()
         page.locator(".served summary").click()

@@ -40,7 +40,8 @@ def test_a_reader_chooses_what_is_changed(browser, tmp_path: Path) -> None:
         for row in said.queries.to_dict("records")
     ]
     found = visible.locator("tbody tr").evaluate_all(
-        "rows => rows.map(row => [...row.cells].slice(0, 3).map(cell => cell.textContent))"
+        "rows => rows.map(row => [...row.cells].slice(0, 3).map(cell => cell.textContent"
+        ".replaceAll('\u00a0', ' ')))"
     )
     assert sorted(found) == sorted(rows)
     assert page.locator("#said").inner_text().startswith("all 2 queries")

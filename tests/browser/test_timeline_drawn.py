@@ -254,6 +254,19 @@ def test_no_two_entries_of_the_legend_read_the_same(browser, tmp_path: Path) -> 
     assert len(set(entries)) == len(entries), entries
 
 
+def test_no_two_entries_of_the_legend_have_one_colour(browser, tmp_path: Path) -> None:
+    diagnosis = many_tasks(60, hosts=1, executors=1, cores=2, queries=4)
+    diagnosis.tables.queries["fingerprint"] = ["one", "one", "other", "other"]
+    diagnosis.tables.queries["name"] = ["first", "second", "third", "third"]
+    watched = opened(browser, write_page(tmp_path / "page.html", payload_of(diagnosis)))
+    entries = watched.page.locator(".iqt-legend li")
+    colours = entries.locator(".iqt-swatch").evaluate_all(
+        "all => all.map((one) => one.style.backgroundColor)"
+    )
+    assert len(colours) == len(set(colours)) == 2
+    assert sorted(entries.all_inner_texts()) == ["first and 1 more", "third (2 runs)"]
+
+
 @pytest.mark.parametrize("dark", [False, True])
 def test_logs_years_apart_are_drawn_with_a_broken_axis(browser, tmp_path: Path, dark: bool) -> None:
     for name, start in (("app-1", 1.6e12), ("app-2", 1.7e12)):

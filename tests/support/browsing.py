@@ -105,3 +105,25 @@ def wider_than_the_screen(page: Page) -> list[str]:
         }).map((one) => `${one.tagName} ${one.id} ${one.className}`)"""
     )
     return found
+
+
+def texts_in_the_way(page: Page) -> list[str]:
+    """Texts of pictures that lie over another, or leave their picture; slanted ones may touch."""
+    found: list[str] = page.evaluate(
+        """() => [...document.querySelectorAll('svg.main-svg, svg.drawing')].flatMap((svg) => {
+          const edge = svg.getBoundingClientRect();
+          const slanted = (one) => /rotate[(](?!0[,)])/.test(one.getAttribute('transform') ?? '');
+          const all = [...svg.querySelectorAll('text')].filter((one) => !slanted(one))
+            .map((one) => [one.textContent.trim(), one.getBoundingClientRect()])
+            .filter(([text, at]) => text && at.width > 0);
+          const over = (one, other) =>
+            Math.min(one.right, other.right) - Math.max(one.left, other.left) > 2
+            && Math.min(one.bottom, other.bottom) - Math.max(one.top, other.top) > 4;
+          return all.flatMap(([text, at], i) => [
+            ...(at.left < edge.left - 2 || at.right > edge.right + 2 ? [`${text} is cut`] : []),
+            ...all.slice(i + 1).filter(([, other]) => over(at, other))
+              .map(([other]) => `${text} over ${other}`),
+          ]);
+        })"""
+    )
+    return found

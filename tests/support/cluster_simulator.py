@@ -317,7 +317,7 @@ class Simulation:
         """The tables and waits of this run; with profiles of this resolution if it is given.
 
         ``plain`` is what a log without the plugin's records says: the wait for the processor is
-        estimated as the time that nothing else explains.
+        estimated as the time that nothing else explains, and memory is missing.
         """
         c, keys = self.cluster, sorted(self.stage_end)
         row_of, critical = {key: row for row, key in enumerate(keys)}, self.critical()

@@ -75,6 +75,7 @@ def even_profiles(tables: Tables, waits: pd.DataFrame, width: int = 3) -> Tables
             continue
         totals = {"cpu_ms": waits["compute_ms"][task]}
         totals |= {name: waits[name][task] for name in SERIES if name != "cpu_ms"}
+        had = 1.0 - min(max(np.nan_to_num(totals["execution_memory_ms"]), 0.0) / life, 1.0)
         for at in range(0, int(life), width):
             length = min(width, life - at)
             rows.append(
@@ -83,7 +84,7 @@ def even_profiles(tables: Tables, waits: pd.DataFrame, width: int = 3) -> Tables
                     "start_ms": launch + at,
                     "end_ms": launch + at + length,
                     **{n: max(np.nan_to_num(t), 0.0) * length / life for n, t in totals.items()},
-                    "held_bytes": tables.tasks["peak_memory_bytes"][task],
+                    "held_bytes": tables.tasks["peak_memory_bytes"][task] * had,
                 }
             )
     return tables.with_(intervals=intervals_of(rows))

@@ -146,8 +146,8 @@ class NaiveBlame(NaivePieces):
     def has_estimates(self) -> bool:
         return any(self.estimated(i) for i in range(len(self.tasks)))
 
-    def estimated(self, i: int) -> bool:
-        return bool(self.waits[i]["run_queue_evidence"] == ESTIMATED)
+    def estimated(self, i: int, r: Request = Request.RUN_QUEUE) -> bool:
+        return bool(self.waits[i][f"{r}_evidence"] == ESTIMATED)
 
     def uses(self, r: Request) -> list[naive_demand.Use]:
         """What each task did in the device of a request, beside all others there.
@@ -328,7 +328,9 @@ class NaiveBlame(NaivePieces):
                 room = min(slowdown - known_part, self.explicable(i, r))
                 total = sum(raw.values())
                 scale = room / total if total > 0 else 0.0
-                if r not in BYTES or r not in self.lost or not named:
+                told = r in BYTES and r in self.lost
+                told |= r is Request.EXECUTION_MEMORY and self.estimated(i, r)
+                if not told or not named:
                     scale = min(scale, 1.0)
                 if total > 0 and r in self.lost and self.lost[r][i][0] > 0:
                     lost_to = self.lost[r][i][1] / self.lost[r][i][0]

@@ -55,7 +55,9 @@ class NaivePieces(NaiveSlots):
             if record["task"] == i and math.isfinite(record["mean_held_bytes"]):
                 part = min(known(record["wall_ms"]) / max(task["T"], 1.0), 1.0)
                 return float(record["mean_held_bytes"] * part)
-        return known(task["peak_memory_bytes"])
+        waited = max(known(self.waits[i]["execution_memory_ms"]), 0.0)
+        had = 1.0 - min(waited / task["T"], 1.0) if task["T"] > 0 else 1.0
+        return known(task["peak_memory_bytes"]) * had
 
     def most_memory(self, executor: int) -> float:
         """The most ever held at once; it begins where some piece begins."""

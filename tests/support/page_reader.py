@@ -31,7 +31,7 @@ class Reader(HTMLParser):
         if self._inside:
             self.raw[self._inside[-1]][-1] += data
         else:
-            self.words += data
+            self.words += data.replace("\N{NO-BREAK SPACE}", " ")
 
     def payload(self) -> dict:
         scripts = [a for tag, a in self.tags if tag == "script"]

@@ -15,10 +15,10 @@ import numpy as np
 import pandas as pd
 
 from iqcar.causes.blame.attribute import Blame
-from iqcar.replay.alone import blame_run
 from iqcar.causes.blame.blame_tables import QUERY, REST
 from iqcar.enums import Request
 from iqcar.model.waits.columns import wait_column
+from iqcar.replay.alone import blame_run
 from iqcar.tables import Tables
 from tests.support.cluster_simulator import Simulation
 from tests.support.simulated_truth import costs_of_others

@@ -164,9 +164,10 @@ def random_input(
         f"random_input({n}, {n_apps}, {n_hosts}, {n_executors}, {n_queries}, {n_stages}, {seed})"
     )
     found = waits_frame(tasks, waits, compute, gc)
-    column = evidence_column(Request.RUN_QUEUE)
-    told = (found[column] == MEASURED) & (rng.random(n) < 0.4)
-    found[column] = np.where(told, ESTIMATED, found[column]).astype(found[column].dtype)
+    for request in (Request.RUN_QUEUE, Request.EXECUTION_MEMORY):
+        column = evidence_column(request)
+        told = (found[column] == MEASURED) & (rng.random(n) < 0.4)
+        found[column] = np.where(told, ESTIMATED, found[column]).astype(found[column].dtype)
     return RandomInput(tables, found, recipe)
 
 

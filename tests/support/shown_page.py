@@ -34,7 +34,8 @@ class Shown(Watched):
     def rows(self, place: str) -> list[list[str]]:
         """Texts of a table's body, row by row."""
         return self.page.locator(f"{place} tbody tr").evaluate_all(
-            "rows => rows.map(row => [...row.cells].map(cell => cell.textContent.trim()))"
+            "rows => rows.map(row => [...row.cells].map(cell => cell.textContent.trim()"
+            ".replaceAll('\u00a0', ' ')))"
         )
 
     def pick(self, place: str, text: str) -> None:

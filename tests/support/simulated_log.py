@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from iqcar.replay.loop.memory_demands import FRACTION, RESERVED_BYTES
+from iqcar.model.waits.execution_memory import with_memory_waits
+from iqcar.model.waits.executor_memory import FRACTION, RESERVED_BYTES
 from iqcar.tables import CONF, JOBS, POOLS, SAMPLES, STAGE_PARENTS, Tables
 from tests.support.cluster_simulator import Simulation
 from tests.support.random_tables import EPOCH_MS, frame
@@ -18,6 +19,7 @@ def replayable(
     """Tables and waits with jobs, parents of stages, pools and, unless plain, the hosts' cores.
 
     ``sampled``: with samples of the hosts' devices, too.
+    Of a plain log waits for execution memory are estimated.
     """
     tables, waits = run.emit(plain=plain)
     keys = sorted(run.stage_end)
@@ -79,14 +81,18 @@ def replayable(
             completed=True,
         ),
         stage_parents=STAGE_PARENTS.frame(
-            {"stage": [a for a, _ in edges], "parent": [b for _, b in edges]}
+            {
+                "stage": [a for a, _ in edges],
+                "parent": [b for _, b in edges],
+                "side_bytes": np.full(len(edges), np.nan),
+            }
         ),
         tasks=tables.tasks.assign(
             index=index, task_id=c.first_id + np.arange(len(launch)), attempt=0, status="success"
         ),
         **({} if plain else {"samples": host_samples(run) if sampled else samples}),
     )
-    return tables, waits
+    return tables, with_memory_waits(tables, waits) if plain else waits
 
 
 def _settings(run: Simulation) -> pd.DataFrame:

@@ -13,7 +13,7 @@ from iqcar.comparison.explore import find_variation
 from iqcar.enums import ChangeVerdict
 from iqcar.say.section import Section, columns
 
-INDENT = "\u2003"
+INDENT = "↳ "
 """Stands before the name of a stage, under that of its query."""
 
 
@@ -40,7 +40,7 @@ def changes_section(comparison: Comparison) -> Section:
                 row["kind"],
                 ", ".join(sentences.get(number, [])[:MOST_CAUSES]),
                 f"{row['runs_before']}/{row['runs_after']}",
-                row["evidence"] or "one side only",
+                row["evidence"].replace("cpu", "CPU") or "one side only",
                 _q(row["q_value"]),
             )
         )
@@ -165,7 +165,9 @@ def interval_words(ms: float, low: float, high: float) -> str:
 
 
 def _c2(value: float) -> str:
-    return f"{value:.2g}" if np.isfinite(value) else "unknown"
+    if not np.isfinite(value):
+        return "unknown"
+    return "<0.001" if 0 < value < 0.001 else f"{value:.2g}"
 
 
 def _q(value: float) -> str:

@@ -57,7 +57,7 @@ def counted(number: int, one: str, many: str = "") -> str:
 
 
 def differences_sentence(comparison: Comparison) -> str:
-    """Name settings, hosts and Spark versions that differ."""
+    """Name settings, hosts and Spark versions that differ, and what is the same."""
     different = comparison.different
     parts = [
         f"{one.key} {setting_words(one.before)} → {setting_words(one.after)}"
@@ -74,14 +74,16 @@ def differences_sentence(comparison: Comparison) -> str:
     before, after = comparison.before, comparison.after
     if gone and new and len(gone) == len(before.hosts) and len(new) == len(after.hosts):
         hosts = [f"hosts {_hosts(before)} → {_hosts(after)}, none on both sides"]
-    parts += hosts or ["hosts same"]
+    parts += hosts
+    same = [] if hosts else ["hosts"]
     if different.versions is None:
-        parts.append("Spark same")
+        same.append("Spark")
     else:
         parts.append(
             f"Spark {setting_words(different.versions[0])} → {setting_words(different.versions[1])}"
         )
-    return " · ".join(parts)
+    said = [f"Different: {' · '.join(parts)}"] if parts else []
+    return ". ".join([*said, f"The same: {', '.join(same)}"] if same else said)
 
 
 def _hosts(facts: SideFacts) -> str:

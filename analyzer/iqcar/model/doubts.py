@@ -8,9 +8,11 @@ import numpy as np
 import pandas as pd
 
 from iqcar.base.limits import LEAST_DOUBT
+from iqcar.base.units import size
 from iqcar.enums import InputStatus, Request
 from iqcar.model.demand.outside_load import outside_load
 from iqcar.model.waits.columns import ESTIMATED, MISSING, evidence_column
+from iqcar.model.waits.execution_memory import Holders, memory_of_apps
 from iqcar.tables import Tables, recorded_applications, texts
 from iqcar.tables.arrays import Flags, Ints
 
@@ -185,11 +187,7 @@ def _unknown_waits(tables: Tables, waits: pd.DataFrame) -> list[str]:
             f"{int(running.sum())} tasks had not ended when the log was read: "
             "what they waited for while running is unknown"
         )
-    if len(tables.task_records) == 0 and _is_missing(waits, Request.EXECUTION_MEMORY).all():
-        doubts.append(
-            "waits for memory are in no event log: memory is missing here, not zero, "
-            "and some of it may hide in the estimated CPU wait"
-        )
+    doubts += _memory_doubts(tables, waits)
     doubts += _cpu_doubts(tables, waits, running)
     for request, what in (
         (Request.IO_READ, "reading input: its scans report no scan time"),
@@ -205,6 +203,37 @@ def _unknown_waits(tables: Tables, waits: pd.DataFrame) -> list[str]:
             "or stages whose submission is not in the log"
         )
     return doubts
+
+
+def _memory_doubts(tables: Tables, waits: pd.DataFrame) -> Iterator[str]:
+    """Say where waits for execution memory are unknown or estimated, and who spilled meanwhile."""
+    known = memory_of_apps(tables)
+    estimated = (waits[evidence_column(Request.EXECUTION_MEMORY)] == ESTIMATED).to_numpy(bool)
+    if len(tables.task_records) == 0 and _is_missing(waits, Request.EXECUTION_MEMORY).all():
+        yield (
+            "waits for memory are in no event log: memory is missing here, not zero, "
+            "and some of it may hide in the estimated CPU wait"
+            + ("; no setting tells how much there was" if len(known.untold) else "")
+        )
+    if estimated.any():
+        yield (
+            f"waits for execution memory are estimated for {_time_share(waits, estimated):.0%} of "
+            "all task time, as unexplained time in which others held, by their peaks, what "
+            "settings leave an executor: when they held it is not recorded"
+        )
+    if len(known.exceeded):
+        yield (
+            f"tasks of {len(known.exceeded)} applications held more execution memory than their "
+            "settings leave an executor: waits for it are not estimated there"
+        )
+    spilled = tables.tasks["memory_spilled_bytes"].to_numpy(np.float64)
+    beside = Holders(tables).spilled_beside_others() if (spilled > 0).any() else np.zeros(0)
+    if len(beside):
+        yield (
+            f"{len(beside)} tasks spilled {size(float(spilled[beside].sum()))} of memory though "
+            "they held less than half of what their executor has, of which its tasks wanted more "
+            "than there is: what spilling cost them is in no wait for memory"
+        )
 
 
 def _cpu_doubts(tables: Tables, waits: pd.DataFrame, running: Flags) -> Iterator[str]:

@@ -6,7 +6,6 @@ hosts that no other query uses. So it takes about as long as one replay of the r
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -17,8 +16,8 @@ from iqcar.causes.blame.folding import MOST_SOURCES
 from iqcar.enums import Request
 from iqcar.model.demand.device import Device
 from iqcar.model.demand.others_cost import OthersCost
-from iqcar.model.waits.columns import wait_column
-from iqcar.replay.loop.device_sharing import DEVICES, PHASES
+from iqcar.model.waits.columns import MEASURED, evidence_column, wait_column
+from iqcar.replay.loop.device_sharing import DEVICES
 from iqcar.replay.loop.event_loop import Run, run
 from iqcar.replay.loop.loop_input import Devices, Shares, Slots
 from iqcar.replay.loop.task_demands import COMPUTE, FETCH, READ, WRITE
@@ -121,6 +120,9 @@ def others_cost(model: Model, waits: pd.DataFrame) -> OthersCost | None:
 
 
 LEAST_UNSURE = 0.01
+"""Half-width of ranges at least, as a share of the run: slots are given by luck."""
+UNSEEN = 0.3
+"""Part of a measured wait for the processor from which on recorded tasks do not explain it."""
 
 
 def _worlds(one: Scenario) -> _Worlds:
@@ -209,6 +211,12 @@ def _parts(
         if request is Request.RUN_QUEUE:
             recorded = recorded + positive_or_zero(waits["compute_ms"].to_numpy(np.float64))
         to_tasks[request] = np.clip(share_of(of_all(lost), recorded), 0.0, 1.0)
+    # Waits that no recorded task explains are somebody's who used a processor unseen.
+    unseen = of_all(one.alone[:, COMPUTE] - one.alone[:, COMPUTE] * one.use[:, COMPUTE])
+    queue = positive_or_zero(waits[wait_column(Request.RUN_QUEUE)].to_numpy(np.float64))
+    measured = waits[evidence_column(Request.RUN_QUEUE)].to_numpy() == MEASURED
+    unseen = measured & (unseen > UNSEEN * queue)
+    to_others[Request.RUN_QUEUE] = np.where(unseen, np.nan, to_others[Request.RUN_QUEUE])
     ready = (together.released + one.steps.ready)[one.work.step]
     waited = np.maximum(together.launched - ready, 0.0)
     ready = (alone.released + one.steps.ready)[one.work.step]

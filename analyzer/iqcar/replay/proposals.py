@@ -16,7 +16,7 @@ from iqcar.causes.topics.topic_result import Topics
 from iqcar.replay.loop.device_sharing import DEVICE
 from iqcar.replay.loop.joint_workload import joint_shares
 from iqcar.replay.loop.run import Recording, Replayed
-from iqcar.replay.loop.task_demands import COMPUTE, FETCH, READ, WAIT, WRITE
+from iqcar.replay.loop.task_demands import COMPUTE, FETCH, READ, WAIT, WRITE, Way
 from iqcar.replay.rule_effect.effect import Prediction, predict
 from iqcar.replay.rule_effect.expected import Expected
 from iqcar.replay.rule_effect.previous_rules import (
@@ -27,7 +27,6 @@ from iqcar.replay.rule_effect.previous_rules import (
 )
 from iqcar.replay.whatif.edit import keep_starts
 from iqcar.replay.whatif.edit_cluster import slots_at_most
-from iqcar.replay.loop.task_demands import Way
 from iqcar.replay.whatif.model import FEW_TASKS, REFUSED, Model, build_model
 from iqcar.replay.whatif.outcome import Member, run_scenario
 from iqcar.replay.whatif.scenario import Scenario, never_short

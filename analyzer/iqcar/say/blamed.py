@@ -183,25 +183,66 @@ def fold_blamed(blamed: Sequence[Blamed], most: int = MOST_BLAMED) -> tuple[Blam
     folded = [*(queries[at] for at in rest), *hidden]
     if not folded:
         return tuple(blamed)
-    count = sum(one.queries for one in folded)
-    line = Blamed(
-        kind=BlameKind.REST,
-        query=-1,
-        queries=count,
-        name=_counted(count if all(one.queries for one in folded) else 0),
-        number="",
-        meaning="",
-        lost_ms=sum(one.lost_ms for one in folded),
-        share=sum(one.share for one in folded),
-        share_of_run=sum(one.share_of_run for one in folded),
-        by_resource=_summed(one.by_resource for one in folded),
-        by_host=_summed(one.by_host for one in folded),
-        idle_ms=sum(one.idle_ms for one in folded),
-    )
+    line = _other_queries(folded)
     shown = {id(queries[at]) for at in kept}
     others = [one for one in blamed if one.queries == 0 or id(one) in shown]
     others = [one for one in others if one.kind is not BlameKind.REST]
     return tuple(sorted([*others, line], key=lambda one: -one.lost_ms))
+
+
+def sum_blamed(
+    runs: Iterable[Sequence[Blamed]], recurring: Sequence[int], ran_ms: float
+) -> tuple[Blamed, ...]:
+    """Sum what several runs of one query lost, by the recurring query in the way, or the cause.
+
+    Parameters
+    ----------
+    runs : iterable of sequences of Blamed
+        Those of each run, by :func:`find_blamed`.
+    recurring : sequence of int
+        The row that stands for each query's recurring query.
+    ran_ms : float
+        How long all runs took; NaN if unknown.
+
+    Returns
+    -------
+    tuple of Blamed
+        The largest first.
+    """
+    groups: dict[tuple[BlameKind, int, str], list[Blamed]] = {}
+    for one in (one for run in runs for one in run):
+        query = recurring[one.query] if one.query >= 0 else -1
+        cause = one.name if one.queries == 0 and one.kind is not BlameKind.REST else ""
+        groups.setdefault((one.kind, query, cause), []).append(one)
+    lost = sum(one.lost_ms for parts in groups.values() for one in parts)
+    summed = []
+    for (kind, query, _), parts in groups.items():
+        rest = kind is BlameKind.REST
+        line = _other_queries(parts) if rest else _sum(parts, replace(parts[0], number=""))
+        of_run = line.lost_ms / ran_ms if ran_ms > 0 else 0.0
+        line = replace(line, query=query, share=line.lost_ms / lost, share_of_run=of_run)
+        summed.append(line)
+    return tuple(sorted(summed, key=lambda one: -one.lost_ms))
+
+
+def _other_queries(parts: Sequence[Blamed]) -> Blamed:
+    count = sum(one.queries for one in parts)
+    name = _counted(count if all(one.queries for one in parts) else 0)
+    other = replace(parts[0], kind=BlameKind.REST, query=-1, queries=count, name=name, number="")
+    return _sum(parts, other)
+
+
+def _sum(parts: Sequence[Blamed], line: Blamed) -> Blamed:
+    """Give a line the times of several."""
+    return replace(
+        line,
+        lost_ms=sum(one.lost_ms for one in parts),
+        share=sum(one.share for one in parts),
+        share_of_run=sum(one.share_of_run for one in parts),
+        by_resource=_summed(one.by_resource for one in parts),
+        by_host=_summed(one.by_host for one in parts),
+        idle_ms=sum(one.idle_ms for one in parts),
+    )
 
 
 def _counted(queries: int) -> str:

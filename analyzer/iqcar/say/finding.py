@@ -15,7 +15,7 @@ from iqcar.errors import UsageError
 from iqcar.replay.whatif.model import Model, build_model
 from iqcar.replay.whatif.question import Question
 from iqcar.replay.whatif.what_if import answer
-from iqcar.say.query_names import QueryNames
+from iqcar.say.query_names import QueryNames, RecurringNames
 from iqcar.tables import recurring_queries
 from iqcar.tables.arrays import Floats, Ints
 
@@ -94,11 +94,11 @@ class About:
         tables = diagnosis.tables
         self.diagnosis, self.tables = diagnosis, tables
         self.names = QueryNames(tables.queries, tables.applications)
+        self.called = RecurringNames(tables).called
         self.recurring: Ints = recurring_queries(tables)
         self.ran: Floats = np.nan_to_num(tables.queries["duration_ms"].to_numpy(np.float64))
         size = int(self.recurring.max(initial=-1)) + 1
         self.run_of = np.bincount(self.recurring, self.ran, size)
-        self.runs_of = np.bincount(self.recurring, minlength=size)
 
     @cached_property
     def rows_of(self) -> dict[int, list[int]]:
@@ -107,16 +107,6 @@ class About:
         for row, one in enumerate(self.recurring.tolist()):
             found.setdefault(one, []).append(row)
         return found
-
-    def called(self, query: int) -> str:
-        """Name of a recurring query, with the number of its runs."""
-        runs = int(self.runs_of[self.recurring[query]])
-        if runs == 1:
-            return self.names.called(query)
-        alike = self.rows_of[int(self.recurring[query])]
-        if len({self.names.full[row] for row in alike}) == 1:
-            return f"{self.names.name(query)} ({runs} runs)"
-        return f"{self.names.name(query)} and {runs - 1} more of the same description"
 
     def finding(
         self,

@@ -11,6 +11,7 @@ import pandas as pd
 from iqcar.base.units import duration, printable, short, size
 from iqcar.causes.savings.stage_savings import stage_savings
 from iqcar.enums import BlameKind, FindingKind, Resource
+from iqcar.model.waits.executor_memory import memory_for_tasks
 from iqcar.replay.whatif.question import Question
 from iqcar.rules.vocabulary.advice_kinds import advice_kinds
 from iqcar.say.finding import About, Finding
@@ -18,9 +19,13 @@ from iqcar.say.finding import About, Finding
 _ADVICE_OF = {
     FindingKind.PARTITIONS: "more-tasks",
     FindingKind.GC: "more-memory",
-    FindingKind.MEMORY: "spill-less",
     FindingKind.SLOW_HOST: "exclude-host",
 }
+_THRESHOLD = "spark.sql.autoBroadcastJoinThreshold"
+_BROADCAST = (
+    "Broadcast the small side: broadcast(...) or the hint /*+ BROADCAST(name) */; a larger "
+    f"{_THRESHOLD} does so where Spark knows the size before it plans the join."
+)
 _SKEW_ADVICE = {
     "shuffle-skew": "split-shuffle",
     "input-skew": "split-input",
@@ -49,21 +54,56 @@ def _of_stages(about: About, kind: FindingKind, mine: pd.DataFrame) -> Finding:
     query = max(runs, key=lambda row: runs[row])
     stage = about.diagnosis.stragglers.labels.stage(int(worst["stage"]))
     most = float(high.sum())
-    advice = advice_kinds()[_ADVICE_OF.get(kind) or _skew_advice(about, int(worst["stage"]))]
+    action, settings = _action(about, kind, mine, worst)
     finding = about.finding(
         kind,
         runs,
         sentence=_stage_sentence(about, kind, worst, query=query, stage=stage),
-        action=_more_partitions(worst) if kind is FindingKind.PARTITIONS else advice.do,
+        action=action,
         ranged=(float(mine["low_ms"].sum()) / most, 1.0),
         where=f"stage {stage}",
-        settings=[]
-        if kind is FindingKind.PARTITIONS
-        else [(one.name, one.value, one.why) for one in advice.settings[:2]],
+        settings=settings,
         section="stragglers" if kind is FindingKind.SKEW else "stages",
         question=_question(about, kind, mine, list(runs)),
     )
     return about.saving(finding, min(float(mine["saves_ms"].sum()), finding.high_ms))
+
+
+def _action(
+    about: About, kind: FindingKind, mine: pd.DataFrame, worst: pd.Series
+) -> tuple[str, list[tuple[str, str, str]]]:
+    """What to do, and settings for it."""
+    if kind is FindingKind.PARTITIONS:
+        return _more_partitions(worst), []
+    if kind is FindingKind.MEMORY:
+        app = int(about.tables.queries["app"].iloc[int(worst["query"])])
+        each = float(mine["needed"].max())
+        return _more_memory(worst, each), memory_for_tasks(about.tables, app, each)
+    if kind is FindingKind.BROADCAST:
+        side = float(mine["bytes"].max())
+        why = f"more than the {size(side)} of the small side"
+        return _BROADCAST, [(_THRESHOLD, f"{_threshold_mb(side)}m", why)]
+    advice = advice_kinds()[_ADVICE_OF.get(kind) or _skew_advice(about, int(worst["stage"]))]
+    return advice.do, [(one.name, one.value, one.why) for one in advice.settings[:2]]
+
+
+def _more_memory(worst: pd.Series, each: float) -> str:
+    """How much memory per task, and when partitions help instead."""
+    count = int(np.ceil(worst["tasks"] * worst["needed"] / max(worst["had"], 1.0)))
+    more = (
+        f" Fewer than {count} partitions there would still spill, and each takes time to start."
+        if worst["fetches"] and worst["had"] > 0
+        else ""
+    )
+    return (
+        f"Give each task {size(each)} of execution memory: larger executors, a larger "
+        f"spark.memory.fraction, or fewer cores per executor.{more}"
+    )
+
+
+def _threshold_mb(side: float) -> int:
+    """A power of two, a quarter above the size of a side at least."""
+    return 1 << max(int(np.ceil(np.log2(1.25 * side / 2**20))), 0)
 
 
 def _less_own_queues(about: About, found: pd.DataFrame) -> pd.DataFrame:
@@ -142,7 +182,13 @@ def _stage_sentence(
         )
     if kind is FindingKind.GC:
         return f"Garbage collection stopped the tasks of {called}, most of all in {place}."
-    return f"{called} spilled {size(worst['bytes'])} to disk in {place}."
+    if kind is FindingKind.BROADCAST:
+        return (
+            f"{called} shuffled both sides of the join in {place}, though one is "
+            f"{size(worst['bytes'])} only."
+        )
+    needed = f"had {size(worst['had'])} of memory at most, and needed {size(worst['needed'])}"
+    return f"{called} spilled {size(worst['bytes'])} to disk in {place}: a task {needed}."
 
 
 def _partitions(worst: pd.Series) -> int:

@@ -46,6 +46,7 @@ _REMEDIES = {
     FindingKind.PARTITIONS: "other partitions for {}",
     FindingKind.SKEW: "evening out the tasks of {}",
     FindingKind.MEMORY: "no spill in {}",
+    FindingKind.BROADCAST: "broadcasting what {} joins",
     FindingKind.GC: "less garbage collection in {}",
     FindingKind.WASTED: "no failed or repeated work in {}",
     FindingKind.SLOW_HOST: "mending or leaving out the host {}",
@@ -123,8 +124,8 @@ def _unknown(about: About) -> Iterator[Finding]:
         yield about.finding(
             FindingKind.UNKNOWN,
             runs,
-            sentence=f"Nothing in the logs explains {about.of_run(sum(runs.values()), worst)} that "
-            f"{about.called(worst)} lost.",
+            sentence=f"Nothing in the logs explains why {about.called(worst)} lost "
+            f"{about.of_run(sum(runs.values()), worst)}.",
             action=advice_for(UNATTRIBUTED, bool(recorded[app])),
             ranged=(0.0, 0.6),
             section="blame",

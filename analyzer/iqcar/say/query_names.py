@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from functools import cached_property
 
+import numpy as np
 import pandas as pd
 
 from iqcar.base.units import run_numbers, short
-from iqcar.tables import texts
+from iqcar.tables import Tables, recurring_queries, texts
 
 NAME_WIDTH = 60
 """Characters of a name in a sentence."""
@@ -48,10 +50,6 @@ class QueryNames:
         alone = short(self.full[row], NAME_WIDTH) not in self._repeated
         return name if alone or name == self.number(row) else f"{name} ({self.number(row)})"
 
-    def recurring(self, row: int, runs: int) -> str:
-        """Name of a recurring query of so many runs."""
-        return f"{self.name(row)} ({runs} runs)" if runs > 1 else self.called(row)
-
     def of_application(self, row: int) -> str:
         """`` of nightly``: the name of a query's application; empty where it has none."""
         name = self._application[row] if self._application and row >= 0 else ""
@@ -73,3 +71,41 @@ class QueryNames:
     @cached_property
     def _rows(self) -> dict[str, int]:
         return {query_id: row for row, query_id in enumerate(self.ids)}
+
+
+class RecurringNames(QueryNames):
+    """Names of recurring queries, each by the row of any of its runs.
+
+    Attributes
+    ----------
+    first : list of int
+        Row of the first run of each query's recurring query.
+    """
+
+    def __init__(self, tables: Tables) -> None:
+        super().__init__(tables.queries, tables.applications)
+        _, first, of, runs = np.unique(
+            recurring_queries(tables), return_index=True, return_inverse=True, return_counts=True
+        )
+        self.first: list[int] = first[of].tolist()
+        self._runs: list[int] = runs[of].tolist()
+        self._names: dict[int, set[str]] = {}
+        for row, name in zip(self.first, self.full, strict=True):
+            self._names.setdefault(row, set()).add(name)
+
+    def called(self, row: int, width: int = NAME_WIDTH) -> str:
+        """Name of a recurring query, with the number of its runs."""
+        runs = self._runs[row]
+        if runs == 1:
+            return super().called(row, width)
+        if len(self._names[self.first[row]]) == 1:
+            return f"{self.name(row, width)} ({runs} runs)"
+        return f"{self.name(row, width)} and {runs - 1} more of the same description"
+
+    def runs_of(self, queries: Sequence[int]) -> list[list[int]]:
+        """All runs of the recurring queries of some queries, those named first."""
+        runs: dict[int, list[int]] = {self.first[query]: [] for query in queries}
+        for query in dict.fromkeys([*queries, *range(len(self.first))]):
+            if self.first[query] in runs:
+                runs[self.first[query]].append(query)
+        return list(runs.values())

@@ -13,15 +13,14 @@ from iqcar.diagnosis import Diagnosis
 from iqcar.enums import BlameKind
 from iqcar.logs.text.redact import redact_text
 from iqcar.rules.rule import QueryType, RuleType
-from iqcar.say.blamed import find_blamed, fold_blamed
+from iqcar.say.blamed import find_blamed, fold_blamed, sum_blamed
 from iqcar.say.finding import Finding
 from iqcar.say.findings import find_findings, findings_headline
-from iqcar.say.query_names import QueryNames
+from iqcar.say.query_names import QueryNames, RecurringNames
 from iqcar.say.rule_lines import do_not_apply
 from iqcar.say.sentences import loss_sentence, parts_of, run_words
 from iqcar.say.severity import HELD_UP, Severity, severity_of
 from iqcar.say.wasted_lines import wasted_lines
-from iqcar.tables import recurring_queries
 
 if TYPE_CHECKING:
     from iqcar.say.blamed import Blamed
@@ -33,6 +32,8 @@ _DOES = {
     RuleType.DYNP: "lowers the priority of",
     RuleType.CAP: "a cap on the slots of",
 }
+MOST_RUNS = 20
+"""Runs of a recurring query that are told one by one."""
 MOSTLY_BY = 0.5
 """Share of what was lost to others from which one query is named as the one in the way."""
 
@@ -63,6 +64,9 @@ class Target:
         What the finding that saves it most advises; empty where an earlier one says the same.
     rules : tuple of (str, str)
         Id of each rule that helps it, and what the rule does.
+    runs : tuple of Target
+        The runs of a recurring query that it sums, the worst first; ``query`` is the first of
+        them. Empty where it is one run.
     """
 
     query: int
@@ -78,6 +82,7 @@ class Target:
     sentence: str
     advice: str
     rules: tuple[tuple[str, str], ...]
+    runs: tuple[Target, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -92,6 +97,8 @@ class Verdict:
         One sentence.
     targets : tuple of Target
         The targets, worst first.
+    recurring : tuple of Target
+        The same with runs of a recurring query summed.
     findings : tuple of Finding
         What would save time, the most first.
     wasted : tuple of WastedLine
@@ -105,6 +112,7 @@ class Verdict:
     quiet: bool
     headline: str
     targets: tuple[Target, ...]
+    recurring: tuple[Target, ...]
     findings: tuple[Finding, ...]
     wasted: tuple[WastedLine, ...]
     doubts: tuple[str, ...]
@@ -126,16 +134,25 @@ def find_verdict(diagnosis: Diagnosis, most: int | None = None) -> Verdict:
     """
     lost = _LossSums(diagnosis)
     names = QueryNames(diagnosis.tables.queries, diagnosis.tables.applications)
-    shown = diagnosis.targets[:most]
+    recurring = RecurringNames(diagnosis.tables)
     findings = find_findings(diagnosis)
-    targets = _without_repeats(_target(diagnosis, lost, names, query, findings) for query in shown)
+    shown = diagnosis.targets[:most]
+    summed = []
+    for mine in recurring.runs_of(shown):
+        each = [_target(diagnosis, lost, names, [query], findings) for query in mine[:MOST_RUNS]]
+        one = _target(diagnosis, lost, recurring, mine, findings) if len(mine) > 1 else each[0]
+        summed.append(replace(one, runs=tuple(each) if len(mine) > 1 else ()))
+    summed.sort(key=lambda one: -one.to_others_ms)
     held_up = [query for query in range(len(lost.ran)) if lost.severity(query) in HELD_UP]
     wasted = wasted_lines(diagnosis)
-    head = _headline(diagnosis, lost, names, held_up) if held_up else _quiet_headline(lost)
+    head = _headline(diagnosis, lost, recurring, held_up) if held_up else _quiet_headline(lost)
     return Verdict(
         quiet=not (held_up or findings),
         headline=f"{head} {findings_headline(findings)}".rstrip(),
-        targets=targets,
+        targets=_without_repeats(
+            _target(diagnosis, lost, names, [query], findings) for query in shown
+        ),
+        recurring=_without_repeats(summed),
         findings=findings,
         wasted=wasted,
         doubts=all_doubts(diagnosis),
@@ -166,18 +183,24 @@ class _LossSums:
         self.to_others = np.minimum(diagnosis.lost_to_others_ms(), self.lost)
 
     def severity(self, query: int) -> Severity:
-        return severity_of(self.ran[query], self.lost[query], self.to_others[query])
+        return severity_of(*self.of([query]))
+
+    def of(self, runs: Sequence[int]) -> tuple[float, float, float]:
+        """Duration, loss and loss to others of some queries together."""
+        ran, lost, to_others = (
+            float(of[list(runs)].sum()) for of in (self.ran, self.lost, self.to_others)
+        )
+        return ran, lost, to_others
 
 
 def _headline(
-    diagnosis: Diagnosis, lost: _LossSums, names: QueryNames, held_up: Sequence[int]
+    diagnosis: Diagnosis, lost: _LossSums, names: RecurringNames, held_up: Sequence[int]
 ) -> str:
     """Say how many queries were held up, by whom mostly, and which was worst hit.
 
     Runs of a recurring query are summed: it is one that is in the way.
     """
-    of = recurring_queries(diagnosis.tables)
-    first, runs = np.unique(of, return_index=True, return_counts=True)[1:]
+    of = np.array(names.first, np.int64)
     hurts = diagnosis.graph.who_hurts_whom()
     source = hurts["source_query"].to_numpy(np.int64)
     target = hurts["target_query"].to_numpy(np.int64)
@@ -185,17 +208,16 @@ def _headline(
     mine = by_others & np.isin(target, held_up)
     ms = hurts["lost_ms"].to_numpy(np.float64)
     named = mine & (source >= 0)
-    taken = np.bincount(of[source[named]], ms[named], len(first))
+    taken = np.bincount(of[source[named]], ms[named], len(of))
     culprit = int(taken.argmax())
     by = ""
     if taken[culprit] >= MOSTLY_BY * ms[mine].sum():
-        by = f", mostly by {names.recurring(int(first[culprit]), int(runs[culprit]))}"
-    held = np.array(held_up)
-    lost_ms = np.bincount(of[held], lost.to_others[held], len(first))
-    ran_ms = np.bincount(of[held], np.nan_to_num(lost.ran[held]), len(first))
-    worst = int(lost_ms.argmax())
+        by = f", mostly by {names.called(culprit)}"
+    lost_ms = np.bincount(of, lost.to_others)
+    ran_ms = np.bincount(of, np.nan_to_num(lost.ran))
+    worst = max(of[held_up].tolist(), key=lambda row: lost_ms[row])
     share = percent(min(lost_ms[worst] / ran_ms[worst], 1.0))
-    who = names.recurring(int(first[worst]), int(runs[worst]))
+    who = names.called(worst)
     much = f"{duration(lost_ms[worst])}, {share} of its run"
     if len(held_up) == 1:
         to = by.replace(" by ", " to ", 1)
@@ -242,15 +264,20 @@ def _target(
     diagnosis: Diagnosis,
     lost: _LossSums,
     names: QueryNames,
-    query: int,
+    runs: Sequence[int],
     findings: Sequence[Finding],
 ) -> Target:
-    blamed = find_blamed(diagnosis.graph, query, names)
+    """Say what one run lost, or several of a recurring query together; the worst is the first."""
+    ran, lost_ms, to_others = lost.of(runs)
+    blamed = find_blamed(diagnosis.graph, runs[0], names)
+    if isinstance(names, RecurringNames):
+        others = [find_blamed(diagnosis.graph, run, names) for run in runs[1:]]
+        blamed = sum_blamed([blamed, *others], names.first, ran)
     parts = parts_of(blamed)
-    severity = lost.severity(query)
-    name, ran, lost_ms = names.called(query), float(lost.ran[query]), float(lost.lost[query])
-    to_others = float(lost.to_others[query])
-    ended = bool(diagnosis.tables.queries["ended"].iloc[query])
+    severity = severity_of(ran, lost_ms, to_others)
+    query = runs[0]
+    name = names.called(query)
+    ended = bool(diagnosis.tables.queries["ended"].iloc[list(runs)].all())
     return Target(
         query=query,
         query_id=printable(names.ids[query]),
@@ -263,7 +290,7 @@ def _target(
         blamed=fold_blamed(blamed),
         summary=run_words(ran, lost_ms, to_others, ended),
         sentence=loss_sentence(name, ran, lost_ms, parts, names),
-        advice=next((one.action for one in findings if query in one.queries), ""),
+        advice=next((one.action for one in findings if set(runs) & set(one.queries)), ""),
         rules=() if severity is Severity.QUIET else _rules(diagnosis, query, parts, names),
     )
 

@@ -188,6 +188,12 @@ STAGE_PARENTS = TableSpec(
     declare(
         ("stage", "int32", "row", "The stage that reads."),
         ("parent", "int32", "row", "The stage that wrote what it reads."),
+        (
+            "side_bytes",
+            "float64",
+            "bytes",
+            "Size of the parent, if a join could broadcast it.",
+        ),
     ),
 )
 

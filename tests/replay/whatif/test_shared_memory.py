@@ -10,7 +10,8 @@ import pytest
 from iqcar.causes.blame.attribute import attribute
 from iqcar.enums import Request
 from iqcar.model.waits.columns import wait_column
-from iqcar.replay.loop.memory_demands import memory_demands, memory_of_executor
+from iqcar.model.waits.executor_memory import memory_of_executor
+from iqcar.replay.loop.memory_demands import memory_demands
 from iqcar.replay.whatif.model import Model, build_model
 from iqcar.replay.whatif.outcome import MEMORY
 from iqcar.replay.whatif.question import Question
@@ -52,6 +53,16 @@ def test_without_the_holder_nobody_waits_for_memory(run: Simulation, model: Mode
     assert target["memory_wait_before_ms"] > 0.3 * target["recorded_ms"]
     assert target["memory_wait_after_ms"] < 0.1 * target["memory_wait_before_ms"]
     assert any("execution memory" in one for one in said.assumptions)
+
+
+def test_of_a_plain_log_too(run: Simulation) -> None:
+    tables, waits = replayable(run, plain=True)
+    plain = build_model(tables, waits, attribute(tables, waits).demand)
+    assert plain is not None
+    true = Simulation(CLUSTER, PLANS[:1], 1).lasted()[0]
+    target = answer(plain, Question(remove=("1",)), find).queries.loc[0]
+    assert target["predicted_ms"] == pytest.approx(true, rel=0.03)
+    assert target["memory_wait_before_ms"] > 0.3 * target["recorded_ms"]
 
 
 def test_replayed_waits_for_memory_are_the_recorded_ones(run: Simulation, model: Model) -> None:

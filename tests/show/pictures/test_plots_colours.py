@@ -9,10 +9,12 @@ import pytest
 
 from iqcar.enums import BlameKind, Resource
 from iqcar.show.pictures.palette import (
+    _HUES,
     ADDED,
     AFTER,
     BEFORE,
     BLAME_COLOURS,
+    COMPUTING,
     FASTER,
     GONE,
     RESOURCE_COLOURS,
@@ -47,6 +49,10 @@ def seen_as(colour: str, blindness: str) -> np.ndarray:
     return np.array([116 * f[1] - 16, 500 * (f[0] - f[1]), 200 * (f[1] - f[2])])
 
 
+def seen(colour: str) -> np.ndarray:
+    return seen_as(colour, "none")
+
+
 @pytest.mark.parametrize("blindness", MACHADO)
 @pytest.mark.parametrize("colours", [RESOURCE_COLOURS, BLAME_COLOURS], ids=["resources", "blame"])
 def test_colours_differ_for_people_with_colour_blindness(blindness: str, colours) -> None:
@@ -63,6 +69,22 @@ def test_colours_differ_for_people_with_colour_blindness(blindness: str, colours
 def test_colours_of_a_comparison_differ_side_by_side(blindness: str, pair) -> None:
     one, other = (seen_as(colour, blindness) for colour in pair)
     assert np.linalg.norm(one - other) > 10
+
+
+def test_no_two_queries_or_causes_look_nearly_alike() -> None:
+    colours = [*_HUES, BLAME_COLOURS[BlameKind.OWN], BLAME_COLOURS[BlameKind.KNOWN]]
+    for one, other in combinations([*map(seen, colours)], 2):
+        assert np.linalg.norm(one - other) > 20
+
+
+@pytest.mark.parametrize("paper", ["#ffffff", "#14181d"], ids=["light", "dark"])
+def test_every_colour_is_seen_on_both_papers(paper: str) -> None:
+    def light(colour: str) -> float:
+        return float(((seen(colour)[0] + 16) / 116) ** 3) + 0.05
+
+    for colour in (*RESOURCE_COLOURS.values(), *BLAME_COLOURS.values(), *_HUES, COMPUTING):
+        contrast = light(colour) / light(paper)
+        assert max(contrast, 1 / contrast) > 2.2, colour
 
 
 def test_every_resource_and_kind_of_blame_has_one_colour() -> None:

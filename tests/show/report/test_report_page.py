@@ -106,6 +106,36 @@ def test_runs_of_the_culprit_and_of_the_worst_victim_are_summed() -> None:
     assert f": {duration(lost)}, " in head
 
 
+def test_runs_of_a_recurring_query_share_one_card() -> None:
+    diagnosis = iqcar.diagnose(iqcar.read(sorted((REPO / "examples" / "monday").iterdir())))
+    verdict = find_verdict(diagnosis)
+    sales, customers = verdict.recurring
+    assert [one.name for one in verdict.recurring] == [
+        "daily_sales (3 runs)",
+        "top_customers (3 runs)",
+    ]
+    for whole in (sales, customers):
+        assert len(whole.runs) == 3
+        for part in ("ran_ms", "lost_ms", "to_others_ms"):
+            assert getattr(whole, part) == pytest.approx(
+                sum(getattr(run, part) for run in whole.runs)
+            )
+        assert sum(one.lost_ms for one in whole.blamed) == pytest.approx(whole.lost_ms)
+        assert "held by etl_heavy (3 runs) on host-a" in whole.sentence
+    words = Reader(render_page(diagnosis)).words
+    assert words.count("Explore the worst run of daily_sales (3 runs)") == 1
+    assert words.count("severe") == 2
+
+
+def test_a_number_is_not_torn_from_its_unit_and_files_are_as_they_are(
+    crowded: Diagnosis,
+) -> None:
+    html = render_page(crowded)
+    body = html[html.index("<body") : html.index("<script")]
+    assert re.findall(r">[^<\n]*\d( ?%| (?:ms|s|min)\b)", body) == []
+    assert "11.0\N{NO-BREAK SPACE}s (79\N{NO-BREAK SPACE}%)" in html
+
+
 def test_what_is_explored_sums_to_what_the_json_says(crowded: Diagnosis) -> None:
     payload = page_payload(crowded, lay_out_blame(crowded.graph, len(crowded.tables.queries)))
     people, kinds = payload["people"]["queries"], [one["key"] for one in payload["kinds"]]

@@ -31,6 +31,8 @@ def test_the_page_s_answers_are_those_of_the_json(contended: Diagnosis) -> None:
     one = next(one for one in section["answers"] if one["label"] == "without etl")
     said = json.loads(whatif_to_json(contended.what_if(remove="etl")))
     row = next(row for row in section["table"].rows if row[0] == "without etl")
+    best = section["answers"][section["best"]]["label"]
+    assert section["first"].lower().startswith(f"{best.lower()}: ")
     total = said["total"]
     assert row[1:3] == (total["recorded_ms"], total["predicted_ms"])
     assert row[4:] == (total["change_percent"], total["slower"])

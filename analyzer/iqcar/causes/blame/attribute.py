@@ -41,7 +41,7 @@ from iqcar.model.demand.contention import Contention
 from iqcar.model.demand.device import Device
 from iqcar.model.demand.estimate import Demand, estimate_demand, fit_devices
 from iqcar.model.demand.others_cost import OthersCost
-from iqcar.model.waits.columns import evidence_column
+from iqcar.model.waits.columns import ESTIMATED, evidence_column
 from iqcar.tables import Tables, TableSpec
 from iqcar.tables.arrays import Flags, Floats, Ints, Schedule, share_of, sum_by
 
@@ -166,19 +166,20 @@ def _to_others(
         )
         of_tasks = loss.lost * share_of(explicable, loss.slowdown) * weight[stage]
         known = (query >= 0) & (part > 0) & (of_tasks > 0)
-        parts[request], lost[request] = np.where(known, part, 0.0), of_tasks
+        parts[request] = np.where(np.isnan(part), np.nan, np.where(known, part, 0.0))
+        lost[request] = of_tasks
     factor = np.ones(n)
     for _ in range(FACTORS):
         said = np.zeros(n)
         for request, part in parts.items():
-            mine = np.flatnonzero(part)
+            mine = np.flatnonzero(part > 0)
             of_task = lost[request][mine] * np.minimum(part[mine] * factor[query[mine]], 1.0)
             said += sum_by(query[mine], of_task, n)
         wanted = np.where(np.isfinite(cost.lost_ms), cost.lost_ms, said)
         factor = np.where(said > 0, factor * share_of(wanted, said), factor)
     known = query >= 0
     return {
-        request: np.where(known, np.minimum(part * factor[np.maximum(query, 0)], 1.0), 0.0)
+        request: np.where(known, np.minimum(part * factor[np.maximum(query, 0)], 1.0), part)
         for request, part in parts.items()
     }
 
@@ -297,8 +298,10 @@ class Sharing:
         raw = pieces.total(raw_parts)
         scale = share_of(room, raw)
         # What was lost in a device is what others cost: they explain all of it, if all are named.
-        if found is None or loss.request not in BYTES_REQUESTS or (stage < 0).any():
+        if (stage < 0).any():
             scale = np.minimum(scale, 1.0)
+        elif found is None or loss.request not in BYTES_REQUESTS:
+            scale = np.where(self._by_holders(), scale, np.minimum(scale, 1.0))
         beta_weight = np.where(raw_parts > 0, weight * pieces.of_task(scale), 0.0)
         lost_weight = beta_weight * pieces.of_task(share_of(loss.lost, loss.slowdown))
         sweep = SweepInput.from_tasks(
@@ -312,6 +315,12 @@ class Sharing:
             own_lost=places.total(pieces.total(lost_weight * itself)),
             to_others=self._to_others(raw * scale, found, part),
         )  # fmt: skip
+
+    def _by_holders(self) -> Flags:
+        """Mark the tasks whose wait was estimated from what others held: they explain it all."""
+        codes = self.pieces.columns.waits[evidence_column(self.loss.request)].to_numpy()
+        marked: Flags = codes == ESTIMATED
+        return marked & (self.loss.request is Request.EXECUTION_MEMORY)
 
     def _overlaps(self, rate: Floats) -> tuple[Floats, Floats, Floats]:
         """Return each piece's weight as a target, and what others and it itself used meanwhile."""
@@ -333,8 +342,10 @@ class Sharing:
         """Return blame and lost ms of each group that other queries cost, NaN where not known."""
         columns, loss, places = self.pieces.columns, self.loss, self.places
         if part is not None:
-            lost = beta * part * share_of(loss.lost, loss.slowdown)
-            return places.total(beta * part), places.total(lost)
+            untold = places.total(np.where((beta > 0) & np.isnan(part), 1.0, 0.0)) > 0
+            of_others = beta * np.nan_to_num(part)
+            lost = of_others * share_of(loss.lost, loss.slowdown)
+            return tuple(np.where(untold, np.nan, places.total(x)) for x in (of_others, lost))
         if found is None:
             return None
         of_others = beta * share_of(found.to_others, found.to_tasks)

@@ -29,6 +29,7 @@ from iqcar.tables.arrays import (
     Schedule,
     by_time,
     known_or_zero,
+    positive_or_zero,
     schedule,
     share_of,
     sum_by,
@@ -128,10 +129,10 @@ class BlameColumns:
     def held(self) -> Floats:
         """Return the mean execution memory held during each task, in bytes.
 
-        Where the plugin did not sample it, the value is Spark's peak execution memory, which is
-        higher: the sum of the peaks of its operators.
+        Where the plugin did not sample it: Spark's peak, but nothing while the task waited for it.
         """
-        held: Floats = self.number("peak_memory_bytes").copy()
+        waited = share_of(positive_or_zero(self.wait(Request.EXECUTION_MEMORY)), self.span)
+        held: Floats = self.number("peak_memory_bytes") * (1.0 - np.minimum(waited, 1.0))
         records = self.tables.task_records
         task = records["task"].to_numpy(np.int64)
         mean = records["mean_held_bytes"].to_numpy(np.float64)

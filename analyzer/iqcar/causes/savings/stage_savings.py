@@ -25,6 +25,7 @@ from collections.abc import Callable
 import numpy as np
 import pandas as pd
 
+from iqcar.causes.savings.broadcasts import broadcasts
 from iqcar.causes.savings.slow_hosts import slow_hosts
 from iqcar.enums import FindingKind, Request
 from iqcar.model.waits.stage_parts import (
@@ -47,13 +48,18 @@ GC_SHARE = 0.1
 SPILL_RATES = (50e3, 1_000e3)
 """Bytes per ms at which a task writes or reads what it spills: from a page cache, from a shared
 disk. What is spilled is written once and read once."""
+SPILL_CPU_MS = 4e-6
+"""Processor time that a spilled byte of memory costs at most: it is sorted, written and read in
+parts, and aggregated by sorting where no hash table fits."""
 LOOSE = (Request.RUN_QUEUE, Request.IO_WRITE)
 """Waits that Spark does not measure apart from spilling."""
+SPILL_SHARE = 0.85
+"""Share of a stage's time that is due to spilling at most, where that is told by processor time."""
 LOOSE_SHARE = 0.3
 """Part of what nothing else explains of a spilling stage's time that is due to it at least."""
 COLUMNS = (
     "kind", "query", "stage", "host", "saves_ms", "low_ms", "high_ms",
-    "tasks", "slots", "median_ms", "longest_ms", "bytes", "fetches",
+    "tasks", "slots", "median_ms", "longest_ms", "bytes", "fetches", "needed", "had",
 )  # fmt: skip
 
 
@@ -62,8 +68,8 @@ def stage_savings(tables: Tables, waits: pd.DataFrame) -> pd.DataFrame:
 
     Returns one row per stage and kind of remedy that saves something: :data:`COLUMNS`; query,
     stage and host (−1 if none) are rows, times elapsed ms of the query, bytes what a
-    task read (median) or what the stage spilled, ``fetches`` whether it reads what other stages
-    wrote.
+    task read (median), what the stage spilled or the small side of its join; ``fetches`` whether it
+    reads what other stages wrote; of memory a task needed and had so many bytes at most.
     """
     facts = _stage_facts(tables, waits)
     rows = [
@@ -72,6 +78,7 @@ def stage_savings(tables: Tables, waits: pd.DataFrame) -> pd.DataFrame:
         _slow_hosts(facts),
         _collection(facts),
         _spill(facts),
+        broadcasts(facts, tables),
     ]
     found = pd.concat(rows, ignore_index=True)
     return found[(found["saves_ms"] > 0).to_numpy()][list(COLUMNS)]
@@ -94,14 +101,18 @@ def _stage_facts(tables: Tables, waits: pd.DataFrame) -> pd.DataFrame:
         factor = np.where(whole > 0, np.minimum(held / whole, 1.0), 0.0)
     share = dict(zip(PART_NAMES, (parts * factor[:, None]).T, strict=True))
     done = (tasks["status"] == "success").to_numpy(bool) & (tasks["stage"] >= 0).to_numpy(bool)
+
+    def number(name: str) -> Floats:
+        return positive_or_zero(tasks[name].to_numpy(np.float64)[done])
+
     frame = pd.DataFrame(
         {
             "stage": tasks["stage"].to_numpy(np.int64)[done],
             "lasted": (tasks["finish_ms"] - tasks["launch_ms"]).to_numpy(np.float64)[done],
-            "bytes": sum(
-                positive_or_zero(tasks[name].to_numpy(np.float64)[done])
-                for name in ("input_bytes", "remote_bytes", "local_bytes")
-            ),
+            "bytes": sum(number(name) for name in ("input_bytes", "remote_bytes", "local_bytes")),
+            "cpu": number("cpu_ms") + number("gc_ms"),
+            "held": number("peak_memory_bytes"),
+            "unheld": number("memory_spilled_bytes"),
         }
     )
     of = frame.groupby("stage")
@@ -125,9 +136,13 @@ def _stage_facts(tables: Tables, waits: pd.DataFrame) -> pd.DataFrame:
             "longest_ms": _of_stages(of["lasted"].max(), n),
             "bytes": _of_stages(of["bytes"].median(), n),
             "fetches": np.isin(np.arange(n), tables.stage_parents["stage"].to_numpy()),
+            "needed": _of_stages((of["held"].max() + of["unheld"].max()), n),
+            "had": _of_stages(of["held"].max(), n),
+            "unheld": _of_stages(of["unheld"].sum(), n),
+            "cpu_ms": _of_stages(of["cpu"].sum(), n),
             "spilled": sum_by(
                 frame["stage"].to_numpy(np.int64),
-                positive_or_zero(tasks["disk_spilled_bytes"].to_numpy(np.float64)[done]),
+                number("disk_spilled_bytes"),
                 n,
             ),
         }
@@ -246,7 +261,11 @@ def _spill(facts: pd.DataFrame) -> pd.DataFrame:
     loose = np.minimum(facts["loose_ms"], slow)
     low = np.maximum(fast, LOOSE_SHARE * loose)
     tail = np.where(_is_uneven(facts), 0.0, facts["tail_ms"])
-    high = np.where(facts["spilled"] > 0, np.maximum(1.5 * low, 1.1 * loose + tail), 0.0)
+    share = SPILL_CPU_MS * facts["unheld"] / np.maximum(facts["cpu_ms"], 1.0)
+    waited = 1.1 * loose + tail
+    both = np.minimum(share * facts["held_ms"] + waited, SPILL_SHARE * facts["held_ms"])
+    high = np.maximum(np.maximum(1.5 * low, waited), both)
+    high = np.where(facts["spilled"] > 0, high, 0.0)
     found = _ranged(facts, FindingKind.MEMORY, high, low=0.5, high=1.0)
     return found.assign(low_ms=low, saves_ms=(low + high) / 2.0, bytes=facts["spilled"])
 

@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 
 from iqcar import tables as tb
+from iqcar.logs.assemble.join_sides import sides_of_joins
 from iqcar.logs.assemble.plugin_records import add_records
 from iqcar.logs.assemble.stage_graph import link_stages
 from iqcar.logs.assemble.task_table import Rows, build_tasks
@@ -304,7 +305,9 @@ def _stages(
             "critical": np.zeros(len(keys), bool),
         }
     )
-    return frame, tb.STAGE_PARENTS.frame({"stage": readers, "parent": writers})
+    sides = sides_of_joins(log.sql, [stage.fed for stage in stages], readers, writers)
+    parents = {"stage": readers, "parent": writers, "side_bytes": sides}
+    return frame, tb.STAGE_PARENTS.frame(parents)
 
 
 def _metrics(log: Collector, sql_rows: dict[int, int]) -> pd.DataFrame:

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from iqcar.logs.events.fingerprint import MAX_LINE, has_such_numbers
+from iqcar.logs.events.joins import ShuffledJoin
 from iqcar.logs.events.operators import location_in
 from iqcar.logs.events.structs import NOT_FITTING, PlanNode, SqlStart
 
@@ -178,6 +179,7 @@ class KnownPlan(NamedTuple):
     """From :meth:`iqcar.logs.events.operators.Operators.run_together`."""
     nanoseconds: list[int]
     scans: list[int]
+    joins: list[ShuffledJoin]
 
 
 class KnownPlans:

@@ -144,7 +144,7 @@ _INTERNAL = ("Internal", "BroadcastExchange")
 """Ends of scopes that some versions of Spark give to stages, and others do not."""
 _AROUND = (_COMPILED, "InputAdapter", "Subquery", "ReusedSubquery", "AdaptiveSparkPlan")
 """How the names of nodes begin that start a compiled function, and of those that end it."""
-_NO_OPERATORS = (
+NO_OPERATORS = (
     _COMPILED, "InputAdapter", "AdaptiveSparkPlan", "ShuffleQueryStage", "BroadcastQueryStage",
     "TableCacheQueryStage", "ResultQueryStage", "AQEShuffleRead", "CustomShuffleReader",
 )  # fmt: skip
@@ -284,7 +284,7 @@ def _name(name: str) -> tuple[str, bool, str]:
     name its source; and which of :data:`_AROUND` it is; empty if it is none.
     """
     around = next((one for one in _AROUND if name.startswith(one)), "")
-    if name.startswith(_NO_OPERATORS):
+    if name.startswith(NO_OPERATORS):
         return "", False, around
     name = normalise(without_number(redact_text(name))).replace(_CATALOG, "")
     return name, name.startswith("Scan ") and len(name.split()) == 2, around
@@ -347,7 +347,7 @@ def _label(scopes: tuple[str, ...], operators: tuple[str, ...]) -> str:
     plain = {
         name
         for name in more
-        if not name.startswith(_NO_OPERATORS)
+        if not name.startswith(NO_OPERATORS)
         and not name.endswith(_INTERNAL)
         and not any(scan.startswith(f"{name} ") for scan in counts)
     }

@@ -13,6 +13,7 @@ import msgspec
 
 from iqcar.logs.events.descriptions import clean_description, is_user_named
 from iqcar.logs.events.fingerprint import hash_plan, hash_plan_text, nodes_of
+from iqcar.logs.events.joins import ShuffledJoin, shuffled_joins
 from iqcar.logs.events.known_plans import CutLine, KnownPlan, KnownPlans, pattern_of
 from iqcar.logs.events.metric_columns import MetricColumns
 from iqcar.logs.events.operators import Operators, operators_of, plan_name, sources_of
@@ -70,6 +71,8 @@ class Execution:
     operators: str = ""
     settings: Mapping[str, str] = field(default_factory=dict)
     """What its session had set."""
+    joins: Sequence[ShuffledJoin] = ()
+    """Those of its last plan."""
 
 
 ShownMetric = tuple[str, str, str, float]
@@ -123,6 +126,7 @@ class SqlCollector:
             if not execution.description:
                 execution.plan_name = plan_name(nodes)
             execution.tables, execution.operators = sources_of(nodes), operators_of(nodes)
+            execution.joins = shuffled_joins(nodes)
             pattern = None
             if cut is not None and self.plans.wants(cut.plan) and self._all_are_new(nodes):
                 pattern = pattern_of(cut, event, nodes)
@@ -184,6 +188,10 @@ class SqlCollector:
             waits = self.declared_waits
             waits.nanoseconds.update(map(accumulators.__getitem__, known.nanoseconds))
             waits.scans.update(map(accumulators.__getitem__, known.scans))
+        execution.joins = [
+            one._replace(left=accumulators[int(one.left)], right=accumulators[int(one.right)])
+            for one in known.joins
+        ]
         if isinstance(event, SqlStart):
             execution.plan_hash, execution.tables = known.plan_hash, known.tables
             execution.operators = known.operators
@@ -207,6 +215,8 @@ class SqlCollector:
             together=self.operators.run_together(accumulators),
             nanoseconds=[at for at, one in enumerate(accumulators) if one in waits.nanoseconds],
             scans=[at for at, one in enumerate(accumulators) if one in waits.scans],
+            joins=[one._replace(left=places[int(one.left)], right=places[int(one.right)])
+                   for one in execution.joins],
         )  # fmt: skip
 
     def adapt(self, event: SqlAdaptive) -> None:
@@ -216,6 +226,7 @@ class SqlCollector:
             nodes = nodes_of(event.plan)
             self._add_metrics(int(event.execution), nodes)
             self.operators.add(nodes)
+            execution.joins = shuffled_joins(nodes)
 
     def update_metrics(self, event: SqlMetricUpdates) -> None:
         """Take in metrics declared without a plan."""

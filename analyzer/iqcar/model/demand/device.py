@@ -143,7 +143,9 @@ def fit_device(load: Load, n_hosts: int, most: float = np.inf) -> Device | None:
                 other, found = _compared(load, slower, even, grid)
                 if found > evidence:
                     best, evidence = other, found
-    return best._replace(evidence=evidence, log_fastest=float(np.quantile(log_speed - best.slower[load.host], 0.98)))
+    return best._replace(
+        evidence=evidence, log_fastest=float(np.quantile(log_speed - best.slower[load.host], 0.98))
+    )
 
 
 def _compared(load: Load, slower: Floats, even: Floats, grid: Grid) -> tuple[Device, float]:
@@ -203,7 +205,10 @@ def _learned(logs: Floats, grid: Grid) -> Floats:
         bell = np.exp(-0.5 * ((rates[:, None] - rates[::MEANS_APART]) / spread) ** 2)
         bell /= bell.sum(axis=0)
         bell = (1 - UNLIKE) * bell + UNLIKE * grid.prior[:, None]
-        every += [(1 - chance) * bell + chance * (np.arange(len(rates)) == len(rates) - 1)[:, None] for chance in FILLED]
+        every += [
+            (1 - chance) * bell + chance * (np.arange(len(rates)) == len(rates) - 1)[:, None]
+            for chance in FILLED
+        ]
     priors = np.hstack(every)
     top, part = _averaged(logs, priors)
     chance = (top + np.log(part)).sum(axis=0)

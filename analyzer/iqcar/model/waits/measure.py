@@ -26,6 +26,7 @@ from iqcar.model.waits.columns import (
     evidence_column,
     wait_column,
 )
+from iqcar.model.waits.execution_memory import with_memory_waits
 from iqcar.model.waits.executor_shortage import Shortage, find_shortages
 from iqcar.tables import Tables
 from iqcar.tables.arrays import Flags, Floats, Ints, known_or_zero, share_of, sum_by
@@ -366,7 +367,7 @@ def measure_waits(tables: Tables) -> pd.DataFrame:
 
     Frame of `WAITS`, one row per row of ``tables.tasks``.
 
-    tables: ``tasks``, ``stages`` and ``task_records`` are used.
+    tables: ``tasks``, ``stages``, ``task_records`` and settings of memory are used.
     """
     tasks = tables.tasks
     column = {name: tasks[name].to_numpy(np.float64) for name in NEEDED}
@@ -381,7 +382,7 @@ def measure_waits(tables: Tables) -> pd.DataFrame:
     lost, of_lost = executor_wait(tables, wait, column["launch_ms"], column["finish_ms"])
     account.waits[Request.SLOT_WAIT], account.evidence[Request.SLOT_WAIT] = wait - lost, evidence
     account.waits[Request.EXECUTOR_WAIT], account.evidence[Request.EXECUTOR_WAIT] = lost, of_lost
-    return account.frame()
+    return with_memory_waits(tables, account.frame())
 
 
 def _feeds_python(tables: Tables) -> Flags:

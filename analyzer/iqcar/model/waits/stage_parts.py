@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from iqcar.enums import EVIDENCES, Request
 from iqcar.model.waits.columns import (
+    ESTIMATED,
     IN_TASK_REQUESTS,
     MEASURED,
     MISSING,
@@ -222,8 +223,13 @@ def part_evidence(tables: Tables, waits: pd.DataFrame) -> NDArray[np.int8]:
         np.where(seen, MEASURED, np.where(told, REPORTED, MISSING))
         for seen, told in zip((recorded & python, recorded), known, strict=True)
     ]
-    codes = [waits[evidence_column(request)].to_numpy() for request in IN_TASK_REQUESTS]
-    return np.column_stack([*own, *codes]).astype(np.int8)
+    codes = {request: waits[evidence_column(request)].to_numpy() for request in IN_TASK_REQUESTS}
+    # What nothing else explains is divided between the processor and memory, of which it may have
+    # no part.
+    lacked = codes[Request.EXECUTION_MEMORY]
+    divided = (lacked == MISSING) & (codes[Request.RUN_QUEUE] == ESTIMATED)
+    codes[Request.EXECUTION_MEMORY] = np.where(divided, ESTIMATED, lacked)
+    return np.column_stack([*own, *codes.values()]).astype(np.int8)
 
 
 def node_evidence(

@@ -12,20 +12,14 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from iqcar.base.units import read_size
 from iqcar.enums import Request
-from iqcar.model.waits.columns import MEASURED, evidence_column, wait_column
-from iqcar.tables import NONE, Tables, texts
+from iqcar.model.waits.columns import MISSING, evidence_column, wait_column
+from iqcar.model.waits.executor_memory import memory_of_executor
+from iqcar.tables import Tables
 from iqcar.tables.arrays import Floats, known_or_zero, most_at_once, positive_or_zero
 
 LEAST_SHARE = 0.01
 """Share of all tasks' time that tasks waited for memory, from which it is worth a model."""
-RESERVED_BYTES = 300.0 * (1 << 20)
-"""Of a heap that Spark leaves to itself (``RESERVED_SYSTEM_MEMORY_BYTES``)."""
-FRACTION = 0.6
-"""Default of ``spark.memory.fraction``."""
-HEAP = "1g"
-"""Default of ``spark.executor.memory`` and ``spark.driver.memory``."""
 
 
 @dataclass(frozen=True)
@@ -33,7 +27,7 @@ class MemoryDemands:
     """Execution memory; rows of tasks and applications as in the tables.
 
     wanted: (n_tasks,), bytes.
-    waited: (n_tasks,), ms; measured waits for it.
+    waited: (n_tasks,), ms; waits for it.
     capacity: (n_applications, n_hosts), bytes.
     """
 
@@ -43,13 +37,13 @@ class MemoryDemands:
 
 
 def memory_demands(tables: Tables, waits: pd.DataFrame) -> MemoryDemands | None:
-    """Estimate the demands; None where no waits for memory were measured that are worth a model.
+    """Estimate the demands; None where no waits for memory are known that are worth a model.
 
     waits: From :func:`iqcar.model.waits.measure.measure_waits`.
     """
     request = Request.EXECUTION_MEMORY
-    measured = waits[evidence_column(request)].to_numpy() == MEASURED
-    waited = positive_or_zero(waits[wait_column(request)].to_numpy(np.float64)) * measured
+    known = waits[evidence_column(request)].to_numpy() != MISSING
+    waited = positive_or_zero(waits[wait_column(request)].to_numpy(np.float64)) * known
     lasted = positive_or_zero(waits["duration_ms"].to_numpy(np.float64)).sum()
     if not waited.sum() > LEAST_SHARE * lasted:
         return None
@@ -75,19 +69,3 @@ def memory_demands(tables: Tables, waits: pd.DataFrame) -> MemoryDemands | None:
     most = np.zeros(n_apps)
     np.maximum.at(most, tasks["app"].to_numpy(np.int64), held)
     return MemoryDemands(wanted, waited, at_once * np.maximum(each, most)[:, None])
-
-
-def memory_of_executor(tables: Tables, app: int) -> float:
-    """Return the bytes of execution memory of an application's executors, by its settings."""
-    conf = tables.conf
-    mine = conf[((conf["app"] == app) & (conf["sql_execution"] == NONE)).to_numpy(bool)]
-    settings = dict(zip(texts(mine, "key"), texts(mine, "value"), strict=True))
-    if settings.get("spark.memory.offHeap.enabled", "").lower() == "true":
-        return read_size(settings.get("spark.memory.offHeap.size", "0")) or 0.0
-    local = settings.get("spark.master", "").startswith("local")
-    heap = settings.get("spark.driver.memory" if local else "spark.executor.memory", HEAP)
-    try:
-        fraction = float(settings.get("spark.memory.fraction", FRACTION))
-    except ValueError:
-        fraction = FRACTION
-    return max((read_size(heap, "m") or 0.0) - RESERVED_BYTES, 0.0) * fraction

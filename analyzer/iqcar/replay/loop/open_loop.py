@@ -39,6 +39,7 @@ SEEN = 0.1
 LEAST_MS = 5.0
 """Time in a phase below which the error of a replay means nothing."""
 
+
 class Launches(NamedTuple):
     """When and where tasks started: ms, and rows of hosts."""
 

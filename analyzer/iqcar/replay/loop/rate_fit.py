@@ -361,7 +361,8 @@ class RateFit:
         self.log_faster = float(np.log(FAST))
         if not np.array_equal(np.isfinite(self._most(best.log_capacity)), np.isfinite(best.most)):
             found = self.best_of(chosen, self._slower)
-            if DEBUG: print("fast are free: gain", round(found.worth-best.worth,1))
+            if DEBUG:
+                print("fast are free: gain", round(found.worth - best.worth, 1))
             best = found if found.worth > best.worth + CLEARLY else best
         self.log_faster = best.log_faster
         for way in others:
@@ -370,7 +371,14 @@ class RateFit:
                 best, chosen = found, way
         for device in sorted(self._slower):
             less = self._without(device, chosen, best)
-            if DEBUG: print("gain", device, round(best.worth-less.worth,1), "prior", round(self._doubt[device],2))
+            if DEBUG:
+                print(
+                    "gain",
+                    device,
+                    round(best.worth - less.worth, 1),
+                    "prior",
+                    round(self._doubt[device], 2),
+                )
             if best.worth < less.worth + SURELY + UNLIKELY * self._doubt[device]:
                 best = less
         if best.log_capacity:
@@ -442,7 +450,10 @@ def _with_rates(
         np.where(known, rates[place], whole.lowest())
         for rates in (found.log_rate, *fit.bounds(found))
     ]
-    laid_out = [_of_all(demands, rows, whole.laid_out(one, found.log_capacity, found.slower)) for one in every]
+    laid_out = [
+        _of_all(demands, rows, whole.laid_out(one, found.log_capacity, found.slower))
+        for one in every
+    ]
     best, slow, fast = laid_out
     return replace(best, way=way), (np.minimum(slow.alone, best.spent), fast.alone)
 

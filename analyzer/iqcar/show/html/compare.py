@@ -91,7 +91,7 @@ def render_comparison(comparison: Comparison, *, title: str = "", home: str = ""
             unclear_count=len(result["cannot_tell"]),
             margin=percent(comparison.margin),
             browsed=variation.first(limits.MOST_BROWSED, "more: comparison.variation() has all"),
-            densities=[(_name(comparison, one), plots.density_of(one).svg)
+            densities=[(_of_query(comparison, one), plots.density_of(one).svg)
                        for one in categories[: limits.MOST_DENSITIES]],
             doubts=[str(doubt) for doubt in comparison.doubts[: limits.MOST_DOUBTS]],
             doubts_left=max(0, len(comparison.doubts) - limits.MOST_DOUBTS),
@@ -163,6 +163,13 @@ def _drawn(comparison: Comparison) -> tuple[list[dict[str, Any]], int]:
 
 def _name(comparison: Comparison, category: int) -> str:
     return _short(comparison.name(category))
+
+
+def _of_query(comparison: Comparison, category: int) -> str:
+    """Name of a query, or of a stage with that of its query."""
+    query = int(comparison.categories["query_category"].iloc[category])
+    name = _name(comparison, category)
+    return name if query == category else f"{name} of {_name(comparison, query)}"
 
 
 def _short(name: str) -> str:

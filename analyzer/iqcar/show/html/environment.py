@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -28,7 +29,16 @@ def escaping_environment(package: str, **filters: Callable[..., Any]) -> jinja2.
     return made
 
 
+_UNIT = re.compile(r"(?<=\d)(?: (?=(?:ms|s|min|h|days|[KMGT]?B)\b)| ?(?=%(?![0-9A-Fa-f]{2})))")
+"""Between a number and its unit; an escape in an address is no per cent."""
+
+
 def _visible(value: Any) -> Any:
-    """Replace control characters in what comes from a log; finished HTML stays as it is."""
-    plain = isinstance(value, str) and not isinstance(value, Markup)
-    return printable(value, LINES) if plain else value
+    """Replace control characters in what comes from a log, and keep numbers with their units.
+
+    Finished HTML stays as it is, and so does a file, which has several lines.
+    """
+    if not isinstance(value, str) or isinstance(value, Markup):
+        return value
+    text = printable(value, LINES)
+    return text if "\n" in text else _UNIT.sub("\N{NO-BREAK SPACE}", text)

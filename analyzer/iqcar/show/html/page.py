@@ -9,8 +9,8 @@ from jinja2 import Environment
 
 from iqcar.base import limits
 from iqcar.base.units import duration, percent, printable, short
-from iqcar.causes.blame.blame_tables import QUERY
 from iqcar.diagnosis import Diagnosis
+from iqcar.enums import BlameKind
 from iqcar.logs.text.redact import redact_text
 from iqcar.say import find_verdict, meanings
 from iqcar.say.host_sections import hosts_section, resources_and_hosts_sentence
@@ -21,6 +21,7 @@ from iqcar.say.input_sections import (
     timeline_sentence,
 )
 from iqcar.say.owner_losses import groupings_that_tell
+from iqcar.say.query_names import RecurringNames
 from iqcar.say.section import Section, cell_text, columns
 from iqcar.say.sections import owners_section, resources_section, wasted_section
 from iqcar.say.sentences import counts
@@ -121,7 +122,7 @@ def render_page(diagnosis: Diagnosis, *, title: str = "", assets: str = "", home
             verdict=verdict,
             query_ids=texts(diagnosis.tables.queries, "query_id"),
             most_findings=limits.MOST_FINDINGS,
-            bars={one.query: blame_bar(one, colours) for one in verdict.targets},
+            bars={one.query: blame_bar(one, colours) for one in verdict.recurring},
             owners=owners_part(diagnosis),
             hosts=hosts_part(diagnosis),
             wasted=wasted_section(diagnosis, verdict.wasted, limits.MOST_GROUPS),
@@ -136,7 +137,7 @@ def render_page(diagnosis: Diagnosis, *, title: str = "", assets: str = "", home
             doubts=verdict.doubts[: limits.MOST_DOUBTS],
             doubts_left_out=max(0, len(verdict.doubts) - limits.MOST_DOUBTS),
             **_explored(payload),
-            **_matrix(payload),
+            **_matrix(diagnosis, payload["matrix"]["left_out"]),
             payload_resources=payload["resources"],
             boxes=payload["fixed"]["boxes"],
             timeline_sentence=timeline_sentence(diagnosis.tables),
@@ -195,15 +196,15 @@ def _explored(payload: dict[str, Any]) -> dict[str, Any]:
     return {"explored": options, "explored_left_out": " ".join(said)}
 
 
-def _matrix(payload: dict[str, Any]) -> dict[str, Any]:
-    """What the matrix shows in a sentence, and what was folded in it."""
-    matrix, queries = payload["matrix"], payload["people"]["queries"]
+def _matrix(diagnosis: Diagnosis, left: dict[str, int]) -> dict[str, Any]:
+    """What the matrix shows in a sentence, runs of recurring queries summed; what is folded."""
+    names = RecurringNames(diagnosis.tables)
+    hurts = diagnosis.graph.who_hurts_whom()
+    hurts = hurts[(hurts["kind"] == BlameKind.QUERY.value) & (hurts["lost_ms"] > 0)]
     pairs: dict[tuple[int, int], float] = {}
-    cells = matrix["cells"]
-    for source, kind, target, lost in zip(*cells.values(), strict=True):
-        if kind == QUERY and source >= 0 and target >= 0:
-            pairs[source, target] = pairs.get((source, target), 0.0) + sum(lost)
-    left = matrix["left_out"]
+    for source, target, lost in hurts[["source_query", "target_query", "lost_ms"]].to_numpy():
+        pair = names.first[int(source)], names.first[int(target)]
+        pairs[pair] = pairs.get(pair, 0.0) + float(lost)
     folded = ", ".join(
         f"{left[key]:,} {word}"
         for key, word in (("sources", "that were in the way"), ("targets", "that lost time"))
@@ -217,11 +218,9 @@ def _matrix(payload: dict[str, Any]) -> dict[str, Any]:
             "matrix_left_out": said,
         }
     (source, target), ms = max(pairs.items(), key=lambda item: item[1])
-    hurt = queries[matrix["targets"][target]]["name"]
-    by = queries[matrix["sources"][source]]["name"]
     sentence = (
-        f"A row was in the way, a column lost the time. Most was lost by {short(hurt, 60)} to "
-        f"{short(by, 60)}: {duration(ms)}. Choose a cell to see where and for what."
+        f"A row was in the way, a column lost the time. Most was lost by {names.called(target)} to "
+        f"{names.called(source)}: {duration(ms)}. Choose a cell to see where and for what."
     )
     return {"matrix_pairs": True, "matrix_sentence": sentence, "matrix_left_out": said}
 

@@ -93,9 +93,11 @@ def what_if_part(diagnosis: Diagnosis) -> dict[str, Any]:
     )
     if left_out:
         said += f" {left_out} more question{'s' * (left_out != 1)} would have taken too long here."
+    best = min(found, key=lambda one: one[1].total["change_percent"])
     return {
         "sentence": said,
-        "first": _first(found),
+        "first": _first(*best),
+        "best": found.index(best),
         "check": check,
         "plan": _plan(asked, found),
         "kinds": _kinds([usual for usual, _ in found]),
@@ -106,9 +108,8 @@ def what_if_part(diagnosis: Diagnosis) -> dict[str, Any]:
     }
 
 
-def _first(found: Sequence[tuple[Usual, WhatIf]]) -> str:
-    """Say what the change comes to that helps most; empty where none does."""
-    usual, answer = min(found, key=lambda one: one[1].total["change_percent"])
+def _first(usual: Usual, answer: WhatIf) -> str:
+    """Say what the change that helps most comes to; empty where it helps little."""
     total = answer.total
     if total["change_percent"] > -LEAST_GAIN_PERCENT:
         return ""

@@ -196,8 +196,8 @@ class ResultFinding(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     kind: Annotated[
         Literal[
-            "contention", "executors", "start-up", "partitions", "skew", "memory", "gc", "wasted",
-            "slow-host", "driver", "unknown",
+            "contention", "executors", "start-up", "partitions", "skew", "memory", "broadcast",
+            "gc", "wasted", "slow-host", "driver", "unknown",
         ],
         Meta(description="What it is about; `FindingKind` in kinds.md."),
     ]  # fmt: skip

@@ -240,6 +240,6 @@ class ComparisonPlots:
         partitions = sorted({round(float(means["partitions"][one])) for one in categories})
         time = sum(float(means["time_ms"][one]) for one in categories)
         few = " or ".join(f"{count:,}" for count in partitions[:3])
-        together = f" in all {len(categories)} of this label" if len(categories) > 1 else ""
+        several = f"{len(categories)} of this name: " if len(categories) > 1 else ""
         word = "partition" if partitions == [1] else "partitions"
-        return f"{few} {word}, {duration(time)}{together}"
+        return f"{several}{few} {word}, {duration(time)}"

@@ -18,7 +18,7 @@ ROW_PX = 24
 """Height of a labelled row."""
 LABEL_PX = 250
 """Width of the labels beside a picture."""
-LABEL_CHARACTERS = 34
+LABEL_CHARACTERS = 31
 TICKS = 4
 """Intervals of an axis, about."""
 

@@ -132,7 +132,7 @@ def heatmap(
     title = (
         f"Where {name} lost time, waiting for what"
         if measure == "lost_ms"
-        else f"RATP of {name}: ms waited per slot offered or MB moved"
+        else f"How long {name} waited per unit of work: ms per slot offered or MB moved"
     )
     return look.figure(
         [_colours(cells, hovers, measure), *_gaps(cells, hovers)],

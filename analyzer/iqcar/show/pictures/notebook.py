@@ -49,16 +49,16 @@ def notebook_html(diagnosis: Diagnosis) -> str:
     """Write the verdict of a diagnosis."""
     verdict = find_verdict(diagnosis)
     colours = query_colours(diagnosis.tables.queries)
-    bars = [blame_bar(target, colours) for target in verdict.targets]
+    bars = [blame_bar(target, colours) for target in verdict.recurring]
     parts = [f"<p><b>iqcar: {', '.join(counts(diagnosis.tables))}</b></p>"]
     if verdict.do_not_apply:
         parts.insert(0, f"<p><b>{_text(verdict.do_not_apply)}</b></p>")
     parts.append(f"<p>{_text(verdict.headline)}</p>")
     if verdict.findings:
         parts.append(_list(_saving(one) for one in verdict.findings[:MOST_SAVINGS]))
-    if verdict.targets:
-        parts.append(_list(_target(target) for target in verdict.targets))
-        parts.append(_table(verdict.targets, bars))
+    if verdict.recurring:
+        parts.append(_list(_target(target) for target in verdict.recurring))
+        parts.append(_table(verdict.recurring, bars))
         parts.append(_key(bars))
         words = [f"<b>{name}</b>: {text}" for name, text in meanings(verdict).items()]
         parts.append(_folded("What these words mean", words))
@@ -82,7 +82,7 @@ def comparison_html(comparison: Comparison) -> str:
     parts = [
         f"<p><b>iqcar: {_text(changes_headline(comparison))}</b></p>",
         f"<p>{_text(totals_sentence(comparison))}</p>",
-        f"<p>Different: {_text(differences_sentence(comparison))}</p>",
+        f"<p>{_text(differences_sentence(comparison))}</p>",
     ]
     if not comparison.changes.empty:
         parts += [_changes(comparison), ComparisonPlots(comparison).waterfall().svg]

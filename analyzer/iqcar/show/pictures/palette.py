@@ -16,16 +16,16 @@ from iqcar.tables import texts
 
 RESOURCE_COLOURS: dict[Resource, str] = {
     Resource.SLOTS: "#0072B2",
-    Resource.EXECUTORS: "#332288",
+    Resource.EXECUTORS: "#7C4DDB",
     Resource.CPU: "#D55E00",
     Resource.MEMORY: "#CC79A7",
     Resource.NETWORK: "#009E73",
     Resource.IO: "#E69F00",
 }
-"""Okabe and Ito's, but for yellow and sky blue, which are too pale on white."""
+"""Okabe and Ito's, but for yellow and sky blue, which are too pale on white, and a violet."""
 
 BLAME_COLOURS: dict[BlameKind, str] = {
-    BlameKind.QUERY: "#9B2C4D",
+    BlameKind.QUERY: "#B5345A",
     BlameKind.OWN: "#56B4E9",
     BlameKind.KNOWN: "#8F7A3A",
     BlameKind.UNATTRIBUTED: "#A3A8AE",
@@ -59,7 +59,7 @@ ADDED, GONE = "#35A873", "#858B92"
 
 _HUES = (
     "#CC6677", "#3D7CC9", "#B8A13A", "#2E8B57", "#AA4499", "#44AA99", "#E07B39", "#6A5ACD",
-    "#88A943", "#C24D8A", "#4BA3C7", "#A0693C",
+    "#88A943", "#C8322B", "#0E7C8C", "#8F4F3F",
 )  # fmt: skip
 """Tol's muted palette and its neighbours, light enough for a dark page, dark enough for a white
 one; hues far apart follow one another."""

@@ -104,7 +104,7 @@ def straggler_boxes(
     most: int = MOST_FEATURES,
     dark: bool = False,
 ) -> look.Figure:
-    """Draw a stage's stragglers beside its other tasks, with p and MQD.
+    """Draw a stage's stragglers beside its other tasks, with p.
 
     stage: row of the stage; by default the one whose stragglers were delayed most.
     most: features at most, the least likely to differ by chance first.
@@ -171,12 +171,12 @@ def draw_boxes(
 
 
 def _shown(stage: str) -> str:
-    return look.label(stage, 48)
+    return look.label(stage, 36)
 
 
 def _heading(one: Compared) -> str:
     p = "p &lt; 0.001" if one.p < 0.001 else f"p = {one.p:.3f}"
-    return f"{look.safe(short(one.phrase, 30))}<br>{p}, MQD {one.difference:+.1f}"
+    return f"{look.safe(short(one.phrase, 30))}<br>{p}"
 
 
 def _unit(one: Compared) -> tuple[float, str]:

@@ -40,8 +40,8 @@ FRAME_PX = 130
 
 LEGEND_PX = 20
 """Height of a line of a legend."""
-LEGEND_LINE_PX = 820.0
-"""Width that a line of a legend has in a page of 1280 pixels, labels of rows beside it."""
+LEGEND_LINE_PX = 620.0
+"""Width of a line of a legend in the narrowest picture of a page, beside labels of rows."""
 LEGEND_ITEM_PX, CHARACTER_PX = 48.0, 7.2
 """Width of an item's mark, and of a letter."""
 
@@ -117,7 +117,7 @@ def template(dark: bool = False) -> Figure:
             "font": {"size": 15, "color": look.ink}, "x": 0, "xref": "paper",
             "y": 1, "yref": "container", "yanchor": "top", "pad": {"t": 18},
         },
-        "xaxis": axis,
+        "xaxis": {**axis, "ticklabelstandoff": 6},
         "yaxis": axis,
         "legend": {"font": {"color": look.ink}, "bgcolor": CLEAR},
         "hoverlabel": {

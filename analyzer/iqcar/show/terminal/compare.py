@@ -41,7 +41,7 @@ def print_comparison(comparison: Comparison, top: int, console: Console | None =
     console = console or terminal()
     console.print(Text(printable(changes_headline(comparison)), style="bold"))
     console.print(Text(printable(totals_sentence(comparison))))
-    console.print(Text(printable(f"Different: {differences_sentence(comparison)}")))
+    console.print(Text(printable(differences_sentence(comparison))))
     if not comparison.changes.empty:
         shown = _shown(comparison, top)
         narrow = console.width < WIDTH_WITHOUT_TERMINAL

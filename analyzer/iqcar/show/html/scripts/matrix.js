@@ -4,6 +4,7 @@ function startMatrix() {
   if (!place) return;
   const { sources, targets, cells } = page.matrix;
   const { queries } = page.people;
+  const [NARROW_PX, NAMES_PX, LETTER_PX] = [700, 170, 7.4]; // a picture in a narrow window, names of rows
   const choice = { resource: 'all', measure: 'lost' };
 
   const queryName = (at) => (at < 0 ? 'other queries' : queries[at].name);
@@ -70,7 +71,7 @@ function startMatrix() {
         const to = pictures.safe(rowNames[row]);
         return value > 0 ? `<b>${who}</b><br>lost ${words.duration(value)}${of}<br>to ${to}` : `${who}<br>lost nothing to ${to}`;
       }));
-      const long = columnNames.some((one) => one.length * columnNames.length > 130);
+      const long = columnNames.some((one) => one.length * columnNames.length > (Math.max(place.clientWidth, NARROW_PX) - NAMES_PX) / LETTER_PX);
       pictures.draw(place, `Matrix of who lost time${what} to whom; the table below it has the numbers.`, () => ({
         traces: [{
           type: 'heatmap', z: values, zmin: 0, zmax: most, text: values.map((line) => line.map(written)), hovertext: hover,

@@ -3,6 +3,7 @@ function paintSankey(rows, current, names) {
   const place = byId('sankey-picture');
   const { queries, stages } = page.people;
   const MOST = page.figures.nodes;
+  const LEAST = 0.01; // of what was lost: thinner nodes are joined, their labels would lie on the links of others
   const target = queries[current.query];
   const { KEYS } = selection;
   const levels = [
@@ -34,11 +35,12 @@ function paintSankey(rows, current, names) {
     });
     const order = [...sums.entries()].sort((a, b) => b[1].dor - a[1].dor);
     const at = new Map();
-    // What no query can be blamed for is always told apart.
+    const large = order.filter(([, sum]) => sum.dor >= LEAST * whole);
+    // What no query can be blamed for is told apart however many queries there are.
     const isCause = (key) => key.startsWith('known-') || key === 'unattributed';
-    const causes = order.filter(([key]) => isCause(key));
-    const others = order.filter(([key]) => !isCause(key));
-    const [kept, rest] = fold(others, MOST);
+    const causes = large.filter(([key]) => isCause(key));
+    const [kept, left] = fold(large.filter(([key]) => !isCause(key)), MOST);
+    const rest = [...left, ...order.slice(large.length)];
     [...kept, ...causes].forEach(([key, sum]) => at.set(key, nodes.push(sum) - 1));
     if (rest.length) {
       const dor = rest.reduce((sum, [, one]) => sum + one.dor, 0);
@@ -67,12 +69,12 @@ function paintSankey(rows, current, names) {
       node: {
         label: nodes.map((node) => `${node.depth === levels.length - 1 ? '' : pictures.safe(words.short(node.name, 22))}  ${names.ofRun(node.lost).split(' of')[0]}`),
         color: nodes.map((node) => node.colour),
-        customdata: nodes.map((node) => `<b>${pictures.safe(words.short(node.name, 80))}</b><br>DOR ${words.digits(node.dor)}, ${words.duration(node.lost)} lost`),
+        customdata: nodes.map((node) => `<b>${pictures.safe(words.short(node.name, 80))}</b><br>${words.duration(node.lost)}, ${pictures.safe(names.ofRun(node.lost))}`),
       },
       link: {
         source: list.map((link) => link.from), target: list.map((link) => link.to), value: list.map((link) => link.dor),
         color: list.map((link) => rgba(nodes[link.from].colour)),
-        customdata: list.map((link) => `${nameOf(link.from)} → ${nameOf(link.to)}<br>IF·DOR ${words.digits(link.dor)}, ${words.duration(link.lost)} lost`),
+        customdata: list.map((link) => `${nameOf(link.from)} → ${nameOf(link.to)}<br>${words.duration(link.lost)}, ${pictures.safe(names.ofRun(link.lost))}`),
       },
     }],
     layout: {

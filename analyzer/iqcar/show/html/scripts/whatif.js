@@ -29,14 +29,14 @@ function startWhatIf() {
     if (told && step.answer !== null) say(answers[step.answer].querySelector('.lead').textContent);
   }
 
-  function choose(at) {
+  function choose(at, told = true) {
     for (const [key, { steps, input }] of choices) {
       const place = steps.findIndex((step) => step.answer === at);
       if (place < 0) continue;
       kind.value = key;
       input.value = String(place);
     }
-    show(true);
+    show(told);
   }
 
   byId('whatif-table').querySelectorAll('tbody th').forEach((cell, at) => {
@@ -47,5 +47,5 @@ function startWhatIf() {
   kind.addEventListener('change', () => show(true));
   choices.forEach(({ input }) => input.addEventListener('input', () => show(true)));
   controls.hidden = false;
-  show(false);
+  choose(Number(controls.dataset.best), false); // what the heading says
 }

@@ -75,15 +75,17 @@ function fillLegend(parts, model, state) {
   // Runs of one recurring query share a colour, and a line of the legend.
   const kinds = new Map();
   model.queries.id.forEach((_, i) => {
-    const key = `${model.queries.colour[i]} ${model.queries.name[i]}`;
-    const kind = kinds.get(key) ?? { first: i, runs: 0, size: 0 };
+    const key = model.queries.colour[i];
+    const kind = kinds.get(key) ?? { first: i, runs: 0, size: 0, names: new Set() };
     kind.runs += 1;
+    kind.names.add(model.queries.name[i]);
     kind.size += size(i);
     if (i === state.selected) kind.size = Infinity;
     kinds.set(key, kind);
   });
   const order = Array.from(kinds.values()).sort((a, b) => b.size - a.size).slice(0, MOST_LEGEND);
-  const called = order.map(({ first, runs }) => `${model.queries.name[first].slice(0, 40)}${runs > 1 ? ` (${runs} runs)` : ''}`);
+  const several = ({ runs, names }) => (runs === 1 ? '' : names.size === 1 ? ` (${runs} runs)` : ` and ${runs - 1} more`);
+  const called = order.map((kind) => `${model.queries.name[kind.first].slice(0, 40)}${several(kind)}`);
   const apart = (text, first) => (called.filter((one) => one === text).length > 1 ? `${text} ${model.queries.id[first].split('/').pop()}` : text);
   const items = order.map(({ first }, i) => item(model.queries.colour[first], apart(called[i], first)));
   const rest = model.queries.count + model.folded_queries - order.reduce((sum, kind) => sum + kind.runs, 0);
