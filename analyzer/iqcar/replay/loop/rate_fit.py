@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -58,13 +59,17 @@ TOLD = 4.0
 """How firmly the mean of own rates is tied to what the data tell of each."""
 CAPACITY_SPREAD = 0.5
 """Standard deviation, in log, of a capacity about its first estimate."""
-ROUNDS = 10
+ROUNDS = 14
 """Steps at most from one start."""
-SOME = 5
+SOME = 7
 """Steps before it is asked which stages are slower than the devices make them."""
 TRIES = 4
-FOUND = 0.003
-"""Largest step, in log, from which on no further one is made."""
+LITTLE = 0.05
+"""Gain of a step, in log-posterior, below which it is the last."""
+SHORTER, LONGER, SHORTEST = 0.3, 2.0, 0.02
+"""Factors of the next step's length after one downhill and one uphill, and the least length."""
+MOST_RATE, MOST_CAPACITY = 0.5, 0.15
+"""Longest steps, in log."""
 FAR_OFF = 2.0
 """Standard errors by which a stage must be slower than replayed to have an own rate below."""
 ALIKE_TASKS = 32.0
@@ -76,36 +81,47 @@ SURELY = 4.0
 """Log-posterior that contention in a device must gain."""
 DEBUG = False
 PROP = 0.5
-HEADROOM = 0.2
+AMPLE = 0.2
 FAST = 0.4
 MIDDLE = 1.2816
 """Standard deviations of the bounds of the middle 80 %."""
 
 
-@dataclass(frozen=True)
-class Rates:
-    """Parameters of a fit, and how good they are.
+class Point(NamedTuple):
+    """Parameters of a fit.
 
     log_rate: (n_keys,) own rate of each stage in each phase, in log.
     log_capacity: log capacity of each kind of device that was short.
     slower: (n_hosts,) speed of each host relative to the others, by kind of device.
-    told: (n_keys,) how firmly the data tell each own rate: 1 / variance.
-    worth: log-posterior, but for a constant.
-    error: (n_uses,) log of replayed over recorded time.
-    short: (n_uses,) part of the time in which each was short.
-    noise: (n_uses,) standard deviation of the errors in the device of each.
     """
 
     log_rate: Floats
     log_capacity: dict[int, float]
     slower: dict[int, Floats]
-    told: Floats
+
+
+@dataclass(frozen=True)
+class Rates:
+    """A point, and how well replays with it reproduce the record.
+
+    worth: log-posterior, but for a constant.
+    told: (n_keys,) how firmly the data tell each own rate: 1 / variance.
+    mean: (n_keys,) mean of the prior of each own rate.
+    error: (n_uses,) log of replayed over recorded time.
+    by_rate, by_capacity: (n_uses,) parts of the time that own rates and capacities decide.
+    noise: (n_uses,) standard deviation of the errors in the device of each.
+    limited: (n_keys,) whether a device limits each key; what is faster bypasses it.
+    """
+
+    at: Point
     worth: float
+    told: Floats
+    mean: Floats
     error: Floats
-    short: Floats
+    by_rate: Floats
+    by_capacity: Floats
     noise: Floats
-    most: Floats
-    log_faster: float
+    limited: Flags
 
 
 class RateFit:
@@ -123,7 +139,7 @@ class RateFit:
         self._capacity = demands.capacity.copy()
         self._slower: dict[int, Floats] = {}
         self._fixed: set[int] = set()
-        self.log_faster = float(np.log(FASTER))
+        self._log_faster = float(np.log(FASTER))
         self._doubt: dict[int, float] = {}
         used = [self._uses_of(phase, stage, demand) for phase in REQUESTS_OF]
         self.task = np.concatenate(used)
@@ -180,10 +196,9 @@ class RateFit:
             speed[mine] = of_host[self.host[mine]]
         return speed
 
-    def laid_out(
-        self, log_rate: Floats, log_capacity: dict[int, float], slower: dict[int, Floats]
-    ) -> TaskDemands:
+    def laid_out(self, point: Point) -> TaskDemands:
         """Return the demands with these own rates, capacities and speeds of hosts."""
+        log_rate, log_capacity, slower = point
         alone, use = self._demands.alone.copy(), self._demands.use.copy()
         most = self._most(log_capacity)
         rate = np.exp(np.minimum(log_rate, most))[self.key]
@@ -204,15 +219,9 @@ class RateFit:
                 capacity[:, device] = np.exp(value) * slower.get(device, self._slower[device])
         return replace(self._demands, alone=alone, use=use, capacity=capacity)
 
-    def _replayed(
-        self,
-        log_rate: Floats,
-        log_capacity: dict[int, float],
-        slower: dict[int, Floats],
-        way: Way,
-    ) -> tuple[Floats, Floats, Floats]:
+    def _replayed(self, point: Point, way: Way) -> tuple[Floats, Floats, Floats]:
         """Return errors of log times, and their parts that own rates and capacities decide."""
-        tried = replace(self.laid_out(log_rate, log_capacity, slower), way=way)
+        tried = replace(self.laid_out(point), way=way)
         run = open_loop(tried, self._launches)
         took = np.maximum(run.spent[self.task, self.phase], 0.1)
         short = run.short[self.task, self.phase]
@@ -238,55 +247,63 @@ class RateFit:
         """
         devices = self.key_device.tolist()
         most = np.array([log_capacity.get(device, np.inf) for device in devices])
-        most = np.where(self._typical > most + self.log_faster, np.inf, most)
+        most = np.where(self._typical > most + self._log_faster, np.inf, most)
         return np.where(self.key_device == PROCESSOR, np.minimum(most, 0.0), most)
 
-    def climb(
-        self, way: Way, log_rate: Floats, log_capacity: dict[int, float], steps: int = ROUNDS
-    ) -> Rates:
-        """Go uphill from a start; returns the best that was met."""
-        best: Rates | None = None
-        capacity, slower = dict(log_capacity), dict(self._slower)
-        for step in range(steps + 1):
-            log_rate = np.minimum(log_rate, self._most(capacity))
-            error, by_rate, by_capacity = self._replayed(log_rate, capacity, slower, way)
-            noise, n = self._noise(error), len(self.keys)
-            weight = self._alike * noise**-2
-            told = sum_by(self.key, weight * by_rate**2, n)
-            mean = self._mean_rates(told, log_rate, capacity)
-            worth = -float((self._alike * np.log(noise)).sum())
-            worth -= 0.5 * float((weight * error**2).sum())
-            worth -= 0.5 * float(((log_rate - mean) ** 2).sum()) / SPREAD**2
-            worth -= 0.5 * float(np.log1p(told * SPREAD**2).sum())
-            if best is None or worth > best.worth:
-                best = Rates(
-                    log_rate, dict(capacity), dict(slower), told, worth, error, by_capacity, noise,
-                    self._most(capacity), self.log_faster,
-                )  # fmt: skip
-            if step == steps:
+    def climb(self, way: Way, start: Point, steps: int = ROUNDS) -> Rates:
+        """Go uphill from a start; a step that leads downhill is tried again, shorter."""
+        best, scale = self._at(start, way), 1.0
+        for _ in range(steps):
+            found = self._at(self._uphill(best, scale), way)
+            if found.worth <= best.worth:
+                scale *= SHORTER
+                if scale < SHORTEST:
+                    break
+                continue
+            gained = found.worth - best.worth
+            best, scale = found, min(LONGER * scale, 1.0)
+            if gained < LITTLE:
                 break
-            curve = told + SPREAD**-2
-            slope = sum_by(self.key, weight * by_rate * error, n)
-            slope = slope + (mean - log_rate) / SPREAD**2
-            largest = 0.0
-            for device in capacity.keys() - self._fixed:
-                mine = self.device == device
-                mixed = sum_by(self.key[mine], (weight * by_rate * by_capacity)[mine], n)
-                bend = float((weight * by_capacity**2)[mine].sum()) + CAPACITY_SPREAD**-2
-                down = float((weight * by_capacity * error)[mine].sum())
-                down += (self.first_capacity[device] - capacity[device]) / CAPACITY_SPREAD**2
-                move = (down - (mixed * slope / curve).sum()) / (bend - (mixed**2 / curve).sum())
-                move = float(np.clip(0.6 * move, -0.15, 0.15))
-                capacity[device] += move
-                slope = slope - mixed * move
-                largest = max(largest, abs(move))
-            slower = {device: self._nearer(device, of, error) for device, of in slower.items()}
-            moved = np.clip(0.7 * slope / curve, -0.5, 0.5)
-            log_rate = log_rate + moved
-            if max(largest, float(np.abs(moved).max())) < FOUND:
-                break
-        assert best is not None
         return best
+
+    def _at(self, point: Point, way: Way) -> Rates:
+        """Replay with some parameters."""
+        log_rate = np.minimum(point.log_rate, self._most(point.log_capacity))
+        point = point._replace(log_rate=log_rate)
+        error, by_rate, by_capacity = self._replayed(point, way)
+        noise = self._noise(error)
+        weight = self._alike * noise**-2
+        told = sum_by(self.key, weight * by_rate**2, len(self.keys))
+        mean = self._mean_rates(told, point)
+        worth = -float((self._alike * np.log(noise)).sum())
+        worth -= 0.5 * float((weight * error**2).sum())
+        worth -= 0.5 * float(((log_rate - mean) ** 2).sum()) / SPREAD**2
+        worth -= 0.5 * float(np.log1p(told * SPREAD**2).sum())
+        limited = np.isfinite(self._most(point.log_capacity))
+        return Rates(point, worth, told, mean, error, by_rate, by_capacity, noise, limited)
+
+    def _uphill(self, found: Rates, scale: float) -> Point:
+        """Return the point that a part of a Gauss–Newton step leads to."""
+        (log_rate, log_capacity, slower), error = found.at, found.error
+        weight, n = self._alike * found.noise**-2, len(self.keys)
+        curve = found.told + SPREAD**-2
+        slope = sum_by(self.key, weight * found.by_rate * error, n)
+        slope = slope + (found.mean - log_rate) / SPREAD**2
+        capacity = dict(log_capacity)
+        for device in capacity.keys() - self._fixed:
+            mine = self.device == device
+            part, of = found.by_capacity[mine], weight[mine]
+            mixed = sum_by(self.key[mine], of * found.by_rate[mine] * part, n)
+            bend = float((of * part**2).sum()) + CAPACITY_SPREAD**-2
+            down = float((of * part * error[mine]).sum())
+            down += (self.first_capacity[device] - capacity[device]) / CAPACITY_SPREAD**2
+            move = (down - (mixed * slope / curve).sum()) / (bend - (mixed**2 / curve).sum())
+            move = float(np.clip(scale * move, -MOST_CAPACITY, MOST_CAPACITY))
+            capacity[device] += move
+            slope = slope - mixed * move
+        nearer = {kind: self._nearer(kind, of, scale * error) for kind, of in slower.items()}
+        moved = np.clip(scale * slope / curve, -MOST_RATE, MOST_RATE)
+        return Point(log_rate + moved, capacity, nearer)
 
     def _noise(self, error: Floats) -> Floats:
         """Return the standard deviation of the errors in the device of each use."""
@@ -299,10 +316,11 @@ class RateFit:
         mine = self.device == device
         tasks = np.bincount(self.host[mine], minlength=len(of_host))
         late = share_of(sum_by(self.host[mine], error[mine], len(of_host)), tasks + HOST_TASKS)
-        return np.where(self._slower[device] != 1.0, of_host * np.exp(0.7 * late), of_host)
+        return np.where(self._slower[device] != 1.0, of_host * np.exp(late), of_host)
 
-    def _mean_rates(self, told: Floats, log_rate: Floats, capacity: dict[int, float]) -> Floats:
+    def _mean_rates(self, told: Floats, point: Point) -> Floats:
         """Mean of the prior of each key: of the rates of its device that the data tell."""
+        log_rate, capacity = point.log_rate, point.log_capacity
         mean = np.empty(len(log_rate))
         for device in self._slower:
             mine = self.key_device == device
@@ -320,51 +338,59 @@ class RateFit:
         short: the devices in which tasks may have been short.
         """
         first = {device: self.first_capacity[device] for device in short}
-        low = self.lowest()
-        found = [self.climb(way, low, first)]
+        low = Point(self.lowest(), first, self._slower)
+        found = [self.climb(way, low)]
         if not first:
             return found[0]
         # Tasks that start when they did pile up where a capacity is too low by little.
-        capacity = {device: value + HEADROOM for device, value in first.items()}
-        most = self._most(capacity)
-        rates = np.where(np.isfinite(most), most, low)
+        ample = {device: value + AMPLE for device, value in first.items()}
+        most = self._most(ample)
+        point = Point(np.where(np.isfinite(most), most, low.log_rate), ample, self._slower)
         n = np.bincount(self.key)
         slow = np.zeros(len(n), bool)
         for _ in range(TRIES):
-            one = self.climb(way, rates, capacity, SOME)
+            one = self.climb(way, point, SOME)
             found.append(one)
-            late = share_of(sum_by(self.key, one.error, len(n)), n.astype(np.float64))
-            short = share_of(sum_by(self.key, one.short, len(n)), n.astype(np.float64))
-            noise = np.zeros(len(n))
-            noise[self.key] = one.noise
-            sure = noise / np.sqrt(n / (1.0 + n / ALIKE_TASKS))
-            slower: Flags = (late < -FAR_OFF * sure) & (short > 0.5) & ~slow
+            slower = self._slower_by_themselves(one, n) & ~slow
             if not slower.any():
                 break
             slow |= slower
-            rates, capacity = np.where(slower, low, one.log_rate), one.log_capacity
+            point = one.at._replace(log_rate=np.where(slower, low.log_rate, one.at.log_rate))
         start = max(found[1:], key=lambda one: one.worth)
-        found.append(self.climb(way, start.log_rate, start.log_capacity))
+        found.append(self.climb(way, start.at))
         return max(found, key=lambda one: one.worth)
+
+    def _slower_by_themselves(self, found: Rates, n: Ints) -> Flags:
+        """Mark keys that replays make faster than they were, although a device limits them."""
+        tasks = n.astype(np.float64)
+        late = share_of(sum_by(self.key, found.error, len(n)), tasks)
+        short = share_of(sum_by(self.key, found.by_capacity, len(n)), tasks)
+        noise = np.zeros(len(n))
+        noise[self.key] = found.noise
+        sure = noise / np.sqrt(tasks / (1.0 + tasks / ALIKE_TASKS))
+        marked: Flags = (late < -FAR_OFF * sure) & (short > 0.5)
+        return marked
 
     def _without(self, device: int, way: Way, found: Rates) -> Rates:
         """Climb without contention in a device, from where another fit ended."""
-        left = {one: value for one, value in found.log_capacity.items() if one != device}
-        rates = np.where(self.key_device == device, self.lowest(), found.log_rate)
-        return self.climb(way, rates, left, SOME)
+        rate, capacity, slower = found.at
+        left = {one: value for one, value in capacity.items() if one != device}
+        rates = np.where(self.key_device == device, self.lowest(), rate)
+        return self.climb(way, Point(rates, left, slower), SOME)
 
     def best(self, ways: Iterable[Way] = WAYS) -> tuple[Rates, Way]:
         """Find the way, and the devices that were short: contention takes evidence."""
         chosen, *others = ways
         best = self.best_of(chosen, self._slower)
         # What is as fast as half of a device may come from it, or from the page cache.
-        self.log_faster = float(np.log(FAST))
-        if not np.array_equal(np.isfinite(self._most(best.log_capacity)), np.isfinite(best.most)):
+        self._log_faster = float(np.log(FAST))
+        found = best
+        if (np.isfinite(self._most(best.at.log_capacity)) != best.limited).any():
             found = self.best_of(chosen, self._slower)
-            if DEBUG:
-                print("fast are free: gain", round(found.worth - best.worth, 1))
-            best = found if found.worth > best.worth + CLEARLY else best
-        self.log_faster = best.log_faster
+        if found.worth > best.worth + CLEARLY:
+            best = found
+        else:
+            self._log_faster = float(np.log(FASTER))
         for way in others:
             found = self.best_of(way, self._slower)
             if found.worth > best.worth + CLEARLY:
@@ -381,14 +407,19 @@ class RateFit:
                 )
             if best.worth < less.worth + SURELY + UNLIKELY * self._doubt[device]:
                 best = less
-        if best.log_capacity:
-            best = self.climb(chosen, best.log_rate, best.log_capacity)
+        if best.at.log_capacity:
+            best = self.climb(chosen, best.at)
         return best, chosen
+
+    def rates_of(self, other: RateFit, rates: Floats) -> Floats:
+        """Take own rates from a fit on other tasks; the lowest where that has none."""
+        place = np.minimum(np.searchsorted(other.keys, self.keys), len(other.keys) - 1)
+        return np.where(other.keys[place] == self.keys, rates[place], self.lowest())
 
     def bounds(self, found: Rates) -> tuple[Floats, Floats]:
         """Return the bounds of the middle 80 % of each own rate."""
         off = MIDDLE / np.sqrt(found.told + SPREAD**-2)
-        return found.log_rate - off, found.log_rate + off
+        return found.at.log_rate - off, found.at.log_rate + off
 
 
 FEW_TASKS, SOME_TASKS = 400, 3_000
@@ -440,21 +471,17 @@ def _with_rates(
     some = _sampled(launches, rows, SOME_TASKS)
     if len(some) > len(few):
         more = _fit_on(some, demands, demand, launches, stage)
-        place = np.minimum(np.searchsorted(fit.keys, more.keys), len(fit.keys) - 1)
-        start = np.where(fit.keys[place] == more.keys, found.log_rate[place], more.lowest())
-        found, fit = more.climb(way, start, found.log_capacity, SOME), more
+        start = found.at._replace(log_rate=more.rates_of(fit, found.at.log_rate))
+        found, fit = more.climb(way, start, SOME), more
     whole = _fit_on(rows, demands, demand, launches, stage) if len(rows) > len(some) else fit
-    place = np.minimum(np.searchsorted(fit.keys, whole.keys), len(fit.keys) - 1)
-    known = fit.keys[place] == whole.keys
-    every = [
-        np.where(known, rates[place], whole.lowest())
-        for rates in (found.log_rate, *fit.bounds(found))
-    ]
-    laid_out = [
-        _of_all(demands, rows, whole.laid_out(one, found.log_capacity, found.slower))
-        for one in every
-    ]
-    best, slow, fast = laid_out
+    best, slow, fast = (
+        _of_all(
+            demands,
+            rows,
+            whole.laid_out(found.at._replace(log_rate=whole.rates_of(fit, rates))),
+        )
+        for rates in (found.at.log_rate, *fit.bounds(found))
+    )
     return replace(best, way=way), (np.minimum(slow.alone, best.spent), fast.alone)
 
 
