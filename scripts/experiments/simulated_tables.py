@@ -251,12 +251,13 @@ def whatif_truth(result: dict[str, Any]) -> str:
             "",
             method_table(result),
             "",
-            "By question; held: share of truths in the 80 % range; refused: of all pairs; then the "
-            "errors of slots alone, and the model's in each world:",
+            "By question; held: share of truths in the 80 % range; width: of that range, median, "
+            "in % of the recorded duration; refused: of all pairs; then the errors of slots alone, "
+            "and the model's in each world:",
             "",
             table(
                 (
-                    "question", "pairs", "median", "p90", "sign", "held", "refused",
+                    "question", "pairs", "median", "p90", "sign", "held", "width", "refused",
                     "slots only", "fair", "rough",
                 ),
                 _by(found, "question"),
@@ -265,7 +266,10 @@ def whatif_truth(result: dict[str, Any]) -> str:
             "By family of runs:",
             "",
             table(
-                ("family", "pairs", "median", "p90", "sign", "held", "refused", "fair", "rough"),
+                (
+                    "family", "pairs", "median", "p90", "sign", "held", "width", "refused",
+                    "fair", "rough",
+                ),
                 _by(found, "family"),
             ),
         ]
@@ -289,7 +293,8 @@ def _by(found: dict[tuple[str, str, str], dict[str, Any]], group: str) -> list[t
             continue
         slots = (_both(row, "slots_"),) if group == "question" else ()
         worlds = (_both(found[group, one, name]) for one in ("fair", "rough"))
-        shares = (_share(row[key]) for key in ("sign", "held", "refused"))
+        sign, held, refused = (_share(row[key]) for key in ("sign", "held", "refused"))
+        shares = (sign, held, _percent(row["width"]), refused)
         rows.append((name, str(row["pairs"]), *_errors(row)[:2], *shares, *slots, *worlds))
     return rows
 

@@ -42,7 +42,7 @@ FRONT_DOOR = (
     "comparison.compare_sets",
     *("say.findings", "history", "live", "show", "apps.serve"),
     *("logs.ReadProgress", "logs.find", "logs.text", "logs.log_summary"),
-    "replay.whatif.question",
+    *("replay.whatif.question", "replay.whatif.question_parts"),
 )
 """What `serve` may import: what lists logs, `read`, `diagnose` and `compare` as every command calls
 them, and the report; none of the steps in between."""

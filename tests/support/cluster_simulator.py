@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -20,8 +19,16 @@ from iqcar.tables import APPLICATIONS, EXECUTORS, HOSTS, QUERIES, STAGES, TASKS,
 from tests.support.fair_sharing import Shared
 from tests.support.memory_pool import MemoryPool
 from tests.support.random_tables import EPOCH_MS, frame, waits_frame
-from tests.support.simulated_profiles import Phase, profiles
-from tests.support.simulated_work import Cluster, QueryPlan, drawn_scales, number_of, rng_of
+from tests.support.simulated_profiles import profiles
+from tests.support.simulated_work import (
+    Cluster,
+    QueryPlan,
+    SimulatedTask,
+    critical_stages,
+    drawn_scales,
+    number_of,
+    rng_of,
+)
 
 MEMORY_RATE = 4e6
 """Bytes per ms of a read that the page cache answers."""
@@ -30,25 +37,9 @@ SLOWING = 0.03
 """Part of its capacity that a rough disk loses with each further stream."""
 
 
-@dataclass
-class _Task:
-    query: int
-    stage: int
-    phases: list[tuple[int, Request | None, float]]
-    asked: float
-    scale: float
-    prefers: int
-    host: int = -1
-    launch: float = 0.0
-    finish: float = 0.0
-    since: float = 0.0
-    spent: dict[Request, float] = field(default_factory=dict)
-    processor: float = 0.0
-    memory: float = 0.0
-    held: float = 0.0
-    asks_at: int = 0
-    """Phases that are left when it asks for memory."""
-    history: list[Phase] = field(default_factory=list)
+def _any(free: list[int]) -> bool:
+    """Whether a slot is free; hosts that go owe theirs."""
+    return any(places > 0 for places in free)
 
 
 class Simulation:
@@ -56,19 +47,19 @@ class Simulation:
 
     def __init__(self, cluster: Cluster, plans: Sequence[QueryPlan], seed: int) -> None:
         self.cluster, self.plans, self.seed = cluster, plans, seed
-        self.tasks: list[_Task] = []
+        self.tasks: list[SimulatedTask] = []
         self.began, self.ended = [0.0] * len(plans), [0.0] * len(plans)
         self.stage_end: dict[tuple[int, int], float] = {}
         self.stage_start: dict[tuple[int, int], float] = {}
-        self._pending: dict[tuple[int, int], list[_Task]] = {}
+        self._pending: dict[tuple[int, int], list[SimulatedTask]] = {}
         self._left: dict[tuple[int, int], int] = {}
         self._running = [0] * len(plans)
         self._of_stage: dict[tuple[int, int], int] = {}
         self._of_pool: dict[tuple[int, str], int] = {}
+        self._min_share = dict(cluster.min_shares)
         assert {plan.after for plan in plans} <= {"", *(plan.name for plan in plans)}
         self._entered = 0
-        places = [cluster.slots if cluster.has_slots(h) else 0 for h in range(cluster.hosts)]
-        self._free = [places.copy() for _ in range(cluster.apps)]
+        self._free = [cluster.slots_of(app) for app in range(cluster.apps)]
         inf, c = np.inf, cluster
         kinds = [
             (c.disk, c.disk_each),
@@ -136,6 +127,8 @@ class Simulation:
                 self._serve(pool, now)
             self._count(task, -1)
             self._free[self.plans[task.query].app][task.host] += 1
+            if self.cluster.as_spark:
+                self._launch(now)
             key = (task.query, task.stage)
             self._left[key] -= 1
             if self._left[key] == 0:
@@ -188,7 +181,7 @@ class Simulation:
         self._left[(query, stage)] = plan.tasks
         wanted = plan.memory if np.isfinite(self.cluster.memory) else 0.0
         tasks = [
-            _Task(
+            SimulatedTask(
                 query,
                 stage,
                 [(k, r, w * s * part) for part in parts for k, r, w in work if w],
@@ -209,29 +202,42 @@ class Simulation:
 
     def _launch(self, now: float) -> None:
         for app, free in enumerate(self._free):
-            while any(places > 0 for places in free):
-                waiting = [
-                    key
-                    for key, tasks in self._pending.items()
-                    if tasks
-                    and self.plans[key[0]].app == app
-                    and self._running[key[0]] < self.plans[key[0]].cap
-                ]
+            if self.cluster.as_spark:
+                for key in sorted(self._waiting(app), key=self._order):
+                    while _any(free) and self._pending[key] and self._below_cap(key[0]):
+                        self._start(key, free, now)
+                continue
+            while _any(free):
+                waiting = self._waiting(app)
                 if not waiting:
                     break
-                key = min(waiting, key=self._order)
-                task = self._pending[key].pop(0)
-                # Data has its place: without this, removing a query would reshuffle the others.
-                chosen = task.prefers
-                most = max(range(len(free)), key=lambda h: free[h])
-                task.host = chosen if free[chosen] > 0 else most
-                free[task.host] -= 1
-                self._count(task, 1)
-                task.launch = now
-                self.tasks.append(task)
-                self._go_on(task, now)
+                self._start(min(waiting, key=self._order), free, now)
 
-    def _go_on(self, task: _Task, now: float) -> None:
+    def _waiting(self, app: int) -> list[tuple[int, int]]:
+        """Stages of an application that may start a task."""
+        return [
+            key
+            for key, tasks in self._pending.items()
+            if tasks and self.plans[key[0]].app == app and self._below_cap(key[0])
+        ]
+
+    def _below_cap(self, query: int) -> bool:
+        return self._running[query] < self.plans[query].cap
+
+    def _start(self, key: tuple[int, int], free: list[int], now: float) -> None:
+        """Start the next task of a stage."""
+        task = self._pending[key].pop(0)
+        # Data has its place: without this, removing a query would reshuffle the others.
+        chosen = task.prefers
+        most = max(range(len(free)), key=lambda h: free[h])
+        task.host = chosen if free[chosen] > 0 else most
+        free[task.host] -= 1
+        self._count(task, 1)
+        task.launch = now
+        self.tasks.append(task)
+        self._go_on(task, now)
+
+    def _go_on(self, task: SimulatedTask, now: float) -> None:
         """Enter the next phase; who wants memory asks for it first."""
         if task.memory and len(task.phases) == task.asks_at:
             task.since = now
@@ -251,27 +257,30 @@ class Simulation:
         query, stage = key
         plan = self.plans[query]
         fifo = (self.began[query], query, stage)
-        if not self.cluster.fair:
+        if not self.cluster.is_fair(plan.app):
             return fifo
         name, weight, fair = self._pool(query)
-        share = self._of_pool.get((plan.app, name), 0) / weight
+        runs, least = self._of_pool.get((plan.app, name), 0), self._min_share.get(name, 0)
+        # Who has less than his minShare comes first, by how little of it he has.
+        share = (0.0, runs / max(least, 1)) if runs < least else (1.0, runs / weight)
         if fair:
-            return share, name, self._of_stage.get(key, 0), f"TaskSet_{query}.{stage}"
-        return share, name, *fifo
+            called = (plan.name, stage) if self.cluster.as_spark else f"TaskSet_{query}.{stage}"
+            return *share, name, self._of_stage.get(key, 0), called
+        return *share, name, *fifo
 
     def _pool(self, query: int) -> tuple[str, float, bool]:
         plan = self.plans[query]
         shared = {name: (name, weight, fair) for name, weight, fair in self.cluster.pools}
         return shared.get(plan.pool, (plan.pool or f"pool-{query:03d}", plan.weight, False))
 
-    def _count(self, task: _Task, change: int) -> None:
+    def _count(self, task: SimulatedTask, change: int) -> None:
         key, app = (task.query, task.stage), self.plans[task.query].app
         pool = (app, self._pool(task.query)[0])
         self._running[task.query] += change
         self._of_stage[key] = self._of_stage.get(key, 0) + change
         self._of_pool[pool] = self._of_pool.get(pool, 0) + change
 
-    def _enter(self, task: _Task, now: float) -> None:
+    def _enter(self, task: SimulatedTask, now: float) -> None:
         kind, request, work = task.phases[0]
         task.since = now
         self._entered += 1
@@ -285,7 +294,7 @@ class Simulation:
         shared = self._shared[task.host][kind]
         shared.enter(work, rate * self._speed[task.host], self._entered, task)
 
-    def _account(self, task: _Task, now: float) -> None:
+    def _account(self, task: SimulatedTask, now: float) -> None:
         kind, request, work = task.phases[0]
         if request is None:
             return
@@ -298,19 +307,6 @@ class Simulation:
         task.history.append((task.since, now, request, computed, max(spent, 0.0)))
         task.spent[request] = task.spent.get(request, 0.0) + max(spent, 0.0)
 
-    def critical(self) -> set[tuple[int, int]]:
-        """Stages on the chain that ended last: each time the parent that ended last."""
-        path = set()
-        for q, plan in enumerate(self.plans):
-            stage = max(range(len(plan.stages)), key=lambda s: self.stage_end[(q, s)])
-            while True:
-                path.add((q, stage))
-                parents = plan.stages[stage].parents
-                if not parents:
-                    break
-                stage = max(parents, key=lambda s: self.stage_end[(q, s)])
-        return path
-
     def emit(
         self, bucket_ms: float | None = None, *, plain: bool = False
     ) -> tuple[Tables, pd.DataFrame]:
@@ -320,7 +316,10 @@ class Simulation:
         estimated as the time that nothing else explains, and memory is missing.
         """
         c, keys = self.cluster, sorted(self.stage_end)
-        row_of, critical = {key: row for row, key in enumerate(keys)}, self.critical()
+        row_of, critical = (
+            {key: row for row, key in enumerate(keys)},
+            critical_stages(self.plans, self.stage_end),
+        )
         n = len(self.tasks)
         apps = np.array([self.plans[t.query].app for t in self.tasks])
         host = np.array([t.host for t in self.tasks])

@@ -73,7 +73,7 @@ def replayable(
         conf=_settings(run),
         pools=_declared_pools(run),
         stages=tables.stages.assign(
-            stage_id=c.first_id + np.arange(m),
+            stage_id=_stage_ids(run, keys),
             attempt=0,
             job=query,
             pool=[pools[q] for q in query],
@@ -93,6 +93,16 @@ def replayable(
         **({} if plain else {"samples": host_samples(run) if sampled else samples}),
     )
     return tables, with_memory_waits(tables, waits) if plain else waits
+
+
+def _stage_ids(run: Simulation, keys: list[tuple[int, int]]) -> np.ndarray:
+    """Ids of stages; their names have the order in which the simulator takes ties."""
+    if not run.cluster.as_spark:
+        return run.cluster.first_id + np.arange(len(keys))
+    order = sorted(range(len(keys)), key=lambda row: (run.plans[keys[row][0]].name, keys[row][1]))
+    ids = np.empty(len(keys), np.int64)
+    ids[order] = 10_000 + run.cluster.first_id + np.arange(len(keys))
+    return ids
 
 
 def _settings(run: Simulation) -> pd.DataFrame:

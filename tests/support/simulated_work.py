@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 import numpy as np
+
+from iqcar.enums import Request
 
 ROUNDS = 4
 """Times that a task goes through read, fetch, compute, write, unless a cluster says else."""
@@ -118,10 +120,19 @@ class Cluster:
     """Memory is held in the order of asking: all that a task wants, or it waits."""
     lost: int = -1
     """Host that has no slots."""
+    places: tuple[tuple[int, ...], ...] = ()
+    """Slots of each application on each host, if they are not ``slots`` everywhere."""
+    fair_apps: tuple[bool, ...] = ()
+    """Whether each application schedules FAIR; empty: as ``fair`` says."""
+    min_shares: tuple[tuple[str, int], ...] = ()
+    """minShare of pools; others have none."""
     there_from: tuple[float, ...] = ()
     """When the slots of each host come; empty: all are there from the start."""
     there_until: tuple[float, ...] = ()
     """When each host takes no more tasks, those that run end there; empty: all stay."""
+    as_spark: bool = False
+    """A slot that comes free is offered before the end of its task is booked, which may submit the
+    next stage; task sets are sorted once for a round of offers, and served until none is left."""
     rough: bool = False
     """Devices share in proportion, disks slow with streams, threads share cores, and tasks do not
     do the same in each round."""
@@ -154,3 +165,53 @@ class Cluster:
     def has_slots(self, host: int) -> bool:
         """Whether a host has slots from the start."""
         return host != self.lost and self.comes(host) <= 0
+
+    def slots_of(self, app: int) -> list[int]:
+        """Slots of an application on each host at the start."""
+        if self.places:
+            return list(self.places[app])
+        return [self.slots if self.has_slots(h) else 0 for h in range(self.hosts)]
+
+    def is_fair(self, app: int) -> bool:
+        """Whether an application schedules FAIR."""
+        return self.fair_apps[app] if self.fair_apps else self.fair
+
+
+@dataclass
+class SimulatedTask:
+    """A task that runs: what it has left to do, and what became of it."""
+
+    query: int
+    stage: int
+    phases: list[tuple[int, Request | None, float]]
+    asked: float
+    scale: float
+    prefers: int
+    host: int = -1
+    launch: float = 0.0
+    finish: float = 0.0
+    since: float = 0.0
+    spent: dict[Request, float] = field(default_factory=dict)
+    processor: float = 0.0
+    memory: float = 0.0
+    held: float = 0.0
+    asks_at: int = 0
+    """Phases that are left when it asks for memory."""
+    history: list[tuple[float, float, Request, float, float]] = field(default_factory=list)
+    """Begin and end of each phase, its request, and how long it computed and waited."""
+
+
+def critical_stages(
+    plans: Sequence[QueryPlan], stage_end: Mapping[tuple[int, int], float]
+) -> set[tuple[int, int]]:
+    """Stages on the chain that ended last: each time the parent that ended last."""
+    path = set()
+    for q, plan in enumerate(plans):
+        stage = max(range(len(plan.stages)), key=lambda s: stage_end[(q, s)])
+        while True:
+            path.add((q, stage))
+            parents = plan.stages[stage].parents
+            if not parents:
+                break
+            stage = max(parents, key=lambda s: stage_end[(q, s)])
+    return path

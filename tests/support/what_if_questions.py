@@ -90,6 +90,12 @@ def memory(rng: np.random.Generator) -> tuple[Cluster, list[QueryPlan]]:
     return Cluster(cores=12, disk=1e6, slots=12, memory=4 * GB), plans
 
 
+def two_tenants(rng: np.random.Generator) -> tuple[Cluster, list[QueryPlan]]:
+    """Two applications with few slots each, whose queries come within a few seconds."""
+    plans = [replace(plan, app=k % 2) for k, plan in enumerate(_any_queries(rng, 12))]
+    return Cluster(slots=5, apps=2, fair=bool(rng.random() < 0.5)), plans
+
+
 def _any_queries(rng: np.random.Generator, count: int) -> list[QueryPlan]:
     work = list((HEAVY | IDLE).items())
     return [
@@ -105,6 +111,7 @@ SCENARIOS = {
     "mixed": mixed,
     "busy day": busy_day,
     "sessions": sessions,
+    "two tenants": two_tenants,
     "memory": memory,
 }
 
@@ -120,12 +127,20 @@ def questions(cluster: Cluster, plans: list[QueryPlan], seed: int) -> Iterator[A
     last = len(plans) - 1
     later = Question(start={str(last): LATER_MS})
     yield Asked("start", later, cluster, _starts_later(plans, last, cluster, seed))
-    twice = plans[last].with_stages(lambda _, stage: stage.scaled(2.0))
-    yield Asked("scale", Question(scale={str(last): 2.0}), cluster, _with(plans, last, twice))
+    for kind, query, anew in (
+        ("scale", last, False),
+        ("scale", 1, False),
+        ("scale, sizes drawn anew", last, True),
+        ("scale, sizes drawn anew", 1, True),
+    ):
+        twice = more_data(plans[query], 2, None if anew else seed)
+        asked = Question(scale={str(query): 2.0})
+        yield Asked(kind, asked, cluster, _with(plans, query, twice))
     capped = replace(plans[1], cap=MOST)
     yield Asked("cap", Question(cap={"1": MOST}), cluster, _with(plans, 1, capped))
     own = replace(plans[0], weight=float(WEIGHT), pool="")
-    fair = replace(cluster, fair=True)
+    modes = tuple(cluster.fair or app == plans[0].app for app in range(cluster.apps))
+    fair = replace(cluster, fair_apps=modes)
     yield Asked("pool", Question(pool={"0": WEIGHT}), fair, _with(plans, 0, own))
     parts = _repartitioned(plans[0], seed)
     asked = Question(partitions={"0": PARTITIONS})
@@ -135,7 +150,64 @@ def questions(cluster: Cluster, plans: list[QueryPlan], seed: int) -> Iterator[A
     if any(stage.gc for plan in plans for stage in plan.stages):
         clean = [p.with_stages(lambda _, stage: replace(stage, gc=0.0)) for p in plans]
         yield Asked("no gc", Question(no_gc=True), cluster, clean)
+    yield from _other_pools(cluster, plans)
+    if cluster.apps > 1:
+        yield from _one_application(cluster, plans)
     yield from _other_clusters(cluster, plans)
+
+
+def more_data(plan: QueryPlan, factor: int, seed: int | None) -> QueryPlan:
+    """More scan tasks; larger tasks where the number is fixed.
+
+    seed: Of the run whose sizes the further tasks have, too; None: they are drawn anew.
+    """
+
+    def change(k: int, stage: StagePlan) -> StagePlan:
+        if not stage.read or stage.fetch:
+            return stage.scaled(float(factor))
+        scales = () if seed is None else tuple(np.tile(drawn_scales(seed, plan, k), factor))
+        return replace(stage, tasks=factor * stage.tasks, scales=scales)
+
+    return plan.with_stages(change)
+
+
+def _other_pools(cluster: Cluster, plans: list[QueryPlan]) -> Iterator[Asked]:
+    """Pools that there are, with another weight or minShare."""
+    if not (cluster.pools and cluster.fair):
+        return
+    name = plans[0].pool
+    heavier = tuple((p, 4.0 if p == name else w, fair) for p, w, fair in cluster.pools)
+    asked = Question(pool_weight={name: 4})
+    yield Asked("pool weight", asked, replace(cluster, pools=heavier), plans)
+    least = cluster.slots * cluster.hosts // 2
+    asked = Question(pool_min_share={name: least})
+    yield Asked("pool minShare", asked, replace(cluster, min_shares=((name, least),)), plans)
+
+
+def _one_application(cluster: Cluster, plans: list[QueryPlan]) -> Iterator[Asked]:
+    """Slots, executors and mode of the second of several applications."""
+    app, name = 1, "app-1"
+    every = [cluster.slots_of(each) for each in range(cluster.apps)]
+
+    def with_places(places: list[int]) -> Cluster:
+        return replace(cluster, places=tuple(map(tuple, _put_in(every, app, places))))
+
+    half = [slots // 2 for slots in every[app]]
+    asked = Question(slots_in_all_of={name: sum(half)})
+    yield Asked("slots of one", asked, with_places(half), plans)
+    more = [slots + 4 for slots in every[app]]
+    asked = Question(slots_of={name: 4 * cluster.hosts})
+    yield Asked("slots of one", asked, with_places(more), plans)
+    fewer = [*every[app][:-1], 0]
+    asked = Question(executors_of={name: cluster.hosts - 1})
+    yield Asked("executors of one", asked, with_places(fewer), plans)
+    modes = tuple(cluster.fair != (each == app) for each in range(cluster.apps))
+    asked = Question(mode_of={name: "FIFO" if cluster.fair else "FAIR"})
+    yield Asked("mode of one", asked, replace(cluster, fair_apps=modes), plans)
+
+
+def _put_in(every: list[list[int]], at: int, one: list[int]) -> list[list[int]]:
+    return [*every[:at], one, *every[at + 1 :]]
 
 
 def _other_clusters(cluster: Cluster, plans: list[QueryPlan]) -> Iterator[Asked]:

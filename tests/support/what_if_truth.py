@@ -36,7 +36,10 @@ METHODS = ("nothing changes", "slots-only replay", "blame", "what-if")
 
 @dataclass(frozen=True)
 class Pair:
-    """A query in a question: changes as shares of its recorded duration, by method and true."""
+    """A query in a question: changes as shares of its recorded duration, by method and true.
+
+    ``width`` is that of the range, as such a share.
+    """
 
     family: str
     kind: str
@@ -45,6 +48,7 @@ class Pair:
     true: float
     said: dict[str, float]
     within: bool
+    width: float = np.nan
 
 
 def model_of(run: Simulation) -> Model:
@@ -71,7 +75,7 @@ def slots_only(scenario: Scenario) -> np.ndarray:
 def pairs(family: str, seed: int, *, rough: bool = False) -> Iterator[Pair]:
     """Every query in every question about one scenario."""
     cluster, plans = SCENARIOS[family](np.random.default_rng([seed, len(family)]))
-    cluster = replace(cluster, rough=rough)
+    cluster = replace(cluster, rough=rough, as_spark=True)
     tables, waits = replayable(Simulation(cluster, plans, seed))
     blame = attribute(tables, waits)
     model = build_model(tables, waits, blame.demand)
@@ -94,7 +98,8 @@ def pairs(family: str, seed: int, *, rough: bool = False) -> Iterator[Pair]:
                 changes["blame"] = -lost[query, gone] / recorded
             within = row["low_ms"] <= ends[query] <= row["high_ms"]
             true = ends[query] / recorded - 1.0
-            yield Pair(family, asked.kind, gone, int(query), true, changes, bool(within))
+            width = (row["high_ms"] - row["low_ms"]) / recorded
+            yield Pair(family, asked.kind, gone, int(query), true, changes, bool(within), width)
 
 
 def ranking(found: Iterable[Pair], method: str) -> tuple[float, float]:
@@ -160,11 +165,13 @@ def score_rows(runs: Runs) -> list[Row]:
 
 def print_rows(rows: Iterable[Row]) -> None:
     """Print scores, one line each."""
-    print(f"{'':34} pairs median    p90   sign within   held refused   tau   top")
+    print(f"{'':34} pairs median    p90   sign within   held  width refused   tau   top")
     for row in rows:
         name = f"{row['world']}: {row['name']}"
         errors = [row[key] and 100 * row[key] for key in ("median", "p90")]
-        shares = [row.get(key) for key in ("sign", "within", "held", "refused", "tau", "top")]
+        shares = [
+            row.get(key) for key in ("sign", "within", "held", "width", "refused", "tau", "top")
+        ]
         said = "".join("      –" if x is None else f"{x:7.2f}" for x in (*errors, *shares))
         print(f"{name:34}{row['pairs']:6}{said}")
 
@@ -180,7 +187,7 @@ def _scores(found: Sequence[Pair], method: str) -> Row:
     refused = np.mean([not np.isfinite(one.said["what-if"]) for one in found])
     kept = [one for one in found if _counts(one, method)]
     if not kept:
-        nothing = dict.fromkeys(("median", "p90", "sign", "within", "held"), np.nan)
+        nothing = dict.fromkeys(("median", "p90", "sign", "within", "held", "width"), np.nan)
         return {"pairs": 0, **nothing, "refused": float(refused)}
     true, said = np.array([(one.true, one.said[method]) for one in kept]).T
     off = np.abs(said - true)
@@ -191,5 +198,6 @@ def _scores(found: Sequence[Pair], method: str) -> Row:
         "sign": float(np.mean(np.sign(np.where(np.abs(said) < 1e-8, 0, said)) == np.sign(true))),
         "within": float(np.mean(off < 0.1)),
         "held": float(np.mean([one.within for one in kept])),
+        "width": float(np.median([one.width for one in kept])),
         "refused": float(refused),
     }

@@ -139,8 +139,14 @@ def test_answers_hold_what_iqcar_analyze_finds(logs: Path, cache: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_what_if_answer_is_the_command_s(logs: Path, cache: Path) -> None:
-    changes = {"remove": ["etl"]}
+@pytest.mark.parametrize(
+    "changes",
+    [{"remove": ["etl"]}, {"slots": ["app-1=+2"], "mode": "FAIR", "pool_weight": ["default=2"]}],
+    ids=str,
+)
+def test_a_what_if_answer_is_the_command_s(
+    logs: Path, cache: Path, changes: dict[str, Any]
+) -> None:
     shown = ask(logs, cache, "what_if", applications=[key(logs, cache)], changes=changes)
     said = json.loads(whatif_to_json(iqcar.diagnose(iqcar.read([str(logs)])).what_if(**changes)))
     assert shown["self_check"] == said["self_check"]

@@ -38,7 +38,11 @@ def asked(server: Served, **changes: Any) -> httpx.Response:
 
 def test_an_answer_is_what_iqcar_whatif_writes(server: Served, tmp_path: Path) -> None:
     diagnosis = iqcar.diagnose(iqcar.read(contended_log().write(tmp_path / "app-1")))
-    for changes in ({"remove": ["etl"]}, {"start": ["report=+10s"], "slots": "+2", "no_gc": True}):
+    for changes in (
+        {"remove": ["etl"]},
+        {"start": ["report=+10s"], "slots": "+2", "no_gc": True},
+        {"slots": ["contended=+2"], "mode": "FAIR", "pool_weight": ["default=3"]},
+    ):
         found = asked(server, **changes)
         assert found.status_code == 200, found.text
         expected = json.loads(whatif_to_json(diagnosis.what_if(**changes)))
@@ -73,6 +77,8 @@ def test_one_process_answers_all_questions_about_a_log(server: Served) -> None:
         ({"disk": "-3"}, "--disk: is no factor or number above 0: '-3'; give 2x or 0.5"),
         ({"slots": "8", "executors": "2"}, "both set the number of slots"),
         ({"bad": 1}, "unknown field `bad`"),
+        ({"slots": ["other=+8"]}, "--slots: no application is called 'other'"),
+        ({"pool_weight": ["etl=3"]}, "--pool-weight: no pool is called 'etl'"),
         ({"plan": "slots=4..2"}, "--plan: is no range upwards from 1"),
         ({"price": "0.4/h"}, "--price: is the price in a plan"),
         ({"plan": "slots=1..4", "remove": ["etl"]}, "--plan: a plan is asked alone"),
@@ -104,6 +110,8 @@ def test_a_form_leads_to_an_address_that_shows_the_answer(server: Served) -> Non
     for wrong, said in (
         ({"disk": "abc"}, "Disks: is no factor"),
         ({"query_cap": "8"}, "name the query"),
+        ({"pool_weight": "etl=0"}, "Weight of a pool etl: is no number"),
+        ({"slots": ["+1", "x=+2"]}, "both set the number of slots"),
         ({}, "nothing to change"),
     ):
         refused = server.client.post("/whatif", data={"app": key, **wrong})
@@ -128,6 +136,8 @@ def test_a_form_keeps_every_change_of_its_question(server: Served) -> None:
     form = {
         "app": key, "query": "report", "query_start": "+10s", "query_no_skew": "true",
         "start": "etl=+5s", "scale": ["etl=2x", ""], "starts": "recorded",
+        "slots": ["", "contended=+2"], "mode": ["", "contended=FAIR"],
+        "pool_weight": "default=3", "pool_min_share": ["default=1"],
     }  # fmt: skip
     address = server.client.post("/whatif", data=form).headers["location"]
     page = until(lambda: _answered(server.client.get(address)))

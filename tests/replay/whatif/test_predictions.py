@@ -106,7 +106,7 @@ def unchanged(scenario: Scenario) -> dict[str, Scenario]:
     """Edits that change nothing."""
     n = len(scenario.tables.queries)
     return {
-        "scale": edit.scale_work(scenario, dict.fromkeys(range(n), 1.0)),
+        "scale": edit.scale_data(scenario, dict.fromkeys(range(n), 1.0)),
         "start": edit.start_later(scenario, dict.fromkeys(range(n), 0.0)),
         "disk": edit_cluster.faster_device(scenario, 0, 1.0),
         "remove": edit.remove(scenario, []),

@@ -9,8 +9,9 @@ import pytest
 
 from iqcar.replay.whatif.model import ENOUGH, Model, rerun_spread
 from iqcar.replay.whatif.question import Question
+from iqcar.replay.whatif.ranges import OF_80, OF_RERUNS
 from iqcar.replay.whatif.scenario import Scenario
-from iqcar.replay.whatif.what_if import OF_80, WIDENED, answer
+from iqcar.replay.whatif.what_if import answer
 from tests.support.cluster_simulator import Simulation
 from tests.support.simulated_work import Cluster, QueryPlan, StagePlan
 from tests.support.what_if_truth import find, model_of
@@ -68,7 +69,7 @@ def test_ranges_cover_that_runs_differ(model: Model) -> None:
     np.testing.assert_allclose(after.queries["predicted_ms"], before.queries["predicted_ms"])
     half = (after.queries["high_ms"] - after.queries["low_ms"]) / 2
     was = (before.queries["high_ms"] - before.queries["low_ms"]) / 2
-    noise = WIDENED * OF_80 * 0.1 * after.queries["predicted_ms"]
+    noise = OF_RERUNS * OF_80 * 0.1 * after.queries["predicted_ms"]
     np.testing.assert_allclose(half, np.hypot(was, noise))
     assert any("runs of the same query differ by 13 %" in one for one in after.assumptions)
     assert not any("runs of the same query" in one for one in before.assumptions)

@@ -88,6 +88,33 @@ def test_a_later_start_of_the_holder_lets_the_other_pass(diagnosis: package.Diag
     assert times["etl"] == pytest.approx(10_000, rel=0.05)
 
 
+def test_one_application_and_a_pool_that_there_is_are_asked_for(log: Path) -> None:
+    done = iqcar(
+        "whatif", log, "--slots", "contended=+2", "--mode", "app-1=fair", "--pool-weight",
+        "default=3", "--pool-min-share", "default=2", "--host-cores", "4", "--json", "-",
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    result = json.loads(done.stdout)
+    jsonschema.Draft202012Validator(json.loads(whatif_schema())).validate(result)
+    assert result["do"] == {
+        "slots_of": {"contended": 2}, "mode_of": {"app-1": "FAIR"}, "host_cores": 4.0,
+        "pool_weight": {"default": 3}, "pool_min_share": {"default": 2},
+    }  # fmt: skip
+    times = {row["name"]: row["predicted_ms"] for row in result["queries"]}
+    assert times["report"] == pytest.approx(1000, rel=0.05)
+    said = " ".join(result["assumptions"])
+    assert "pools that the log does not declare have Spark's defaults" in said
+    assert "other applications keep theirs" in said
+
+
+def test_slots_of_one_application_are_refused_in_one_line(log: Path) -> None:
+    done = iqcar("whatif", log, "--slots", "contendad=+8")
+    assert done.returncode == 2
+    assert done.stderr.strip().splitlines() == [
+        "iqcar: --slots: no application is called 'contendad'; did you mean contended"
+    ]
+
+
 def test_plan_and_blame_are_printed_and_written(log: Path, tmp_path: Path) -> None:
     done = iqcar(
         "whatif", log, "--plan", "slots=2..4", "--price", "0.4/h", "--blame", "report",

@@ -10,14 +10,15 @@ import typer
 
 from iqcar.apps.cli.command import Result, command
 from iqcar.enums import QueryBy
-from iqcar.replay.whatif.question import PARTS, SEVERAL, Part, PartKind, option_of, parse_request
+from iqcar.replay.whatif.question import parse_request
+from iqcar.replay.whatif.question_parts import PARTS, SEVERAL, Part, PartKind, option_of
 
 
 def _field(name: str, part: Part) -> tuple[str, Any, Any]:
     several, flag = part.kind in SEVERAL, part.kind is PartKind.FLAG
     kind: Any = bool if flag else list[str] | None if several else str | None
     text = part.help + " Several times." * several
-    option = typer.Option(option_of(name), metavar=part.metavar or None, help=text)
+    option = typer.Option(option_of(name), metavar=part.in_help or None, help=text)
     return name, Annotated[kind, option], False if flag else None
 
 

@@ -21,7 +21,7 @@ from iqcar.apps.serve.service import Service
 from iqcar.apps.serve.store_api import StoreQuery, answered
 from iqcar.apps.serve.whatif_api import AskedChanges, asked_live
 from iqcar.errors import IqcarError
-from iqcar.replay.whatif.question import PARTS, PartKind
+from iqcar.replay.whatif.question_parts import PARTS, PartKind
 
 WAIT_S = 25.0
 """Seconds that a call waits for a result; most clients give a call a minute."""
@@ -52,6 +52,10 @@ def _described() -> str:
         how = {
             PartKind.NAMES: f"[{part.metavar}]",
             PartKind.BY_QUERY: f"['{part.metavar}']",
+            PartKind.BY_POOL: f"['{part.metavar}']",
+            PartKind.BY_APPLICATION: " or ".join(
+                [*(f"'{each}'" for each in part.forms[:-1]), f"['{part.forms[-1]}']"]
+            ),
             PartKind.VALUE: " or ".join(f"'{each}'" for each in part.metavar.split("|")),
             PartKind.FLAG: "true",
         }[part.kind]
@@ -135,8 +139,8 @@ class Tools:
             dict[str, Any],
             Field(
                 description="What is changed, as options of `iqcar whatif` say it: "
-                f"{_described()}; Q is a query's name. Several are one joint change, but a plan "
-                "or blame is asked alone."
+                f"{_described()}; Q is a query's name, APP an application's id or name. "
+                "Several are one joint change, but a plan or blame is asked alone."
             ),
         ],
         page: PageNumber = 1,

@@ -59,8 +59,9 @@ async def read_body(request: Request, kind: type[T]) -> T:
 
 
 def _is_list(kind: Any) -> bool:
-    """Tell whether a field holds several values: a list, with or without constraints."""
-    return get_origin(get_args(kind)[0] if get_origin(kind) is Annotated else kind) is list
+    """Tell whether a field can hold several values: a list, with or without constraints."""
+    plain = get_args(kind)[0] if get_origin(kind) is Annotated else kind
+    return any(get_origin(each) is list for each in (plain, *get_args(plain)))
 
 
 Handler = Callable[[Request], Awaitable[Response]]

@@ -17,7 +17,8 @@ from iqcar.apps.serve.responses import JSONResponse, Problem, problem
 from iqcar.apps.serve.schemas import Key
 from iqcar.apps.serve.service import Service
 from iqcar.errors import UsageError
-from iqcar.replay.whatif.question import PARTS, SEVERAL, Part, PartKind, parse_request
+from iqcar.replay.whatif.question import parse_request
+from iqcar.replay.whatif.question_parts import PARTS, SEVERAL, Part, PartKind
 
 ANSWER_S = 20.0
 """Seconds that a request waits for its answer; a model of 10,000 tasks is made in less."""
@@ -59,8 +60,10 @@ class ChangesOfLogs(Changes, frozen=True, forbid_unknown_fields=True, kw_only=Tr
 
 def _field(name: str, part: Part) -> tuple[str, Any, Any]:
     """Lay out a part of a question as a field: its name, type and default."""
-    how = f"`{part.metavar}`: {part.help}" if part.metavar else part.help
+    how = f"`{part.in_help}`: {part.help}" if part.metavar else part.help
     meta = Meta(description=how)
+    if part.kind is PartKind.BY_APPLICATION:
+        return name, Annotated[str | list[str], meta], ""
     if part.kind in SEVERAL:
         return name, Annotated[list[str], meta], msgspec.field(default_factory=list)
     if part.kind is PartKind.FLAG:

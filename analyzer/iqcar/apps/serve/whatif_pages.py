@@ -23,7 +23,7 @@ from iqcar.apps.serve.whatif_api import (
 )
 from iqcar.base.units import short
 from iqcar.errors import UsageError
-from iqcar.replay.whatif.question import PARTS, SEVERAL, PartKind
+from iqcar.replay.whatif.question_parts import PARTS, SEVERAL, PartKind
 
 FORM_S = 1.5
 """Seconds that a sent form waits for its answer before a page shows how far it is."""
@@ -38,11 +38,22 @@ OF_QUERY, OF_CLUSTER = (
     tuple(
         (name, part.label, part.example)
         for name, part in PARTS.items()
-        if part.kind is kind and part.label
+        if part.kind in kinds and part.label
     )
-    for kind in (PartKind.BY_QUERY, PartKind.VALUE)
+    for kinds in ({PartKind.BY_QUERY}, {PartKind.VALUE, PartKind.BY_APPLICATION})
 )
 """Changes of one query, and of the cluster: name, label and an example."""
+OF_POOL = tuple(
+    (name, part.label, part.example)
+    for name, part in PARTS.items()
+    if part.kind is PartKind.BY_POOL
+)
+OF_APPLICATION = tuple(
+    (name, part.label or LABELS[name], part.forms[-1])
+    for name, part in PARTS.items()
+    if part.kind is PartKind.BY_APPLICATION
+)
+"""Changes of pools, and those that can be of one application."""
 
 
 async def what_if(request: Request) -> Response:
@@ -75,9 +86,9 @@ def _page(service: Service, form: ChangesOfApps, problem: str = "") -> Response:
     progress = what_if_progress(service, form.app, form)
     if not problem and progress.state is State.FAILED:
         problem = progress.message
-    values = {name: getattr(form, name) for name in NAMES}
+    values, of_one = _by_application(form)
     query, of_query, further = _by_query(form)
-    plain = {"app", "remove", *(name for name, _, _ in OF_CLUSTER[:2])}
+    plain = {"app", "remove", *(name for name, _, _ in OF_CLUSTER[:2] if not of_one[name])}
     body = render(
         "whatif.html",
         standing=standing,
@@ -93,6 +104,10 @@ def _page(service: Service, form: ChangesOfApps, problem: str = "") -> Response:
         query=query,
         of_query=of_query,
         further=further,
+        of_one=of_one,
+        several=len(standing.applications) > 1,
+        fields_of_one=OF_APPLICATION,
+        fields_of_pool=OF_POOL,
         fields_of_query=OF_QUERY,
         fields_of_cluster=OF_CLUSTER,
         names=model.names if model else kept.query_names if kept else [],
@@ -149,6 +164,17 @@ def _by_query(form: ChangesOfApps) -> tuple[str, dict[str, str], list[tuple[str,
         else:
             further.append((name, label, changed if name == "no_skew" else each))
     return query, of_query, further
+
+
+def _by_application(form: ChangesOfApps) -> tuple[dict[str, Any], dict[str, list[str]]]:
+    """Lay out the values of a form, and apart from them those that are of one application."""
+    values: dict[str, Any] = {name: getattr(form, name) for name in NAMES}
+    of_one = {}
+    for name, _, _ in OF_APPLICATION:
+        given = [values[name]] if isinstance(values[name], str) else values[name]
+        values[name] = next((each for each in given if "=" not in each), "")
+        of_one[name] = [each for each in given if "=" in each]
+    return values, of_one
 
 
 def _address(form: ChangesOfApps) -> str:

@@ -1,4 +1,4 @@
-"""How large the sides of joins were that could have been broadcast."""
+"""Tells how large the sides of joins were that could have been broadcast."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How much execution memory the settings give executors, and which ones give their tasks more."""
+"""Tells how much execution memory executors have by their settings, and what gives tasks more."""
 
 from __future__ import annotations
 

@@ -14,8 +14,9 @@ import numpy as np
 from iqcar.errors import UsageError
 from iqcar.replay.loop.device_sharing import PHASES
 from iqcar.replay.loop.task_demands import FETCH, WAIT
+from iqcar.replay.whatif.data_growth import tasks_of_data, whole_tasks
 from iqcar.replay.whatif.query_chains import without_queries
-from iqcar.replay.whatif.scenario import PoolChoice, Scenario
+from iqcar.replay.whatif.scenario import Scenario
 from iqcar.tables import NONE
 from iqcar.tables.arrays import Flags, Ints, share_of, sum_by
 
@@ -63,23 +64,81 @@ def cap_tasks(scenario: Scenario, most: Mapping[int, int]) -> Scenario:
 def own_pools(scenario: Scenario, weights: Mapping[int, int]) -> Scenario:
     """Give queries FAIR pools of their own with these weights."""
     pools = scenario.pools
-    return replace(scenario, pools=PoolChoice(pools.fair, {**pools.weights, **weights}))
+    return replace(scenario, pools=replace(pools, weights={**pools.weights, **weights}))
+
+
+def change_pools(
+    scenario: Scenario, weight: Mapping[str, int], min_share: Mapping[str, int]
+) -> Scenario:
+    """Give pools that there are another weight or minShare."""
+    chosen = replace(scenario.pools, pool_weight=dict(weight), pool_min_share=dict(min_share))
+    return replace(scenario, pools=chosen)
 
 
 def set_mode(scenario: Scenario, fair: bool) -> Scenario:
     """Let all applications schedule FAIR or FIFO."""
-    return replace(scenario, pools=PoolChoice(fair, scenario.pools.weights))
+    return replace(scenario, pools=replace(scenario.pools, fair=fair))
 
 
-def scale_work(scenario: Scenario, factors: Mapping[int, float]) -> Scenario:
-    """Multiply what every task of a query needs."""
-    factor = np.ones(len(scenario.gc))
-    for query, by in factors.items():
-        factor[scenario.query_of_task == query] *= by
+def set_mode_of(scenario: Scenario, fair: Mapping[int, bool]) -> Scenario:
+    """Let applications, by position among the workloads, schedule FAIR or FIFO."""
+    return replace(scenario, pools=replace(scenario.pools, fair_of=dict(fair)))
+
+
+def scale_data(scenario: Scenario, factors: Mapping[int, float]) -> Scenario:
+    """Multiply the data of queries: more tasks like the recorded ones, or longer ones.
+
+    Which stages get more tasks: :func:`iqcar.replay.whatif.data_growth.tasks_of_data`.
+
+    Raises UsageError if that makes more than :data:`MOST_TASKS` tasks, and more than there are.
+    """
+    steps = scenario.steps
+    by = np.array([factors.get(query, 1.0) for query in scenario.query_of_step.tolist()], float)
+    tasks = steps.first_late - steps.first_task[:-1]
+    wanted = whole_tasks(tasks, tasks_of_data(scenario, by))
+    changed = np.flatnonzero(wanted != tasks)
+    new = np.zeros(len(tasks), np.int64)
+    new[changed] = wanted[changed]
+    _check_tasks(tasks, new, "--scale")
+    if len(changed):
+        scenario = _with_copies(scenario, tasks, wanted)
+    # A task of a stage that has more of them does what one did; else each does more.
+    factor = (by * tasks / np.maximum(wanted, 1))[scenario.work.step]
     memory = scenario.memory * factor if len(scenario.memory) else scenario.memory
     return replace(
         scenario, alone=scenario.alone * factor[:, None], gc=scenario.gc * factor, memory=memory
     )
+
+
+def _with_copies(scenario: Scenario, tasks: Ints, wanted: Ints) -> Scenario:
+    """Repeat first attempts of steps, or leave some out, evenly over their sizes.
+
+    Copies spread over hosts as tasks do: each goes to the next one.
+    """
+    steps, size = scenario.steps, scenario.alone.sum(axis=1)
+    hosts = np.unique(scenario.slots.host[scenario.slots.change > 0])
+    rows, copy, anew = [], [], []
+    for step, (old, new) in enumerate(zip(tasks.tolist(), wanted.tolist(), strict=True)):
+        first, last = steps.first_task[step : step + 2].tolist()
+        each, late = np.arange(first, first + old), np.arange(first + old, last)
+        number = np.ones(old, np.int64)
+        if new != old:
+            by_size = np.argsort(size[each], kind="stable")
+            chosen = by_size[(2 * np.arange(new) + 1) * old // (2 * new)]
+            number = np.bincount(chosen, minlength=old).astype(np.int64)
+            # Further attempts are of tasks that there may be no more.
+            late = late if new > old else late[:0]
+        once, further = each[number > 0], np.repeat(each, np.maximum(number - 1, 0))
+        nth = np.concatenate([np.zeros(0), *(np.arange(1, max(n, 1)) for n in number.tolist())])
+        rows += [once, further, late]
+        copy += [np.zeros(len(once)), nth, np.zeros(len(late))]
+        anew += [np.full(len(once), new < old), np.ones(len(further)), np.zeros(len(late))]
+    source = np.concatenate(rows)
+    after = _with_tasks(scenario, source, again=np.concatenate(anew).astype(bool))
+    at = np.searchsorted(hosts, scenario.work.host[source]) + np.concatenate(copy).astype(np.int64)
+    known = scenario.work.host[source] >= 0
+    host = np.where(known, hosts[at % len(hosts)], -1)
+    return replace(after, work=after.work._replace(host=host))
 
 
 def without_gc(scenario: Scenario, queries: Sequence[int] | None = None) -> Scenario:
@@ -126,7 +185,7 @@ def repartition(scenario: Scenario, partitions: Mapping[int, int]) -> Scenario:
     tasks = np.diff(scenario.steps.first_task)
     new = np.array([partitions.get(query, 0) for query in scenario.query_of_step.tolist()], int)
     new[(tasks == 0) | ~fetches] = 0
-    _check_tasks(tasks, new)
+    _check_tasks(tasks, new, "--partitions")
     source, anew = [], []
     for at, wanted in enumerate(new.tolist()):
         first, last = scenario.steps.first_task[at : at + 2].tolist()
@@ -159,7 +218,7 @@ def repartition(scenario: Scenario, partitions: Mapping[int, int]) -> Scenario:
     return replace(after, alone=alone, use=use, gc=gc, memory=memory)
 
 
-def _check_tasks(tasks: Ints, new: Ints) -> None:
+def _check_tasks(tasks: Ints, new: Ints, option: str) -> None:
     """Refuse more tasks than can be replayed; ``new`` is 0 where a step stays as it is."""
     stay = int(tasks[new == 0].sum())
     total, most = stay + int(new.sum()), max(MOST_TASKS, int(tasks.sum()))
@@ -168,8 +227,10 @@ def _check_tasks(tasks: Ints, new: Ints) -> None:
         raise UsageError(
             f"makes {total:,} tasks, in {np.count_nonzero(new):,} stages; at most {most:,} are "
             "replayed",
-            "--partitions",
-            f"ask for up to {each:,}" if each else "ask for another query",
+            option,
+            f"ask for up to {each:,}"
+            if each and option == "--partitions"
+            else "ask for less or for another query",
         )
 
 

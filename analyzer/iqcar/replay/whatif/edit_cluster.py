@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 import numpy as np
@@ -85,7 +86,10 @@ def set_slots(scenario: Scenario, total: int) -> Scenario:
     Several applications keep the proportion of their slots, and each at least one.
     """
     hosts, each = _most_slots(scenario.slots)
-    return _with_slots(scenario, [_spread(int(part), hosts) for part in _parts(each, total)])
+    parts = _parts(each, total).tolist()
+    return _with_slots(
+        scenario, {app: (hosts, _spread(part, hosts)) for app, part in enumerate(parts)}
+    )
 
 
 def _parts(each: Ints, total: int) -> Ints:
@@ -113,12 +117,55 @@ def set_executors(scenario: Scenario, count: int) -> Scenario:
     if more > 0:
         scenario = add_hosts(scenario, more)
     hosts = used_hosts(scenario.slots)
-    shares: list[Ints] = []
+    shares = {}
     placed = 0
-    for part in _parts(each, count).tolist():
-        shares.append(size * np.roll(_spread(part, hosts), placed))
+    for app, part in enumerate(_parts(each, count).tolist()):
+        shares[app] = hosts, size * np.roll(_spread(part, hosts), placed)
         placed += part
     return _with_slots(scenario, shares)
+
+
+def set_slots_of(scenario: Scenario, app: int, total: int) -> Scenario:
+    """Offer one application so many slots from its first one to the end.
+
+    They are spread evenly over the hosts that it was on; other applications keep theirs.
+    """
+    hosts = _hosts_of(scenario.slots, app)
+    return _with_slots(scenario, {app: (hosts, _spread(total, hosts))})
+
+
+def set_executors_of(scenario: Scenario, app: int, count: int) -> Scenario:
+    """Offer one application the slots of so many of its usual executors.
+
+    They go to the hosts that it was on, no more per host than usual, then to the other hosts, then
+    to further hosts like these; other applications keep theirs.
+    """
+    slots = scenario.slots
+    mine = slots.app == app
+    size = executor_size(slots._replace(change=slots.change[mine]))
+    own = _hosts_of(slots, app)
+    most = int(_most_slots(slots)[1][app])
+    per_host = max(round(most / size / len(own)), 1)
+    others = np.setdiff1d(used_hosts(slots), own)
+    more = -(-count // per_host) - len(own) - len(others)
+    if more > 0:
+        first = slots.hosts
+        scenario = add_hosts(scenario, more, app)
+        others = np.concatenate([others, np.arange(first, first + more)])
+    needed = max(-(-count // per_host) - len(own), 0)
+    hosts = np.concatenate([own, others[:needed]])
+    return _with_slots(scenario, {app: (hosts, size * _spread(count, hosts))})
+
+
+def slots_of_app(slots: Slots, app: int) -> int:
+    """Return the most slots that an application was offered at once."""
+    return int(_most_slots(slots)[1][app])
+
+
+def _hosts_of(slots: Slots, app: int) -> Ints:
+    """Return the rows of the hosts on which an application had slots."""
+    found: Ints = np.unique(slots.host[(slots.change > 0) & (slots.app == app)])
+    return found
 
 
 def executor_size(slots: Slots) -> int:
@@ -126,8 +173,11 @@ def executor_size(slots: Slots) -> int:
     return max(int(np.median(slots.change[slots.change > 0])), 1)
 
 
-def add_hosts(scenario: Scenario, count: int) -> Scenario:
-    """Add hosts like the others with as many slots, or take the last ones away."""
+def add_hosts(scenario: Scenario, count: int, app: int | None = None) -> Scenario:
+    """Add hosts like the others with as many slots, or take the last ones away.
+
+    app: Position of the application that alone gets slots there; by default all do.
+    """
     hosts, each = _most_slots(scenario.slots)
     if count < 0:
         for host in hosts[count:].tolist():
@@ -138,19 +188,23 @@ def add_hosts(scenario: Scenario, count: int) -> Scenario:
     mean = np.mean(scenario.capacity[hosts], axis=0, keepdims=True)
     per_host = np.maximum(np.rint(each / len(hosts)).astype(np.int64), 1)
     slots = scenario.slots
-    apps = len(each)
+    apps = np.arange(len(each)) if app is None else np.array([app])
+    size = count * len(apps)
     added = slots._replace(
-        when=np.append(slots.when, np.zeros(count * apps)),
-        change=np.append(slots.change, np.repeat(per_host, count)),
-        when_idle=np.append(slots.when_idle, np.zeros(count * apps, bool)),
-        app=np.append(slots.app, np.repeat(np.arange(apps), count)),
-        host=np.append(slots.host, np.tile(new, apps)),
+        when=np.append(slots.when, np.zeros(size)),
+        change=np.append(slots.change, np.repeat(per_host[apps], count)),
+        when_idle=np.append(slots.when_idle, np.zeros(size, bool)),
+        app=np.append(slots.app, np.repeat(apps, count)),
+        host=np.append(slots.host, np.tile(new, len(apps))),
         hosts=n + count,
     )
     # Spark spreads tasks: each host gets its part of them.
     work = scenario.work
     place = np.arange(len(work.host)) * 2654435761 % (len(hosts) + count)
-    host = np.where(place < count, n + place, work.host)
+    moves = place < count
+    if app is not None:
+        moves &= _app_of_task(scenario) == app
+    host = np.where(moves, n + place, work.host)
     return replace(
         scenario,
         slots=_by_time(added),
@@ -162,6 +216,15 @@ def add_hosts(scenario: Scenario, count: int) -> Scenario:
         ),
         hosts=(*scenario.hosts, *(f"new host {k + 1}" for k in range(count))),
     )
+
+
+def _app_of_task(scenario: Scenario) -> Ints:
+    """Position of the application of each task."""
+    at = np.full(len(scenario.tables.applications), -1, np.int64)
+    at[[workload.app for workload in scenario.workloads]] = np.arange(len(scenario.workloads))
+    of_stage = scenario.tables.stages["app"].to_numpy(np.int64)
+    found: Ints = at[of_stage[scenario.stage_of_step[scenario.work.step]]]
+    return found
 
 
 def _like_the_others(memory: Floats, hosts: Ints, count: int) -> Floats:
@@ -213,22 +276,28 @@ def _spread(total: int, hosts: Ints) -> Ints:
     return total // len(hosts) + (np.arange(len(hosts)) < total % len(hosts))
 
 
-def _with_slots(scenario: Scenario, per_host: list[Ints]) -> Scenario:
-    """Offer each application these slots on its hosts from when its first came."""
-    slots, hosts = scenario.slots, used_hosts(scenario.slots)
-    apps = len(per_host)
-    first = np.array([slots.when[slots.app == app].min(initial=np.inf) for app in range(apps)])
-    new = slots._replace(
-        when=np.repeat(first, len(hosts)),
-        change=np.concatenate(per_host),
-        when_idle=np.zeros(apps * len(hosts), bool),
-        app=np.repeat(np.arange(apps), len(hosts)),
-        host=np.tile(hosts, apps),
+def _with_slots(scenario: Scenario, of_apps: Mapping[int, tuple[Ints, Ints]]) -> Scenario:
+    """Offer applications slots on hosts from when their first came; others keep theirs.
+
+    of_apps: Hosts, and the slots on each, by position of the application.
+    """
+    slots = scenario.slots
+    kept = ~np.isin(slots.app, list(of_apps))
+    when, change, idle, of_app, of_host = (
+        [column[kept]]
+        for column in (slots.when, slots.change, slots.when_idle, slots.app, slots.host)
     )
-    there = new.change > 0
-    new = new._replace(
-        when=new.when[there], change=new.change[there], when_idle=new.when_idle[there],
-        app=new.app[there], host=new.host[there],
+    for app, (hosts, each) in of_apps.items():
+        there = each > 0
+        n = int(there.sum())
+        when.append(np.full(n, slots.when[slots.app == app].min(initial=np.inf)))
+        change.append(each[there])
+        idle.append(np.zeros(n, bool))
+        of_app.append(np.full(n, app))
+        of_host.append(hosts[there])
+    new = slots._replace(
+        when=np.concatenate(when), change=np.concatenate(change), when_idle=np.concatenate(idle),
+        app=np.concatenate(of_app), host=np.concatenate(of_host),
     )  # fmt: skip
     return _beside_others(replace(scenario, slots=_by_time(new)), slots)
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
+import msgspec
 import numpy as np
 import pandas as pd
 
@@ -16,8 +18,8 @@ from iqcar.replay.loop.run import idle_slot_ms
 from iqcar.replay.loop.scheduling import is_fair, shares_of_pools
 from iqcar.replay.loop.task_demands import DISK, NETWORK, PROCESSOR, Way
 from iqcar.replay.whatif.query_chains import chain_steps
-from iqcar.replay.whatif.scenario import Scenario
-from iqcar.rules.pool_plan import pool_name
+from iqcar.replay.whatif.scenario import PoolChoice, Scenario
+from iqcar.rules.pool_plan import Pool, pool_name
 from iqcar.rules.recorded_setup import DEFAULT_POOL
 from iqcar.tables import texts
 from iqcar.tables.arrays import Floats, share_of, sum_by
@@ -201,22 +203,37 @@ def scenario_shares(scenario: Scenario) -> Shares:
     parts = []
     called = texts(scenario.tables.queries, "name")
     recorded = zip(scenario.workloads, scenario.orders, scenario.ran_in, strict=True)
-    for workload, order, names in recorded:
+    chosen = scenario.pools
+    for app, (workload, order, names) in enumerate(recorded):
         fair = is_fair(scenario.tables, workload.app)
-        weights = scenario.pools.weights
+        weights, set_fair = chosen.weights, chosen.set_fair(app)
         own = {row: pool_name(called[row], frozenset()) for row in {*order.query} & weights.keys()}
         pools = names
-        if scenario.pools.fair is not None or own:
-            fair = True if own else bool(scenario.pools.fair)
+        if set_fair is not None or own:
+            fair = True if own else bool(set_fair)
             pools = [
                 own.get(query, name or DEFAULT_POOL)
                 for query, name in zip(order.query, names, strict=True)
             ]
         new = {name: weights[row] for row, name in own.items()}
+        declared = {**order.pools, **_changed_pools(order.pools, chosen)}
         parts.append(
-            shares_of_pools(workload, order, fair, pools=order.pools, stage_pool=pools, weights=new)
+            shares_of_pools(workload, order, fair, pools=declared, stage_pool=pools, weights=new)
         )
     return with_caps(joint_shares(parts), scenario.cap_of, scenario.cap)
+
+
+def _changed_pools(pools: Mapping[str, Pool], chosen: PoolChoice) -> dict[str, Pool]:
+    """Return the pools whose weight or minShare is changed, as they are then."""
+    found = {}
+    for name in {**chosen.pool_weight, **chosen.pool_min_share}:
+        pool = pools.get(name, Pool(name))
+        found[name] = msgspec.structs.replace(
+            pool,
+            weight=chosen.pool_weight.get(name, pool.weight),
+            min_share=chosen.pool_min_share.get(name, pool.min_share),
+        )
+    return found
 
 
 DEVICE_NAMES = {DISK: "disk", NETWORK: "network", PROCESSOR: "processors"}

@@ -1,102 +1,38 @@
 """Reads a what-if question from what a user wrote, and checks it.
 
-Each row of :data:`PARTS` says how one part is written: the options of the command, the fields of
-the API, the form and the tool for agents are made from these rows.
+How each part is written: :mod:`iqcar.replay.whatif.question_parts`.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
-from enum import Enum
 from typing import Any
 
-from iqcar.base.units import (
-    MOST_COUNT,
-    exact_time,
-    parse_change,
-    parse_count,
-    parse_factor,
-    parse_price,
-    parse_shift,
-)
+from iqcar.base.units import MOST_COUNT, exact_time, parse_price
 from iqcar.errors import UsageError
+from iqcar.replay.whatif.question_parts import (
+    CHANGES,
+    RECORDED,
+    Part,
+    PartKind,
+    SlotsAsked,
+    option_of,
+)
 
-RECORDED, CHAINED = "recorded", "chained"
-"""What decides when queries start: the record, or the end of the query that they waited for."""
 MOST_VALUES = 16
 """Values of a range that are asked, in equal steps, first and last included."""
 _RANGE = re.compile(r"(executors|slots)=(\d+)\.\.(\d+)(?::(\d+))?")
-
-
-def _names(option: str, given: str | Iterable[str]) -> tuple[str, ...]:
-    return (given,) if isinstance(given, str) else tuple(dict.fromkeys(given))
-
-
-def _mode(option: str, given: str) -> str:
-    mode = given.upper()
-    if mode not in ("FAIR", "FIFO"):
-        raise UsageError(f"is no scheduler mode: {given!r}", option, "give FAIR or FIFO")
-    return mode
-
-
-def _starts(option: str, given: str) -> str:
-    if given not in ("", RECORDED, CHAINED):
-        raise UsageError(
-            f"says not when queries start: {given!r}", option, f"give {RECORDED} or {CHAINED}"
-        )
-    return given
-
-
-class PartKind(Enum):
-    """How a part of a question is given."""
-
-    NAMES = "names of queries or hosts"
-    BY_QUERY = "a value for each of some queries"
-    VALUE = "a value"
-    FLAG = "yes or no"
-
-
-SEVERAL = (PartKind.NAMES, PartKind.BY_QUERY)
-"""Kinds that can be given several times."""
-
-
-@dataclass(frozen=True)
-class Part:
-    """How one part of a question is written.
-
-    metavar: How it is written in the command's help.
-    help: What it means, one sentence.
-    read: Reads one value; called with the option, for messages, and what was given.
-    label: What the form calls it; empty where the form lays it out by itself.
-    like: An example, where it is not the metavar.
-    """
-
-    kind: PartKind
-    metavar: str
-    """How it is written in the command's help."""
-    help: str
-    """What it means, one sentence."""
-    read: Callable[[str, Any], Any] = lambda _, given: given
-    """Reads one value; called with the option, for messages, and what was given."""
-    label: str = ""
-    """What the form calls it; empty where the form lays it out by itself."""
-    like: str = ""
-    """An example, where it is not the metavar."""
-
-    @property
-    def example(self) -> str:
-        """A value as one types it, of a single query."""
-        return self.like or self.metavar.removeprefix("Q=").replace("|", " or ")
 
 
 @dataclass(frozen=True)
 class Question:
     """What to change; several fields are one joint intervention.
 
-    Queries are named by id, name or fingerprint: all runs of a name are meant. Times are in ms,
-    capacities and work are factors.
+    Queries are named by id, name or fingerprint: all runs of a name are meant. Applications, in
+    fields that end with ``_of``, are named by id, name, or a part that only one has; pools by name.
+    Times are in ms, capacities and work are factors.
     """
 
     remove: tuple[str, ...] = ()
@@ -104,7 +40,10 @@ class Question:
     cap: dict[str, int] = field(default_factory=dict)
     slots: int | None = None
     slots_in_all: int | None = None
+    slots_of: dict[str, int] = field(default_factory=dict)
+    slots_in_all_of: dict[str, int] = field(default_factory=dict)
     executors: int | None = None
+    executors_of: dict[str, int] = field(default_factory=dict)
     hosts: int | None = None
     host_loss: tuple[str, ...] = ()
     disk: float | None = None
@@ -112,7 +51,10 @@ class Question:
     cpu: float | None = None
     host_cores: float | None = None
     pool: dict[str, int] = field(default_factory=dict)
+    pool_weight: dict[str, int] = field(default_factory=dict)
+    pool_min_share: dict[str, int] = field(default_factory=dict)
     mode: str | None = None
+    mode_of: dict[str, str] = field(default_factory=dict)
     partitions: dict[str, int] = field(default_factory=dict)
     scale: dict[str, float] = field(default_factory=dict)
     no_skew: tuple[str, ...] = ()
@@ -121,13 +63,7 @@ class Question:
 
     def __post_init__(self) -> None:
         """Refuse what contradicts itself."""
-        amounts = [
-            name
-            for name in ("slots", "slots_in_all", "executors")
-            if getattr(self, name) is not None
-        ]
-        if len(amounts) > 1:
-            raise UsageError("both set the number of slots", _options(amounts), "give one of them")
+        amounts = self._amounts()
         if self.cpu is not None and self.host_cores is not None:
             raise UsageError(
                 "both set the processors of hosts", "--cpu and --host-cores", "give one of them"
@@ -144,8 +80,35 @@ class Question:
                         f"{query!r} is removed and changed", _options(["remove", name]),
                         "leave one of them out",
                     )  # fmt: skip
-        if self.mode == "FIFO" and self.pool:
-            raise UsageError("FIFO has no pools", "--mode and --pool", "leave one of them out")
+        for name in ("pool", "pool_weight", "pool_min_share"):
+            if self.mode == "FIFO" and not self.mode_of and getattr(self, name):
+                raise UsageError(
+                    "FIFO has no pools", _options(["mode", name]), "leave one of them out"
+                )
+
+    def _amounts(self) -> list[str]:
+        """Return what sets numbers of slots, once for each application or of all."""
+        of_all = [name for name in AMOUNTS if getattr(self, name) is not None]
+        of_one = [f"{name}_of" for name in AMOUNTS if getattr(self, f"{name}_of")]
+        if len(of_all) > 1 or (of_all and of_one):
+            raise UsageError(
+                "both set the number of slots", _options([*of_all, *of_one]), "give one of them"
+            )
+        seen: dict[str, str] = {}
+        for name in of_one:
+            for app in getattr(self, name):
+                if app in seen:
+                    raise UsageError(
+                        f"both set the number of slots of {app!r}", _options([seen[app], name]),
+                        "give one of them",
+                    )  # fmt: skip
+                seen[app] = name
+        return [*of_all, *of_one]
+
+    @property
+    def moves_slots(self) -> bool:
+        """Whether it says how many slots or executors there are, of all or of some."""
+        return bool(self._amounts())
 
     def __bool__(self) -> bool:
         """Whether anything is changed; how starts are decided changes nothing by itself."""
@@ -171,12 +134,7 @@ class Question:
             yield f"{query} {exact_time(abs(ms))} {'later' if ms >= 0 else 'earlier'}"
         for query, most in self.cap.items():
             yield f"at most {most} task{'s' * (most != 1)} of {query} at once"
-        if self.slots is not None:
-            yield f"{abs(self.slots)} slots {'more' if self.slots >= 0 else 'fewer'}"
-        if self.slots_in_all is not None:
-            yield f"{self.slots_in_all} slots"
-        if self.executors is not None:
-            yield f"{self.executors} executor{'s' * (self.executors != 1)}"
+        yield from self._slot_words()
         if self.hosts is not None:
             word = "host" + "s" * (abs(self.hosts) != 1)
             yield f"{abs(self.hosts)} {word} {'more' if self.hosts >= 0 else 'fewer'}"
@@ -189,12 +147,18 @@ class Question:
             yield f"{self.host_cores:g} processors per host"
         for query, weight in self.pool.items():
             yield f"{query} in a FAIR pool of weight {weight}"
+        for pool, weight in self.pool_weight.items():
+            yield f"pool {pool} of weight {weight}"
+        for pool, slots in self.pool_min_share.items():
+            yield f"pool {pool} with a minShare of {slots}"
         if self.mode is not None:
             yield f"scheduler mode {self.mode}"
+        for app, mode in self.mode_of.items():
+            yield f"scheduler mode {mode} in {app}"
         for query, tasks in self.partitions.items():
             yield f"{query} with {tasks} shuffle partitions"
         for query, factor in self.scale.items():
-            yield f"{query} with {factor:g} × its work"
+            yield f"{query} with {factor:g} × its data"
         for query in self.no_skew:
             yield f"{query} without skew"
         if self.no_gc:
@@ -202,93 +166,37 @@ class Question:
         if self.starts == RECORDED:
             yield "starts as recorded"
 
+    def _slot_words(self) -> Iterable[str]:
+        of_apps: tuple[tuple[str, int | None, dict[str, int]], ...] = (
+            ("slots", self.slots, self.slots_of),
+            ("slots in all", self.slots_in_all, self.slots_in_all_of),
+            ("executors", self.executors, self.executors_of),
+        )
+        for what, of_all, of_some in of_apps:
+            every = {} if of_all is None else {"": of_all}
+            for app, number in (every | of_some).items():
+                of = f" of {app}" if app else ""
+                if what == "slots":
+                    yield f"{abs(number)} slots {'more' if number >= 0 else 'fewer'}{of}"
+                elif what == "slots in all":
+                    yield f"{number} slots{of}"
+                else:
+                    yield f"{number} executor{'s' * (number != 1)}{of}"
+
+
+AMOUNTS = ("slots", "slots_in_all", "executors")
+"""Fields that set a number of slots, of all applications; ``…_of``: of one."""
+
 
 def _options(names: Iterable[str]) -> str:
-    return " and ".join(option_of(name) for name in names)
-
-
-_NAMES, _BY_QUERY, _VALUE, _FLAG = PartKind
-CHANGES: dict[str, Part] = {
-    "remove": Part(_NAMES, "Q", "Without this query.", _names),
-    "start": Part(
-        _BY_QUERY,
-        "Q=+10m",
-        "Start a query later (or -10m earlier).",
-        parse_shift,
-        "starts later by",
-    ),
-    "cap": Part(
-        _BY_QUERY,
-        "Q=8",
-        "At most so many tasks of a query at once.",
-        parse_count,
-        "most tasks at once",
-    ),
-    "slots": Part(
-        _VALUE, "+8|24", "Slots more or fewer, or so many in all.", parse_change, "Slots"
-    ),
-    "executors": Part(
-        _VALUE, "N", "So many executors of the usual size.", parse_count, "Executors", like="8"
-    ),
-    "hosts": Part(_VALUE, "+2", "Hosts more or fewer, with their slots.", parse_change, "Hosts"),
-    "host_loss": Part(_NAMES, "HOST", "Without this host from the start.", _names),
-    "disk": Part(_VALUE, "2x", "Capacity of every host's disk.", parse_factor, "Disks"),
-    "network": Part(_VALUE, "2x", "Capacity of every host's network.", parse_factor, "Network"),
-    "cpu": Part(_VALUE, "2x", "Number of every host's processors.", parse_factor, "Processors"),
-    "host_cores": Part(
-        _VALUE, "16", "Processors of every host.", parse_factor, "Processors per host"
-    ),
-    "pool": Part(
-        _BY_QUERY,
-        "Q=3",
-        "A FAIR pool of its own with this weight.",
-        parse_count,
-        "FAIR pool of weight",
-    ),
-    "mode": Part(_VALUE, "FAIR|FIFO", "Scheduler mode of all applications.", _mode),
-    "partitions": Part(
-        _BY_QUERY,
-        "Q=400",
-        "Tasks of stages that read a shuffle.",
-        parse_count,
-        "shuffle partitions",
-    ),
-    "scale": Part(_BY_QUERY, "Q=2x", "Work of a query's tasks.", parse_factor, "its work"),
-    "no_skew": Part(_NAMES, "Q", "Equal work for all tasks of a stage.", _names),
-    "no_gc": Part(_FLAG, "", "No garbage collection."),
-    "starts": Part(
-        _VALUE,
-        "recorded|chained",
-        "Queries start when they did, or after the one that they waited for (default).",
-        _starts,
-    ),
-}
-"""What can be changed: the fields of :class:`Question`, by the name that Python, the API and the
-form use."""
-PARTS: dict[str, Part] = {
-    **CHANGES,
-    "plan": Part(
-        _VALUE, "executors=4..64",
-        "Ask about each number of executors (or slots) instead: what it takes and costs.",
-    ),
-    "price": Part(_VALUE, "0.4/h", "Price of one executor (or slot) for --plan."),
-    "blame": Part(
-        _VALUE, "Q",
-        "Ask who made this query wait, by replays without the others (Shapley values).",
-    ),
-}  # fmt: skip
-"""All that can be asked: changes, and what is asked instead of a change."""
-
-
-def option_of(name: str) -> str:
-    """Return the option of the command that asks for it."""
-    return "--" + name.removesuffix("_in_all").replace("_", "-")
+    return " and ".join(dict.fromkeys(option_of(name) for name in names))
 
 
 def ask(**given: Any) -> Question:
     """Read a question from what a user wrote: the fields of :class:`Question`.
 
-    What is changed for some queries is a mapping of query to value, or texts ``"Q=8"``; a time is
+    What is changed for some queries or pools is a mapping of name to value, or texts ``"Q=8"``;
+    ``slots``, ``executors`` and ``mode`` are a value, or the same for some applications. A time is
     such as ``"+10m"``, or a number of ms; a factor such as ``"2x"``; ``slots`` with a sign is a
     change, a text without one the number of slots in all.
 
@@ -297,25 +205,49 @@ def ask(**given: Any) -> Question:
     for name in given:
         if name not in CHANGES:
             raise TypeError(f"ask() got an unexpected keyword argument {name!r}")
-    read = {
-        name: _read(part, option_of(name), given[name])
-        for name, part in CHANGES.items()
-        if given.get(name) is not None and not (name == "slots" and _is_in_all(given[name]))
-    }
-    if _is_in_all(given.get("slots")):
-        read["slots_in_all"] = parse_count("--slots", given["slots"])
+    read: dict[str, Any] = {}
+    for name, part in CHANGES.items():
+        if given.get(name) is not None:
+            read |= _read(name, part, given[name])
     return Question(**read)
 
 
-def _read(part: Part, option: str, given: Any) -> Any:
-    if part.kind is not PartKind.BY_QUERY:
-        return part.read(option, given)
+def _read(name: str, part: Part, given: Any) -> dict[str, Any]:
+    """Return the fields of a question that a part sets."""
+    option = option_of(name)
+    if part.kind is PartKind.BY_APPLICATION:
+        return _read_by_application(name, part, given)
+    if part.kind not in (PartKind.BY_QUERY, PartKind.BY_POOL):
+        return {name: part.read(option, given)}
     values = _pairs(option, given, part.metavar)
-    return {query: part.read(f"{option} {query}", value) for query, value in values.items()}
+    return {name: {one: part.read(f"{option} {one}", value) for one, value in values.items()}}
 
 
-def _is_in_all(slots: int | str | None) -> bool:
-    return isinstance(slots, str) and not slots.startswith(("+", "-"))
+def _read_by_application(name: str, part: Part, given: Any) -> dict[str, Any]:
+    """Read a value of all applications, or values of some."""
+    option = option_of(name)
+    many = isinstance(given, Iterable) and not isinstance(given, (str, Mapping))
+    texts = list(given) if many else [given]
+    plain = [one for one in texts if not (isinstance(one, Mapping) or "=" in str(one))]
+    if len(dict.fromkeys(plain)) > 1:
+        raise UsageError(f"is given twice: {plain[0]} and {plain[1]}", option, "give it once")
+    of_some: dict[str, Any] = {}
+    for one in texts:
+        if one not in plain:
+            for app, value in _pairs(option, one, part.forms[-1]).items():
+                if of_some.setdefault(app, value) != value:
+                    raise UsageError(f"{app!r} is given twice", option, "give it once")
+    found: dict[str, Any] = {}
+    for app, value in {**({"": plain[0]} if plain else {}), **of_some}.items():
+        read = part.read(f"{option} {app}".strip(), value)
+        field_of = name
+        if isinstance(read, SlotsAsked):
+            field_of, read = "slots_in_all" if read.in_all else "slots", read.number
+        if app:
+            found.setdefault(f"{field_of}_of", {})[app] = read
+        else:
+            found[field_of] = read
+    return found
 
 
 @dataclass(frozen=True)
@@ -338,7 +270,7 @@ class WhatIfRequest:
 def parse_request(
     *, plan: str | None = None, price: str | None = None, blame: str | None = None, **changes: Any
 ) -> WhatIfRequest:
-    """Check what a user wrote: :data:`PARTS`, by name.
+    """Check what a user wrote: :data:`iqcar.replay.whatif.question_parts.PARTS`, by name.
 
     Raises UsageError if nothing is asked, a value is absurd, or parts do not go together.
     """
@@ -366,7 +298,8 @@ def _pairs(option: str, given: Mapping[str, Any] | Iterable[str], like: str) -> 
     for text in [given] if isinstance(given, str) else given:
         query, equals, value = text.rpartition("=")
         if not (query and equals and value):
-            raise UsageError(f"names no query and value: {text!r}", option, f"give {like}")
+            what = {"P": "pool", "A": "application"}.get(like[:1], "query")
+            raise UsageError(f"names no {what} and value: {text!r}", option, f"give {like}")
         if query in found and found[query] != value:
             raise UsageError(f"{query!r} is given twice", option, "give it once")
         found[query] = value

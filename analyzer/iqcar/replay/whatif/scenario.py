@@ -52,6 +52,15 @@ class PoolChoice:
     fair: bool | None = None
     weights: dict[int, int] = field(default_factory=dict)
     """Weight of a pool of its own for each of these queries."""
+    fair_of: dict[int, bool] = field(default_factory=dict)
+    """The same as ``fair`` for some applications, by position among the workloads."""
+    pool_weight: dict[str, int] = field(default_factory=dict)
+    """Weight of each of these pools that there are."""
+    pool_min_share: dict[str, int] = field(default_factory=dict)
+
+    def set_fair(self, app: int) -> bool | None:
+        """Return what is chosen for an application; None: as recorded."""
+        return self.fair_of.get(app, self.fair)
 
 
 @dataclass(frozen=True)

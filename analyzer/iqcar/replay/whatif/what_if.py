@@ -14,7 +14,7 @@ from iqcar.replay.loop.device_sharing import DEVICES
 from iqcar.replay.loop.task_demands import DISK, NETWORK, PROCESSOR
 from iqcar.replay.whatif.edit_cluster import slots_at_most, used_hosts
 from iqcar.replay.whatif.intervene import intervene
-from iqcar.replay.whatif.model import REFUSED, Model
+from iqcar.replay.whatif.model import Model
 from iqcar.replay.whatif.outcome import (
     DEVICE_NAMES,
     MEMORY,
@@ -24,22 +24,15 @@ from iqcar.replay.whatif.outcome import (
     operational_laws,
     replay_scenario,
 )
-from iqcar.replay.whatif.question import RECORDED, Question
+from iqcar.replay.whatif.question import Question
+from iqcar.replay.whatif.question_parts import RECORDED
+from iqcar.replay.whatif.ranges import ANSWERED, blended, far_off, predicted_ranges, reruns
 from iqcar.replay.whatif.scenario import Scenario
 from iqcar.tables import texts
 from iqcar.tables.arrays import Floats, share_of
 
 SCHEMA_VERSION = "1"
 """Changes when a reader of the JSON would have to change."""
-NEAR = 0.2
-"""Change, as a share of the recorded duration, at which the difference of two replays and the
-replay itself count about alike: near the recorded run the error of both replays is the same."""
-WIDENED = 1.4
-"""Factor of the half width that covers 80 % on worlds that break the model."""
-OF_CHANGE, OF_ERROR, AT_LEAST = 0.15, 0.3, 0.01
-"""Parts of the half width: of the change, of the check's error, and a share of the duration."""
-OF_80 = 1.28
-"""Standard deviations of a normal distribution that hold 80 % on both sides."""
 MOST_DEVICES = 3 * MOST_HOSTS
 """Devices in the JSON, those in use most."""
 SLOWER = 0.05
@@ -148,7 +141,7 @@ def answer(
         then = replay_scenario(scenario, member)
         if progress is not None:
             progress(number + 1, count)
-        return base, then, _blended(base.duration_ms, then.duration_ms, model.recorded_ms)
+        return base, then, blended(base.duration_ms, then.duration_ms, model.recorded_ms)
 
     pairs = [replayed(n, done.scenario, member, None) for n, member in enumerate(model.members)]
     before, after = [pair[0] for pair in pairs], [pair[1] for pair in pairs]
@@ -156,7 +149,7 @@ def answer(
         replayed(n, scenario, first, was)[2]
         for n, (scenario, was) in enumerate(others, len(model.members))
     ]
-    predicted, low, high = _ranges(model, np.array([pair[2] for pair in pairs]), outer)
+    predicted, low, high = predicted_ranges(model, np.array([pair[2] for pair in pairs]), outer)
     waited, would_wait = _waits_known(model, before, after)
     queries = _query_frame(model, (predicted, low, high), waited, would_wait)
     gone = set()
@@ -176,37 +169,15 @@ def answer(
         devices=before_and_after(
             operational_laws(model.scenario, before[0]), operational_laws(done.scenario, after[0])
         ),
-        assumptions=(*done.assumptions, *_other_explanation(model), *_reruns(model)),
+        assumptions=(
+            *done.assumptions, *_other_explanation(model), *far_off(model), *reruns(model),
+        ),
         refused=refused,
     )  # fmt: skip
 
 
 _Pair = tuple[Outcome, Outcome, Floats]
 """The replay without and with the change, and the durations that follow."""
-
-
-def _ranges(model: Model, inner: Floats, outer: Sequence[Floats]) -> tuple[Floats, Floats, Floats]:
-    """Return the predicted duration of each query, and the ends of its 80 % range.
-
-    inner: (members, n_queries) durations by the model.
-    outer: durations by other explanations of the record, which the ranges cover.
-    """
-    recorded, error = model.recorded_ms, model.error
-    predicted = inner.mean(axis=0)
-    change = predicted - recorded
-    near = np.exp(-np.abs(change) / (NEAR * recorded))
-    half = WIDENED * (
-        inner.std(axis=0)
-        + OF_CHANGE * np.abs(change)
-        + OF_ERROR * np.nan_to_num(np.abs(error)) * recorded * (1 - near)
-        + AT_LEAST * recorded
-    )
-    # What a query waits for others differs, too, when their work does: widened, like the rest.
-    half = np.hypot(half, WIDENED * OF_80 * model.rerun_spread * predicted)
-    low, high = np.maximum(predicted - half, 0.0), predicted + half
-    for other in outer:
-        low, high = np.minimum(low, other), np.maximum(high, other)
-    return predicted, low, high
 
 
 def _waits_known(
@@ -240,23 +211,6 @@ def _other_explanation(model: Model) -> Iterable[str]:
     )
 
 
-def _reruns(model: Model) -> Iterable[str]:
-    spread = float(np.median(model.rerun_spread)) if len(model.rerun_spread) else 0.0
-    if spread > 0:
-        yield (
-            f"runs of the same query differ by {100 * OF_80 * spread:.0f} % (80 %) in this log: "
-            "the ranges cover that"
-        )
-
-
-def _blended(base: Floats, after: Floats, recorded: Floats) -> Floats:
-    """Trust the difference of two replays near the recorded run, the replay itself far from it."""
-    difference = recorded + after - base
-    near = np.exp(-np.abs(after - base) / (NEAR * recorded))
-    blended: Floats = np.maximum(near * difference + (1 - near) * after, 0.0)
-    return blended
-
-
 def _mean_waits(outcomes: list[Outcome]) -> Floats:
     """Waits of each query as parts of its duration, mean over replays."""
     parts = [
@@ -275,9 +229,10 @@ def _query_frame(
     queries = model.scenario.tables.queries
     predicted, low, high = predictions
     recorded, error = model.recorded_ms, model.error
-    run_is_off = not model.median_error <= REFUSED
-    off = np.abs(error) > REFUSED
-    refused = np.where(off, "the replay of the run as it was is off by more than 15 %", "")
+    run_is_off = not model.median_error <= ANSWERED
+    off = np.abs(error) > ANSWERED
+    most = f"the replay of the run as it was is off by more than {100 * ANSWERED:.0f} %"
+    refused = np.where(off, most, "")
     refused = np.where(
         np.isfinite(predicted), refused, "it cannot be replayed: its tasks or slots are not known"
     )
@@ -304,7 +259,7 @@ def _refusals(model: Model, queries: pd.DataFrame) -> tuple[str, ...]:
         return (
             "no answer: no query ended that ran tasks, so nothing tells how well a replay does",
         )
-    if not model.median_error <= REFUSED:
+    if not model.median_error <= ANSWERED:
         return (
             "no answer: the replay of the run as it was is off by "
             f"{100 * model.median_error:.0f} % (median), so nothing that it says can be trusted",

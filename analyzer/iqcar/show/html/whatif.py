@@ -13,9 +13,9 @@ from iqcar.base.units import duration, printable, short
 from iqcar.diagnosis import Diagnosis, WhatIfs
 from iqcar.errors import IqcarError, UsageError
 from iqcar.replay.whatif.edit_cluster import slots_at_most
-from iqcar.replay.whatif.model import REFUSED
 from iqcar.replay.whatif.plan_capacity import Plan, plan_of_answers
 from iqcar.replay.whatif.question import Question
+from iqcar.replay.whatif.ranges import ANSWERED
 from iqcar.replay.whatif.removal_blame import RemovalBlame
 from iqcar.replay.whatif.usual_questions import MOST_TASKS, Usual, usual_questions
 from iqcar.replay.whatif.what_if import WhatIf, self_check
@@ -75,7 +75,7 @@ def what_if_part(diagnosis: Diagnosis) -> dict[str, Any]:
     except IqcarError as error:
         return _nothing(f"Nothing can be predicted: {error.what}.")
     check = check_sentence(self_check(model))
-    if not model.median_error <= REFUSED:
+    if not model.median_error <= ANSWERED:
         return _nothing(f"Nothing is predicted: {check}, so nothing that it says can be trusted.")
     chosen, left_out = usual_questions(model, most_blamed(diagnosis))
     found: list[tuple[Usual, WhatIf]] = []

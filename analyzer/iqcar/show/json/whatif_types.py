@@ -23,7 +23,17 @@ class WhatIfDo(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     ] = UNSET
     slots: Annotated[int | UnsetType, Meta(description="Change of the number of slots.")] = UNSET
     slots_in_all: Annotated[int | UnsetType, Meta(description="Number of slots.")] = UNSET
+    slots_of: Annotated[
+        dict[str, int] | UnsetType,
+        Meta(description="Change of the number of slots, by application."),
+    ] = UNSET
+    slots_in_all_of: Annotated[
+        dict[str, int] | UnsetType, Meta(description="Number of slots, by application.")
+    ] = UNSET
     executors: Annotated[int | UnsetType, Meta(description="Number of executors.")] = UNSET
+    executors_of: Annotated[
+        dict[str, int] | UnsetType, Meta(description="Number of executors, by application.")
+    ] = UNSET
     hosts: Annotated[int | UnsetType, Meta(description="Hosts more; negative: fewer.")] = UNSET
     host_loss: Annotated[list[str] | UnsetType, Meta(description="Hosts that are not there.")] = (
         UNSET
@@ -39,15 +49,25 @@ class WhatIfDo(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     pool: Annotated[
         dict[str, int] | UnsetType, Meta(description="Weight of a FAIR pool of its own, by query.")
     ] = UNSET
+    pool_weight: Annotated[
+        dict[str, int] | UnsetType, Meta(description="Weight of a pool that there is, by pool.")
+    ] = UNSET
+    pool_min_share: Annotated[
+        dict[str, int] | UnsetType, Meta(description="minShare of a pool that there is, by pool.")
+    ] = UNSET
     mode: Annotated[Literal["FAIR", "FIFO"] | UnsetType, Meta(description="Scheduler mode.")] = (
         UNSET
     )
+    mode_of: Annotated[
+        dict[str, Literal["FAIR", "FIFO"]] | UnsetType,
+        Meta(description="Scheduler mode, by application."),
+    ] = UNSET
     partitions: Annotated[
         dict[str, int] | UnsetType,
         Meta(description="Tasks of stages that read a shuffle, by query."),
     ] = UNSET
     scale: Annotated[
-        dict[str, float] | UnsetType, Meta(description="Factor of the work, by query.")
+        dict[str, float] | UnsetType, Meta(description="Factor of the data, by query.")
     ] = UNSET
     no_skew: Annotated[
         list[str] | UnsetType,
