@@ -13,7 +13,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from iqcar.causes.blame.attribute import Blame, attribute
+from iqcar.causes.blame.attribute import Blame
 from iqcar.causes.blame.folding import MOST_SOURCES
 from iqcar.causes.graph.iqc_graph import IQCGraph, build_graph
 from iqcar.causes.stragglers.features import TaskFeatures, build_features
@@ -34,6 +34,7 @@ from iqcar.model.queries.identify import identify
 from iqcar.model.queries.owners import checked_grouping
 from iqcar.model.waits.by_query import sum_query_waits
 from iqcar.model.waits.measure import measure_waits
+from iqcar.replay.alone import blame_run
 from iqcar.replay.proposals import Proposals, WantedRules, propose_and_predict
 from iqcar.rules.rule_file import RulesFile
 from iqcar.rules.vocabulary.topics import topic_name
@@ -100,7 +101,7 @@ def stragglers_of(tables: Tables, settings: StragglerSettings | None = None) -> 
     chosen = settings or StragglerSettings()
     waits = measure_waits(tables)
     features = build_features(tables, waits, chosen.edge_ms)
-    return find_stragglers(features, tables, attribute(tables, waits), chosen)
+    return find_stragglers(features, tables, blame_run(tables, waits)[0], chosen)
 
 
 def topics_of(
@@ -125,7 +126,7 @@ def topics_of(
     waits = measure_waits(tables)
     features = build_features(tables, waits, StragglerSettings().edge_ms)
     return _topics(
-        features, tables, attribute(tables, waits), settings=settings, names=names,
+        features, tables, blame_run(tables, waits)[0], settings=settings, names=names,
         progress=progress,
     )  # fmt: skip
 
@@ -257,7 +258,7 @@ def _diagnose(asked: _DiagnosisOptions, tables: Tables) -> Diagnosis:
     """Go through all steps."""
     settings = asked.settings
     waits = measure_waits(tables)
-    blame, model = blame_run(
+    blame, _ = blame_run(
         tables,
         waits,
         asked.devices,

@@ -63,6 +63,7 @@ class Device(NamedTuple):
     grid: possible own rates.
     slower: (n_hosts,) logarithm of f_h.
     tasks: tasks that the estimate is based on.
+    evidence: log-likelihood of the data, but for a constant.
     """
 
     log_capacity: float
@@ -72,8 +73,7 @@ class Device(NamedTuple):
     grid: Grid
     slower: Floats
     tasks: int
-    evidence: float = 0.0
-    prior: Floats = np.zeros(0)
+    evidence: float
 
     @property
     def identified(self) -> bool:
@@ -102,7 +102,7 @@ class Device(NamedTuple):
             errors_of(speed, stage, n_stages, self.grid, share),
             errors_of(speed, stage, n_stages, self.grid),
             self.noise,
-            self.prior,
+            self.grid.filling(FILLS),
         )
 
     def own_rates_alone(self, load: Load, stage: Ints, n_stages: int) -> OwnRates:
@@ -143,9 +143,8 @@ def fit_device(load: Load, n_hosts: int, most: float = np.inf) -> Device | None:
                 other, found = _compared(load, slower, even, grid)
                 if found > evidence:
                     best, evidence = other, found
-    return best._replace(
-        evidence=evidence, log_fastest=float(np.quantile(log_speed - best.slower[load.host], 0.98))
-    )
+    fastest = float(np.quantile(log_speed - best.slower[load.host], 0.98))
+    return best._replace(log_fastest=fastest, evidence=evidence)
 
 
 def _compared(load: Load, slower: Floats, even: Floats, grid: Grid) -> tuple[Device, float]:
@@ -185,40 +184,13 @@ def _compared(load: Load, slower: Floats, even: Floats, grid: Grid) -> tuple[Dev
     evidence = float(np.logaddexp(log_sum(loud), log_sum(quiet)))
     contended = float(np.exp(log_sum(loud) - evidence))
     capacity, noise = (int(at) for at in np.unravel_index(int(loud.argmax()), loud.shape)[:2])
-    share = load.log_fair_share(np.exp(even[capacity] + slower[load.host])) - slower[load.host]
-    found = errors_of(log_speed, stage, len(names), grid, share)
-    prior = _learned(found.log_likelihood(NOISES[noise]), grid)
     if contended < 0.5:
         noise = int(quiet.argmax()) // len(log_prior)
     device = Device(
         log_capacity=float(even[capacity]), log_fastest=np.nan, contended=contended,
-        noise=NOISES[noise], grid=grid, slower=slower, tasks=len(load.data), prior=prior,
+        noise=NOISES[noise], grid=grid, slower=slower, tasks=len(load.data), evidence=np.nan,
     )  # fmt: skip
     return device, evidence - COST_OF_HOST * np.count_nonzero(slower)
-
-
-def _learned(logs: Floats, grid: Grid) -> Floats:
-    """Return the probability of each own rate, as the stages of a contended device tell it."""
-    rates = grid.rates
-    every = []
-    for spread in SPREADS:
-        bell = np.exp(-0.5 * ((rates[:, None] - rates[::MEANS_APART]) / spread) ** 2)
-        bell /= bell.sum(axis=0)
-        bell = (1 - UNLIKE) * bell + UNLIKE * grid.prior[:, None]
-        every += [
-            (1 - chance) * bell + chance * (np.arange(len(rates)) == len(rates) - 1)[:, None]
-            for chance in FILLED
-        ]
-    priors = np.hstack(every)
-    top, part = _averaged(logs, priors)
-    chance = (top + np.log(part)).sum(axis=0)
-    chance = np.exp(chance - chance.max())
-    return priors @ (chance / chance.sum())
-
-
-SPREADS = (0.3, 0.6, 1.2)
-FILLED = (0.2, 0.5, 0.8)
-UNLIKE = 0.1
 
 
 def _priors(grid: Grid) -> tuple[Floats, Floats]:

@@ -58,6 +58,7 @@ CAPACITIES = TableSpec(
 
 
 DISK = (Request.IO_READ, Request.IO_WRITE)
+"""Requests of one device, which has one capacity for both or two: the data choose."""
 ONE_CORE = 1.0
 """Highest own rate of a task at the processor."""
 LEAST = {Request.RUN_QUEUE: ENOUGH_MS}
@@ -136,12 +137,11 @@ def fit_sampled(samples: dict[Request, Load], n_hosts: int) -> dict[Request, Dev
             device = fit_device(load, n_hosts, most)
             if device is not None:
                 devices[request] = device
-        both = [samples[one] for one in DISK if one in samples and len(samples[one].data)]
-        if len(both) == len(DISK):
-            one = fit_device(joined(both), n_hosts)
-            apart = sum(devices[r].evidence for r in DISK if r in devices)
-            if one is not None and one.evidence >= apart:
-                devices |= dict.fromkeys(DISK, one)
+        disks = [samples[one] for one in DISK if one in samples and len(samples[one].data)]
+        one_disk = fit_device(joined(disks), n_hosts) if len(disks) == len(DISK) else None
+        apart = sum(devices[one].evidence for one in DISK if one in devices)
+        if one_disk is not None and one_disk.evidence >= apart:
+            devices |= dict.fromkeys(DISK, one_disk)
     return devices
 
 

@@ -193,6 +193,7 @@ def keep_outside_queue(
 
 
 def rows_of(demands: TaskDemands, rows: Ints) -> TaskDemands:
+    """Return the demands of some tasks."""
     return replace(
         demands,
         spent=demands.spent[rows],

@@ -24,20 +24,13 @@ from iqcar.model.demand.estimate import Demand
 from iqcar.replay.loop.device_sharing import DEVICE
 from iqcar.replay.loop.open_loop import (
     LEAST_MS,
-    MANY_TASKS,
-    OUTSIDE_ROUNDS,
     Launches,
-    fit_tasks,
-    keep_outside_queue,
     open_loop,
-    replayable,
-    rows_of,
 )
 from iqcar.replay.loop.task_demands import (
     COMPUTE,
     FASTER,
     MEASURED,
-    ONCE,
     PROCESSOR,
     REQUEST,
     WAIT,
@@ -45,7 +38,6 @@ from iqcar.replay.loop.task_demands import (
     TaskDemands,
     Way,
 )
-from iqcar.tables import Tables
 from iqcar.tables.arrays import Flags, Floats, Ints, share_of, sum_by
 
 REQUESTS_OF = {**REQUEST, COMPUTE: Request.RUN_QUEUE}
@@ -59,11 +51,10 @@ TOLD = 4.0
 """How firmly the mean of own rates is tied to what the data tell of each."""
 CAPACITY_SPREAD = 0.5
 """Standard deviation, in log, of a capacity about its first estimate."""
-ROUNDS = 14
-"""Steps at most from one start."""
-SOME = 7
-"""Steps before it is asked which stages are slower than the devices make them."""
+ROUNDS, SOME = 14, 7
+"""Steps at most from one start, and from one that is only tried."""
 TRIES = 4
+"""Times that it is asked which stages are slower than the devices make them."""
 LITTLE = 0.05
 """Gain of a step, in log-posterior, below which it is the last."""
 SHORTER, LONGER, SHORTEST = 0.3, 2.0, 0.02
@@ -74,15 +65,18 @@ FAR_OFF = 2.0
 """Standard errors by which a stage must be slower than replayed to have an own rate below."""
 ALIKE_TASKS = 32.0
 """Tasks of one stage share causes: n of them count as n / (1 + n / this)."""
+AMPLE = 0.2
+"""How far above its first estimate a capacity is tried first, in log."""
+FAST = 0.4
+"""Part of a capacity from which on tasks may be so fast because they bypass the device."""
 CLEARLY = 2.0
 """Log-posterior that another way must gain."""
-UNLIKELY = 15.0
-SURELY = 4.0
-"""Log-posterior that contention in a device must gain."""
-DEBUG = False
-PROP = 0.5
-AMPLE = 0.2
-FAST = 0.4
+SURELY, UNLIKELY = 4.0, 15.0
+"""Log-posterior that contention in a device must gain, and how often its log-odds against are
+added, if the loads of tasks say that it is unlikely: noise can look like it."""
+PROPORTIONAL = 0.5
+"""Part of a time in a device that is short that own rates decide, where it slows all by one factor:
+the rates of all together decide nothing."""
 MIDDLE = 1.2816
 """Standard deviations of the bounds of the middle 80 %."""
 
@@ -230,7 +224,7 @@ class RateFit:
         whole = took + idle
         error = np.clip(np.log(whole / self._spent), -MOST_OFF, MOST_OFF)
         by_capacity = np.clip(share_of(short, whole), 0.0, 1.0)
-        by_rate = 1.0 - (PROP if way.proportional else 1.0) * by_capacity
+        by_rate = 1.0 - (PROPORTIONAL if way.proportional else 1.0) * by_capacity
         by_rate = np.where(computes, np.minimum(share_of(idle + self._data, whole), 1.0), by_rate)
         return error, by_rate, by_capacity
 
@@ -309,12 +303,13 @@ class RateFit:
         """Return the standard deviation of the errors in the device of each use."""
         squares = sum_by(self.device, self._alike * error**2, PROCESSOR + 1)
         uses = sum_by(self.device, self._alike, PROCESSOR + 1)
-        return np.maximum(np.sqrt(share_of(squares, uses)), LEAST_NOISE)[self.device]
+        noise: Floats = np.maximum(np.sqrt(share_of(squares, uses)), LEAST_NOISE)[self.device]
+        return noise
 
     def _nearer(self, device: int, of_host: Floats, error: Floats) -> Floats:
         """Move the speeds of hosts that are not like the others to where replays are not off."""
         mine = self.device == device
-        tasks = np.bincount(self.host[mine], minlength=len(of_host))
+        tasks = np.bincount(self.host[mine], minlength=len(of_host)).astype(np.float64)
         late = share_of(sum_by(self.host[mine], error[mine], len(of_host)), tasks + HOST_TASKS)
         return np.where(self._slower[device] != 1.0, of_host * np.exp(late), of_host)
 
@@ -397,14 +392,6 @@ class RateFit:
                 best, chosen = found, way
         for device in sorted(self._slower):
             less = self._without(device, chosen, best)
-            if DEBUG:
-                print(
-                    "gain",
-                    device,
-                    round(best.worth - less.worth, 1),
-                    "prior",
-                    round(self._doubt[device], 2),
-                )
             if best.worth < less.worth + SURELY + UNLIKELY * self._doubt[device]:
                 best = less
         if best.at.log_capacity:
@@ -420,94 +407,3 @@ class RateFit:
         """Return the bounds of the middle 80 % of each own rate."""
         off = MIDDLE / np.sqrt(found.told + SPREAD**-2)
         return found.at.log_rate - off, found.at.log_rate + off
-
-
-FEW_TASKS, SOME_TASKS = 400, 3_000
-"""About how many tasks the way is chosen from, and own rates are fitted on."""
-
-
-def fit_demands(
-    tables: Tables, demands: TaskDemands, demand: Demand, *, coarse: bool = False
-) -> Fits:
-    """Fit own rates and capacities, then each task's time alone.
-
-    coarse: Whether no task is fitted by itself.
-    """
-    launches, rows = replayable(tables, demands)
-    if len(rows) == 0:
-        return Fits(demands, demands, demands.alone, demands.alone)
-    stage = tables.tasks["stage"].to_numpy(np.int64)
-    found, (slow, fast) = _with_rates(demands, demand, launches, rows, stage)
-    check = keep_outside_queue(found, launches, rows, 1 if coarse else OUTSIDE_ROUNDS)
-    fitted = check if coarse else fit_tasks(tables, check)
-    change = share_of(fitted.alone, found.alone)
-    return Fits(fitted, check, slow * change, fast * change)
-
-
-@dataclass(frozen=True)
-class Fits:
-    """Demands with what was fitted.
-
-    fitted: each task for itself; replays of it reproduce the run by construction.
-    check: own rates and capacities only; how well it reproduces the run is a check.
-    slow, fast: (n_tasks, 5), ms; time alone of ``fitted``, if own rates were as low, and as high,
-        as the data allow (middle 80 %).
-    """
-
-    fitted: TaskDemands
-    check: TaskDemands
-    slow: Floats
-    fast: Floats
-
-
-def _with_rates(
-    demands: TaskDemands, demand: Demand, launches: Launches, rows: Ints, stage: Ints
-) -> tuple[TaskDemands, tuple[Floats, Floats]]:
-    few = _sampled(launches, rows, FEW_TASKS)
-    fit = _fit_on(few, demands, demand, launches, stage)
-    if len(fit.task) == 0:
-        return demands, (demands.alone, demands.alone)
-    found, way = fit.best(WAYS if len(rows) <= MANY_TASKS else ONCE)
-    some = _sampled(launches, rows, SOME_TASKS)
-    if len(some) > len(few):
-        more = _fit_on(some, demands, demand, launches, stage)
-        start = found.at._replace(log_rate=more.rates_of(fit, found.at.log_rate))
-        found, fit = more.climb(way, start, SOME), more
-    whole = _fit_on(rows, demands, demand, launches, stage) if len(rows) > len(some) else fit
-    best, slow, fast = (
-        _of_all(
-            demands,
-            rows,
-            whole.laid_out(found.at._replace(log_rate=whole.rates_of(fit, rates))),
-        )
-        for rates in (found.at.log_rate, *fit.bounds(found))
-    )
-    return replace(best, way=way), (np.minimum(slow.alone, best.spent), fast.alone)
-
-
-def _fit_on(
-    rows: Ints, demands: TaskDemands, demand: Demand, launches: Launches, stage: Ints
-) -> RateFit:
-    return RateFit(rows_of(demands, rows), launches.of(rows), stage[rows], demand)
-
-
-def _of_all(demands: TaskDemands, rows: Ints, found: TaskDemands) -> TaskDemands:
-    """Put what was found for some tasks into the demands of all; idle time is no time computing."""
-    spent, alone, use = demands.spent.copy(), demands.alone.copy(), demands.use.copy()
-    idle = np.maximum(found.alone[:, WAIT] - alone[rows, WAIT], 0.0)
-    idle = np.minimum(idle, np.maximum(spent[rows, COMPUTE] - found.alone[:, COMPUTE], 0.0))
-    alone[rows], use[rows] = found.alone, found.use
-    alone[rows, WAIT] = spent[rows, WAIT] + idle
-    spent[rows, WAIT] += idle
-    spent[rows, COMPUTE] -= idle
-    return replace(demands, spent=spent, alone=alone, use=use, capacity=found.capacity)
-
-
-def _sampled(launches: Launches, rows: Ints, most: int) -> Ints:
-    """Take all tasks of some hosts, and of these the first: hosts are independent of each other."""
-    launch, host, n_hosts = launches
-    sizes = np.bincount(host[rows], minlength=n_hosts)
-    by_size = np.argsort(-sizes, kind="stable")
-    few = by_size[: max(1, int(np.searchsorted(np.cumsum(sizes[by_size]), most)))]
-    sample = rows[np.isin(host[rows], few)]
-    return sample[np.argsort(launch[sample], kind="stable")][: 2 * most]

@@ -114,7 +114,7 @@ class TaskDemands:
     evidence: np.ndarray
     beside: Floats
     estimated: Flags
-    way: Way = Way()
+    way: Way
 
     def scaled(self, factor: Floats) -> TaskDemands:
         """Return the demands with the time alone times a factor of each task and phase."""
@@ -160,7 +160,7 @@ def task_demands(tables: Tables, waits: pd.DataFrame, demand: Demand) -> TaskDem
     capacity, evidence = _capacities(tables, demand, alone, use, duration)
     return TaskDemands(
         spent=spent, alone=alone, use=use, gc=gc, capacity=capacity, evidence=evidence,
-        beside=beside_tasks(tables), estimated=estimated,
+        beside=beside_tasks(tables), estimated=estimated, way=Way(),
     )  # fmt: skip
 
 

@@ -15,11 +15,11 @@ import numpy as np
 import pandas as pd
 
 from iqcar.replay.loop.device_sharing import DEVICE, DEVICES
+from iqcar.replay.loop.fit_demands import fit_demands
 from iqcar.replay.loop.joint_workload import joint_workload
 from iqcar.replay.loop.loop_input import Slots, Steps, Work
 from iqcar.replay.loop.memory_demands import MemoryDemands
 from iqcar.replay.loop.open_loop import fit_tasks
-from iqcar.replay.loop.rate_fit import fit_demands
 from iqcar.replay.loop.recorded_workload import Workload
 from iqcar.replay.loop.run import record
 from iqcar.replay.loop.scheduling import StageOrder, ran_in_pools, stage_order
@@ -84,6 +84,9 @@ class Scenario:
     gap: (n_queries,), ms; from that one's end to its start.
     cap_of: (n_steps,).
     cap: (n_caps,).
+    way: how tasks use devices.
+    slow, fast: (n_tasks, 5), ms; ``alone`` if own rates are as low, and as high, as the data allow
+        (middle 80 %); of the run as it was.
     """
 
     tables: Tables
@@ -112,10 +115,9 @@ class Scenario:
     cap_of: Ints
     cap: Ints
     doubts: tuple[str, ...]
-    way: Way = Way()
-    slow: Floats = field(default_factory=lambda: np.zeros((0, 5)))
-    fast: Floats = field(default_factory=lambda: np.zeros((0, 5)))
-    """(n_tasks, 5), ms; ``alone`` if own rates are as low, and as high, as the data allow."""
+    way: Way
+    slow: Floats
+    fast: Floats
     own_rates: str = ""
     """What was measured of stages' own rates, as a sentence."""
     memory: Floats = field(default_factory=lambda: np.zeros(0))
@@ -180,7 +182,8 @@ def build_scenario(
         query_start=joint.query_start, query_end=joint.query_end, follows=follows, gap=gap,
         query_of_step=query, stage_of_step=joint.stage, steps=joint.steps, work=joint.work,
         slots=joint.slots, alone=demands.alone[joint.task], use=demands.use[joint.task],
-        gc=demands.gc[joint.task], task=joint.task, capacity=demands.capacity, evidence=demands.evidence,
+        gc=demands.gc[joint.task], task=joint.task, capacity=demands.capacity,
+        evidence=demands.evidence,
         hosts=tuple(tables.hosts["host"].astype(str)), pools=PoolChoice(),
         cap_of=np.full(n_steps, -1, np.int64), cap=np.zeros(0, np.int64),
         doubts=recording.doubts, own_rates=own_rates, way=demands.way,
