@@ -60,6 +60,7 @@ class Blame:
     folded: frame of `FOLDED`; per source query, its sums in REST rows; no rows if nothing was
         folded.
     demand: own rates of stages and capacities of devices, which losses are measured against.
+    cost: what others cost every query, with its range, where replays tell.
     """
 
     demands: pd.DataFrame
@@ -68,6 +69,7 @@ class Blame:
     doubts: tuple[str, ...]
     folded: pd.DataFrame = field(default_factory=FOLDED.empty)
     demand: Demand = field(default_factory=Demand)
+    cost: OthersCost | None = None
 
 
 def attribute(
@@ -116,7 +118,8 @@ def attribute(
         used = used_share(parts, request, demand)
         share = Sharing(parts, loss, schedules.of(request), accounts.places)
         accounts.add(loss, share.out(used, room, found, to_others.get(request)))
-    return accounts.blame(waits, demand, most_sources, critical_path)
+    found = accounts.blame(waits, demand, most_sources, critical_path)
+    return replace(found, cost=cost)
 
 
 def measure_demand(
