@@ -118,8 +118,8 @@ def attribute(
         used = used_share(parts, request, demand)
         share = Sharing(parts, loss, schedules.of(request), accounts.places)
         accounts.add(loss, share.out(used, room, found, to_others.get(request)))
-    found = accounts.blame(waits, demand, most_sources, critical_path)
-    return replace(found, cost=cost)
+    blame = accounts.blame(waits, demand, most_sources, critical_path)
+    return replace(blame, cost=cost)
 
 
 def measure_demand(
