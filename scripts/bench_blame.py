@@ -230,16 +230,12 @@ def main() -> None:
             print_family_scores,
             print_queries,
         )
-        from tests.support.quiet_clusters import print_amounts
-        from tests.support.ranking_ceiling import print_rankings
         from tests.support.simulated_truth import print_scores
 
         first = FRESH if options.fresh else TUNING
         seeds = range(first, first + (options.seeds or (24 if options.full else 8)))
         if options.truth:
             print_scores(seeds)
-            print_rankings(seeds)
-            print_amounts(seeds)
         show = print_queries if options.queries else print_family_scores
         show(seeds, named(options.families or ()))
     else:

@@ -21,8 +21,6 @@ from simulated_tables import (
     findings_table,
     method_table,
     pair_cells,
-    ranking_table,
-    said_and_true,
 )
 from tables import table
 
@@ -57,12 +55,6 @@ def _whole(name: str) -> Any:
     return found[0] if found else compare_live
 
 
-def short_quiet_clusters(result: dict[str, Any]) -> str:
-    """Said against true loss, without noise and with the most."""
-    most = max(row["noise"] for row in result["rows"])
-    return said_and_true([row for row in result["rows"] if row["noise"] in (0, most)])
-
-
 def short_families(result: dict[str, Any]) -> str:
     """Scores of each group of families."""
     return families_table([row for row in result["rows"] if not row["group"]])
@@ -71,11 +63,6 @@ def short_families(result: dict[str, Any]) -> str:
 def short_planted_findings(result: dict[str, Any]) -> str:
     """What was said and saved, by kind."""
     return findings_table(result)
-
-
-def short_loud_ranking(result: dict[str, Any]) -> str:
-    """How well each ranking orders culprits."""
-    return ranking_table(result)
 
 
 def short_compare_pairs(result: dict[str, Any]) -> str:

@@ -7,62 +7,6 @@ from typing import Any
 
 from tables import table
 
-QUIET_HEAD = (
-    "clusters", "evidence of CPU waits", "noise", "true", "said", "worst", "slope", "error",
-)  # fmt: skip
-KINDS = {False: "quiet", True: "loud", None: "all"}
-
-
-def quiet_clusters(result: dict[str, Any]) -> str:
-    """Said against true loss, in all and by family."""
-    first, last = result["seeds"]
-    of_family = {
-        (row["plain"], row["loud"], row["family"]): row for row in result["rows"] if row["family"]
-    }
-    families = [
-        (
-            f"{KINDS[loud]}: {family}",
-            *_scores(row),
-            *_scores(of_family[True, loud, family])[1::2],
-        )
-        for (plain, loud, family), row in of_family.items()
-        if not plain
-    ]
-    return "\n".join(
-        [
-            f"Seeds {first} to {last}; true and said: mean share of a query's run that it lost to "
-            "other queries; worst: the most said of one query (where the truth is 0, all of it is "
-            "wrong); error: mean absolute difference.",
-            "",
-            said_and_true(result["rows"]),
-            "",
-            "By family without noise, CPU waits measured, then estimated:",
-            "",
-            table(("family", *QUIET_HEAD[3:], "said", "slope"), families),
-        ]
-    )
-
-
-def said_and_true(rows: Sequence[dict[str, Any]]) -> str:
-    """Said against true loss over all families, by evidence and noise."""
-    every = [
-        (
-            KINDS[row["loud"]],
-            "estimated" if row["plain"] else "measured",
-            f"{row['noise']:.0%}",
-            *_scores(row),
-        )
-        for row in rows
-        if not row["family"]
-    ]
-    return table(QUIET_HEAD, every)
-
-
-def _scores(row: dict[str, Any]) -> tuple[str, ...]:
-    slope = "" if row["true"] < 0.01 else f"{row['slope']:.2f}"
-    shares = (f"{max(row[name], 0.0):.1%}" for name in ("true", "mean", "worst"))
-    return (*shares, slope, f"{row['error']:.1%}")
-
 
 def planted_findings(result: dict[str, Any]) -> str:
     """What was said and saved by kind, then on quiet clusters."""
@@ -103,33 +47,6 @@ def findings_table(result: dict[str, Any]) -> str:
     ]  # fmt: skip
     head = ("planted", "runs", "first", "in three", "saved", "said", "within", "estimated")
     return table((*head, "others", "false"), [[str(cell) for cell in row] for row in rows])
-
-
-def loud_ranking(result: dict[str, Any]) -> str:
-    """Rankings by blame, by another truth and by the oracle, in all and by family."""
-    first, last = result["seeds"]
-    names = list(dict.fromkeys(row["ranked_by"] for row in result["rows"]))
-    plain = {(row["family"], row["ranked_by"]): row for row in result["rows"] if row["family"]}
-    families = [
-        (family, *(f"{plain[family, name]['tau']:.2f}, {plain[family, name]['top']:.2f}"
-                   for name in names))
-        for family in dict.fromkeys(family for family, _ in plain)
-    ]  # fmt: skip
-    return "\n".join(
-        [
-            f"Seeds {first} to {last}; every query of a run is a target. τ: Kendall's τ-b with the "
-            "gains; top-1: how often the worst culprit comes first; false: share of the blame on "
-            "queries that cost less than 2 %. Clear: only pairs, and first culprits, whose gains "
-            f"differ by more than {result['luck']:.1%} of the run, which is what other luck moves "
-            "such a difference by (root mean square); in brackets how many.",
-            "",
-            ranking_table(result),
-            "",
-            "τ and top-1 by family:",
-            "",
-            table(("family", *names), families),
-        ]
-    )
 
 
 def families(result: dict[str, Any]) -> str:
@@ -178,21 +95,6 @@ def _logs(rows: Sequence[dict[str, Any]], key: str, times: float = 1) -> str:
 
 def _cell(value: float | None, times: float = 1) -> str:
     return "–" if value is None else f"{times * value + 0.0:.{1 if times > 1 else 2}f}"
-
-
-def ranking_table(result: dict[str, Any]) -> str:
-    """How well each ranking orders culprits, over all families."""
-    every = [
-        (
-            row["ranked_by"],
-            *(f"{row[score]:.2f}" for score in ("tau", "top", "false_blame")),
-            f"{row['clear_tau']:.2f} ({row['clear_pairs']})",
-            f"{row['clear_top']:.2f} ({row['clear_tops']})",
-        )
-        for row in result["rows"]
-        if not row["family"]
-    ]
-    return table(("ranked by", "τ", "top-1", "false", "τ, clear", "top-1, clear"), every)
 
 
 def quiet_formats(result: dict[str, Any]) -> str:

@@ -62,6 +62,8 @@ BACKTRACKING = {
     "lab/traces/trace_columns.py": "one class of letters",
     "model/waits/shared_cluster.py": "anchored, and nothing repeated overlaps",
     "replay/whatif/question.py": "what the user typed",
+    "logs/events/joins.py": "from one literal to a word of a list: no place is tried twice",
+    "show/html/environment.py": "one blank after a digit: no place is tried twice",
 }
 """Modules that may use Python's `re`, and why it costs no more there than the text's length."""
 

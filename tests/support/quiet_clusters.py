@@ -316,26 +316,3 @@ def amounts_of(guess: np.ndarray, truth: np.ndarray) -> Amounts:
     return Amounts(
         float(guess.mean()), float(guess.max()), slope, float(np.abs(guess - truth).mean())
     )
-
-
-def print_amounts(seeds: Iterable[int]) -> None:
-    """Print said against true loss for every family, without and with noise."""
-    seeds = list(seeds)
-    for plain in (False, True):
-        for sigma in (0.0, 0.1, 0.3):
-            print(f"{'plain' if plain else 'measured'}, noise {sigma:.0%}"
-                  f"{'true %':>18}{'said %':>8}{'worst':>8}{'slope':>7}{'error %':>9}")  # fmt: skip
-            for loud, families in ((False, QUIET), (True, LOUD)):
-                every: list[Run] = []
-                for family in families:
-                    runs = [with_noise(run_of(family, s, loud, plain), sigma, s) for s in seeds]
-                    every += runs
-                    _print_row(f"{'loud' if loud else 'quiet'} {family}", runs)
-                _print_row(f"all {'loud' if loud else 'quiet'}", every)
-
-
-def _print_row(name: str, runs: list[Run]) -> None:
-    got = amounts(runs)
-    true = 100 * float(np.concatenate([run.cost for run in runs]).mean())
-    print(f"  {name:28}{true:8.1f}{100 * got.mean:8.2f}{100 * got.worst:8.1f}{got.slope:7.2f}"
-          f"{100 * got.error:9.2f}", flush=True)  # fmt: skip

@@ -11,7 +11,7 @@ without a culprit, the others meet at other times.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import cache
 from itertools import combinations
 
@@ -165,31 +165,3 @@ RANKED: dict[str, Callable[[Target], dict[int, float]]] = {
     "other luck": lambda target: target.other_luck,
     "oracle": lambda target: target.oracle,
 }
-
-
-def rankings(seeds: Iterable[int]) -> tuple[float, list[dict[str, object]]]:
-    """Return what luck moves, and a row per family (empty: all) and :data:`RANKED`."""
-    seeds = list(seeds)
-    by_family = {f: [t for s in seeds for t in targets_of(f, s)] for f in LOUD}
-    every = [target for targets in by_family.values() for target in targets]
-    luck = luck_of(every)
-    rows: list[dict[str, object]] = [
-        {"family": family, "ranked_by": name, **asdict(ranking(targets, predict, luck))}
-        for family, targets in (*by_family.items(), ("", every))
-        for name, predict in RANKED.items()
-    ]
-    return luck, rows
-
-
-def print_rankings(seeds: Iterable[int]) -> None:
-    """Print how all queries of all loud twins are ranked, beside what can be had."""
-    luck, rows = rankings(seeds)
-    print(f"loud twins; clear: differs by more than {luck:.1%} of a run, which luck moves")
-    print(
-        f"  {'':36}{'tau':>7}{'top-1':>7}{'false':>7}{'clear':>7}{'pairs':>7}{'top-1':>7}{'of':>7}"
-    )
-    for row in rows:
-        family, ranked_by, *scores = row.values()
-        print(f"  {family or 'all':22}{ranked_by:14}" + "".join(
-            f"{value:7.2f}" if isinstance(value, float) else f"{value:7}" for value in scores
-        ), flush=True)  # fmt: skip

@@ -219,6 +219,8 @@ def _headline(
     share = percent(min(lost_ms[worst] / ran_ms[worst], 1.0))
     who = names.called(worst)
     much = f"{duration(lost_ms[worst])}, {share} of its run"
+    if by and culprit == worst and len(set(of[held_up].tolist())) == 1:
+        return f"Runs of {names.name(worst)} were in each other's way: they lost {much}."
     if len(held_up) == 1:
         to = by.replace(" by ", " to ", 1)
         return f"{who} lost {much}, to other queries{to}."

@@ -57,7 +57,8 @@ def print_answer(diagnosis: Diagnosis, path: str = "PATH", console: Console | No
             _print_answer(diagnosis, verdict, console, given, most)
         if answer.get().count("\n") <= MOST_LINES:
             break
-    console.print(Text.from_ansi(answer.get()), end="", soft_wrap=True)
+    lines = "\n".join(line.rstrip(" ") for line in answer.get().split("\n"))
+    console.print(Text.from_ansi(lines), end="", soft_wrap=True)
 
 
 def _print_answer(
