@@ -23,9 +23,9 @@ from iqcar.replay.loop.loop_input import Devices, Shares, Slots
 from iqcar.replay.loop.task_demands import COMPUTE, FETCH, READ, WRITE
 from iqcar.replay.whatif.edit import keep_starts
 from iqcar.replay.whatif.model import Model, build_model
-from iqcar.replay.whatif.outcome import run_scenario
+from iqcar.replay.whatif.outcome import run_scenario, scenario_shares
 from iqcar.replay.whatif.scenario import Scenario
-from iqcar.tables import Tables
+from iqcar.tables import NONE, Tables
 from iqcar.tables.arrays import Floats, Ints, positive_or_zero, share_of
 
 MOST_DEVICES = 3_000_000
@@ -109,7 +109,7 @@ def others_cost(model: Model, waits: pd.DataFrame) -> OthersCost | None:
     for need in (one.slow, one.fast):
         other = _run_alone(one, worlds, need)
         bounds.append(lasted - _durations(one, other))
-    lost = np.maximum(lasted - took, 0.0)
+    lost = np.clip(lasted - took, 0.0, recorded)
     # A replay that is off by so much says nothing that is surer.
     unsure = np.abs(lasted - recorded) + LEAST_UNSURE * recorded
     low = np.clip(np.minimum(bounds[0], lost) - unsure, 0.0, None)
@@ -168,19 +168,29 @@ def _run_alone(one: Scenario, worlds: _Worlds, alone: Floats) -> Run:
         world=worlds.of_step[one.work.step] * hosts, memory=one.memory,
         memory_capacity=one.memory_capacity[worlds.app].ravel() if len(one.memory) else np.zeros(0),
     )  # fmt: skip
-    return run(one.steps, one.work, copied, _one_pool_each(one, worlds), devices)
+    return run(one.steps, one.work, copied, _shares_of_worlds(one, worlds), devices)
 
 
-def _one_pool_each(one: Scenario, worlds: _Worlds) -> Shares:
-    """One pool in each world, first in, first out."""
-    n, none = len(worlds.app), np.zeros(0, np.int64)
-    steps = np.arange(len(one.steps.delay))
-    return Shares(
-        fair=np.zeros(n, bool), pool_app=np.arange(n), first_pool=np.arange(n + 1),
-        pool=worlds.of_step, by_stage=steps, by_name=steps, pool_fair=np.zeros(n, bool),
-        pool_weight=np.ones(n), pool_min_share=np.zeros(n), pool_by_name=np.arange(n),
-        cap_of=np.full(len(steps), -1), cap=none, cap_share=np.zeros(0),
-        cap_strict=np.zeros(0, bool),
+def _shares_of_worlds(one: Scenario, worlds: _Worlds) -> Shares:
+    """Give each world the pools and caps that its query ran in, as if nobody else was in them."""
+    shares, n = scenario_shares(one), len(worlds.app)
+    pools, pool = np.unique(
+        worlds.of_step * len(shares.pool_weight) + shares.pool, return_inverse=True
+    )
+    world, was = np.divmod(pools, len(shares.pool_weight))
+    most, capped = max(len(shares.cap), 1), np.flatnonzero(shares.cap_of >= 0)
+    caps, cap = np.unique(
+        worlds.of_step[capped] * most + shares.cap_of[capped], return_inverse=True
+    )
+    cap_of = np.full(len(worlds.of_step), NONE, np.int64)
+    cap_of[capped] = cap
+    return shares._replace(
+        fair=shares.fair[worlds.app], pool_app=world,
+        first_pool=np.searchsorted(world, np.arange(n + 1)).astype(np.int64), pool=pool,
+        pool_fair=shares.pool_fair[was], pool_weight=shares.pool_weight[was],
+        pool_min_share=shares.pool_min_share[was], pool_by_name=shares.pool_by_name[was],
+        cap_of=cap_of, cap=shares.cap[caps % most], cap_share=shares.cap_share[caps % most],
+        cap_strict=shares.cap_strict[caps % most],
     )  # fmt: skip
 
 

@@ -72,15 +72,19 @@ def _with_rates(
         return demands, (demands.alone, demands.alone)
     found, way = fit.best(WAYS if len(rows) <= MANY_TASKS else ONCE)
     some = _sampled(launches, rows, SOME_TASKS)
+    on = few
     if len(some) > len(few):
+        on = some
         more = _fit_on(some, demands, demand, launches, stage)
         start = found.at._replace(log_rate=more.rates_of(fit, found.at.log_rate))
         found, fit = more.climb(way, start, SOME), more
-    whole = _fit_on(rows, demands, demand, launches, stage) if len(rows) > len(some) else fit
+    whole = fit
+    if len(rows) > len(on):
+        on, whole = rows, _fit_on(rows, demands, demand, launches, stage)
     best, slow, fast = (
         _of_all(
             demands,
-            rows,
+            on,
             whole.laid_out(found.at._replace(log_rate=whole.rates_of(fit, rates))),
         )
         for rates in (found.at.log_rate, *fit.bounds(found))
