@@ -74,6 +74,7 @@ def _with_rates(
     some = _sampled(launches, rows, SOME_TASKS)
     if len(some) > len(few):
         more = _fit_on(some, demands, demand, launches, stage)
+        more.first_capacity |= found.at.log_capacity
         start = found.at._replace(log_rate=more.rates_of(fit, found.at.log_rate))
         found, fit = more.climb(way, start, SOME), more
     whole = _fit_on(rows, demands, demand, launches, stage) if len(rows) > len(some) else fit

@@ -12,7 +12,7 @@ How tasks alternate between devices, and how these are shared, is chosen by the 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -38,7 +38,7 @@ from iqcar.replay.loop.task_demands import (
     TaskDemands,
     Way,
 )
-from iqcar.tables.arrays import Flags, Floats, Ints, share_of, sum_by
+from iqcar.tables.arrays import Flags, Floats, Ints, most_at_once, share_of, sum_by
 
 REQUESTS_OF = {**REQUEST, COMPUTE: Request.RUN_QUEUE}
 LEAST_NOISE = 0.02
@@ -67,8 +67,9 @@ ALIKE_TASKS = 32.0
 """Tasks of one stage share causes: n of them count as n / (1 + n / this)."""
 AMPLE = 0.2
 """How far above its first estimate a capacity is tried first, in log."""
-FAST = 0.4
-"""Part of a capacity from which on tasks may be so fast because they bypass the device."""
+GAPS, GAP = 3, 0.2
+"""Stages above so many gaps between the log speeds of stages, at least of this size, may be so fast
+because they bypass the device: the page cache."""
 CLEARLY = 2.0
 """Log-posterior that another way must gain."""
 SURELY, UNLIKELY = 4.0, 15.0
@@ -87,11 +88,13 @@ class Point(NamedTuple):
     log_rate: (n_keys,) own rate of each stage in each phase, in log.
     log_capacity: log capacity of each kind of device that was short.
     slower: (n_hosts,) speed of each host relative to the others, by kind of device.
+    faster: log speed by kind of device; stages that are faster bypass it.
     """
 
     log_rate: Floats
     log_capacity: dict[int, float]
     slower: dict[int, Floats]
+    faster: dict[int, float]
 
 
 @dataclass(frozen=True)
@@ -133,7 +136,6 @@ class RateFit:
         self._capacity = demands.capacity.copy()
         self._slower: dict[int, Floats] = {}
         self._fixed: set[int] = set()
-        self._log_faster = float(np.log(FASTER))
         self._doubt: dict[int, float] = {}
         used = [self._uses_of(phase, stage, demand) for phase in REQUESTS_OF]
         self.task = np.concatenate(used)
@@ -192,9 +194,9 @@ class RateFit:
 
     def laid_out(self, point: Point) -> TaskDemands:
         """Return the demands with these own rates, capacities and speeds of hosts."""
-        log_rate, log_capacity, slower = point
+        log_rate, log_capacity, slower, _ = point
         alone, use = self._demands.alone.copy(), self._demands.use.copy()
-        most = self._most(log_capacity)
+        most = self._most(point)
         rate = np.exp(np.minimum(log_rate, most))[self.key]
         rate = rate * self._of_host(slower)
         task, phase = self.task, self.phase
@@ -234,14 +236,16 @@ class RateFit:
             [np.quantile(self._log_speed[self.key == key], 0.75) for key in range(len(self.keys))]
         )
 
-    def _most(self, log_capacity: dict[int, float]) -> Floats:
+    def _most(self, point: Point) -> Floats:
         """Log of the highest own rate of each key: that of its device, or of a core.
 
         Infinite where there is no limit: what was faster than a device did not come from it.
         """
         devices = self.key_device.tolist()
-        most = np.array([log_capacity.get(device, np.inf) for device in devices])
-        most = np.where(self._typical > most + self._log_faster, np.inf, most)
+        most = np.array([point.log_capacity.get(device, np.inf) for device in devices])
+        faster = np.array([point.faster.get(device, np.inf) for device in devices])
+        free = self._typical > np.minimum(most + np.log(FASTER), faster)
+        most = np.where(free, np.inf, most)
         return np.where(self.key_device == PROCESSOR, np.minimum(most, 0.0), most)
 
     def climb(self, way: Way, start: Point, steps: int = ROUNDS) -> Rates:
@@ -262,7 +266,7 @@ class RateFit:
 
     def _at(self, point: Point, way: Way) -> Rates:
         """Replay with some parameters."""
-        log_rate = np.minimum(point.log_rate, self._most(point.log_capacity))
+        log_rate = np.minimum(point.log_rate, self._most(point))
         point = point._replace(log_rate=log_rate)
         error, by_rate, by_capacity = self._replayed(point, way)
         noise = self._noise(error)
@@ -273,12 +277,12 @@ class RateFit:
         worth -= 0.5 * float((weight * error**2).sum())
         worth -= 0.5 * float(((log_rate - mean) ** 2).sum()) / SPREAD**2
         worth -= 0.5 * float(np.log1p(told * SPREAD**2).sum())
-        limited = np.isfinite(self._most(point.log_capacity))
+        limited = np.isfinite(self._most(point))
         return Rates(point, worth, told, mean, error, by_rate, by_capacity, noise, limited)
 
     def _uphill(self, found: Rates, scale: float) -> Point:
         """Return the point that a part of a Gauss–Newton step leads to."""
-        (log_rate, log_capacity, slower), error = found.at, found.error
+        (log_rate, log_capacity, slower, faster), error = found.at, found.error
         weight, n = self._alike * found.noise**-2, len(self.keys)
         curve = found.told + SPREAD**-2
         slope = sum_by(self.key, weight * found.by_rate * error, n)
@@ -297,7 +301,7 @@ class RateFit:
             slope = slope - mixed * move
         nearer = {kind: self._nearer(kind, of, scale * error) for kind, of in slower.items()}
         moved = np.clip(scale * slope / curve, -MOST_RATE, MOST_RATE)
-        return Point(log_rate + moved, capacity, nearer)
+        return Point(log_rate + moved, capacity, nearer, faster)
 
     def _noise(self, error: Floats) -> Floats:
         """Return the standard deviation of the errors in the device of each use."""
@@ -327,20 +331,20 @@ class RateFit:
             mean[mine] = at / max(sure, 1e-9)
         return mean
 
-    def best_of(self, way: Way, short: Collection[int]) -> Rates:
+    def best_of(self, way: Way, first: dict[int, float], faster: dict[int, float]) -> Rates:
         """Climb from below, and from above while stages turn out to be slower by themselves.
 
-        short: the devices in which tasks may have been short.
+        first: log capacity that is tried first, of the devices in which tasks may have been short.
+        faster: as in :class:`Point`.
         """
-        first = {device: self.first_capacity[device] for device in short}
-        low = Point(self.lowest(), first, self._slower)
+        low = Point(self.lowest(), first, self._slower, faster)
         found = [self.climb(way, low)]
         if not first:
             return found[0]
         # Tasks that start when they did pile up where a capacity is too low by little.
-        ample = {device: value + AMPLE for device, value in first.items()}
-        most = self._most(ample)
-        point = Point(np.where(np.isfinite(most), most, low.log_rate), ample, self._slower)
+        point = low._replace(log_capacity={kind: at + AMPLE for kind, at in first.items()})
+        most = self._most(point)
+        point = point._replace(log_rate=np.where(np.isfinite(most), most, low.log_rate))
         n = np.bincount(self.key)
         slow = np.zeros(len(n), bool)
         for _ in range(TRIES):
@@ -368,26 +372,28 @@ class RateFit:
 
     def _without(self, device: int, way: Way, found: Rates) -> Rates:
         """Climb without contention in a device, from where another fit ended."""
-        rate, capacity, slower = found.at
-        left = {one: value for one, value in capacity.items() if one != device}
-        rates = np.where(self.key_device == device, self.lowest(), rate)
-        return self.climb(way, Point(rates, left, slower), SOME)
+        at = found.at
+        left = {one: value for one, value in at.log_capacity.items() if one != device}
+        rates = np.where(self.key_device == device, self.lowest(), at.log_rate)
+        return self.climb(way, at._replace(log_rate=rates, log_capacity=left), SOME)
 
     def best(self, ways: Iterable[Way] = WAYS) -> tuple[Rates, Way]:
         """Find the way, and the devices that were short: contention takes evidence."""
         chosen, *others = ways
-        best = self.best_of(chosen, self._slower)
-        # What is as fast as half of a device may come from it, or from the page cache.
-        self._log_faster = float(np.log(FAST))
-        found = best
-        if (np.isfinite(self._most(best.at.log_capacity)) != best.limited).any():
-            found = self.best_of(chosen, self._slower)
-        if found.worth > best.worth + CLEARLY:
-            best = found
-        else:
-            self._log_faster = float(np.log(FASTER))
+        first, faster = self.first_capacity, dict[int, float]()
+        best = self.best_of(chosen, first, faster)
+        for device, speed in self._gaps():
+            bypassed = faster | {device: speed}
+            kept = self.first_capacity
+            self.first_capacity = first | {device: self._moved_at_once(device, speed)}
+            found = self.best_of(chosen, self.first_capacity, bypassed)
+            if found.worth > best.worth + CLEARLY:
+                best = found
+            else:
+                self.first_capacity = kept
+        first, faster = self.first_capacity, best.at.faster
         for way in others:
-            found = self.best_of(way, self._slower)
+            found = self.best_of(way, first, faster)
             if found.worth > best.worth + CLEARLY:
                 best, chosen = found, way
         for device in sorted(self._slower):
@@ -397,6 +403,24 @@ class RateFit:
         if best.at.log_capacity:
             best = self.climb(chosen, best.at)
         return best, chosen
+
+    def _gaps(self) -> Iterator[tuple[int, float]]:
+        """Devices, and log speeds in the largest gaps between those of stages there."""
+        for device in sorted(self._slower.keys() - {PROCESSOR}):
+            speeds = np.sort(self._typical[self.key_device == device])
+            gap = np.diff(speeds)
+            for at in np.argsort(-gap, kind="stable")[:GAPS].tolist():
+                if gap[at] > GAP:
+                    yield device, float(speeds[at] + gap[at] / 2)
+
+    def _moved_at_once(self, device: int, faster: float) -> float:
+        """Log of the most that stages which are not faster than this moved at one time."""
+        used = (self.device == device) & (self._typical[self.key] <= faster)
+        task, host = self.task[used], self.host[used]
+        start, lasted = self._launches.launch[task], self._demands.spent[task].sum(axis=1)
+        speed = self._data[used] / lasted / self._slower[device][host]
+        most = most_at_once(host, start, start + lasted, speed, self._launches.n_hosts)
+        return float(np.log(np.median(most[most > 0])))
 
     def rates_of(self, other: RateFit, rates: Floats) -> Floats:
         """Take own rates from a fit on other tasks; the lowest where that has none."""
