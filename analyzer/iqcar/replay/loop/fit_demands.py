@@ -84,7 +84,7 @@ def _with_rates(
             rows,
             whole.laid_out(found.at._replace(log_rate=whole.rates_of(fit, rates))),
         )
-        for rates in (found.at.log_rate, *fit.bounds(found))
+        for rates in fit.likely(found)
     )
     return replace(best, way=way), (np.minimum(slow.alone, best.spent), fast.alone)
 

@@ -49,6 +49,8 @@ SPREAD = 1.0
 """Standard deviation, in log, of the own rates of stages before the data."""
 TOLD = 4.0
 """How firmly the mean of own rates is tied to what the data tell of each."""
+CAPACITY_TELLS = 0.25
+"""How many stages whose own rates are told the capacity counts as in their mean."""
 CAPACITY_SPREAD = 0.5
 """Standard deviation, in log, of a capacity about its first estimate."""
 ROUNDS, SOME = 14, 7
@@ -78,8 +80,10 @@ added, if the loads of tasks say that it is unlikely: noise can look like it."""
 PROPORTIONAL = 0.5
 """Part of a time in a device that is short that own rates decide, where it slows all by one factor:
 the rates of all together decide nothing."""
-MIDDLE = 1.2816
-"""Standard deviations of the bounds of the middle 80 %."""
+OUTER = 0.1
+"""Probability on each side of the middle 80 %."""
+STEPS = np.linspace(-4.0, 4.0, 81)
+"""Where the probability of a rate is computed, in standard deviations."""
 
 
 class Point(NamedTuple):
@@ -318,17 +322,24 @@ class RateFit:
         return np.where(self._slower[device] != 1.0, of_host * np.exp(late), of_host)
 
     def _mean_rates(self, told: Floats, point: Point) -> Floats:
-        """Mean of the prior of each key: of the rates of its device that the data tell."""
+        """Mean of the prior of each key: of the rates of its phase that the data tell.
+
+        The mean of its device, which reads and writes may have in common, counts as one more.
+        """
         log_rate, capacity = point.log_rate, point.log_capacity
-        mean = np.empty(len(log_rate))
+        mean, key_phase = np.empty(len(log_rate)), self.keys % len(DEVICE)
+        weight = told / (told + TOLD / SPREAD**2)
         for device in self._slower:
             mine = self.key_device == device
-            weight = told[mine] / (told[mine] + TOLD / SPREAD**2)
-            at, sure = (weight * log_rate[mine]).sum(), weight.sum()
+            at, sure = (weight[mine] * log_rate[mine]).sum(), weight[mine].sum()
             if device in capacity:
                 top = 0.0 if device == PROCESSOR else capacity[device]
-                at, sure = at + top, sure + 1.0
-            mean[mine] = at / max(sure, 1e-9)
+                at, sure = at + CAPACITY_TELLS * top, sure + CAPACITY_TELLS
+            of_device = at / max(sure, 1e-9)
+            for phase in np.unique(key_phase[mine]):
+                like = mine & (key_phase == phase)
+                at = (weight[like] * log_rate[like]).sum() + of_device
+                mean[like] = at / (weight[like].sum() + 1.0)
         return mean
 
     def best_of(self, way: Way, first: dict[int, float], faster: dict[int, float]) -> Rates:
@@ -427,7 +438,18 @@ class RateFit:
         place = np.minimum(np.searchsorted(other.keys, self.keys), len(other.keys) - 1)
         return np.where(other.keys[place] == self.keys, rates[place], self.lowest())
 
-    def bounds(self, found: Rates) -> tuple[Floats, Floats]:
-        """Return the bounds of the middle 80 % of each own rate."""
-        off = MIDDLE / np.sqrt(found.told + SPREAD**-2)
-        return found.at.log_rate - off, found.at.log_rate + off
+    def likely(self, found: Rates) -> tuple[Floats, Floats, Floats]:
+        """Return the log own rate of each key with which its time alone is what is expected.
+
+        Then the bounds of the middle 80 %. A rate that the data do not tell may be anywhere from
+        the speeds that were seen to the capacity: its most probable value says little.
+        """
+        off = (found.told + SPREAD**-2) ** -0.5
+        rate = found.at.log_rate[:, None] + off[:, None] * STEPS
+        lowest, most = np.minimum(self.lowest(), found.at.log_rate), self._most(found.at)
+        chance = np.exp(-0.5 * STEPS**2) * (rate >= lowest[:, None]) * (rate <= most[:, None])
+        chance /= chance.sum(axis=1, keepdims=True)
+        below = chance.cumsum(axis=1)
+        rows = np.arange(len(rate))
+        low, high = (rate[rows, (below < part).sum(axis=1)] for part in (OUTER, 1.0 - OUTER))
+        return -np.log((chance * np.exp(-rate)).sum(axis=1)), low, high
