@@ -12,7 +12,7 @@ How tasks alternate between devices, and how these are shared, is chosen by the 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -21,6 +21,7 @@ import numpy as np
 from iqcar.enums import Request
 from iqcar.model.demand.device import HOST_TASKS
 from iqcar.model.demand.estimate import Demand
+from iqcar.model.demand.sampled_devices import Sampled
 from iqcar.replay.loop.device_sharing import DEVICE
 from iqcar.replay.loop.open_loop import (
     LEAST_MS,
@@ -29,6 +30,7 @@ from iqcar.replay.loop.open_loop import (
 )
 from iqcar.replay.loop.task_demands import (
     COMPUTE,
+    DISK,
     FASTER,
     MEASURED,
     PROCESSOR,
@@ -71,7 +73,9 @@ AMPLE = 0.2
 """How far above its first estimate a capacity is tried first, in log."""
 GAPS, GAP = 3, 0.2
 """Stages above so many gaps between the log speeds of stages, at least of this size, may be so fast
-because they bypass the device: the page cache."""
+because they come from the page cache."""
+CACHED = float(np.log(9.0))
+"""Log-odds against that, before the data."""
 CLEARLY = 2.0
 """Log-posterior that another way must gain."""
 SURELY, UNLIKELY = 4.0, 15.0
@@ -164,6 +168,13 @@ class RateFit:
             device: float(np.log(self._capacity[hosts, device] / of_host[hosts]).mean())
             for device, of_host in self._slower.items()
         }
+        for device in self._slower.keys() - self._fixed:
+            sampled = demands.sampled.get(device, Sampled())
+            first = np.exp(self.first_capacity[device])
+            first = np.fmax(first, sampled.highest)
+            if sampled.capacity > 0:
+                first = sampled.capacity
+            self.first_capacity[device] = float(np.log(first))
 
     def _uses_of(self, phase: int, stage: Ints, demand: Demand) -> Ints:
         """Rows of the tasks whose time in a phase tells something; takes in their device."""
@@ -184,7 +195,10 @@ class RateFit:
                 self._fixed.add(device)
             else:
                 self._capacity[:, device] = np.exp(best.log_capacity + best.slower)
+            sampled = self._demands.sampled.get(device, Sampled())
             chance = min(max(best.contended, 1e-3), 0.5)
+            if sampled.contended > chance or sampled.contended < 0.5:
+                chance = sampled.contended if sampled.contended > 0.5 else min(chance, sampled.contended)
             self._doubt[device] = float(np.log((1.0 - chance) / chance))
         return np.flatnonzero(used)
 
@@ -391,14 +405,14 @@ class RateFit:
     def best(self, ways: Iterable[Way] = WAYS) -> tuple[Rates, Way]:
         """Find the way, and the devices that were short: contention takes evidence."""
         chosen, *others = ways
-        first, faster = self.first_capacity, dict[int, float]()
-        best = self.best_of(chosen, first, faster)
-        for device, speed in self._gaps():
-            bypassed = faster | {device: speed}
+        first = self.first_capacity
+        best = self.best_of(chosen, first, {})
+        for speed in self._gaps():
             kept = self.first_capacity
-            self.first_capacity = first | {device: self._moved_at_once(device, speed)}
-            found = self.best_of(chosen, self.first_capacity, bypassed)
-            if found.worth > best.worth + CLEARLY:
+            self.first_capacity = first | {DISK: self._moved_at_once(speed)}
+            found = self.best_of(chosen, self.first_capacity, {DISK: speed})
+            gain = CLEARLY if best.at.faster else SURELY + UNLIKELY * CACHED
+            if found.worth > best.worth + gain:
                 best = found
             else:
                 self.first_capacity = kept
@@ -415,21 +429,19 @@ class RateFit:
             best = self.climb(chosen, best.at)
         return best, chosen
 
-    def _gaps(self) -> Iterator[tuple[int, float]]:
-        """Devices, and log speeds in the largest gaps between those of stages there."""
-        for device in sorted(self._slower.keys() - {PROCESSOR}):
-            speeds = np.sort(self._typical[self.key_device == device])
-            gap = np.diff(speeds)
-            for at in np.argsort(-gap, kind="stable")[:GAPS].tolist():
-                if gap[at] > GAP:
-                    yield device, float(speeds[at] + gap[at] / 2)
+    def _gaps(self) -> list[float]:
+        """Log speeds in the largest gaps between those of stages that used the disk."""
+        speeds = np.sort(self._typical[self.key_device == DISK])
+        gap = np.diff(speeds)
+        largest = np.argsort(-gap, kind="stable")[:GAPS]
+        return [float(speeds[at] + gap[at] / 2) for at in largest if gap[at] > GAP]
 
-    def _moved_at_once(self, device: int, faster: float) -> float:
-        """Log of the most that stages which are not faster than this moved at one time."""
-        used = (self.device == device) & (self._typical[self.key] <= faster)
+    def _moved_at_once(self, faster: float) -> float:
+        """Log of the most that stages which are not faster than this moved on a disk at once."""
+        used = (self.device == DISK) & (self._typical[self.key] <= faster)
         task, host = self.task[used], self.host[used]
         start, lasted = self._launches.launch[task], self._demands.spent[task].sum(axis=1)
-        speed = self._data[used] / lasted / self._slower[device][host]
+        speed = self._data[used] / lasted / self._slower[DISK][host]
         most = most_at_once(host, start, start + lasted, speed, self._launches.n_hosts)
         return float(np.log(np.median(most[most > 0])))
 
