@@ -76,6 +76,7 @@ def _with_rates(
     if len(some) > len(few):
         on = some
         more = _fit_on(some, demands, demand, launches, stage)
+        more.first_capacity |= found.at.log_capacity
         start = found.at._replace(log_rate=more.rates_of(fit, found.at.log_rate))
         found, fit = more.climb(way, start, SOME), more
     whole = fit
@@ -87,7 +88,7 @@ def _with_rates(
             on,
             whole.laid_out(found.at._replace(log_rate=whole.rates_of(fit, rates))),
         )
-        for rates in (found.at.log_rate, *fit.bounds(found))
+        for rates in fit.likely(found)
     )
     return replace(best, way=way), (np.minimum(slow.alone, best.spent), fast.alone)
 

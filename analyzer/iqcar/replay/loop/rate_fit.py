@@ -12,7 +12,7 @@ How tasks alternate between devices, and how these are shared, is chosen by the 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -21,6 +21,7 @@ import numpy as np
 from iqcar.enums import Request
 from iqcar.model.demand.device import HOST_TASKS
 from iqcar.model.demand.estimate import Demand
+from iqcar.model.demand.sampled_devices import Sampled
 from iqcar.replay.loop.device_sharing import DEVICE
 from iqcar.replay.loop.open_loop import (
     LEAST_MS,
@@ -29,6 +30,7 @@ from iqcar.replay.loop.open_loop import (
 )
 from iqcar.replay.loop.task_demands import (
     COMPUTE,
+    DISK,
     FASTER,
     MEASURED,
     PROCESSOR,
@@ -38,7 +40,7 @@ from iqcar.replay.loop.task_demands import (
     TaskDemands,
     Way,
 )
-from iqcar.tables.arrays import Flags, Floats, Ints, share_of, sum_by
+from iqcar.tables.arrays import Flags, Floats, Ints, most_at_once, share_of, sum_by
 
 REQUESTS_OF = {**REQUEST, COMPUTE: Request.RUN_QUEUE}
 LEAST_NOISE = 0.02
@@ -49,6 +51,8 @@ SPREAD = 1.0
 """Standard deviation, in log, of the own rates of stages before the data."""
 TOLD = 4.0
 """How firmly the mean of own rates is tied to what the data tell of each."""
+CAPACITY_TELLS = 0.25
+"""How many stages whose own rates are told the capacity counts as in their mean."""
 CAPACITY_SPREAD = 0.5
 """Standard deviation, in log, of a capacity about its first estimate."""
 ROUNDS, SOME = 14, 7
@@ -67,8 +71,11 @@ ALIKE_TASKS = 32.0
 """Tasks of one stage share causes: n of them count as n / (1 + n / this)."""
 AMPLE = 0.2
 """How far above its first estimate a capacity is tried first, in log."""
-FAST = 0.4
-"""Part of a capacity from which on tasks may be so fast because they bypass the device."""
+GAPS, GAP = 3, 0.2
+"""Stages above so many gaps between the log speeds of stages, at least of this size, may be so fast
+because they come from the page cache."""
+CACHED = float(np.log(9.0))
+"""Log-odds against that, before the data."""
 CLEARLY = 2.0
 """Log-posterior that another way must gain."""
 SURELY, UNLIKELY = 4.0, 15.0
@@ -77,8 +84,10 @@ added, if the loads of tasks say that it is unlikely: noise can look like it."""
 PROPORTIONAL = 0.5
 """Part of a time in a device that is short that own rates decide, where it slows all by one factor:
 the rates of all together decide nothing."""
-MIDDLE = 1.2816
-"""Standard deviations of the bounds of the middle 80 %."""
+OUTER = 0.1
+"""Probability on each side of the middle 80 %."""
+STEPS = np.linspace(-4.0, 4.0, 81)
+"""Where the probability of a rate is computed, in standard deviations."""
 
 
 class Point(NamedTuple):
@@ -87,11 +96,13 @@ class Point(NamedTuple):
     log_rate: (n_keys,) own rate of each stage in each phase, in log.
     log_capacity: log capacity of each kind of device that was short.
     slower: (n_hosts,) speed of each host relative to the others, by kind of device.
+    faster: log speed by kind of device; stages that are faster bypass it.
     """
 
     log_rate: Floats
     log_capacity: dict[int, float]
     slower: dict[int, Floats]
+    faster: dict[int, float]
 
 
 @dataclass(frozen=True)
@@ -133,7 +144,6 @@ class RateFit:
         self._capacity = demands.capacity.copy()
         self._slower: dict[int, Floats] = {}
         self._fixed: set[int] = set()
-        self._log_faster = float(np.log(FASTER))
         self._doubt: dict[int, float] = {}
         used = [self._uses_of(phase, stage, demand) for phase in REQUESTS_OF]
         self.task = np.concatenate(used)
@@ -158,6 +168,13 @@ class RateFit:
             device: float(np.log(self._capacity[hosts, device] / of_host[hosts]).mean())
             for device, of_host in self._slower.items()
         }
+        for device in self._slower.keys() - self._fixed:
+            sampled = demands.sampled.get(device, Sampled())
+            first = np.exp(self.first_capacity[device])
+            first = np.fmax(first, sampled.highest)
+            if sampled.capacity > 0:
+                first = sampled.capacity
+            self.first_capacity[device] = float(np.log(first))
 
     def _uses_of(self, phase: int, stage: Ints, demand: Demand) -> Ints:
         """Rows of the tasks whose time in a phase tells something; takes in their device."""
@@ -178,7 +195,10 @@ class RateFit:
                 self._fixed.add(device)
             else:
                 self._capacity[:, device] = np.exp(best.log_capacity + best.slower)
+            sampled = self._demands.sampled.get(device, Sampled())
             chance = min(max(best.contended, 1e-3), 0.5)
+            if sampled.contended > chance or sampled.contended < 0.5:
+                chance = sampled.contended if sampled.contended > 0.5 else min(chance, sampled.contended)
             self._doubt[device] = float(np.log((1.0 - chance) / chance))
         return np.flatnonzero(used)
 
@@ -192,9 +212,9 @@ class RateFit:
 
     def laid_out(self, point: Point) -> TaskDemands:
         """Return the demands with these own rates, capacities and speeds of hosts."""
-        log_rate, log_capacity, slower = point
+        log_rate, log_capacity, slower, _ = point
         alone, use = self._demands.alone.copy(), self._demands.use.copy()
-        most = self._most(log_capacity)
+        most = self._most(point)
         rate = np.exp(np.minimum(log_rate, most))[self.key]
         rate = rate * self._of_host(slower)
         task, phase = self.task, self.phase
@@ -234,14 +254,16 @@ class RateFit:
             [np.quantile(self._log_speed[self.key == key], 0.75) for key in range(len(self.keys))]
         )
 
-    def _most(self, log_capacity: dict[int, float]) -> Floats:
+    def _most(self, point: Point) -> Floats:
         """Log of the highest own rate of each key: that of its device, or of a core.
 
         Infinite where there is no limit: what was faster than a device did not come from it.
         """
         devices = self.key_device.tolist()
-        most = np.array([log_capacity.get(device, np.inf) for device in devices])
-        most = np.where(self._typical > most + self._log_faster, np.inf, most)
+        most = np.array([point.log_capacity.get(device, np.inf) for device in devices])
+        faster = np.array([point.faster.get(device, np.inf) for device in devices])
+        free = self._typical > np.minimum(most + np.log(FASTER), faster)
+        most = np.where(free, np.inf, most)
         return np.where(self.key_device == PROCESSOR, np.minimum(most, 0.0), most)
 
     def climb(self, way: Way, start: Point, steps: int = ROUNDS) -> Rates:
@@ -262,7 +284,7 @@ class RateFit:
 
     def _at(self, point: Point, way: Way) -> Rates:
         """Replay with some parameters."""
-        log_rate = np.minimum(point.log_rate, self._most(point.log_capacity))
+        log_rate = np.minimum(point.log_rate, self._most(point))
         point = point._replace(log_rate=log_rate)
         error, by_rate, by_capacity = self._replayed(point, way)
         noise = self._noise(error)
@@ -273,12 +295,12 @@ class RateFit:
         worth -= 0.5 * float((weight * error**2).sum())
         worth -= 0.5 * float(((log_rate - mean) ** 2).sum()) / SPREAD**2
         worth -= 0.5 * float(np.log1p(told * SPREAD**2).sum())
-        limited = np.isfinite(self._most(point.log_capacity))
+        limited = np.isfinite(self._most(point))
         return Rates(point, worth, told, mean, error, by_rate, by_capacity, noise, limited)
 
     def _uphill(self, found: Rates, scale: float) -> Point:
         """Return the point that a part of a Gauss–Newton step leads to."""
-        (log_rate, log_capacity, slower), error = found.at, found.error
+        (log_rate, log_capacity, slower, faster), error = found.at, found.error
         weight, n = self._alike * found.noise**-2, len(self.keys)
         curve = found.told + SPREAD**-2
         slope = sum_by(self.key, weight * found.by_rate * error, n)
@@ -297,7 +319,7 @@ class RateFit:
             slope = slope - mixed * move
         nearer = {kind: self._nearer(kind, of, scale * error) for kind, of in slower.items()}
         moved = np.clip(scale * slope / curve, -MOST_RATE, MOST_RATE)
-        return Point(log_rate + moved, capacity, nearer)
+        return Point(log_rate + moved, capacity, nearer, faster)
 
     def _noise(self, error: Floats) -> Floats:
         """Return the standard deviation of the errors in the device of each use."""
@@ -314,33 +336,40 @@ class RateFit:
         return np.where(self._slower[device] != 1.0, of_host * np.exp(late), of_host)
 
     def _mean_rates(self, told: Floats, point: Point) -> Floats:
-        """Mean of the prior of each key: of the rates of its device that the data tell."""
+        """Mean of the prior of each key: of the rates of its phase that the data tell.
+
+        The mean of its device, which reads and writes may have in common, counts as one more.
+        """
         log_rate, capacity = point.log_rate, point.log_capacity
-        mean = np.empty(len(log_rate))
+        mean, key_phase = np.empty(len(log_rate)), self.keys % len(DEVICE)
+        weight = told / (told + TOLD / SPREAD**2)
         for device in self._slower:
             mine = self.key_device == device
-            weight = told[mine] / (told[mine] + TOLD / SPREAD**2)
-            at, sure = (weight * log_rate[mine]).sum(), weight.sum()
+            at, sure = (weight[mine] * log_rate[mine]).sum(), weight[mine].sum()
             if device in capacity:
                 top = 0.0 if device == PROCESSOR else capacity[device]
-                at, sure = at + top, sure + 1.0
-            mean[mine] = at / max(sure, 1e-9)
+                at, sure = at + CAPACITY_TELLS * top, sure + CAPACITY_TELLS
+            of_device = at / max(sure, 1e-9)
+            for phase in np.unique(key_phase[mine]):
+                like = mine & (key_phase == phase)
+                at = (weight[like] * log_rate[like]).sum() + of_device
+                mean[like] = at / (weight[like].sum() + 1.0)
         return mean
 
-    def best_of(self, way: Way, short: Collection[int]) -> Rates:
+    def best_of(self, way: Way, first: dict[int, float], faster: dict[int, float]) -> Rates:
         """Climb from below, and from above while stages turn out to be slower by themselves.
 
-        short: the devices in which tasks may have been short.
+        first: log capacity that is tried first, of the devices in which tasks may have been short.
+        faster: as in :class:`Point`.
         """
-        first = {device: self.first_capacity[device] for device in short}
-        low = Point(self.lowest(), first, self._slower)
+        low = Point(self.lowest(), first, self._slower, faster)
         found = [self.climb(way, low)]
         if not first:
             return found[0]
         # Tasks that start when they did pile up where a capacity is too low by little.
-        ample = {device: value + AMPLE for device, value in first.items()}
-        most = self._most(ample)
-        point = Point(np.where(np.isfinite(most), most, low.log_rate), ample, self._slower)
+        point = low._replace(log_capacity={kind: at + AMPLE for kind, at in first.items()})
+        most = self._most(point)
+        point = point._replace(log_rate=np.where(np.isfinite(most), most, low.log_rate))
         n = np.bincount(self.key)
         slow = np.zeros(len(n), bool)
         for _ in range(TRIES):
@@ -368,26 +397,28 @@ class RateFit:
 
     def _without(self, device: int, way: Way, found: Rates) -> Rates:
         """Climb without contention in a device, from where another fit ended."""
-        rate, capacity, slower = found.at
-        left = {one: value for one, value in capacity.items() if one != device}
-        rates = np.where(self.key_device == device, self.lowest(), rate)
-        return self.climb(way, Point(rates, left, slower), SOME)
+        at = found.at
+        left = {one: value for one, value in at.log_capacity.items() if one != device}
+        rates = np.where(self.key_device == device, self.lowest(), at.log_rate)
+        return self.climb(way, at._replace(log_rate=rates, log_capacity=left), SOME)
 
     def best(self, ways: Iterable[Way] = WAYS) -> tuple[Rates, Way]:
         """Find the way, and the devices that were short: contention takes evidence."""
         chosen, *others = ways
-        best = self.best_of(chosen, self._slower)
-        # What is as fast as half of a device may come from it, or from the page cache.
-        self._log_faster = float(np.log(FAST))
-        found = best
-        if (np.isfinite(self._most(best.at.log_capacity)) != best.limited).any():
-            found = self.best_of(chosen, self._slower)
-        if found.worth > best.worth + CLEARLY:
-            best = found
-        else:
-            self._log_faster = float(np.log(FASTER))
+        first = self.first_capacity
+        best = self.best_of(chosen, first, {})
+        for speed in self._gaps():
+            kept = self.first_capacity
+            self.first_capacity = first | {DISK: self._moved_at_once(speed)}
+            found = self.best_of(chosen, self.first_capacity, {DISK: speed})
+            gain = CLEARLY if best.at.faster else SURELY + UNLIKELY * CACHED
+            if found.worth > best.worth + gain:
+                best = found
+            else:
+                self.first_capacity = kept
+        first, faster = self.first_capacity, best.at.faster
         for way in others:
-            found = self.best_of(way, self._slower)
+            found = self.best_of(way, first, faster)
             if found.worth > best.worth + CLEARLY:
                 best, chosen = found, way
         for device in sorted(self._slower):
@@ -398,12 +429,39 @@ class RateFit:
             best = self.climb(chosen, best.at)
         return best, chosen
 
+    def _gaps(self) -> list[float]:
+        """Log speeds in the largest gaps between those of stages that used the disk."""
+        speeds = np.sort(self._typical[self.key_device == DISK])
+        gap = np.diff(speeds)
+        largest = np.argsort(-gap, kind="stable")[:GAPS]
+        return [float(speeds[at] + gap[at] / 2) for at in largest if gap[at] > GAP]
+
+    def _moved_at_once(self, faster: float) -> float:
+        """Log of the most that stages which are not faster than this moved on a disk at once."""
+        used = (self.device == DISK) & (self._typical[self.key] <= faster)
+        task, host = self.task[used], self.host[used]
+        start, lasted = self._launches.launch[task], self._demands.spent[task].sum(axis=1)
+        speed = self._data[used] / lasted / self._slower[DISK][host]
+        most = most_at_once(host, start, start + lasted, speed, self._launches.n_hosts)
+        return float(np.log(np.median(most[most > 0])))
+
     def rates_of(self, other: RateFit, rates: Floats) -> Floats:
         """Take own rates from a fit on other tasks; the lowest where that has none."""
         place = np.minimum(np.searchsorted(other.keys, self.keys), len(other.keys) - 1)
         return np.where(other.keys[place] == self.keys, rates[place], self.lowest())
 
-    def bounds(self, found: Rates) -> tuple[Floats, Floats]:
-        """Return the bounds of the middle 80 % of each own rate."""
-        off = MIDDLE / np.sqrt(found.told + SPREAD**-2)
-        return found.at.log_rate - off, found.at.log_rate + off
+    def likely(self, found: Rates) -> tuple[Floats, Floats, Floats]:
+        """Return the log own rate of each key with which its time alone is what is expected.
+
+        Then the bounds of the middle 80 %. A rate that the data do not tell may be anywhere from
+        the speeds that were seen to the capacity: its most probable value says little.
+        """
+        off = (found.told + SPREAD**-2) ** -0.5
+        rate = found.at.log_rate[:, None] + off[:, None] * STEPS
+        lowest, most = np.minimum(self.lowest(), found.at.log_rate), self._most(found.at)
+        chance = np.exp(-0.5 * STEPS**2) * (rate >= lowest[:, None]) * (rate <= most[:, None])
+        chance /= chance.sum(axis=1, keepdims=True)
+        below = chance.cumsum(axis=1)
+        rows = np.arange(len(rate))
+        low, high = (rate[rows, (below < part).sum(axis=1)] for part in (OUTER, 1.0 - OUTER))
+        return -np.log((chance * np.exp(-rate)).sum(axis=1)), low, high

@@ -7,7 +7,7 @@ so that alone the task needs ``A = W · (1 − c)`` and takes ``B / A`` of the d
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, NamedTuple, cast
 
 import numpy as np
@@ -17,6 +17,7 @@ from iqcar.causes.blame.ratp import Users, data_processed
 from iqcar.enums import Request
 from iqcar.model.demand.contention import ENOUGH_MS
 from iqcar.model.demand.outside_load import beside_tasks
+from iqcar.model.demand.sampled_devices import Sampled, Use, sampled_disk, sampled_network
 from iqcar.model.waits.columns import ESTIMATED, evidence_column, wait_column
 from iqcar.replay.loop.device_sharing import DEVICES, PHASES
 from iqcar.tables import Tables
@@ -102,6 +103,7 @@ class TaskDemands:
     evidence: (n_hosts, 3); how each is known: measured, inferred or assumed.
     estimated: (n_tasks,); whether the wait for a processor is what nothing else explains.
     way: how tasks use devices.
+    sampled: what samples of hosts tell of disks and networks, by device.
     beside: (n_hosts,), processors; used by something else than recorded tasks while these ran; NaN
         where nobody sampled it.
     """
@@ -115,6 +117,7 @@ class TaskDemands:
     beside: Floats
     estimated: Flags
     way: Way
+    sampled: dict[int, Sampled] = field(default_factory=dict)
 
     def scaled(self, factor: Floats) -> TaskDemands:
         """Return the demands with the time alone times a factor of each task and phase."""
@@ -161,7 +164,20 @@ def task_demands(tables: Tables, waits: pd.DataFrame, demand: Demand) -> TaskDem
     return TaskDemands(
         spent=spent, alone=alone, use=use, gc=gc, capacity=capacity, evidence=evidence,
         beside=beside_tasks(tables), estimated=estimated, way=Way(),
+        sampled=_sampled(tables, spent, alone * use),
     )  # fmt: skip
+
+
+def _sampled(tables: Tables, spent: Floats, moved: Floats) -> dict[int, Sampled]:
+    """Read in samples of hosts what devices did while tasks used them."""
+    tasks, found = tables.tasks, {}
+    launch, finish = (tasks[c].to_numpy(np.float64) for c in ("launch_ms", "finish_ms"))
+    for device, tell in ((DISK, sampled_disk), (NETWORK, sampled_network)):
+        phases = list(PHASES_OF[device])
+        amounts = moved[:, phases].sum(axis=1), spent[:, phases].sum(axis=1)
+        use = Use(tasks["host"].to_numpy(np.int64), launch, finish, *amounts)
+        found[device] = tell(tables.samples, use)
+    return found
 
 
 class _Columns:
