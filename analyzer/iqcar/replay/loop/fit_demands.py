@@ -21,9 +21,20 @@ from iqcar.replay.loop.open_loop import (
     rows_of,
 )
 from iqcar.replay.loop.rate_fit import SOME, RateFit
-from iqcar.replay.loop.task_demands import COMPUTE, ONCE, WAIT, WAYS, TaskDemands
+from iqcar.replay.loop.task_demands import (
+    ASSUMED,
+    COMPUTE,
+    HEADROOM,
+    INFERRED,
+    ONCE,
+    PHASES_OF,
+    PROCESSOR,
+    WAIT,
+    WAYS,
+    TaskDemands,
+)
 from iqcar.tables import Tables
-from iqcar.tables.arrays import Floats, Ints, share_of
+from iqcar.tables.arrays import Floats, Ints, most_at_once, share_of
 
 FEW_TASKS, SOME_TASKS = 400, 3_000
 """About how many tasks the way is chosen from, and own rates are fitted on."""
@@ -90,7 +101,29 @@ def _with_rates(
         )
         for rates in fit.likely(found)
     )
-    return replace(best, way=way), (np.minimum(slow.alone, best.spent), fast.alone)
+    best = _with_assumed(replace(best, way=way), demands, launches, rows)
+    return best, (np.minimum(slow.alone, best.spent), fast.alone)
+
+
+def _with_assumed(
+    best: TaskDemands, before: TaskDemands, launches: Launches, rows: Ints
+) -> TaskDemands:
+    """Assume what devices can do that were not short: enough for what was seen at most."""
+    capacity, evidence = best.capacity.copy(), best.evidence.copy()
+    launch, host, n_hosts = launches.of(rows)
+    finish = launch + best.spent[rows].sum(axis=1)
+    rates = np.where(best.alone[rows] > 0, best.use[rows], 0.0)
+    for device, phases in PHASES_OF.items():
+        most = rates[:, phases].max(axis=1)
+        peak = float(most_at_once(host, launch, finish, most, n_hosts).max(initial=0.0))
+        free = np.isinf(capacity[:, device])
+        if device == PROCESSOR:
+            least = np.maximum(before.capacity[:, device], peak)
+        else:
+            least = np.maximum(before.capacity[:, device], HEADROOM * peak)
+            evidence[:, device] = np.where(free, ASSUMED, INFERRED)
+        capacity[free, device] = least[free]
+    return replace(best, capacity=capacity, evidence=evidence)
 
 
 def _fit_on(

@@ -219,7 +219,9 @@ class RateFit:
         rate = rate * self._of_host(slower)
         task, phase = self.task, self.phase
         alone[task, phase] = self._data / rate
-        use[task, phase] = np.where(np.isfinite(most)[self.key], rate, 0.0)
+        # What is faster than a device that was short did not come from it.
+        beside = np.isinf(most) & np.isin(self.key_device, list(log_capacity))
+        use[task, phase] = np.where(beside[self.key], 0.0, rate)
         computes = phase == COMPUTE
         if computes.any():
             # What a task does beside computing does not wait for a processor.

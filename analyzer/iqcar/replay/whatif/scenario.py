@@ -195,6 +195,7 @@ def build_scenario(
             memory=memory.wanted[joint.task],
             memory_capacity=memory.capacity[joint.app],
         )
+    demands = _as_seen(demands, needs)
     if coarse:
         return fitted, fitted, demands
     check = replace(fitted, alone=unfitted.alone[joint.task], use=unfitted.use[joint.task])
@@ -211,10 +212,17 @@ def other_explanation(scenario: Scenario, demands: TaskDemands) -> Scenario | No
     doubted = _might_be_short(tables, demands)
     if not doubted.any():
         return None
-    capacity = np.where(doubted, demands.capacity / HEADROOM, demands.capacity)
+    capacity = np.where(doubted, demands.capacity / HEADROOM, scenario.capacity)
     short = fit_tasks(tables, _as_fast_as_devices(tables, demands, doubted, capacity))
     task = scenario.task
     return replace(scenario, alone=short.alone[task], use=short.use[task], capacity=capacity)
+
+
+def _as_seen(demands: TaskDemands, needs: TaskDemands) -> TaskDemands:
+    """Let capacities that are assumed be a multiple of what tasks had, or of what loads suggest."""
+    suggested = np.where(needs.evidence == ASSUMED, needs.capacity, HEADROOM * needs.capacity)
+    assumed = demands.evidence == ASSUMED
+    return replace(demands, capacity=np.where(assumed, suggested, demands.capacity))
 
 
 def _chained(tables: Tables, query: Ints) -> tuple[Ints, Floats]:
