@@ -13,20 +13,21 @@ import pandas as pd
 
 from iqcar.causes.blame.attribute import Blame, attribute, measure_demand
 from iqcar.causes.blame.folding import MOST_SOURCES
-from iqcar.enums import Request
+from iqcar.enums import Request, Resource
 from iqcar.model.demand.device import Device
+from iqcar.model.demand.disk_samples import disk_use
 from iqcar.model.demand.others_cost import OthersCost
-from iqcar.model.waits.columns import MEASURED, evidence_column, wait_column
+from iqcar.model.waits.columns import ESTIMATED, MEASURED, evidence_column, wait_column
 from iqcar.replay.loop.device_sharing import DEVICES
 from iqcar.replay.loop.event_loop import Run, run
 from iqcar.replay.loop.loop_input import Devices, Shares, Slots
-from iqcar.replay.loop.task_demands import COMPUTE, FETCH, READ, WRITE
+from iqcar.replay.loop.task_demands import COMPUTE, FETCH, READ, WAIT, WRITE
 from iqcar.replay.whatif.edit import keep_starts
 from iqcar.replay.whatif.model import Model, build_model
 from iqcar.replay.whatif.outcome import run_scenario
-from iqcar.replay.whatif.scenario import Scenario
+from iqcar.replay.whatif.scenario import Need, Scenario
 from iqcar.tables import Tables
-from iqcar.tables.arrays import Floats, Ints, positive_or_zero, share_of
+from iqcar.tables.arrays import Floats, Ints, positive_or_zero, share_of, sum_by
 
 MOST_DEVICES = 3_000_000
 """Devices of all worlds, some 100 bytes each."""
@@ -97,32 +98,62 @@ def others_cost(model: Model, waits: pd.DataFrame) -> OthersCost | None:
     """
     one = keep_starts(model.scenario)
     worlds = _worlds(one)
+    ends = one.slow, one.fast
     if len(worlds.app) * one.slots.hosts * DEVICES > MOST_DEVICES:
         return None
     together = run_scenario(one).run
-    alone = _run_alone(one, worlds, one.alone)
+    alone = _run_alone(one, worlds, Need(one.alone, one.use, one.capacity))
     lasted, took = _durations(one, together), _durations(one, alone)
     recorded = model.recorded_ms
     off = np.abs(lasted / recorded - 1.0)
     known = off <= MOST_OFF
-    bounds = []
-    for need in (one.slow, one.fast):
-        other = _run_alone(one, worlds, need)
-        bounds.append(lasted - _durations(one, other))
+    least, most = (lasted - _durations(one, _run_alone(one, worlds, need)) for need in ends)
     lost = np.maximum(lasted - took, 0.0)
-    # A replay that is off by so much says nothing that is surer.
-    unsure = np.abs(lasted - recorded) + LEAST_UNSURE * recorded
-    low = np.clip(np.minimum(bounds[0], lost) - unsure, 0.0, None)
-    high = np.minimum(np.maximum(bounds[1], lost) + unsure, recorded)
+    unsure = (LEAST_UNSURE + OF_ERROR * np.nan_to_num(np.abs(model.error))) * recorded
+    low = np.clip(lost - OF_RATES * np.maximum(lost - least, 0.0) - unsure, 0.0, None)
+    high = np.minimum(lost + np.maximum(most - lost, 0.0) + unsure, recorded)
     lost, low, high = (np.where(known, ms, np.nan) for ms in (lost, low, high))
     to_others, to_tasks = _parts(model, waits, together, alone)
-    return OthersCost(lost, low, high, to_others, to_tasks)
+    return OthersCost(lost, low, high, _decided_by(one, waits), to_others, to_tasks)
 
 
 LEAST_UNSURE = 0.01
 """Half-width of ranges at least, as a share of the run: slots are given by luck."""
+OF_ERROR = 1.0
+"""Part of the half-width by the error of the replay before tasks were fitted: noise hides load."""
+OF_RATES = 0.35
+"""Part of what lower own rates would explain: those of all stages are not off at once."""
 UNSEEN = 0.3
 """Part of a measured wait for the processor from which on recorded tasks do not explain it."""
+RESOURCE_OF = {
+    READ: Resource.IO,
+    WRITE: Resource.IO,
+    FETCH: Resource.NETWORK,
+    COMPUTE: Resource.CPU,
+    WAIT: Resource.CPU,
+}
+
+
+def _decided_by(one: Scenario, waits: pd.DataFrame) -> tuple[Resource | None, ...]:
+    """Find for each query the resource whose records would narrow its range most."""
+    query, n = one.query_of_task, len(one.tables.queries)
+    open_ms = dict.fromkeys((Resource.IO, Resource.NETWORK, Resource.CPU), np.zeros(n))
+    mine = query >= 0
+    for phase, resource in RESOURCE_OF.items():
+        between = np.maximum(one.slow.alone[:, phase] - one.fast.alone[:, phase], 0.0)
+        open_ms[resource] = open_ms[resource] + sum_by(query[mine], between[mine], n)
+    memory = positive_or_zero(waits[wait_column(Request.EXECUTION_MEMORY)].to_numpy(np.float64))
+    estimated = waits[evidence_column(Request.EXECUTION_MEMORY)].to_numpy() == ESTIMATED
+    memory = np.where(estimated, memory, 0.0)[one.task]
+    open_ms[Resource.MEMORY] = sum_by(query[mine], memory[mine], n)
+    if disk_use(one.tables) is not None:
+        open_ms[Resource.IO] = np.zeros(n)
+    resources = list(open_ms)
+    every = np.array([open_ms[resource] for resource in resources])
+    return tuple(
+        resources[at] if ms > 0 else None
+        for at, ms in zip(every.argmax(axis=0).tolist(), every.max(axis=0).tolist(), strict=True)
+    )
 
 
 def _worlds(one: Scenario) -> _Worlds:
@@ -140,8 +171,8 @@ def _worlds(one: Scenario) -> _Worlds:
     return _Worlds(app, of_step)
 
 
-def _run_alone(one: Scenario, worlds: _Worlds, alone: Floats) -> Run:
-    """Replay each world; ``alone`` is what tasks need."""
+def _run_alone(one: Scenario, worlds: _Worlds, need: Need) -> Run:
+    """Replay each world."""
     slots, hosts, n = one.slots, one.slots.hosts, len(worlds.app)
     order = np.argsort(slots.app, kind="stable")
     changes = np.bincount(slots.app, minlength=len(one.workloads))
@@ -160,9 +191,8 @@ def _run_alone(one: Scenario, worlds: _Worlds, alone: Floats) -> Run:
     ).astype(np.int64)
     user_start = np.zeros(DEVICES * n * hosts + 1, np.int64)
     np.cumsum(np.repeat(places + 1, DEVICES), out=user_start[1:])
-    moved = one.alone * one.use
     devices = Devices(
-        alone=alone, use=share_of(moved, alone), capacity=np.tile(one.capacity.ravel(), n),
+        alone=need.alone, use=need.use, capacity=np.tile(need.capacity.ravel(), n),
         user_start=user_start, rounds=one.way.rounds, proportional=one.way.proportional,
         slowing=np.tile([one.way.slowing, 0.0, 0.0], n * hosts),
         world=worlds.of_step[one.work.step] * hosts, memory=one.memory,

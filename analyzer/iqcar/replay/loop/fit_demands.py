@@ -6,11 +6,14 @@ fitted on a larger one, and each task for itself on all.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
 
+from iqcar.model.demand.disk_samples import disk_use
 from iqcar.model.demand.estimate import Demand
+from iqcar.replay.loop.device_sharing import DEVICE
 from iqcar.replay.loop.open_loop import (
     MANY_TASKS,
     OUTSIDE_ROUNDS,
@@ -20,13 +23,19 @@ from iqcar.replay.loop.open_loop import (
     replayable,
     rows_of,
 )
-from iqcar.replay.loop.rate_fit import SOME, RateFit
-from iqcar.replay.loop.task_demands import COMPUTE, ONCE, WAIT, WAYS, TaskDemands
+from iqcar.replay.loop.rate_fit import SOME, Point, RateFit
+from iqcar.replay.loop.task_demands import COMPUTE, DISK, ONCE, WAIT, WAYS, TaskDemands
 from iqcar.tables import Tables
 from iqcar.tables.arrays import Floats, Ints, share_of
 
 FEW_TASKS, SOME_TASKS = 400, 3_000
 """About how many tasks the way is chosen from, and own rates are fitted on."""
+
+FULL, IDLE = 0.9, 0.5
+"""Share of its time that a disk is busy from which it may be short, and up to which it is not."""
+MOSTLY = 0.5
+"""Part of the data that tasks moved that went through disks, from which these are what they used:
+else it came from other hosts, or from memory."""
 
 
 def fit_demands(
@@ -38,13 +47,44 @@ def fit_demands(
     """
     launches, rows = replayable(tables, demands)
     if len(rows) == 0:
-        return Fits(demands, demands, demands.alone, demands.alone)
+        return Fits(demands, demands, demands, demands)
     stage = tables.tasks["stage"].to_numpy(np.int64)
-    found, (slow, fast) = _with_rates(demands, demand, launches, rows, stage)
+    seen = _seen(tables, demands)
+    found, slow, fast, shorter = _with_rates(demands, demand, launches, rows, stage, seen)
     check = keep_outside_queue(found, launches, rows, 1 if coarse else OUTSIDE_ROUNDS)
     fitted = check if coarse else fit_tasks(tables, check)
     change = share_of(fitted.alone, found.alone)
-    return Fits(fitted, check, slow * change, fast * change)
+    slow, fast = (_as_fast(fitted, alone * change) for alone in (slow, fast))
+    return Fits(fitted, check, slow, fast if shorter is None else _shorter(fast, found, shorter))
+
+
+def _seen(tables: Tables, demands: TaskDemands) -> dict[int, bool]:
+    """Tell whether the disks were full, where samples of the hosts do."""
+    found = disk_use(tables)
+    if found is None:
+        return {}
+    if found.busy >= FULL:
+        return {DISK: True}
+    phases = np.flatnonzero(DEVICE == DISK)
+    moved = float((demands.alone * demands.use)[:, phases].sum())
+    return {DISK: False} if found.busy <= IDLE and found.moved >= MOSTLY * moved else {}
+
+
+def _as_fast(demands: TaskDemands, alone: Floats) -> TaskDemands:
+    moved = demands.alone * demands.use
+    return replace(demands, alone=alone, use=share_of(moved, alone))
+
+
+def _shorter(demands: TaskDemands, found: TaskDemands, other: TaskDemands) -> TaskDemands:
+    """Take the devices that are short in another explanation only from there."""
+    alone, use, capacity = demands.alone.copy(), demands.use.copy(), demands.capacity.copy()
+    for device in range(capacity.shape[1]):
+        if np.isfinite(found.capacity[:, device]).any():
+            continue
+        phases = np.flatnonzero(device == DEVICE)
+        alone[:, phases] = np.minimum(other.alone[:, phases], alone[:, phases])
+        use[:, phases], capacity[:, device] = other.use[:, phases], other.capacity[:, device]
+    return replace(demands, alone=alone, use=use, capacity=capacity)
 
 
 @dataclass(frozen=True)
@@ -53,39 +93,47 @@ class Fits:
 
     fitted: each task for itself; replays of it reproduce the run by construction.
     check: own rates and capacities only; how well it reproduces the run is a check.
-    slow, fast: (n_tasks, 5), ms; time alone of ``fitted``, if own rates were as low, and as high,
-        as the data allow (middle 80 %).
+    slow, fast: ``fitted`` if own rates were as low, and as high, as the data allow (middle 80 %);
+        in ``fast``, devices were short, too, of which the data leave that open.
     """
 
     fitted: TaskDemands
     check: TaskDemands
-    slow: Floats
-    fast: Floats
+    slow: TaskDemands
+    fast: TaskDemands
 
 
 def _with_rates(
-    demands: TaskDemands, demand: Demand, launches: Launches, rows: Ints, stage: Ints
-) -> tuple[TaskDemands, tuple[Floats, Floats]]:
+    demands: TaskDemands,
+    demand: Demand,
+    launches: Launches,
+    rows: Ints,
+    stage: Ints,
+    seen: Mapping[int, bool],
+) -> tuple[TaskDemands, Floats, Floats, TaskDemands | None]:
     few = _sampled(launches, rows, FEW_TASKS)
-    fit = _fit_on(few, demands, demand, launches, stage)
+    fit = RateFit(rows_of(demands, few), launches.of(few), stage[few], demand, seen)
     if len(fit.task) == 0:
-        return demands, (demands.alone, demands.alone)
-    found, way = fit.best(WAYS if len(rows) <= MANY_TASKS else ONCE)
+        return demands, demands.alone, demands.alone, None
+    found, way, open_ = fit.best(WAYS if len(rows) <= MANY_TASKS else ONCE)
+    first = fit
     some = _sampled(launches, rows, SOME_TASKS)
     if len(some) > len(few):
         more = _fit_on(some, demands, demand, launches, stage)
         start = found.at._replace(log_rate=more.rates_of(fit, found.at.log_rate))
         found, fit = more.climb(way, start, SOME), more
     whole = _fit_on(rows, demands, demand, launches, stage) if len(rows) > len(some) else fit
+
+    def of_all(one: RateFit, point: Point) -> TaskDemands:
+        rates = whole.rates_of(one, point.log_rate)
+        return _of_all(demands, rows, whole.laid_out(point._replace(log_rate=rates)))
+
+    low, high = fit.bounds(found)
     best, slow, fast = (
-        _of_all(
-            demands,
-            rows,
-            whole.laid_out(found.at._replace(log_rate=whole.rates_of(fit, rates))),
-        )
-        for rates in (found.at.log_rate, *fit.bounds(found))
+        of_all(fit, found.at._replace(log_rate=rates)) for rates in (found.at.log_rate, low, high)
     )
-    return replace(best, way=way), (np.minimum(slow.alone, best.spent), fast.alone)
+    shorter = None if open_ is None else of_all(first, open_)
+    return replace(best, way=way), np.minimum(slow.alone, best.spent), fast.alone, shorter
 
 
 def _fit_on(

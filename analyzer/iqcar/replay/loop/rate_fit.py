@@ -12,7 +12,7 @@ How tasks alternate between devices, and how these are shared, is chosen by the 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -74,6 +74,8 @@ CLEARLY = 2.0
 SURELY, UNLIKELY = 4.0, 15.0
 """Log-posterior that contention in a device must gain, and how often its log-odds against are
 added, if the loads of tasks say that it is unlikely: noise can look like it."""
+OPEN = 2.0
+"""Log-posterior that contention in a device gains, but less than that, if it cannot be told."""
 PROPORTIONAL = 0.5
 """Part of a time in a device that is short that own rates decide, where it slows all by one factor:
 the rates of all together decide nothing."""
@@ -123,10 +125,16 @@ class RateFit:
 
     demands: of these tasks only.
     stage: (n_tasks,).
+    seen: whether a kind of device was full, where samples of the hosts tell.
     """
 
     def __init__(
-        self, demands: TaskDemands, launches: Launches, stage: Ints, demand: Demand
+        self,
+        demands: TaskDemands,
+        launches: Launches,
+        stage: Ints,
+        demand: Demand,
+        seen: Mapping[int, bool] | None = None,
     ) -> None:
         self._demands, self._launches = demands, launches
         self._moved = demands.alone * demands.use
@@ -135,6 +143,7 @@ class RateFit:
         self._fixed: set[int] = set()
         self._log_faster = float(np.log(FASTER))
         self._doubt: dict[int, float] = {}
+        self._seen = dict(seen or {})
         used = [self._uses_of(phase, stage, demand) for phase in REQUESTS_OF]
         self.task = np.concatenate(used)
         self.phase = np.repeat(list(REQUESTS_OF), [len(rows) for rows in used])
@@ -179,6 +188,7 @@ class RateFit:
             else:
                 self._capacity[:, device] = np.exp(best.log_capacity + best.slower)
             chance = min(max(best.contended, 1e-3), 0.5)
+            chance = 0.5 if self._seen.get(device, False) else chance
             self._doubt[device] = float(np.log((1.0 - chance) / chance))
         return np.flatnonzero(used)
 
@@ -368,13 +378,13 @@ class RateFit:
 
     def _without(self, device: int, way: Way, found: Rates) -> Rates:
         """Climb without contention in a device, from where another fit ended."""
-        rate, capacity, slower = found.at
-        left = {one: value for one, value in capacity.items() if one != device}
-        rates = np.where(self.key_device == device, self.lowest(), rate)
-        return self.climb(way, Point(rates, left, slower), SOME)
+        return self.climb(way, self._less(found.at, {device}), SOME)
 
-    def best(self, ways: Iterable[Way] = WAYS) -> tuple[Rates, Way]:
-        """Find the way, and the devices that were short: contention takes evidence."""
+    def best(self, ways: Iterable[Way] = WAYS) -> tuple[Rates, Way, Point | None]:
+        """Find the way, and the devices that were short: contention takes evidence.
+
+        The last is where devices are short, too, of which that is open; None if there is none.
+        """
         chosen, *others = ways
         best = self.best_of(chosen, self._slower)
         # What is as fast as half of a device may come from it, or from the page cache.
@@ -390,13 +400,24 @@ class RateFit:
             found = self.best_of(way, self._slower)
             if found.worth > best.worth + CLEARLY:
                 best, chosen = found, way
+        most, dropped, open_ = best.at, set(), False
         for device in sorted(self._slower):
             less = self._without(device, chosen, best)
-            if best.worth < less.worth + SURELY + UNLIKELY * self._doubt[device]:
+            idle = self._seen.get(device) is False
+            if idle or best.worth < less.worth + SURELY + UNLIKELY * self._doubt[device]:
+                told = idle or best.worth < less.worth + OPEN
                 best = less
+                dropped |= {device} if told else set()
+                open_ |= not told
         if best.at.log_capacity:
             best = self.climb(chosen, best.at)
-        return best, chosen
+        return best, chosen, self._less(most, dropped) if open_ else None
+
+    def _less(self, point: Point, devices: Collection[int]) -> Point:
+        """Return a point at which some devices are not short."""
+        rate, capacity, slower = point
+        rates = np.where(np.isin(self.key_device, list(devices)), self.lowest(), rate)
+        return Point(rates, {d: c for d, c in capacity.items() if d not in devices}, slower)
 
     def rates_of(self, other: RateFit, rates: Floats) -> Floats:
         """Take own rates from a fit on other tasks; the lowest where that has none."""
