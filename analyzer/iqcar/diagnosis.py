@@ -26,7 +26,7 @@ from iqcar.replay.whatif.removal_blame import RemovalBlame, blame_by_removal
 from iqcar.replay.whatif.what_if import WhatIf, answer
 from iqcar.rules.rule import RejectedRule, Rule
 from iqcar.tables import Tables, texts
-from iqcar.tables.arrays import Floats
+from iqcar.tables.arrays import Floats, sum_by
 
 if TYPE_CHECKING:
     from iqcar.causes.blame.attribute import Blame
@@ -137,7 +137,8 @@ class Diagnosis:
         by_others = pairs["kind"].isin([BlameKind.QUERY.value, BlameKind.REST.value])
         pairs = pairs[by_others.to_numpy(bool)]
         n = len(self.tables.queries)
-        held = np.bincount(pairs["target_query"].to_numpy(np.int64), pairs["lost_ms"], n)
+        target, lost = pairs["target_query"].to_numpy(np.int64), pairs["lost_ms"].to_numpy()
+        held = sum_by(target, lost, n)
         duration = self.tables.queries["duration_ms"].to_numpy(np.float64)
         return range_of_others(self.blame, self.lost_to_others_ms(), held, duration)
 

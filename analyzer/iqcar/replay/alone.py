@@ -6,6 +6,7 @@ hosts that no other query uses. So it takes about as long as one replay of the r
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -41,6 +42,8 @@ MOST_OFF = 0.3
 """Error of the replayed duration, as a share of the recorded one, from which a replay tells
 nothing of a query."""
 
+NO_RANGE = "what is lost to others is divided by the load there, and has no range"
+
 
 def blame_run(
     tables: Tables,
@@ -55,13 +58,30 @@ def blame_run(
     replayed.
     """
     demand = measure_demand(tables, waits, devices)
-    model = build_model(tables, waits, demand) if _ran_at_once(tables) else None
+    beside = _ran_at_once(tables)
+    model = build_model(tables, waits, demand) if beside else None
     cost = None if model is None else others_cost(model, waits)
     blame = attribute(
         tables, waits, most_sources=most_sources, critical_path=critical_path, demand=demand,
         cost=cost,
     )  # fmt: skip
-    return blame, model
+    doubt = _no_range(model, cost) if beside else ""
+    return (replace(blame, doubts=(*blame.doubts, doubt)) if doubt else blame), model
+
+
+def _no_range(model: Model | None, cost: OthersCost | None) -> str:
+    """Say of which queries no replay tells what they lost to others; empty if of none."""
+    if model is None:
+        return f"no query can be replayed alone: {NO_RANGE}"
+    if cost is None:
+        return f"the run is too large to replay each query alone: {NO_RANGE}"
+    untold = int((np.isnan(cost.lost_ms) & np.isfinite(model.recorded_ms)).sum())
+    if untold == 0:
+        return ""
+    return (
+        f"the replay of {untold} of {len(cost.lost_ms)} queries is off by more than "
+        f"{100 * MOST_OFF:.0f} % of the run: {NO_RANGE}"
+    )
 
 
 def _ran_at_once(tables: Tables) -> bool:

@@ -106,8 +106,9 @@ class OthersLosses:
             return LostToOthers(ran, float(lost.sum()))
         width = np.where(known, high - low, 0.0)
         widest = within.decided_by[rows[int(width.argmax())]]
-        sums = (float(np.where(known, ms, lost).sum()) for ms in (np.minimum(low, lost), high))
-        return LostToOthers(ran, float(lost.sum()), *sums, decided_by=widest)
+        least, most = (float(np.where(known, ms, lost).sum()) for ms in (low, high))
+        said = float(lost.sum())
+        return LostToOthers(ran, said, min(least, said), max(most, said), widest)
 
     @property
     def most_open(self) -> int:

@@ -96,8 +96,8 @@ def loss_sentence(
     unattributed = sum(p.share for p in parts if p.blamed.kind is BlameKind.UNATTRIBUTED)
     rest = 1 - unattributed - sum(part.share for part in named)
     if rest >= WORTH_NAMING:
-        others = "in smaller parts" if said else "in parts, none larger than a tenth"
-        said.append((rest, others))
+        small = "in smaller parts" if said else "in parts, none larger than a tenth"
+        said.append((rest, small))
     if unattributed > 0:
         said.append((unattributed, cause_name(BlameKind.UNATTRIBUTED)))
     parts_said = "; ".join(f"{amount(share * lost_ms, whole)} {words}" for share, words in said)

@@ -281,8 +281,8 @@ def _target(
     others = lost.others.of(runs)
     blamed = find_blamed(diagnosis.graph, runs[0], names)
     if isinstance(names, RecurringNames):
-        others = [find_blamed(diagnosis.graph, run, names) for run in runs[1:]]
-        blamed = sum_blamed([blamed, *others], names.first, ran)
+        more = [find_blamed(diagnosis.graph, run, names) for run in runs[1:]]
+        blamed = sum_blamed([blamed, *more], names.first, ran)
     parts = parts_of(blamed)
     severity = severity_of(ran, lost_ms, to_others)
     query = runs[0]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 import numpy as np
@@ -11,6 +11,7 @@ import pandas as pd
 from iqcar.apps.serve.losses import NOTHING, Losses, losses_of
 from iqcar.diagnosis import Diagnosis
 from iqcar.say.findings import find_findings
+from iqcar.say.others_words import OthersLosses
 from iqcar.show.html.whatif import most_blamed
 from iqcar.tables import texts
 from iqcar.version import __version__

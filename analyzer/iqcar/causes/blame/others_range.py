@@ -38,5 +38,8 @@ def range_of_others(
         return OthersRange(unknown, unknown, (None,) * n)
     low = np.minimum(cost.low_ms + executors_ms, lost_ms)
     high = np.maximum(cost.high_ms + executors_ms, lost_ms)
-    return OthersRange(low, np.where(duration_ms > 0, np.fmin(high, duration_ms), high),
-                       cost.decided_by or (None,) * n)
+    return OthersRange(
+        low,
+        np.where(duration_ms > 0, np.fmin(high, duration_ms), high),
+        cost.decided_by or (None,) * n,
+    )

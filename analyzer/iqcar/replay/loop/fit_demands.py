@@ -54,8 +54,10 @@ def fit_demands(
     check = keep_outside_queue(found, launches, rows, 1 if coarse else OUTSIDE_ROUNDS)
     fitted = check if coarse else fit_tasks(tables, check)
     change = share_of(fitted.alone, found.alone)
-    slow, fast = (_as_fast(fitted, alone * change) for alone in (slow, fast))
-    return Fits(fitted, check, slow, fast if shorter is None else _shorter(fast, found, shorter))
+    ends = [_as_fast(fitted, alone * change) for alone in (slow, fast)]
+    if shorter is not None:
+        ends[1] = _shorter(ends[1], found, shorter)
+    return Fits(fitted, check, *ends)
 
 
 def _seen(tables: Tables, demands: TaskDemands) -> dict[int, bool]:

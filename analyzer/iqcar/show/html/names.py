@@ -10,8 +10,8 @@ import numpy as np
 from iqcar.base import limits
 from iqcar.base.units import printable, short
 from iqcar.diagnosis import Diagnosis
-from iqcar.say.query_names import QueryNames
 from iqcar.say.others_words import OthersLosses
+from iqcar.say.query_names import QueryNames
 from iqcar.say.sentences import run_words, wait_words
 from iqcar.show.pictures.palette import query_colours
 from iqcar.tables import texts
@@ -108,7 +108,9 @@ class PageNames:
     @cached_property
     def _others(self) -> OthersLosses:
         ran = self._diagnosis.tables.queries["duration_ms"].to_numpy(np.float64)
-        return OthersLosses(self._diagnosis, np.where(ran > 0, np.fmin(self._lost, ran), self._lost))
+        return OthersLosses(
+            self._diagnosis, np.where(ran > 0, np.fmin(self._lost, ran), self._lost)
+        )
 
 
 class _Index:
