@@ -26,6 +26,7 @@ from iqcar.replay.loop.task_demands import COMPUTE, FETCH, READ, WAIT, WRITE
 from iqcar.replay.whatif.edit import keep_starts
 from iqcar.replay.whatif.model import Model, build_model
 from iqcar.replay.whatif.outcome import run_scenario
+from iqcar.replay.whatif.ranges import blended
 from iqcar.replay.whatif.scenario import Need, Scenario
 from iqcar.tables import Tables
 from iqcar.tables.arrays import Floats, Ints, positive_or_zero, share_of, sum_by
@@ -118,31 +119,39 @@ def others_cost(model: Model, waits: pd.DataFrame) -> OthersCost | None:
     """
     one = keep_starts(model.scenario)
     worlds = _worlds(one)
-    ends = one.slow, one.fast
     if len(worlds.app) * one.slots.hosts * DEVICES > MOST_DEVICES:
         return None
     together = run_scenario(one).run
     alone = _run_alone(one, worlds, Need(one.alone, one.use, one.capacity))
     lasted, took = _durations(one, together), _durations(one, alone)
     recorded = model.recorded_ms
-    off = np.abs(lasted / recorded - 1.0)
-    known = off <= MOST_OFF
-    least, most = (lasted - _durations(one, _run_alone(one, worlds, need)) for need in ends)
-    lost = np.maximum(lasted - took, 0.0)
-    unsure = (LEAST_UNSURE + OF_ERROR * np.nan_to_num(np.abs(model.error))) * recorded
-    low = np.clip(lost - OF_RATES * np.maximum(lost - least, 0.0) - unsure, 0.0, None)
-    high = np.minimum(lost + np.maximum(most - lost, 0.0) + unsure, recorded)
+    known = np.abs(lasted / recorded - 1.0) <= MOST_OFF
+
+    def lost_beside(took: Floats) -> Floats:
+        found: Floats = np.maximum(recorded - blended(lasted, took, recorded), 0.0)
+        return found
+
+    # As what-if says that removing all others saves.
+    lost = lost_beside(took)
+    least, most = (
+        lost_beside(_durations(one, _run_alone(one, worlds, need))) for need in (one.slow, one.fast)
+    )
+    off = np.minimum(np.abs(model.error[np.isfinite(model.error)]), MOST_OFF)
+    noise = recorded * (np.sqrt(np.mean(off**2)) if len(off) else MOST_OFF)
+    low = lost - RATES_DOWN * np.maximum(lost - least, 0.0) - NOISE_DOWN * noise
+    high = lost + RATES_UP * np.maximum(most - lost, 0.0) + NOISE_UP * noise
+    low, high = np.maximum(low, 0.0), np.minimum(high, recorded)
     lost, low, high = (np.where(known, ms, np.nan) for ms in (lost, low, high))
     to_others, to_tasks = _parts(model, waits, together, alone)
     return OthersCost(lost, low, high, _decided_by(one, waits), to_others, to_tasks)
 
 
-LEAST_UNSURE = 0.01
-"""Half-width of ranges at least, as a share of the run: slots are given by luck."""
-OF_ERROR = 1.0
-"""Part of the half-width by the error of the replay before tasks were fitted: noise hides load."""
-OF_RATES = 0.35
-"""Part of what lower own rates would explain: those of all stages are not off at once."""
+RATES_DOWN, RATES_UP = 0.05, 0.4
+"""Parts of the range below and above the amount, of what lower and higher own rates of all stages
+would explain: they are not off in one direction at once."""
+NOISE_DOWN, NOISE_UP = 0.7, 2.2
+"""Half-widths by the error of the replay before tasks were fitted, as a share of the run, root mean
+square over the queries. Noise in the times hides load, so that more than is said was lost."""
 UNSEEN = 0.3
 """Part of a measured wait for the processor from which on recorded tasks do not explain it."""
 RESOURCE_OF = {
@@ -168,6 +177,8 @@ def _decided_by(one: Scenario, waits: pd.DataFrame) -> tuple[Resource | None, ..
     open_ms[Resource.MEMORY] = sum_by(query[mine], memory[mine], n)
     if disk_use(one.tables) is not None:
         open_ms[Resource.IO] = np.zeros(n)
+    if np.isfinite(one.tables.samples["net_in_bytes"].to_numpy(np.float64)).any():
+        open_ms[Resource.NETWORK] = np.zeros(n)
     resources = list(open_ms)
     every = np.array([open_ms[resource] for resource in resources])
     return tuple(

@@ -17,11 +17,11 @@ NOTHING = 0.02
 """Share of its run up to which a query may have lost nothing to others."""
 MUCH = 0.1
 """Share of its run from which it matters that a query may have lost it."""
-_RECORD = {
-    Resource.IO: "the plugin's disk samples",
-    Resource.NETWORK: "the plugin's samples of the network",
-    Resource.CPU: "the waits that the plugin measures",
-    Resource.MEMORY: "the waits for memory that the plugin measures",
+_TELLS = {
+    Resource.IO: "with the plugin's disk samples it can",
+    Resource.NETWORK: "the plugin's samples show how busy the network was",
+    Resource.CPU: "with the waits that the plugin measures it can",
+    Resource.MEMORY: "with the waits for memory that the plugin measures it can",
 }
 """What tells how much was lost to each resource."""
 
@@ -54,7 +54,7 @@ class LostToOthers:
             return ""
         if self.decided_by is None:
             return "this log cannot tell"
-        return f"this log cannot tell; with {_RECORD[self.decided_by]} it can"
+        return f"this log cannot tell; {_TELLS[self.decided_by]}"
 
     @property
     def amount(self) -> str:

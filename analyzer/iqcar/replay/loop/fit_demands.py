@@ -31,7 +31,7 @@ from iqcar.tables.arrays import Floats, Ints, share_of
 FEW_TASKS, SOME_TASKS = 400, 3_000
 """About how many tasks the way is chosen from, and own rates are fitted on."""
 
-FULL, IDLE = 0.9, 0.5
+FULL, IDLE = 0.75, 0.5
 """Share of its time that a disk is busy from which it may be short, and up to which it is not."""
 MOSTLY = 0.5
 """Part of the data that tasks moved that went through disks, from which these are what they used:
