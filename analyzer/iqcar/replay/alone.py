@@ -6,6 +6,7 @@ hosts that no other query uses. So it takes about as long as one replay of the r
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -13,20 +14,21 @@ import pandas as pd
 
 from iqcar.causes.blame.attribute import Blame, attribute, measure_demand
 from iqcar.causes.blame.folding import MOST_SOURCES
-from iqcar.enums import Request
+from iqcar.enums import Request, Resource
 from iqcar.model.demand.device import Device
 from iqcar.model.demand.others_cost import OthersCost
-from iqcar.model.waits.columns import MEASURED, evidence_column, wait_column
+from iqcar.model.waits.columns import ESTIMATED, MEASURED, evidence_column, wait_column
 from iqcar.replay.loop.device_sharing import DEVICES
 from iqcar.replay.loop.event_loop import Run, run
 from iqcar.replay.loop.loop_input import Devices, Shares, Slots
-from iqcar.replay.loop.task_demands import COMPUTE, FETCH, READ, WRITE
+from iqcar.replay.loop.task_demands import COMPUTE, FETCH, READ, WAIT, WRITE
 from iqcar.replay.whatif.edit import keep_starts
 from iqcar.replay.whatif.model import Model, build_model
 from iqcar.replay.whatif.outcome import run_scenario, scenario_shares
-from iqcar.replay.whatif.scenario import Scenario
+from iqcar.replay.whatif.ranges import blended
+from iqcar.replay.whatif.scenario import Need, Scenario
 from iqcar.tables import NONE, Tables
-from iqcar.tables.arrays import Floats, Ints, positive_or_zero, share_of
+from iqcar.tables.arrays import Floats, Ints, positive_or_zero, share_of, sum_by
 
 MOST_DEVICES = 3_000_000
 """Devices of all worlds, some 100 bytes each."""
@@ -39,6 +41,8 @@ PHASE_OF = {
 MOST_OFF = 0.3
 """Error of the replayed duration, as a share of the recorded one, from which a replay tells
 nothing of a query."""
+
+NO_RANGE = "what is lost to others is divided by the load there, and has no range"
 
 
 def blame_run(
@@ -54,13 +58,30 @@ def blame_run(
     replayed.
     """
     demand = measure_demand(tables, waits, devices)
-    model = build_model(tables, waits, demand) if _ran_at_once(tables) else None
+    beside = _ran_at_once(tables)
+    model = build_model(tables, waits, demand) if beside else None
     cost = None if model is None else others_cost(model, waits)
     blame = attribute(
         tables, waits, most_sources=most_sources, critical_path=critical_path, demand=demand,
         cost=cost,
     )  # fmt: skip
-    return blame, model
+    doubt = _no_range(model, cost) if beside else ""
+    return (replace(blame, doubts=(*blame.doubts, doubt)) if doubt else blame), model
+
+
+def _no_range(model: Model | None, cost: OthersCost | None) -> str:
+    """Say of which queries no replay tells what they lost to others; empty if of none."""
+    if model is None:
+        return f"no query can be replayed alone: {NO_RANGE}"
+    if cost is None:
+        return f"the run is too large to replay each query alone: {NO_RANGE}"
+    untold = int((np.isnan(cost.lost_ms) & np.isfinite(model.recorded_ms)).sum())
+    if untold == 0:
+        return ""
+    return (
+        f"the replay of {untold} of {len(cost.lost_ms)} queries is off by more than "
+        f"{100 * MOST_OFF:.0f} % of the run: {NO_RANGE}"
+    )
 
 
 def _ran_at_once(tables: Tables) -> bool:
@@ -100,29 +121,69 @@ def others_cost(model: Model, waits: pd.DataFrame) -> OthersCost | None:
     if len(worlds.app) * one.slots.hosts * DEVICES > MOST_DEVICES:
         return None
     together = run_scenario(one).run
-    alone = _run_alone(one, worlds, one.alone)
+    alone = _run_alone(one, worlds, Need(one.alone, one.use, one.capacity))
     lasted, took = _durations(one, together), _durations(one, alone)
     recorded = model.recorded_ms
-    off = np.abs(lasted / recorded - 1.0)
-    known = off <= MOST_OFF
-    bounds = []
-    for need in (one.slow, one.fast):
-        other = _run_alone(one, worlds, need)
-        bounds.append(lasted - _durations(one, other))
-    lost = np.clip(lasted - took, 0.0, recorded)
-    # A replay that is off by so much says nothing that is surer.
-    unsure = np.abs(lasted - recorded) + LEAST_UNSURE * recorded
-    low = np.clip(np.minimum(bounds[0], lost) - unsure, 0.0, None)
-    high = np.minimum(np.maximum(bounds[1], lost) + unsure, recorded)
+    known = np.abs(lasted / recorded - 1.0) <= MOST_OFF
+
+    def lost_beside(took: Floats) -> Floats:
+        found: Floats = np.maximum(recorded - blended(lasted, took, recorded), 0.0)
+        return found
+
+    # As what-if says that removing all others saves.
+    lost = lost_beside(took)
+    least, most = (
+        lost_beside(_durations(one, _run_alone(one, worlds, need))) for need in (one.slow, one.fast)
+    )
+    off = np.minimum(np.abs(model.error[np.isfinite(model.error)]), MOST_OFF)
+    noise = recorded * (np.sqrt(np.mean(off**2)) if len(off) else MOST_OFF)
+    low = lost - RATES_DOWN * np.maximum(lost - least, 0.0) - NOISE_DOWN * noise
+    high = lost + RATES_UP * np.maximum(most - lost, 0.0) + NOISE_UP * noise
+    low, high = np.maximum(low, 0.0), np.minimum(high, recorded)
     lost, low, high = (np.where(known, ms, np.nan) for ms in (lost, low, high))
     to_others, to_tasks = _parts(model, waits, together, alone)
-    return OthersCost(lost, low, high, to_others, to_tasks)
+    return OthersCost(lost, low, high, _decided_by(one, waits), to_others, to_tasks)
 
 
-LEAST_UNSURE = 0.01
-"""Half-width of ranges at least, as a share of the run: slots are given by luck."""
+RATES_DOWN, RATES_UP = 0.05, 0.4
+"""Parts of the range below and above the amount, of what lower and higher own rates of all stages
+would explain: they are not off in one direction at once."""
+NOISE_DOWN, NOISE_UP = 0.7, 2.2
+"""Half-widths by the error of the replay before tasks were fitted, as a share of the run, root mean
+square over the queries. Noise in the times hides load, so that more than is said was lost."""
 UNSEEN = 0.3
 """Part of a measured wait for the processor from which on recorded tasks do not explain it."""
+RESOURCE_OF = {
+    READ: Resource.IO,
+    WRITE: Resource.IO,
+    FETCH: Resource.NETWORK,
+    COMPUTE: Resource.CPU,
+    WAIT: Resource.CPU,
+}
+
+
+def _decided_by(one: Scenario, waits: pd.DataFrame) -> tuple[Resource | None, ...]:
+    """Find for each query the resource whose records would narrow its range most."""
+    query, n = one.query_of_task, len(one.tables.queries)
+    open_ms = dict.fromkeys((Resource.IO, Resource.NETWORK, Resource.CPU), np.zeros(n))
+    mine = query >= 0
+    for phase, resource in RESOURCE_OF.items():
+        between = np.maximum(one.slow.alone[:, phase] - one.fast.alone[:, phase], 0.0)
+        open_ms[resource] = open_ms[resource] + sum_by(query[mine], between[mine], n)
+    memory = positive_or_zero(waits[wait_column(Request.EXECUTION_MEMORY)].to_numpy(np.float64))
+    estimated = waits[evidence_column(Request.EXECUTION_MEMORY)].to_numpy() == ESTIMATED
+    memory = np.where(estimated, memory, 0.0)[one.task]
+    open_ms[Resource.MEMORY] = sum_by(query[mine], memory[mine], n)
+    if np.isfinite(one.tables.samples["disk_busy"].to_numpy(np.float64)).any():
+        open_ms[Resource.IO] = np.zeros(n)
+    if np.isfinite(one.tables.samples["net_in_bytes"].to_numpy(np.float64)).any():
+        open_ms[Resource.NETWORK] = np.zeros(n)
+    resources = list(open_ms)
+    every = np.array([open_ms[resource] for resource in resources])
+    return tuple(
+        resources[at] if ms > 0 else None
+        for at, ms in zip(every.argmax(axis=0).tolist(), every.max(axis=0).tolist(), strict=True)
+    )
 
 
 def _worlds(one: Scenario) -> _Worlds:
@@ -140,8 +201,8 @@ def _worlds(one: Scenario) -> _Worlds:
     return _Worlds(app, of_step)
 
 
-def _run_alone(one: Scenario, worlds: _Worlds, alone: Floats) -> Run:
-    """Replay each world; ``alone`` is what tasks need."""
+def _run_alone(one: Scenario, worlds: _Worlds, need: Need) -> Run:
+    """Replay each world."""
     slots, hosts, n = one.slots, one.slots.hosts, len(worlds.app)
     order = np.argsort(slots.app, kind="stable")
     changes = np.bincount(slots.app, minlength=len(one.workloads))
@@ -160,9 +221,8 @@ def _run_alone(one: Scenario, worlds: _Worlds, alone: Floats) -> Run:
     ).astype(np.int64)
     user_start = np.zeros(DEVICES * n * hosts + 1, np.int64)
     np.cumsum(np.repeat(places + 1, DEVICES), out=user_start[1:])
-    moved = one.alone * one.use
     devices = Devices(
-        alone=alone, use=share_of(moved, alone), capacity=np.tile(one.capacity.ravel(), n),
+        alone=need.alone, use=need.use, capacity=np.tile(need.capacity.ravel(), n),
         user_start=user_start, rounds=one.way.rounds, proportional=one.way.proportional,
         slowing=np.tile([one.way.slowing, 0.0, 0.0], n * hosts),
         world=worlds.of_step[one.work.step] * hosts, memory=one.memory,

@@ -154,7 +154,8 @@ class _Periods(NamedTuple):
         host = self.rows["host"].to_numpy(np.int64)
         most = np.zeros(host.max(initial=0) + 1)
         np.maximum.at(most, host, known_or_zero(rate))
-        return most[host]
+        of_host: Floats = most[host]
+        return of_host
 
     def done(self, rate: Floats, known: np.ndarray) -> tuple[float, bool]:
         """Return bytes counted for each that tasks moved, and whether enough is sampled."""

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from iqcar.model.demand.estimate import Demand
+from iqcar.replay.loop.device_sharing import DEVICE
 from iqcar.replay.loop.open_loop import (
     MANY_TASKS,
     OUTSIDE_ROUNDS,
@@ -20,7 +21,7 @@ from iqcar.replay.loop.open_loop import (
     replayable,
     rows_of,
 )
-from iqcar.replay.loop.rate_fit import SOME, RateFit
+from iqcar.replay.loop.rate_fit import SOME, Point, RateFit
 from iqcar.replay.loop.task_demands import (
     ASSUMED,
     COMPUTE,
@@ -49,13 +50,33 @@ def fit_demands(
     """
     launches, rows = replayable(tables, demands)
     if len(rows) == 0:
-        return Fits(demands, demands, demands.alone, demands.alone)
+        return Fits(demands, demands, demands, demands)
     stage = tables.tasks["stage"].to_numpy(np.int64)
-    found, (slow, fast) = _with_rates(demands, demand, launches, rows, stage)
+    found, slow, fast, shorter = _with_rates(demands, demand, launches, rows, stage)
     check = keep_outside_queue(found, launches, rows, 1 if coarse else OUTSIDE_ROUNDS)
     fitted = check if coarse else fit_tasks(tables, check)
     change = share_of(fitted.alone, found.alone)
-    return Fits(fitted, check, slow * change, fast * change)
+    ends = [_as_fast(fitted, alone * change) for alone in (slow, fast)]
+    if shorter is not None:
+        ends[1] = _shorter(ends[1], found, shorter)
+    return Fits(fitted, check, *ends)
+
+
+def _as_fast(demands: TaskDemands, alone: Floats) -> TaskDemands:
+    moved = demands.alone * demands.use
+    return replace(demands, alone=alone, use=share_of(moved, alone))
+
+
+def _shorter(demands: TaskDemands, found: TaskDemands, other: TaskDemands) -> TaskDemands:
+    """Take the devices that are short in another explanation only from there."""
+    alone, use, capacity = demands.alone.copy(), demands.use.copy(), demands.capacity.copy()
+    for device in range(capacity.shape[1]):
+        if (found.evidence[:, device] != ASSUMED).any():
+            continue
+        phases = np.flatnonzero(device == DEVICE)
+        alone[:, phases] = np.minimum(other.alone[:, phases], alone[:, phases])
+        use[:, phases], capacity[:, device] = other.use[:, phases], other.capacity[:, device]
+    return replace(demands, alone=alone, use=use, capacity=capacity)
 
 
 @dataclass(frozen=True)
@@ -64,24 +85,29 @@ class Fits:
 
     fitted: each task for itself; replays of it reproduce the run by construction.
     check: own rates and capacities only; how well it reproduces the run is a check.
-    slow, fast: (n_tasks, 5), ms; time alone of ``fitted``, if own rates were as low, and as high,
-        as the data allow (middle 80 %).
+    slow, fast: ``fitted`` if own rates were as low, and as high, as the data allow (middle 80 %);
+        in ``fast``, devices were short, too, of which the data leave that open.
     """
 
     fitted: TaskDemands
     check: TaskDemands
-    slow: Floats
-    fast: Floats
+    slow: TaskDemands
+    fast: TaskDemands
 
 
 def _with_rates(
-    demands: TaskDemands, demand: Demand, launches: Launches, rows: Ints, stage: Ints
-) -> tuple[TaskDemands, tuple[Floats, Floats]]:
+    demands: TaskDemands,
+    demand: Demand,
+    launches: Launches,
+    rows: Ints,
+    stage: Ints,
+) -> tuple[TaskDemands, Floats, Floats, TaskDemands | None]:
     few = _sampled(launches, rows, FEW_TASKS)
     fit = _fit_on(few, demands, demand, launches, stage)
     if len(fit.task) == 0:
-        return demands, (demands.alone, demands.alone)
-    found, way = fit.best(WAYS if len(rows) <= MANY_TASKS else ONCE)
+        return demands, demands.alone, demands.alone, None
+    found, way, open_ = fit.best(WAYS if len(rows) <= MANY_TASKS else ONCE)
+    first = fit
     some = _sampled(launches, rows, SOME_TASKS)
     on = few
     if len(some) > len(few):
@@ -93,16 +119,17 @@ def _with_rates(
     whole = fit
     if len(rows) > len(on):
         on, whole = rows, _fit_on(rows, demands, demand, launches, stage)
+
+    def of_all(one: RateFit, point: Point) -> TaskDemands:
+        rates = whole.rates_of(one, point.log_rate)
+        return _of_all(demands, on, whole.laid_out(point._replace(log_rate=rates)))
+
     best, slow, fast = (
-        _of_all(
-            demands,
-            on,
-            whole.laid_out(found.at._replace(log_rate=whole.rates_of(fit, rates))),
-        )
-        for rates in fit.likely(found)
+        of_all(fit, found.at._replace(log_rate=rates)) for rates in fit.likely(found)
     )
+    shorter = None if open_ is None else of_all(first, open_)
     best = _with_assumed(replace(best, way=way), demands, launches, rows)
-    return best, (np.minimum(slow.alone, best.spent), fast.alone)
+    return best, np.minimum(slow.alone, best.spent), fast.alone, shorter
 
 
 def _with_assumed(

@@ -12,7 +12,7 @@ How tasks alternate between devices, and how these are shared, is chosen by the 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -81,6 +81,8 @@ CLEARLY = 2.0
 SURELY, UNLIKELY = 4.0, 15.0
 """Log-posterior that contention in a device must gain, and how often its log-odds against are
 added, if the loads of tasks say that it is unlikely: noise can look like it."""
+OPEN = 2.0
+"""Log-posterior that contention in a device gains, but less than that, if it cannot be told."""
 PROPORTIONAL = 0.5
 """Part of a time in a device that is short that own rates decide, where it slows all by one factor:
 the rates of all together decide nothing."""
@@ -134,10 +136,15 @@ class RateFit:
 
     demands: of these tasks only.
     stage: (n_tasks,).
+    seen: whether a kind of device was full, where samples of the hosts tell.
     """
 
     def __init__(
-        self, demands: TaskDemands, launches: Launches, stage: Ints, demand: Demand
+        self,
+        demands: TaskDemands,
+        launches: Launches,
+        stage: Ints,
+        demand: Demand,
     ) -> None:
         self._demands, self._launches = demands, launches
         self._moved = demands.alone * demands.use
@@ -198,7 +205,9 @@ class RateFit:
             sampled = self._demands.sampled.get(device, Sampled())
             chance = min(max(best.contended, 1e-3), 0.5)
             if sampled.contended > chance or sampled.contended < 0.5:
-                chance = sampled.contended if sampled.contended > 0.5 else min(chance, sampled.contended)
+                chance = (
+                    sampled.contended if sampled.contended > 0.5 else min(chance, sampled.contended)
+                )
             self._doubt[device] = float(np.log((1.0 - chance) / chance))
         return np.flatnonzero(used)
 
@@ -399,13 +408,13 @@ class RateFit:
 
     def _without(self, device: int, way: Way, found: Rates) -> Rates:
         """Climb without contention in a device, from where another fit ended."""
-        at = found.at
-        left = {one: value for one, value in at.log_capacity.items() if one != device}
-        rates = np.where(self.key_device == device, self.lowest(), at.log_rate)
-        return self.climb(way, at._replace(log_rate=rates, log_capacity=left), SOME)
+        return self.climb(way, self._less(found.at, {device}), SOME)
 
-    def best(self, ways: Iterable[Way] = WAYS) -> tuple[Rates, Way]:
-        """Find the way, and the devices that were short: contention takes evidence."""
+    def best(self, ways: Iterable[Way] = WAYS) -> tuple[Rates, Way, Point | None]:
+        """Find the way, and the devices that were short: contention takes evidence.
+
+        The last is where devices are short, too, of which that is open; None if there is none.
+        """
         chosen, *others = ways
         first = self.first_capacity
         best = self.best_of(chosen, first, {})
@@ -423,13 +432,24 @@ class RateFit:
             found = self.best_of(way, first, faster)
             if found.worth > best.worth + CLEARLY:
                 best, chosen = found, way
+        most, dropped, open_ = best.at, set(), False
         for device in sorted(self._slower):
             less = self._without(device, chosen, best)
             if best.worth < less.worth + SURELY + UNLIKELY * self._doubt[device]:
+                told = best.worth < less.worth + OPEN
                 best = less
+                dropped |= {device} if told else set()
+                open_ |= not told
         if best.at.log_capacity:
             best = self.climb(chosen, best.at)
-        return best, chosen
+        return best, chosen, self._less(most, dropped) if open_ else None
+
+    def _less(self, point: Point, devices: Collection[int]) -> Point:
+        """Return a point at which some devices are not short."""
+        off = np.isin(self.key_device, list(devices))
+        left = {one: value for one, value in point.log_capacity.items() if one not in devices}
+        rates = np.where(off, self.lowest(), point.log_rate)
+        return point._replace(log_rate=rates, log_capacity=left)
 
     def _gaps(self) -> list[float]:
         """Log speeds in the largest gaps between those of stages that used the disk."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -63,6 +63,14 @@ class PoolChoice:
         return self.fair_of.get(app, self.fair)
 
 
+class Need(NamedTuple):
+    """What tasks need, and devices can do; as in :class:`Scenario`."""
+
+    alone: Floats
+    use: Floats
+    capacity: Floats
+
+
 @dataclass(frozen=True)
 class Scenario:
     """What is given in a run; rows of tasks as in ``work``.
@@ -85,8 +93,8 @@ class Scenario:
     cap_of: (n_steps,).
     cap: (n_caps,).
     way: how tasks use devices.
-    slow, fast: (n_tasks, 5), ms; ``alone`` if own rates are as low, and as high, as the data allow
-        (middle 80 %); of the run as it was.
+    slow, fast: what tasks need if own rates are as low, and as high, as the data allow (middle
+        80 %); of the run as it was.
     """
 
     tables: Tables
@@ -116,8 +124,8 @@ class Scenario:
     cap: Ints
     doubts: tuple[str, ...]
     way: Way
-    slow: Floats
-    fast: Floats
+    slow: Need
+    fast: Need
     own_rates: str = ""
     """What was measured of stages' own rates, as a sentence."""
     memory: Floats = field(default_factory=lambda: np.zeros(0))
@@ -164,9 +172,11 @@ def build_scenario(
     if plenty.all() and not idle_too:
         return None
     fits = fit_demands(tables, needs, demand, coarse=coarse)
-    demands, unfitted = fits.fitted, fits.check
+    demands, unfitted, slow, fast = fits.fitted, fits.check, fits.slow, fits.fast
     if memory is not None:
-        demands, unfitted = (_without_memory_waits(one, memory) for one in (demands, unfitted))
+        demands, unfitted, slow, fast = (
+            _without_memory_waits(one, memory) for one in (demands, unfitted, slow, fast)
+        )
     demands, own_rates = set_own_rates(demands, tables, curves)
     unfitted, _ = set_own_rates(unfitted, tables, curves)
     follows, gap = _chained(tables, joint.query)
@@ -187,7 +197,8 @@ def build_scenario(
         hosts=tuple(tables.hosts["host"].astype(str)), pools=PoolChoice(),
         cap_of=np.full(n_steps, -1, np.int64), cap=np.zeros(0, np.int64),
         doubts=recording.doubts, own_rates=own_rates, way=demands.way,
-        slow=fits.slow[joint.task], fast=fits.fast[joint.task],
+        slow=Need(slow.alone[joint.task], slow.use[joint.task], slow.capacity),
+        fast=Need(fast.alone[joint.task], fast.use[joint.task], fast.capacity),
     )  # fmt: skip
     if memory is not None:
         fitted = replace(

@@ -143,6 +143,16 @@ class ResultBlame(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     lost_ms: Annotated[
         float, Meta(description="Elapsed time the target lost to this source.", ge=0)
     ]
+    lost_low_ms: Annotated[
+        Annotated[float, Meta(ge=0)] | None,
+        Meta(
+            description="Lower end of the range (80 %) of what was lost to other queries; null "
+            "where no replay of the query alone tells."
+        ),
+    ]
+    lost_high_ms: Annotated[
+        Annotated[float, Meta(ge=0)] | None, Meta(description="Upper end of that range.")
+    ]
     share_of_duration: Annotated[
         float, Meta(description="lost_ms as a share of the target's duration.", ge=0)
     ]
