@@ -54,7 +54,11 @@ def model_of(cluster: Cluster, plans: list[QueryPlan], seed: int) -> tuple[Model
 
 def in_worlds(scenario: Scenario) -> tuple[np.ndarray, Run]:
     """Duration of each query in a world of its own."""
-    found = alone._run_alone(scenario, alone._worlds(scenario), scenario.alone)
+    found = alone._run_alone(
+        scenario,
+        alone._worlds(scenario),
+        alone.TaskNeeds(scenario.alone, scenario.use, scenario.capacity),
+    )
     return alone._durations(scenario, found), found
 
 

@@ -26,7 +26,7 @@ from iqcar.replay.whatif.edit import keep_starts
 from iqcar.replay.whatif.model import Model, build_model
 from iqcar.replay.whatif.outcome import run_scenario, scenario_shares
 from iqcar.replay.whatif.ranges import blended
-from iqcar.replay.whatif.scenario import Need, Scenario
+from iqcar.replay.whatif.scenario import Scenario, TaskNeeds
 from iqcar.tables import NONE, Tables
 from iqcar.tables.arrays import Floats, Ints, positive_or_zero, share_of, sum_by
 
@@ -121,7 +121,7 @@ def others_cost(model: Model, waits: pd.DataFrame) -> OthersCost | None:
     if len(worlds.app) * one.slots.hosts * DEVICES > MOST_DEVICES:
         return None
     together = run_scenario(one).run
-    alone = _run_alone(one, worlds, Need(one.alone, one.use, one.capacity))
+    alone = _run_alone(one, worlds, TaskNeeds(one.alone, one.use, one.capacity))
     lasted, took = _durations(one, together), _durations(one, alone)
     recorded = model.recorded_ms
     known = np.abs(lasted / recorded - 1.0) <= MOST_OFF
@@ -142,7 +142,10 @@ def others_cost(model: Model, waits: pd.DataFrame) -> OthersCost | None:
     low, high = np.maximum(low, 0.0), np.minimum(high, recorded)
     lost, low, high = (np.where(known, ms, np.nan) for ms in (lost, low, high))
     to_others, to_tasks = _parts(model, waits, together, alone)
-    return OthersCost(lost, low, high, _decided_by(one, waits), to_others, to_tasks)
+    return OthersCost(
+        lost_ms=lost, low_ms=low, high_ms=high, decided_by=_decided_by(one, waits),
+        to_others=to_others, to_tasks=to_tasks,
+    )  # fmt: skip
 
 
 RATES_DOWN, RATES_UP = 0.05, 0.4
@@ -201,7 +204,7 @@ def _worlds(one: Scenario) -> _Worlds:
     return _Worlds(app, of_step)
 
 
-def _run_alone(one: Scenario, worlds: _Worlds, need: Need) -> Run:
+def _run_alone(one: Scenario, worlds: _Worlds, need: TaskNeeds) -> Run:
     """Replay each world."""
     slots, hosts, n = one.slots, one.slots.hosts, len(worlds.app)
     order = np.argsort(slots.app, kind="stable")

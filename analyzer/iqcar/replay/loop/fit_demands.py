@@ -21,7 +21,8 @@ from iqcar.replay.loop.open_loop import (
     replayable,
     rows_of,
 )
-from iqcar.replay.loop.rate_fit import SOME, Point, RateFit
+from iqcar.replay.loop.rate_fit import SOME, FitPoint
+from iqcar.replay.loop.rate_search import RateSearch
 from iqcar.replay.loop.task_demands import (
     ASSUMED,
     COMPUTE,
@@ -120,7 +121,7 @@ def _with_rates(
     if len(rows) > len(on):
         on, whole = rows, _fit_on(rows, demands, demand, launches, stage)
 
-    def of_all(one: RateFit, point: Point) -> TaskDemands:
+    def of_all(one: RateSearch, point: FitPoint) -> TaskDemands:
         rates = whole.rates_of(one, point.log_rate)
         return _of_all(demands, on, whole.laid_out(point._replace(log_rate=rates)))
 
@@ -155,8 +156,8 @@ def _with_assumed(
 
 def _fit_on(
     rows: Ints, demands: TaskDemands, demand: Demand, launches: Launches, stage: Ints
-) -> RateFit:
-    return RateFit(rows_of(demands, rows), launches.of(rows), stage[rows], demand)
+) -> RateSearch:
+    return RateSearch(rows_of(demands, rows), launches.of(rows), stage[rows], demand)
 
 
 def _of_all(demands: TaskDemands, rows: Ints, found: TaskDemands) -> TaskDemands:

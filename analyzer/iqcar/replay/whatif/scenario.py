@@ -63,7 +63,7 @@ class PoolChoice:
         return self.fair_of.get(app, self.fair)
 
 
-class Need(NamedTuple):
+class TaskNeeds(NamedTuple):
     """What tasks need, and devices can do; as in :class:`Scenario`."""
 
     alone: Floats
@@ -124,8 +124,8 @@ class Scenario:
     cap: Ints
     doubts: tuple[str, ...]
     way: Way
-    slow: Need
-    fast: Need
+    slow: TaskNeeds
+    fast: TaskNeeds
     own_rates: str = ""
     """What was measured of stages' own rates, as a sentence."""
     memory: Floats = field(default_factory=lambda: np.zeros(0))
@@ -197,8 +197,8 @@ def build_scenario(
         hosts=tuple(tables.hosts["host"].astype(str)), pools=PoolChoice(),
         cap_of=np.full(n_steps, -1, np.int64), cap=np.zeros(0, np.int64),
         doubts=recording.doubts, own_rates=own_rates, way=demands.way,
-        slow=Need(slow.alone[joint.task], slow.use[joint.task], slow.capacity),
-        fast=Need(fast.alone[joint.task], fast.use[joint.task], fast.capacity),
+        slow=TaskNeeds(slow.alone[joint.task], slow.use[joint.task], slow.capacity),
+        fast=TaskNeeds(fast.alone[joint.task], fast.use[joint.task], fast.capacity),
     )  # fmt: skip
     if memory is not None:
         fitted = replace(
