@@ -30,6 +30,8 @@ from iqcar.replay.whatif.scenario import Scenario, TaskNeeds
 from iqcar.tables import NONE, Tables
 from iqcar.tables.arrays import Floats, Ints, positive_or_zero, share_of, sum_by
 
+MOST_TASKS = 20_000
+"""Tasks of a run up to which it is replayed: more take longer than all else."""
 MOST_DEVICES = 3_000_000
 """Devices of all worlds, some 100 bytes each."""
 PHASE_OF = {
@@ -43,6 +45,7 @@ MOST_OFF = 0.3
 nothing of a query."""
 
 NO_RANGE = "what is lost to others is divided by the load there, and has no range"
+TOO_LARGE = f"the run is too large to replay each query alone: {NO_RANGE}"
 
 
 def blame_run(
@@ -58,14 +61,14 @@ def blame_run(
     replayed.
     """
     demand = measure_demand(tables, waits, devices)
-    beside = _ran_at_once(tables)
-    model = build_model(tables, waits, demand) if beside else None
+    beside, small = _ran_at_once(tables), len(tables.tasks) <= MOST_TASKS
+    model = build_model(tables, waits, demand) if beside and small else None
     cost = None if model is None else others_cost(model, waits)
     blame = attribute(
         tables, waits, most_sources=most_sources, critical_path=critical_path, demand=demand,
         cost=cost,
     )  # fmt: skip
-    doubt = _no_range(model, cost) if beside else ""
+    doubt = _no_range(model, cost) if beside and small else TOO_LARGE if beside else ""
     return (replace(blame, doubts=(*blame.doubts, doubt)) if doubt else blame), model
 
 
@@ -74,7 +77,7 @@ def _no_range(model: Model | None, cost: OthersCost | None) -> str:
     if model is None:
         return f"no query can be replayed alone: {NO_RANGE}"
     if cost is None:
-        return f"the run is too large to replay each query alone: {NO_RANGE}"
+        return TOO_LARGE
     untold = int((np.isnan(cost.lost_ms) & np.isfinite(model.recorded_ms)).sum())
     if untold == 0:
         return ""
