@@ -13,7 +13,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from iqcar.causes.blame.attribute import Blame
+from iqcar.causes.blame.attribute import Blame, attribute
 from iqcar.causes.blame.folding import MOST_SOURCES
 from iqcar.causes.graph.iqc_graph import IQCGraph, build_graph
 from iqcar.causes.stragglers.features import TaskFeatures, build_features
@@ -101,7 +101,7 @@ def stragglers_of(tables: Tables, settings: StragglerSettings | None = None) -> 
     chosen = settings or StragglerSettings()
     waits = measure_waits(tables)
     features = build_features(tables, waits, chosen.edge_ms)
-    return find_stragglers(features, tables, blame_run(tables, waits)[0], chosen)
+    return find_stragglers(features, tables, attribute(tables, waits), chosen)
 
 
 def topics_of(
@@ -126,7 +126,7 @@ def topics_of(
     waits = measure_waits(tables)
     features = build_features(tables, waits, StragglerSettings().edge_ms)
     return _topics(
-        features, tables, blame_run(tables, waits)[0], settings=settings, names=names,
+        features, tables, attribute(tables, waits), settings=settings, names=names,
         progress=progress,
     )  # fmt: skip
 

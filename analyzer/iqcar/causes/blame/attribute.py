@@ -126,8 +126,7 @@ def measure_demand(
     tables: Tables, waits: pd.DataFrame, devices: dict[Request, Device] | None = None
 ) -> Demand:
     """Estimate what tasks need in the devices of their hosts; parameters of :func:`attribute`."""
-    columns = BlameColumns.from_tables(tables, waits)
-    pieces = Pieces.from_intervals(columns)
+    pieces = Pieces.from_intervals(BlameColumns.from_tables(tables, waits))
     return _demand(tables, pieces, DomainSchedules(pieces), devices)
 
 
