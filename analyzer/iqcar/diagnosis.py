@@ -7,11 +7,13 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pandas as pd
 
+from iqcar.causes.blame.others_range import OthersRange, range_of_others
 from iqcar.causes.topics.topic_result import Topics
 from iqcar.causes.wasted.wasted_work import WastedWork
-from iqcar.enums import QueryBy, Resource
+from iqcar.enums import BlameKind, QueryBy, Resource
 from iqcar.errors import IqcarError, UsageError
 from iqcar.logs.text.name_family import family
 from iqcar.replay.rule_effect.expected import Expected
@@ -24,7 +26,7 @@ from iqcar.replay.whatif.removal_blame import RemovalBlame, blame_by_removal
 from iqcar.replay.whatif.what_if import WhatIf, answer
 from iqcar.rules.rule import RejectedRule, Rule
 from iqcar.tables import Tables, texts
-from iqcar.tables.arrays import Floats
+from iqcar.tables.arrays import Floats, sum_by
 
 if TYPE_CHECKING:
     from iqcar.causes.blame.attribute import Blame
@@ -108,6 +110,8 @@ class Diagnosis:
             **waits,
             lost_ms=self.lost_ms(),
             lost_to_others_ms=self.lost_to_others_ms(),
+            lost_low_ms=self.others_range.low_ms,
+            lost_high_ms=self.others_range.high_ms,
             **self.wasted.of_queries(len(queries)),
         )
         return extended
@@ -125,6 +129,18 @@ class Diagnosis:
     def lost_to_others_ms(self) -> Floats:
         """Elapsed time that each query lost to other queries; as :meth:`lost_ms`."""
         return self.graph.lost_to_others_ms()
+
+    @cached_property
+    def others_range(self) -> OthersRange:
+        """Range of what each query lost to other queries; NaN where no replay tells."""
+        pairs = self.graph.who_hurts_whom(Resource.EXECUTORS)
+        by_others = pairs["kind"].isin([BlameKind.QUERY.value, BlameKind.REST.value])
+        pairs = pairs[by_others.to_numpy(bool)]
+        n = len(self.tables.queries)
+        target, lost = pairs["target_query"].to_numpy(np.int64), pairs["lost_ms"].to_numpy()
+        held = sum_by(target, lost, n)
+        duration = self.tables.queries["duration_ms"].to_numpy(np.float64)
+        return range_of_others(self.blame, self.lost_to_others_ms(), held, duration)
 
     def find_query(self, wanted: str) -> tuple[int, ...]:
         """Rows of the queries that a user means.

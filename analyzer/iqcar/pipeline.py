@@ -34,6 +34,7 @@ from iqcar.model.queries.identify import identify
 from iqcar.model.queries.owners import checked_grouping
 from iqcar.model.waits.by_query import sum_query_waits
 from iqcar.model.waits.measure import measure_waits
+from iqcar.replay.alone import blame_run
 from iqcar.replay.proposals import Proposals, WantedRules, propose_and_predict
 from iqcar.rules.rule_file import RulesFile
 from iqcar.rules.vocabulary.topics import topic_name
@@ -257,7 +258,7 @@ def _diagnose(asked: _DiagnosisOptions, tables: Tables) -> Diagnosis:
     """Go through all steps."""
     settings = asked.settings
     waits = measure_waits(tables)
-    blame = attribute(
+    blame, _ = blame_run(
         tables,
         waits,
         asked.devices,

@@ -40,7 +40,7 @@ FRONT_DOOR = (
     *("version", "errors", "enums", "base", "tables", "diagnosis", "pipeline"),
     "comparison.comparison",
     "comparison.compare_sets",
-    *("say.findings", "history", "live", "show", "apps.serve"),
+    *("say.findings", "say.others_words", "history", "live", "show", "apps.serve"),
     *("logs.ReadProgress", "logs.find", "logs.text", "logs.log_summary"),
     *("replay.whatif.question", "replay.whatif.question_parts"),
 )

@@ -66,6 +66,13 @@ def same(here: FleetSummary, there: FleetSummary) -> None:
             pd.testing.assert_frame_equal(other, one, rtol=ROUNDING, atol=1e-3, check_dtype=False)
 
 
+@pytest.fixture
+def divided_by_load(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No query is replayed alone: on Spark each application is analysed apart from the others."""
+    monkeypatch.setattr("iqcar.replay.alone.MOST_TASKS", 0)
+
+
+@pytest.mark.usefixtures("divided_by_load")
 def test_a_fleet_lost_on_spark_what_it_lost_in_one_process(spark: Any, fleet: Path) -> None:
     found = summary_on_spark(spark, fleet)
     paths = [Path(path).name for path in found.tables.inputs["path"]]
@@ -84,6 +91,7 @@ def test_a_fleet_lost_on_spark_what_it_lost_in_one_process(spark: Any, fleet: Pa
     assert len(here.causes) > 3 and len(here.hosts) == 7
 
 
+@pytest.mark.usefixtures("divided_by_load")
 @pytest.mark.skipif(not shared_logs_folder().is_dir(), reason="needs other people's event logs")
 def test_real_logs_lost_on_spark_what_they_lost_in_one_process(
     spark: Any, shared_logs: Path
@@ -144,6 +152,7 @@ def test_the_command_prints_and_writes_a_summary(spark: Any, fleet: Path, tmp_pa
     assert "4 ran alone on their hosts; 4 shared hosts at the same time, in 2 groups" in done.output
 
 
+@pytest.mark.usefixtures("divided_by_load")
 def test_a_store_filled_on_spark_holds_what_one_process_stores(
     spark: Any, fleet: Path, tmp_path: Path
 ) -> None:

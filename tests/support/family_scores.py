@@ -14,7 +14,7 @@ from itertools import product
 
 import numpy as np
 
-from iqcar.causes.blame.attribute import attribute
+from iqcar.replay.alone import blame_run
 from tests.support.cluster_simulator import Simulation
 from tests.support.quiet_clusters import LOUD, QUIET, Plans, Run, amounts_of, said, with_noise
 from tests.support.ranking_ceiling import OTHER_LUCK
@@ -39,6 +39,9 @@ MISSED = 1 / 3
 """A victim is overlooked if less than this part of its loss is said."""
 NEAR = 0.01
 """A range holds the truth if it is within this share of the run."""
+LOSSY = 0.02
+"""Share of its run from which a loss, true or said, counts for ranges: that nothing holds nothing
+is no news."""
 NOISE = 0.3
 Build = Callable[[int], Plans]
 
@@ -101,10 +104,15 @@ class Answer:
 
 
 def by_blame(run: Run) -> Answer:
-    """What blame says; a range of one number."""
-    blame = attribute(run.tables, run.waits)
+    """What blame says, and its range; one of one number where no replay tells."""
+    blame = blame_run(run.tables, run.waits)[0]
     found = said(blame, run.tables)
-    return Answer(found, found, found, lost_to_each(blame, run.tables))
+    low = high = found
+    if blame.cost is not None:
+        ran = run.tables.queries["duration_ms"].to_numpy()
+        low = np.fmin(blame.cost.low_ms / ran, found)
+        high = np.fmax(blame.cost.high_ms / ran, found)
+    return Answer(found, low, high, lost_to_each(blame, run.tables))
 
 
 @dataclass(frozen=True, eq=False)
@@ -148,9 +156,9 @@ class Scores:
     """Scores of some runs; shares, NaN where there is nothing to score.
 
     ``ranks`` and ``luck``: how sources are ranked, and how other luck ranks them. ``missed``: of
-    ``victims``, those of whose loss less than a third was said. ``held``: queries whose loss is
-    within their range, of this mean ``width``. The last four are what is said on quiet clusters,
-    without and with noise.
+    ``victims``, those of whose loss less than a third was said. ``held``: of the queries that lost
+    something, or are said to, those whose loss is within their range, of this mean ``width``. The
+    last four are what is said on quiet clusters, without and with noise.
     """
 
     ranks: Score
@@ -190,11 +198,13 @@ class _Heard:
         guess, low, high, truth = np.concatenate([np.empty((4, 0)), *self.amounts], axis=1)
         victim = truth >= VICTIM
         held = (low - NEAR <= truth) & (truth <= high + NEAR)
+        lossy = np.fmax(guess, truth) >= LOSSY
         quiet, noisy = (np.concatenate([np.empty(0), *part]) for part in (self.quiet, self.noisy))
         found = amounts_of(guess, truth)
         return Scores(
             ranks, luck, _mean(truth), found.mean, found.slope, found.error, int(victim.sum()),
-            _mean(guess[victim] < MISSED * truth[victim]), _mean(held), _mean(high - low),
+            _mean(guess[victim] < MISSED * truth[victim]), _mean(held[lossy]),
+            _mean((high - low)[lossy]),
             _mean(quiet), _most(quiet), _mean(noisy), _most(noisy),
         )  # fmt: skip
 

@@ -77,7 +77,7 @@ def known_device(capacity: float, *, contended: float = 1.0) -> Device:
     """A device of one host in which the own rate of every stage is at least the capacity."""
     high = float(np.log(capacity))
     grid = Grid(high, 1.0, np.array([high]), np.ones(1))
-    return Device(high, high, contended, 0.2, grid, np.zeros(1), 40)
+    return Device(high, high, contended, 0.2, grid, np.zeros(1), 40, 0.0)
 
 
 def parts(

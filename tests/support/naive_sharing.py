@@ -24,6 +24,14 @@ DEVICE_OF = {0: 0, 1: 1, 2: 2, 4: 0}
 """Disk, network, processors of the phases read, fetch, compute, write; phase 3 shares nothing."""
 
 
+def capacity_beside(capacity: float, slowing: float, users: int) -> float:
+    """What is left of a capacity for all together: each further user costs a part of it.
+
+    A seek after every request of another task: the time that each task needs grows with the others.
+    """
+    return capacity / (1.0 + slowing * (users - 1))
+
+
 def speeds(want: list[float], capacity: float, proportional: bool) -> list[float]:
     """Part of what each wants that it gets: the least first, the rest divided among the others."""
     if sum(want) <= capacity:
@@ -65,6 +73,7 @@ class NaiveRun:
         self.released, self.done = np.full(n, np.nan), np.full(n, np.nan)
         self.launched, self.ended = np.full(m, np.nan), np.full(m, np.nan)
         self.spent, self.host = np.zeros((m, 5)), np.full(m, -1)
+        self.short = np.zeros((m, 5))
         self.lacked_memory = np.zeros(len(self.devices.memory))
         self.holding: dict[int, float] = {}
         self.in_line: list[int] = []
@@ -89,12 +98,14 @@ class NaiveRun:
         for k, one in enumerate(self.running):
             device = DEVICE_OF.get(one.phases[0][0])
             if device is not None:
-                users.setdefault((self.host[one.task], device), []).append(k)
+                host = int(self.devices.world[one.task] + self.host[one.task])
+                users.setdefault((host, device), []).append(k)
         for (host, device), ks in users.items():
             want = [
                 self.devices.use[self.running[k].task, self.running[k].phases[0][0]] for k in ks
             ]
-            capacity = self.devices.capacity[3 * host + device]
+            p = 3 * host + device
+            capacity = capacity_beside(self.devices.capacity[p], self.devices.slowing[p], len(want))
             for k, speed in zip(ks, speeds(want, capacity, self.devices.proportional), strict=True):
                 found[k] = speed
         return found
@@ -110,6 +121,7 @@ class NaiveRun:
         for one, s in zip(self.running, speed, strict=True):
             phase, left = one.phases[0]
             self.spent[one.task, phase] += step
+            self.short[one.task, phase] += step if s < 1.0 else 0.0
             one.phases[0] = (phase, left - step * s)
         self.now += step
         if ends and ends[first] <= timed:
@@ -316,6 +328,7 @@ def random_input(seed: int, *, scarce: float = 1.0) -> tuple[Steps, Work, Slots,
     devices = Devices(
         alone, rng.uniform(0.2, 2.0, (m, 5)), rng.uniform(0.5, 4.0, 3 * hosts) * scarce, seats,
         int(rng.integers(1, 4)), bool(rng.random() < 0.4),
+        rng.uniform(0.0, 0.3, 3 * hosts) * (rng.random() < 0.5), np.zeros(m, np.int64),
     )  # fmt: skip
     if rng.random() < 0.5:
         wanted = rng.uniform(1, 10, m) * (rng.random(m) < 0.7)

@@ -14,10 +14,11 @@ from functools import cache
 import numpy as np
 import pandas as pd
 
-from iqcar.causes.blame.attribute import Blame, attribute
+from iqcar.causes.blame.attribute import Blame
 from iqcar.causes.blame.blame_tables import QUERY, REST
 from iqcar.enums import Request
 from iqcar.model.waits.columns import wait_column
+from iqcar.replay.alone import blame_run
 from iqcar.tables import Tables
 from tests.support.cluster_simulator import Simulation
 from tests.support.simulated_truth import costs_of_others
@@ -286,7 +287,7 @@ def said(blame: Blame, tables: Tables) -> np.ndarray:
 @cache
 def blame_of(run: Run) -> Blame:
     """Blame of one run."""
-    return attribute(run.tables, run.waits)
+    return blame_run(run.tables, run.waits)[0]
 
 
 @dataclass(frozen=True)

@@ -188,6 +188,7 @@ def random_devices(n_hosts: int, seed: int) -> dict[Request, Device]:
             grid=grid,
             slower=rng.choice([0.0, 0.0, 0.3, -0.9], n_hosts),
             tasks=40,
+            evidence=0.0,
         )
         if rng.random() < 0.1:
             del found[request]

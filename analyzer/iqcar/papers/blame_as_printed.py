@@ -12,7 +12,8 @@ from dataclasses import dataclass, fields, replace
 import numpy as np
 import pandas as pd
 
-from iqcar.causes.blame.attribute import Accounts, Blame, Sharing, room_of
+from iqcar.causes.blame.attribute import Accounts, Blame, Sharing
+from iqcar.causes.blame.others_parts import room_of
 from iqcar.causes.blame.ratp import (
     ROUNDING,
     Loss,

@@ -16,7 +16,7 @@ from iqcar.causes.topics.topic_result import Topics
 from iqcar.replay.loop.device_sharing import DEVICE
 from iqcar.replay.loop.joint_workload import joint_shares
 from iqcar.replay.loop.run import Recording, Replayed
-from iqcar.replay.loop.task_demands import COMPUTE, FETCH, READ, WAIT, WRITE
+from iqcar.replay.loop.task_demands import COMPUTE, FETCH, READ, WAIT, WRITE, Way
 from iqcar.replay.rule_effect.effect import Prediction, predict
 from iqcar.replay.rule_effect.expected import Expected
 from iqcar.replay.rule_effect.previous_rules import (
@@ -45,7 +45,7 @@ MOST_TASKS = 100_000
 """Tasks up to which rules are predicted so: then an analysis takes 1.3 times as long as with
 slots alone."""
 
-ONCE = Member(rounds=1)
+ONCE = Member(Way(rounds=1))
 """Tasks go through their phases once: four rounds take three times as long, and tell hardly more.
 """
 

@@ -15,6 +15,7 @@ from iqcar.errors import UsageError
 from iqcar.replay.whatif.model import Model, build_model
 from iqcar.replay.whatif.question import Question
 from iqcar.replay.whatif.what_if import answer
+from iqcar.say.others_words import OthersLosses
 from iqcar.say.query_names import QueryNames, RecurringNames
 from iqcar.tables import recurring_queries
 from iqcar.tables.arrays import Floats, Ints
@@ -97,6 +98,7 @@ class About:
         self.called = RecurringNames(tables).called
         self.recurring: Ints = recurring_queries(tables)
         self.ran: Floats = np.nan_to_num(tables.queries["duration_ms"].to_numpy(np.float64))
+        self.others = OthersLosses(diagnosis, diagnosis.lost_ms())
         size = int(self.recurring.max(initial=-1)) + 1
         self.run_of = np.bincount(self.recurring, self.ran, size)
 
@@ -116,6 +118,7 @@ class About:
         sentence: str,
         action: str,
         ranged: tuple[float, float] = (0.5, 1.0),
+        saves: float | None = None,
         where: str = "",
         settings: Sequence[tuple[str, str, str]] = (),
         section: str = "",
@@ -123,13 +126,13 @@ class About:
     ) -> Finding:
         """Make a finding on one recurring query of what each of its runs would save.
 
-        ``ranged``: the range, in parts of that.
+        ``ranged``: the range, in parts of that. ``saves``: the saving; the middle by default.
         """
         order = sorted(rows, key=lambda row: -rows[row])
         ran = float(self.run_of[self.recurring[order[0]]])
         most = min(sum(rows.values()), ran)
         low, high = ranged[0] * most, min(ranged[1] * most, ran)
-        saves = (low + high) / 2.0
+        saves = (low + high) / 2.0 if saves is None else min(saves, most)
         return Finding(
             kind=kind,
             queries=tuple(order),

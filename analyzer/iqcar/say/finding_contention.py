@@ -14,6 +14,7 @@ from iqcar.rules.executor_advice import executor_advice_for
 from iqcar.rules.task_sizes import held_by_long_tasks, split_tasks
 from iqcar.rules.vocabulary.lost_time import OTHER_APPLICATION, advice_for
 from iqcar.say.finding import About, Finding
+from iqcar.say.others_words import LostToOthers
 from iqcar.say.severity import LEAST_LOST_MS, SLIGHT_SHARE
 
 
@@ -66,6 +67,8 @@ def _contended(
     most = sum(runs.values())
     several = f"in the way of {victims} queries; {about.called(worst)}"
     lost_words = f"{about.of_run(most, worst)} to it, mostly waiting for {resource_name(resource)}"
+    of_all = about.others.of(list(runs))
+    why = f" That may be nothing: {of_all.why_open}." if of_all.is_open else ""
     if about.recurring[source] == about.recurring[worst]:
         name = about.names.name(source)
         sentence = f"Runs of {name} were in each other's way: they lost {lost_words}."
@@ -79,12 +82,20 @@ def _contended(
     return about.finding(
         FindingKind.CONTENTION,
         runs,
-        sentence=sentence,
+        sentence=f"{sentence}{why}",
         action=_against(about, source, worst, resource),
-        ranged=(0.5, 1.0) if resource is Resource.SLOTS else (0.5, 2.0),
+        ranged=_range_of(of_all) or ((0.5, 1.0) if resource is Resource.SLOTS else (0.5, 2.0)),
+        saves=most,
         where=resource_name(resource),
         section="blame",
     )
+
+
+def _range_of(lost: LostToOthers) -> tuple[float, float] | None:
+    """Range of what was lost to others, in parts of it; None where none is known."""
+    if not (np.isfinite(lost.low_ms) and lost.lost_ms > 0):
+        return None
+    return lost.low_ms / lost.lost_ms, lost.high_ms / lost.lost_ms
 
 
 def _against(about: About, source: int, target: int, resource: Resource) -> str:

@@ -10,6 +10,7 @@ from iqcar.base import limits
 from iqcar.base.units import duration, percent, printable, resource_name, short
 from iqcar.diagnosis import Diagnosis
 from iqcar.enums import Resource
+from iqcar.say.others_words import OthersLosses
 from iqcar.say.owner_losses import KIND_WORDS, losses_by_owner, owner_lines
 from iqcar.say.rule_lines import rejected_lines, rule_lines, together_words
 from iqcar.say.rules_acting import acting_rules, not_accepted, since_start
@@ -207,8 +208,9 @@ def queries_section(diagnosis: Diagnosis, waits: int = len(Resource)) -> Section
     shown = [one for one in Resource if one in ranked[:waits]]
     order = np.lexsort((queries["start_ms"].to_numpy(), -queries["lost_ms"].to_numpy()))
     several = len(diagnosis.tables.applications) > 1
+    others = OthersLosses(diagnosis, queries["lost_ms"].to_numpy(np.float64))
     rows = []
-    for query in queries.iloc[order].to_dict("records"):
+    for row, query in zip(order.tolist(), queries.iloc[order].to_dict("records"), strict=True):
         application, _, number = query["query_id"].rpartition("/")
         ran, lost = query["duration_ms"], query["lost_ms"]
         rows.append(
@@ -219,6 +221,7 @@ def queries_section(diagnosis: Diagnosis, waits: int = len(Resource)) -> Section
                 duration(ran) if query["ended"] else f"{duration(ran)} …",
                 lost,
                 min(lost / ran, 1.0) if ran > 0 else 0.0,
+                others.of([row]).short,
                 int(query["tasks"]),
                 *(query[f"{resource}_wait_ms"] for resource in shown),
             )
@@ -233,6 +236,7 @@ def queries_section(diagnosis: Diagnosis, waits: int = len(Resource)) -> Section
             "ran:time",
             "lost:time",
             "of it:share",
+            "to others",
             "tasks:count",
             *(f"{resource_name(one)}:time" for one in shown),
         ),

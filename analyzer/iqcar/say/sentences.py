@@ -16,6 +16,7 @@ from iqcar.tables import Tables
 
 if TYPE_CHECKING:
     from iqcar.say.blamed import Blamed
+    from iqcar.say.others_words import LostToOthers
     from iqcar.say.query_names import QueryNames
 
 WORTH_NAMING = 0.1
@@ -73,11 +74,17 @@ def parts_of(blamed: Sequence[Blamed]) -> list[SentencePart]:
 
 
 def loss_sentence(
-    name: str, ran_ms: float, lost_ms: float, parts: Sequence[SentencePart], names: QueryNames
+    name: str,
+    lost_ms: float,
+    others: LostToOthers,
+    parts: Sequence[SentencePart],
+    names: QueryNames,
 ) -> str:
-    """Say what one query lost of its run, and where the largest parts went."""
+    """Say what one query lost of its run, where the largest parts went, and what to others."""
+    ran_ms, to_others = others.ran_ms, others.words
+    to_others = f" {to_others[0].upper()}{to_others[1:]}." if to_others else ""
     if not lost_ms > 0:
-        return f"{name} lost no time that could be measured."
+        return f"{name} lost no time that could be measured.{to_others}"
     known = bool(np.isfinite(ran_ms)) and ran_ms > 0
     of_run, whole = (f" of its {duration(ran_ms)}", ran_ms) if known else ("", lost_ms)
     everywhere = {host for part in parts for host, ms in part.blamed.by_host.items() if ms > 0}
@@ -89,12 +96,12 @@ def loss_sentence(
     unattributed = sum(p.share for p in parts if p.blamed.kind is BlameKind.UNATTRIBUTED)
     rest = 1 - unattributed - sum(part.share for part in named)
     if rest >= WORTH_NAMING:
-        others = "in smaller parts" if said else "in parts, none larger than a tenth"
-        said.append((rest, others))
+        small = "in smaller parts" if said else "in parts, none larger than a tenth"
+        said.append((rest, small))
     if unattributed > 0:
         said.append((unattributed, cause_name(BlameKind.UNATTRIBUTED)))
     parts_said = "; ".join(f"{amount(share * lost_ms, whole)} {words}" for share, words in said)
-    return f"{name} lost {duration(lost_ms)}{of_run}: {parts_said}."
+    return f"{name} lost {duration(lost_ms)}{of_run}: {parts_said}.{to_others}"
 
 
 def _part_words(part: SentencePart, names: QueryNames, hosts: int) -> str:
@@ -141,11 +148,11 @@ def amount(part_ms: float, whole_ms: float) -> str:
     return duration(part_ms) + share
 
 
-def run_words(ran_ms: float, lost_ms: float, to_others_ms: float, ended: bool) -> str:
+def run_words(lost_ms: float, others: LostToOthers, ended: bool) -> str:
     """Say how long a query ran, what it lost, and what of that to other queries."""
-    words = f"ran {duration(ran_ms)} and lost {amount(lost_ms, ran_ms)}"
-    if to_others_ms > 0:
-        words += f", {amount(to_others_ms, ran_ms)} of it to other queries"
+    words = f"ran {duration(others.ran_ms)} and lost {amount(lost_ms, others.ran_ms)}"
+    if others.words:
+        words += f"; {others.words}"
     elif lost_ms > 0:
         words += ", none of it to other queries in these logs"
     return words if ended else f"{words}; it had not ended when the log was read"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from iqcar.base.units import HOUR_MS, MINUTE_MS, SECOND_MS, duration, percent, printable
+from iqcar.base.units import HOUR_MS, MINUTE_MS, SECOND_MS, duration, printable
 from iqcar.diagnosis import Diagnosis
 from iqcar.enums import BlameKind
 from iqcar.logs.text.redact import redact_text
@@ -16,6 +16,7 @@ from iqcar.rules.rule import QueryType, RuleType
 from iqcar.say.blamed import find_blamed, fold_blamed, sum_blamed
 from iqcar.say.finding import Finding
 from iqcar.say.findings import find_findings, findings_headline
+from iqcar.say.others_words import LostToOthers, OthersLosses
 from iqcar.say.query_names import QueryNames, RecurringNames
 from iqcar.say.rule_lines import do_not_apply
 from iqcar.say.sentences import loss_sentence, parts_of, run_words
@@ -52,6 +53,8 @@ class Target:
         How badly it was hit, in a word.
     ran_ms, lost_ms, to_others_ms : float
         Its duration (NaN if unknown), what of it was lost, and what of that to other queries.
+    others : LostToOthers
+        That and its range, in words, too.
     ended : bool
         Whether the log holds its end.
     blamed : tuple of Blamed
@@ -76,6 +79,7 @@ class Target:
     ran_ms: float
     lost_ms: float
     to_others_ms: float
+    others: LostToOthers
     ended: bool
     blamed: tuple[Blamed, ...]
     summary: str
@@ -145,7 +149,9 @@ def find_verdict(diagnosis: Diagnosis, most: int | None = None) -> Verdict:
     summed.sort(key=lambda one: -one.to_others_ms)
     held_up = [query for query in range(len(lost.ran)) if lost.severity(query) in HELD_UP]
     wasted = wasted_lines(diagnosis)
-    head = _headline(diagnosis, lost, recurring, held_up) if held_up else _quiet_headline(lost)
+    head = (
+        _headline(diagnosis, lost, recurring, held_up) if held_up else _quiet_headline(lost, names)
+    )
     return Verdict(
         quiet=not (held_up or findings),
         headline=f"{head} {findings_headline(findings)}".rstrip(),
@@ -180,7 +186,8 @@ class _LossSums:
         lost = diagnosis.lost_ms()
         # Rounding of summed times can lift the loss over the duration by a hair.
         self.lost = np.where(self.ran > 0, np.fmin(lost, self.ran), lost)
-        self.to_others = np.minimum(diagnosis.lost_to_others_ms(), self.lost)
+        self.others = OthersLosses(diagnosis, self.lost)
+        self.to_others = self.others.lost
 
     def severity(self, query: int) -> Severity:
         return severity_of(*self.of([query]))
@@ -214,23 +221,27 @@ def _headline(
     if taken[culprit] >= MOSTLY_BY * ms[mine].sum():
         by = f", mostly by {names.called(culprit)}"
     lost_ms = np.bincount(of, lost.to_others)
-    ran_ms = np.bincount(of, np.nan_to_num(lost.ran))
     worst = max(of[held_up].tolist(), key=lambda row: lost_ms[row])
-    share = percent(min(lost_ms[worst] / ran_ms[worst], 1.0))
-    who = names.called(worst)
-    much = f"{duration(lost_ms[worst])}, {share} of its run"
+    who, much = names.called(worst), lost.others.of(np.flatnonzero(of == worst).tolist())
+    why = f": {much.why_open}" if much.is_open else ""
     if by and culprit == worst and len(set(of[held_up].tolist())) == 1:
-        return f"Runs of {names.name(worst)} were in each other's way: they lost {much}."
+        return (
+            f"Runs of {names.name(worst)} were in each other's way: they lost {much.amount}{why}."
+        )
     if len(held_up) == 1:
         to = by.replace(" by ", " to ", 1)
-        return f"{who} lost {much}, to other queries{to}."
+        return f"{who} lost {much.amount}, to other queries{to}{why}."
     return (
         f"{len(held_up):,} of {len(lost.ran):,} queries were held up by others{by}. Most was lost "
-        f"by {who}: {much}."
+        f"by {who}: {much.amount}{why}."
     )
 
 
-def _quiet_headline(lost: _LossSums) -> str:
+def _quiet_headline(lost: _LossSums, names: QueryNames) -> str:
+    may = lost.others.most_open
+    if may >= 0:
+        much = lost.others.of([may])
+        return f"{names.called(may)} lost {much.amount} to other queries: {much.why_open}."
     most = float(lost.to_others.max(initial=0.0))
     if len(lost.ran) == 0:
         head = "Nothing ran in these logs that could have waited."
@@ -271,10 +282,11 @@ def _target(
 ) -> Target:
     """Say what one run lost, or several of a recurring query together; the worst is the first."""
     ran, lost_ms, to_others = lost.of(runs)
+    others = lost.others.of(runs)
     blamed = find_blamed(diagnosis.graph, runs[0], names)
     if isinstance(names, RecurringNames):
-        others = [find_blamed(diagnosis.graph, run, names) for run in runs[1:]]
-        blamed = sum_blamed([blamed, *others], names.first, ran)
+        more = [find_blamed(diagnosis.graph, run, names) for run in runs[1:]]
+        blamed = sum_blamed([blamed, *more], names.first, ran)
     parts = parts_of(blamed)
     severity = severity_of(ran, lost_ms, to_others)
     query = runs[0]
@@ -288,10 +300,11 @@ def _target(
         ran_ms=ran,
         lost_ms=lost_ms,
         to_others_ms=to_others,
+        others=others,
         ended=ended,
         blamed=fold_blamed(blamed),
-        summary=run_words(ran, lost_ms, to_others, ended),
-        sentence=loss_sentence(name, ran, lost_ms, parts, names),
+        summary=run_words(lost_ms, others, ended),
+        sentence=loss_sentence(name, lost_ms, others, parts, names),
         advice=next((one.action for one in findings if set(runs) & set(one.queries)), ""),
         rules=() if severity is Severity.QUIET else _rules(diagnosis, query, parts, names),
     )

@@ -21,7 +21,7 @@ def only_rate(rate: float, *, contended: float = 1.0, slower: float = 0.0) -> De
     """A device in which every stage has this own rate."""
     grid = Grid(float(np.log(rate)), 1.0, np.log([rate]), np.ones(1))
     log_capacity = float(np.log(CAPACITY))
-    return Device(log_capacity, log_capacity, contended, 0.2, grid, np.array([slower]), 30)
+    return Device(log_capacity, log_capacity, contended, 0.2, grid, np.array([slower]), 30, 0.0)
 
 
 def to_others(crowd: float, device: Device) -> float:
@@ -123,7 +123,7 @@ def test_losses_are_those_of_the_formulas_rate_by_rate(
     load = load_of(np.exp(log_speed), crowd, each=2e4, stage=stage, host=host)
     load = load._replace(own=own, busy=busy)
     grid = Grid.over(2.0, 15.0, at_most)
-    device = Device(log_capacity, 12.0, contended, noise, grid, np.array([0.0, slower]), 30)
+    device = Device(log_capacity, 12.0, contended, noise, grid, np.array([0.0, slower]), 30, 0.0)
     uses = [
         naive_demand.Use(
             float(load.data[k]), float(load.wait_ms[k]), 0.0, 1.0, int(host[k]), int(stage[k]),

@@ -20,7 +20,7 @@ CROWD = np.linspace(0, 9, 30)
 
 def device(contended: float = 1.0, noise: float = 0.2) -> Device:
     grid = Grid.over(np.log(2e3), np.log(4e6))
-    return Device(np.log(CAPACITY), np.log(CAPACITY), contended, noise, grid, np.zeros(1), 30)
+    return Device(np.log(CAPACITY), np.log(CAPACITY), contended, noise, grid, np.zeros(1), 30, 0.0)
 
 
 def rates_of(speed: np.ndarray, crowd: np.ndarray, **known: float) -> StageRates:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from iqcar.causes.blame.attribute import attribute
-from iqcar.replay.loop.open_loop import fit_demands
+from iqcar.replay.loop.fit_demands import fit_demands
 from iqcar.replay.loop.task_demands import COMPUTE, PROCESSOR, task_demands
 from iqcar.replay.whatif import edit, edit_cluster
 from iqcar.replay.whatif.model import Model, build_model
@@ -154,9 +154,12 @@ def test_few_waits_stay_only_where_something_else_was_seen_to_use_processors() -
     tables, waits = replayable(Simulation(cluster, plans, 5))
     fifth = waits["compute_ms"] / 5
     busy = waits.assign(compute_ms=4 * fifth, run_queue_ms=waits["run_queue_ms"] + fifth)
-    demands = task_demands(tables, busy, attribute(tables, busy).demand)
+    demand = attribute(tables, busy).demand
+    demands = task_demands(tables, busy, demand)
     unseen, seen = (
-        fit_demands(tables, replace(demands, beside=np.full(len(tables.hosts), beside)))[1]
+        fit_demands(
+            tables, replace(demands, beside=np.full(len(tables.hosts), beside)), demand
+        ).check
         for beside in (np.nan, 0.5)
     )
     total = demands.spent[:, COMPUTE].sum()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 import numpy as np
@@ -11,6 +11,7 @@ import pandas as pd
 from iqcar.apps.serve.losses import NOTHING, Losses, losses_of
 from iqcar.diagnosis import Diagnosis
 from iqcar.say.findings import find_findings
+from iqcar.say.others_words import OthersLosses
 from iqcar.show.html.whatif import most_blamed
 from iqcar.tables import texts
 from iqcar.version import __version__
@@ -76,6 +77,11 @@ class Summary(msgspec.Struct, frozen=True):
     """Names of queries, those that lost most to others first, at most :data:`MOST_NAMES`."""
     losses: Losses
     """Who lost time to whom; nothing for a comparison."""
+    worst_said: str = ""
+    """What it lost to others, with its range, in words."""
+    worst_low_ms: float | None = None
+    worst_high_ms: float | None = None
+    """Range of what it lost to others, in ms; null where no replay tells."""
     of_applications: tuple[ApplicationLoss, ...] = ()
     """What each application lost, and to whom; empty for a comparison."""
 
@@ -98,6 +104,7 @@ def summarize(diagnosis: Diagnosis, keys: tuple[str, ...], settings: str, policy
         worst_query_id=texts(tables.queries, "query_id")[worst] if worst is not None else None,
         worst_name=name,
         worst_lost_ms=float(lost[worst]) if worst is not None else None,
+        **_others_of(diagnosis, worst),
         start_ms=min(_known(applications, "start_ms"), default=None),
         end_ms=max(_known(applications, "end_ms"), default=None),
         hosts=tuple(texts(tables.hosts, "host")),
@@ -135,6 +142,19 @@ def summarize_comparison(comparison: Comparison, settings: str, policy: str) -> 
         query_names=(),
         losses=NOTHING,
     )
+
+
+def _others_of(diagnosis: Diagnosis, query: int | None) -> dict[str, Any]:
+    """What a query lost to others, and its range."""
+    if query is None:
+        return {}
+    others = OthersLosses(diagnosis, diagnosis.lost_ms()).of([query])
+    known = np.isfinite(others.low_ms)
+    return {
+        "worst_said": others.words[:MAX_TEXT],
+        "worst_low_ms": others.low_ms if known else None,
+        "worst_high_ms": others.high_ms if known else None,
+    }
 
 
 def _query_names(diagnosis: Diagnosis) -> tuple[str, ...]:

@@ -53,6 +53,14 @@ class Found(msgspec.Struct, frozen=True):
     ]
     worst_name: Annotated[str | None, Meta(description="Its name.")]
     worst_lost_ms: Annotated[float | None, Meta(description="What it lost, in ms.")]
+    worst_low_ms: Annotated[
+        float | None,
+        Meta(
+            description="Lower end of the range of what it lost to others, in ms; null where no "
+            "replay tells."
+        ),
+    ]
+    worst_high_ms: Annotated[float | None, Meta(description="Upper end of that range, in ms.")]
     first_finding: Annotated[
         FirstFinding | None,
         Meta(description="What would save most time; null if nothing would."),
@@ -253,6 +261,8 @@ def row_of(one: Application) -> ApplicationRow:
             worst_query_id=summary.worst_query_id,
             worst_name=summary.worst_name,
             worst_lost_ms=summary.worst_lost_ms,
+            worst_low_ms=summary.worst_low_ms,
+            worst_high_ms=summary.worst_high_ms,
             first_finding=summary.first_finding,
         )
         if summary

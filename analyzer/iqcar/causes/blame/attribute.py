@@ -13,7 +13,7 @@ enumerating pairs.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pandas as pd
@@ -25,6 +25,7 @@ from iqcar.causes.blame.demand_weights import stage_losses, weigh_demands
 from iqcar.causes.blame.executor_blame import executor_sweep_input
 from iqcar.causes.blame.folding import MOST_SOURCES
 from iqcar.causes.blame.loads import find_loads, is_estimated
+from iqcar.causes.blame.others_parts import as_replayed, parts_of_others, room_of
 from iqcar.causes.blame.ratp import (
     BYTES_REQUESTS,
     ROUNDING,
@@ -40,6 +41,7 @@ from iqcar.enums import REQUESTS, Domain, Request
 from iqcar.model.demand.contention import Contention
 from iqcar.model.demand.device import Device
 from iqcar.model.demand.estimate import Demand, estimate_demand, fit_devices
+from iqcar.model.demand.others_cost import OthersCost
 from iqcar.model.waits.columns import ESTIMATED, evidence_column
 from iqcar.tables import Tables, TableSpec
 from iqcar.tables.arrays import Flags, Floats, Ints, Schedule, share_of, sum_by
@@ -58,6 +60,7 @@ class Blame:
     folded: frame of `FOLDED`; per source query, its sums in REST rows; no rows if nothing was
         folded.
     demand: own rates of stages and capacities of devices, which losses are measured against.
+    cost: what others cost every query, with its range, where replays tell.
     """
 
     demands: pd.DataFrame
@@ -66,6 +69,7 @@ class Blame:
     doubts: tuple[str, ...]
     folded: pd.DataFrame = field(default_factory=FOLDED.empty)
     demand: Demand = field(default_factory=Demand)
+    cost: OthersCost | None = None
 
 
 def attribute(
@@ -74,6 +78,8 @@ def attribute(
     devices: dict[Request, Device] | None = None,
     most_sources: int | None = MOST_SOURCES,
     critical_path: bool = False,
+    demand: Demand | None = None,
+    cost: OthersCost | None = None,
 ) -> Blame:
     """Attribute every stage's waits to the stages that held the resource meanwhile.
 
@@ -86,15 +92,18 @@ def attribute(
         summed in one REST row per demand. None names all: time and memory then grow with the square
         of the number of queries that run at once.
     critical_path: whether only stages on their query's critical path weigh.
+    demand: what tasks need, if known; else estimated from the tables.
+    cost: what others cost every query, if replays told; else losses are divided by the load.
     """
     columns = BlameColumns.from_tables(tables, waits)
     tasks, pieces = Pieces.one_each(columns), Pieces.from_intervals(columns)
     schedules = DomainSchedules(pieces)
-    loads = find_loads(pieces, schedules)
-    if devices is None:
-        devices = fit_devices(loads, len(tables.hosts))
-    demand = estimate_demand(loads, devices)
+    if demand is None:
+        demand = _demand(tables, pieces, schedules, devices)
+    if cost is not None:
+        demand = as_replayed(demand, cost)
     accounts = Accounts(columns)
+    to_others = {} if cost is None else parts_of_others(columns, waits, demand, cost)
     for request in REQUESTS:
         loss = measure_loss(columns, request, demand.contention)
         if not accounts.waited(loss).any():
@@ -108,8 +117,27 @@ def attribute(
         room = room * share_of_executors(parts, request)
         used = used_share(parts, request, demand)
         share = Sharing(parts, loss, schedules.of(request), accounts.places)
-        accounts.add(loss, share.out(used, room, found))
-    return accounts.blame(waits, demand, most_sources, critical_path)
+        accounts.add(loss, share.out(used, room, found, to_others.get(request)))
+    blame = accounts.blame(waits, demand, most_sources, critical_path)
+    return replace(blame, cost=cost)
+
+
+def measure_demand(
+    tables: Tables, waits: pd.DataFrame, devices: dict[Request, Device] | None = None
+) -> Demand:
+    """Estimate what tasks need in the devices of their hosts; parameters of :func:`attribute`."""
+    pieces = Pieces.from_intervals(BlameColumns.from_tables(tables, waits))
+    return _demand(tables, pieces, DomainSchedules(pieces), devices)
+
+
+def _demand(
+    tables: Tables,
+    pieces: Pieces,
+    schedules: DomainSchedules,
+    devices: dict[Request, Device] | None,
+) -> Demand:
+    loads = find_loads(pieces, schedules)
+    return estimate_demand(loads, devices or fit_devices(loads, len(tables.hosts)))
 
 
 class Accounts:
@@ -185,12 +213,6 @@ class TargetGroups:
         return sum_by(self.group, values, len(self.stage))
 
 
-def room_of(loss: Loss) -> Floats:
-    """Return the slowdown of each task that has no known cause."""
-    room = loss.slowdown - loss.known
-    return np.where(room > ROUNDING * loss.slowdown, room, 0.0)
-
-
 @dataclass(frozen=True)
 class Sharing:
     """Sums the blame of pieces on pieces (eq. 5; with one piece per task eq. 6).
@@ -203,12 +225,15 @@ class Sharing:
     events: Schedule
     places: TargetGroups
 
-    def out(self, used: Floats, room: Floats, found: Contention | None) -> BlameShares:
+    def out(
+        self, used: Floats, room: Floats, found: Contention | None, part: Floats | None = None
+    ) -> BlameShares:
         """Share the losses to one request out among those who used its resource.
 
         used: (n_pieces,) u_st of each piece.
         room: (n_tasks,) the slowdown that sources can explain.
         found: what the tasks lost at the request's device, if that is known.
+        part: (n_tasks,) the part of it that others cost, if replays told.
         """
         pieces, loss, places = self.pieces, self.loss, self.places
         # A source task without a stage cannot be named: the blame on it stays unattributed.
@@ -234,7 +259,7 @@ class Sharing:
             raw=raw, room=room, sweep=sweep,
             own_beta=places.total(pieces.total(beta_weight * itself)),
             own_lost=places.total(pieces.total(lost_weight * itself)),
-            to_others=None if found is None else self._to_others(raw * scale, found),
+            to_others=self._to_others(raw * scale, found, part),
         )  # fmt: skip
 
     def _by_holders(self) -> Flags:
@@ -257,9 +282,18 @@ class Sharing:
         others = everyone - itself
         return weight, np.where(others > ROUNDING * everyone, others, 0.0), itself
 
-    def _to_others(self, beta: Floats, found: Contention) -> tuple[Floats, ...]:
+    def _to_others(
+        self, beta: Floats, found: Contention | None, part: Floats | None
+    ) -> tuple[Floats, ...] | None:
         """Return blame and lost ms of each group that other queries cost, NaN where not known."""
         columns, loss, places = self.pieces.columns, self.loss, self.places
+        if part is not None:
+            untold = places.total(np.where((beta > 0) & np.isnan(part), 1.0, 0.0)) > 0
+            of_others = beta * np.nan_to_num(part)
+            lost = of_others * share_of(loss.lost, loss.slowdown)
+            return tuple(np.where(untold, np.nan, places.total(x)) for x in (of_others, lost))
+        if found is None:
+            return None
         of_others = beta * share_of(found.to_others, found.to_tasks)
         lost = of_others * share_of(loss.lost, loss.slowdown)
         # A wait that was measured is not divided by the load: whoever held the processor shares it.

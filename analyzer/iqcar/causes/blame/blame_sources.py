@@ -199,8 +199,14 @@ def _entries(ledger: Ledger, stage_of_group: Ints, query: Ints, batch: Flags) ->
     target = stage_of_group[group]
     own = (target == source) | ((query[target] == query[source]) & (query[source] != NONE))
     if ledger.shares.to_others is not None:
-        beta = _divided(group, own, beta, ledger.shares.to_others[0])
-        lost = _divided(group, own, lost, ledger.shares.to_others[1])
+        # What the query would have lost alone is its own, whoever was there.
+        alone = np.setdiff1d(group[~own], group[own])
+        none = np.zeros(len(alone))
+        group, source = np.append(group, alone), np.append(source, stage_of_group[alone])
+        own = np.append(own, np.ones(len(alone), bool))
+        beta = _divided(group, own, np.append(beta, none), ledger.shares.to_others[0])
+        lost = _divided(group, own, np.append(lost, none), ledger.shares.to_others[1])
+        idle = np.append(idle, none)
     kind = np.where(own, OWN, QUERY)
     entries = _Entries(
         demand=ledger.demand_of[group], kind=kind, stage=source, beta=beta, lost=lost, idle=idle
@@ -211,15 +217,18 @@ def _entries(ledger: Ledger, stage_of_group: Ints, query: Ints, batch: Flags) ->
 def _divided(group: Ints, own: Flags, part: Floats, to_others: Floats) -> Floats:
     """Scale the parts of a group's own query and of others, so that others have their sum.
 
-    A group with parts of one kind only keeps them, and so does one whose sum is NaN: the sum over a
-    group does not change.
+    What others have less is the query's own. A group whose sum is NaN keeps its parts; the sum over
+    a group does not change.
     """
     n = len(to_others)
     of_own, of_others = sum_by(group[own], part[own], n), sum_by(group[~own], part[~own], n)
-    both = (of_own > 0) & (of_others > 0) & np.isfinite(to_others)
-    others = np.where(both, np.minimum(to_others, of_own + of_others), of_others)
-    own_scale, scale = share_of(of_own + of_others - others, of_own), share_of(others, of_others)
-    return part * np.where(own, own_scale[group], scale[group])
+    known = (of_others > 0) & np.isfinite(to_others)
+    others = np.where(known, np.minimum(to_others, of_own + of_others), of_others)
+    rest, scale = of_own + of_others - others, share_of(others, of_others)
+    # Where nothing is its own, a single entry of no size takes what the others have less.
+    whole = np.where(of_own > 0, share_of(rest, of_own), 0.0)
+    first = rest * (of_own <= 0) / np.maximum(np.bincount(group[own], minlength=n), 1)
+    return np.where(own, part * whole[group] + first[group], part * scale[group])
 
 
 def _without(total: Floats, itself: Floats) -> Floats:

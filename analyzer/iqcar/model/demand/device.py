@@ -63,6 +63,7 @@ class Device(NamedTuple):
     grid: possible own rates.
     slower: (n_hosts,) logarithm of f_h.
     tasks: tasks that the estimate is based on.
+    evidence: log-likelihood of the data, but for a constant.
     """
 
     log_capacity: float
@@ -72,6 +73,7 @@ class Device(NamedTuple):
     grid: Grid
     slower: Floats
     tasks: int
+    evidence: float
 
     @property
     def identified(self) -> bool:
@@ -141,7 +143,8 @@ def fit_device(load: Load, n_hosts: int, most: float = np.inf) -> Device | None:
                 other, found = _compared(load, slower, even, grid)
                 if found > evidence:
                     best, evidence = other, found
-    return best._replace(log_fastest=float(np.quantile(log_speed - best.slower[load.host], 0.98)))
+    fastest = float(np.quantile(log_speed - best.slower[load.host], 0.98))
+    return best._replace(log_fastest=fastest, evidence=evidence)
 
 
 def _compared(load: Load, slower: Floats, even: Floats, grid: Grid) -> tuple[Device, float]:
@@ -185,7 +188,7 @@ def _compared(load: Load, slower: Floats, even: Floats, grid: Grid) -> tuple[Dev
         noise = int(quiet.argmax()) // len(log_prior)
     device = Device(
         log_capacity=float(even[capacity]), log_fastest=np.nan, contended=contended,
-        noise=NOISES[noise], grid=grid, slower=slower, tasks=len(load.data),
+        noise=NOISES[noise], grid=grid, slower=slower, tasks=len(load.data), evidence=np.nan,
     )  # fmt: skip
     return device, evidence - COST_OF_HOST * np.count_nonzero(slower)
 

@@ -19,7 +19,7 @@ from iqcar.model.demand.contention import (
     usable,
 )
 from iqcar.model.demand.device import Device, fit_device
-from iqcar.model.demand.load import Load
+from iqcar.model.demand.load import Load, joined
 from iqcar.tables import Column, TableSpec
 
 PRIOR, INFERRED = range(2)
@@ -57,6 +57,8 @@ CAPACITIES = TableSpec(
 )
 
 
+DISK = (Request.IO_READ, Request.IO_WRITE)
+"""Requests of one device, which has one capacity for both or two: the data choose."""
 ONE_CORE = 1.0
 """Highest own rate of a task at the processor."""
 LEAST = {Request.RUN_QUEUE: ENOUGH_MS}
@@ -135,6 +137,11 @@ def fit_sampled(samples: dict[Request, Load], n_hosts: int) -> dict[Request, Dev
             device = fit_device(load, n_hosts, most)
             if device is not None:
                 devices[request] = device
+        disks = [samples[one] for one in DISK if one in samples and len(samples[one].data)]
+        one_disk = fit_device(joined(disks), n_hosts) if len(disks) == len(DISK) else None
+        apart = sum(devices[one].evidence for one in DISK if one in devices)
+        if one_disk is not None and one_disk.evidence >= apart:
+            devices |= dict.fromkeys(DISK, one_disk)
     return devices
 
 

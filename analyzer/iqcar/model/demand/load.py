@@ -6,6 +6,7 @@ own speed, and the others divide what is left equally.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -96,6 +97,18 @@ class Load(NamedTuple):
             at = some if rows is None else rows[some]
             share[some] = _fair_share(levels[at], self.taken[at], capacity[some])
         return np.log(share, out=share)
+
+
+def joined(loads: Sequence[Load]) -> Load:
+    """Join what tasks did in several ways with one device: each way has stages of its own."""
+    many = len(loads)
+    stages = [many * load.stage + way for way, load in enumerate(loads)]
+    levels = [np.broadcast_to(load.levels, load.taken.shape) for load in loads]
+    columns = [
+        np.concatenate(column) if name != "levels" else column[0]
+        for name, column in zip(Load._fields, zip(*loads, strict=True), strict=True)
+    ]
+    return Load(*columns)._replace(stage=np.concatenate(stages), levels=np.concatenate(levels))
 
 
 def _fair_share(levels: Floats, taken: Floats, capacity: Floats) -> Floats:

@@ -37,7 +37,8 @@ class Progress(NamedTuple):
 class DeviceUsers(NamedTuple):
     """Who uses each device of each host now: a row per place of a user, then a row per device."""
 
-    member: Ints
+    phase: Ints
+    """Row of the user in ``short``: its task times the phases, plus its phase."""
     left: Floats
     """Time that each user would still need alone, in ms."""
     want: Floats
@@ -61,6 +62,8 @@ class DeviceUsers(NamedTuple):
     """A heap of devices by ``due``."""
     place: Ints
     """Where each device is in that heap."""
+    short: Floats
+    """(tasks · 5,) time of each task in each phase in which it got less than it wants, in ms."""
 
 
 class Memory(NamedTuple):
@@ -76,11 +79,11 @@ class Memory(NamedTuple):
     """Who stands behind each task; −1 if nobody."""
 
 
-def no_users(start: Ints, devices: int) -> DeviceUsers:
+def no_users(start: Ints, devices: int, tasks: int) -> DeviceUsers:
     """Return devices that nobody uses yet; ``start`` as in :class:`DeviceUsers`."""
     places = int(start[-1])
     return DeviceUsers(
-        member=np.empty(places, np.int64),
+        phase=np.empty(places, np.int64),
         left=np.empty(places),
         want=np.empty(places),
         inverse=np.empty(places),
@@ -93,6 +96,7 @@ def no_users(start: Ints, devices: int) -> DeviceUsers:
         level=np.full(devices, np.inf),
         order=np.arange(devices),
         place=np.arange(devices),
+        short=np.zeros(tasks * PHASES),
     )
 
 
@@ -145,6 +149,7 @@ def _advance(p: int, now: float, users: Any, devices: Any) -> None:
         users.start,
         users.clock,
     )
+    phase, short = users.phase, users.short
     passed, share = now - clock[p], users.level[p]
     clock[p] = now
     first, last = start[p], start[p] + size[p]
@@ -154,9 +159,15 @@ def _advance(p: int, now: float, users: Any, devices: Any) -> None:
     elif devices.proportional:
         for k in range(first, last):
             left[k] -= passed * share
+            short[phase[k]] += passed
     else:
         for k in range(first, last):
-            left[k] -= passed * min(1.0, share * inverse[k])
+            part = share * inverse[k]
+            if part < 1.0:
+                left[k] -= passed * part
+                short[phase[k]] += passed
+            else:
+                left[k] -= passed
 
 
 @kernel(**NO_REFERENCES)
@@ -169,7 +180,8 @@ def _share_out(p: int, now: float, users: Any, devices: Any) -> None:
     """
     left, want, size, start, level = users.left, users.want, users.size, users.start, users.level
     clock, due = users.clock, users.due
-    first, last, capacity = start[p], start[p] + size[p], devices.capacity[p]
+    first, last = start[p], start[p] + size[p]
+    capacity = devices.capacity[p] / (1.0 + devices.slowing[p] * max(size[p] - 1, 0))
     asked = 0.0
     for k in range(first, last):
         asked += want[k]
@@ -218,11 +230,12 @@ def _enter(p: int, now: float, i: int, lasts: float, use: float, users: Any, dev
     if size[p] == 0:
         clock[p], total[p], level[p] = now, 0.0, np.inf
     # Where nobody is short of anything, nobody notices.
-    enough = level[p] == np.inf and total[p] + use <= devices.capacity[p]
+    most = devices.capacity[p] / (1.0 + devices.slowing[p] * size[p])
+    enough = level[p] == np.inf and total[p] + use <= most
     if not enough:
         _advance(p, now, users, devices)
     size[p] += 1
-    users.member[k], left[k], users.want[k] = i, lasts + (now - clock[p]), use
+    users.phase[k], left[k], users.want[k] = i, lasts + (now - clock[p]), use
     users.inverse[k] = 1.0 / use if use > 0.0 else np.inf
     if not enough:
         _share_out(p, now, users, devices)
@@ -236,14 +249,16 @@ def _enter(p: int, now: float, i: int, lasts: float, use: float, users: Any, dev
 @kernel(**NO_REFERENCES)
 def leave(p: int, now: float, users: Any, devices: Any) -> int:
     """Let the one who is done leave a device."""
-    member, left, want, inverse = users.member, users.left, users.want, users.inverse
+    phase, left, want, inverse = users.phase, users.left, users.want, users.inverse
     users.size[p] -= 1
     k, last = users.first_out[p], users.start[p] + users.size[p]
-    i = member[k]
-    member[k], left[k], want[k] = member[last], left[last], want[last]
-    inverse[k] = inverse[last]
+    i = phase[k] // PHASES
     if users.level[p] < np.inf:
+        users.size[p] += 1
         _advance(p, now, users, devices)
+        users.size[p] -= 1
+    phase[k], left[k], want[k] = phase[last], left[last], want[last]
+    inverse[k] = inverse[last]
     _share_out(p, now, users, devices)
     return int(i)
 
@@ -262,8 +277,8 @@ def next_phase(i: int, now: float, progress: Any, users: Any, devices: Any) -> f
             continue
         if DEVICE[which] == NO_DEVICE:
             return float(lasts)
-        p = host[i] * DEVICES + DEVICE[which]
-        _enter(p, now, i, lasts, devices.use[i, which], users, devices)
+        p = (devices.world[i] + host[i]) * DEVICES + DEVICE[which]
+        _enter(p, now, i * PHASES + which, lasts, devices.use[i, which], users, devices)
         return -1.0
     return 0.0
 

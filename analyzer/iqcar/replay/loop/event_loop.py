@@ -81,6 +81,7 @@ class Run(NamedTuple):
     spent: Floats
     host: Ints
     lacked_memory: Floats
+    short: Floats = np.zeros((0, PHASES))
 
 
 def run(
@@ -142,11 +143,11 @@ def run(
     # What tasks are at, and who uses each device of each host.
     n = n_tasks if shared else 0
     progress = Progress(np.zeros(n, np.int64), np.zeros(n), found.host, np.ones(n))
-    users = no_users(devices.user_start, n_pairs)
+    users = no_users(devices.user_start, n_pairs, n)
     memory = free_memory(len(devices.memory_capacity), len(devices.memory))
     given = (steps, work, slots, shares, devices)
     _loop(*given, found, future, sets, free, waiting, order, caps, progress, users, memory)
-    return found
+    return found._replace(short=users.short.reshape(n, PHASES))
 
 
 @kernel(**NO_REFERENCES)
@@ -167,7 +168,7 @@ def _loop(
 ) -> None:  # fmt: skip
     """Handle one event after another; writes what happened into ``found``."""
     n_steps, shared, holds = len(steps.delay), len(devices.alone) > 0, len(devices.memory) > 0
-    released, done, launched, ended, spent, host, lacked = found
+    released, done, launched, ended, spent, host, lacked, _ = found
     times, events, size = future
     missing, counted, cursor, is_ready, returned, below, pending = sets
     state, here, hosts = free

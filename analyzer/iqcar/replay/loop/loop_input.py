@@ -125,6 +125,11 @@ class Devices(NamedTuple):
     rounds: int
     proportional: bool
     """Whether a device that is short slows all by one factor, instead of max–min fairly."""
+    slowing: Floats
+    """(hosts · 3,) part of its capacity that each device loses with each further user."""
+    world: Ints
+    """(tasks,) number of the first of the hosts that each task can run on: tasks of other worlds
+    use other devices."""
     memory: Floats = np.zeros(0)
     """(tasks,) bytes of execution memory that each wants; no rows: memory is not shared."""
     memory_capacity: Floats = np.zeros(0)
@@ -136,5 +141,6 @@ def no_devices(hosts: int) -> Devices:
     nothing = np.zeros((0, 5))
     return Devices(
         alone=nothing, use=nothing, capacity=np.zeros(3 * hosts),
-        user_start=np.zeros(3 * hosts + 1, np.int64), rounds=1, proportional=False,
+        user_start=np.zeros(3 * hosts + 1, np.int64), rounds=1, proportional=False, 
+        slowing=np.zeros(3 * hosts), world=np.zeros(0, np.int64),
     )  # fmt: skip

@@ -12,32 +12,19 @@ from typing import NamedTuple
 import numpy as np
 
 from iqcar.replay.loop.device_sharing import DEVICES
-from iqcar.replay.loop.event_loop import run
+from iqcar.replay.loop.event_loop import Run, run
 from iqcar.replay.loop.loop_input import Devices, Shares, Slots, Steps, Work
 from iqcar.replay.loop.task_demands import (
     COMPUTE,
-    DISK,
-    FETCH,
-    INFERRED,
-    NETWORK,
-    PROCESSOR,
-    READ,
     WAIT,
-    WRITE,
     TaskDemands,
 )
 from iqcar.tables import Tables
 from iqcar.tables.arrays import Floats, Ints, share_of, sum_by
 
-ROUNDS = 4
-"""Times that a task is taken to go through its phases."""
-MANY_TASKS = 200_000
+MANY_TASKS = 4_000
 """Tasks from which all go through their phases once: four rounds take four times as long, and
 hardly tell more."""
-SAMPLED = 20_000
-"""About how many tasks capacities are fitted on."""
-FACTORS = np.exp(np.arange(-4, 7) * 0.06)
-"""Capacities that are tried, relative to the estimate: underestimates are more usual."""
 STEPS = 4
 POWER = 0.35
 """How far each step of the fit goes, in log; more oscillates where devices are nearly full."""
@@ -51,7 +38,6 @@ SEEN = 0.1
 """Processors that something else was seen to use: the waits are its doing, however few."""
 LEAST_MS = 5.0
 """Time in a phase below which the error of a replay means nothing."""
-PHASES_OF = {DISK: (READ, WRITE), NETWORK: (FETCH,), PROCESSOR: (COMPUTE,)}
 
 
 class Launches(NamedTuple):
@@ -66,10 +52,10 @@ class Launches(NamedTuple):
         return self._replace(launch=self.launch[rows], host=self.host[rows])
 
 
-def open_loop(demands: TaskDemands, launches: Launches, rounds: int = ROUNDS) -> Floats:
-    """Return ms of each task in each phase, (n_tasks, 5), if it starts when and where it did.
+def open_loop(demands: TaskDemands, launches: Launches) -> Run:
+    """Replay tasks that start when and where they did.
 
-    Tasks go ``rounds`` times through their phases; once where there are many tasks.
+    Where there are many tasks, they go through their phases once.
     """
     launch, host, n_hosts = launches
     n = len(launch)
@@ -116,10 +102,12 @@ def open_loop(demands: TaskDemands, launches: Launches, rounds: int = ROUNDS) ->
         use=demands.use,
         capacity=demands.capacity.ravel(),
         user_start=user_start,
-        rounds=rounds if n <= MANY_TASKS else 1,
-        proportional=False,
+        rounds=demands.way.rounds,
+        proportional=demands.way.proportional,
+        slowing=np.tile([demands.way.slowing, 0.0, 0.0], n_hosts),
+        world=np.zeros(n, np.int64),
     )
-    return run(steps, work, slots, shares, devices).spent
+    return run(steps, work, slots, shares, devices)
 
 
 def _one_pool(order: Ints) -> Shares:
@@ -143,33 +131,13 @@ def _one_pool(order: Ints) -> Shares:
     )
 
 
-def fit_demands(
-    tables: Tables, demands: TaskDemands, *, coarse: bool = False
-) -> tuple[TaskDemands, TaskDemands]:
-    """Fit capacities that were inferred, then each task's time alone.
-
-    Returns: With capacities and times alone fitted. Returns: With capacities, and the part of waits
-    for processors that stays, fitted by host only: how well these reproduce the run is a check, the
-    others do so by construction.
-
-    coarse: Whether no task is fitted by itself, and tasks go through their phases once.
-    """
-    launches, rows = _replayable(tables, demands)
-    if len(rows) == 0:
-        return demands, demands
-    demands = _fit_capacities(demands, launches, rows)
-    rounds, steps = (1, 1) if coarse else (ROUNDS, OUTSIDE_ROUNDS)
-    demands = _keep_outside_queue(demands, launches, rows, rounds, steps)
-    return (demands if coarse else fit_tasks(tables, demands)), demands
-
-
 def fit_tasks(tables: Tables, demands: TaskDemands) -> TaskDemands:
     """Fit the time alone of each task so that devices of these capacities give recorded waits."""
-    launches, rows = _replayable(tables, demands)
-    part = _rows(demands, rows)
+    launches, rows = replayable(tables, demands)
+    part = rows_of(demands, rows)
     best, least = part, np.inf
     for step in range(STEPS + 1):
-        spent = open_loop(part, launches.of(rows))
+        spent = open_loop(part, launches.of(rows)).spent
         off = np.abs(_log_error(spent, part.spent))
         loss = float((off * part.spent).sum() / max(part.spent.sum(), 1.0))
         if loss < least:
@@ -187,7 +155,7 @@ def fit_tasks(tables: Tables, demands: TaskDemands) -> TaskDemands:
     return replace(demands, alone=alone, use=use)
 
 
-def _replayable(tables: Tables, demands: TaskDemands) -> tuple[Launches, Ints]:
+def replayable(tables: Tables, demands: TaskDemands) -> tuple[Launches, Ints]:
     """All launches, and the rows of the tasks that started at a known time and place."""
     launch = tables.tasks["launch_ms"].to_numpy(np.float64)
     host = tables.tasks["host"].to_numpy(np.int64)
@@ -195,8 +163,8 @@ def _replayable(tables: Tables, demands: TaskDemands) -> tuple[Launches, Ints]:
     return Launches(launch, host, len(tables.hosts)), np.flatnonzero(known)
 
 
-def _keep_outside_queue(
-    demands: TaskDemands, launches: Launches, rows: Ints, rounds: int, steps: int
+def keep_outside_queue(
+    demands: TaskDemands, launches: Launches, rows: Ints, steps: int = OUTSIDE_ROUNDS
 ) -> TaskDemands:
     """Keep the part of measured waits for processors that the recorded tasks do not explain.
 
@@ -207,8 +175,8 @@ def _keep_outside_queue(
     ran = launches.of(rows)
     on, n_hosts = ran.host, ran.n_hosts
     for _ in range(steps):
-        part = _rows(demands, rows)
-        replayed = open_loop(part, ran, rounds)[:, COMPUTE]
+        part = rows_of(demands, rows)
+        replayed = open_loop(part, ran).spent[:, COMPUTE]
         queue = sum_by(on, spent - alone, n_hosts)
         missing = sum_by(on, spent - replayed, n_hosts)
         kept = demands.alone[rows, COMPUTE] - alone
@@ -224,13 +192,15 @@ def _keep_outside_queue(
     return demands
 
 
-def _rows(demands: TaskDemands, rows: Ints) -> TaskDemands:
+def rows_of(demands: TaskDemands, rows: Ints) -> TaskDemands:
+    """Return the demands of some tasks."""
     return replace(
         demands,
         spent=demands.spent[rows],
         alone=demands.alone[rows],
         use=demands.use[rows],
         gc=demands.gc[rows],
+        estimated=demands.estimated[rows],
     )
 
 
@@ -238,28 +208,3 @@ def _log_error(spent: Floats, recorded: Floats) -> Floats:
     return np.where(
         recorded >= LEAST_MS, np.log(np.maximum(spent, 0.1) / np.maximum(recorded, 0.1)), 0.0
     )
-
-
-def _fit_capacities(demands: TaskDemands, launches: Launches, rows: Ints) -> TaskDemands:
-    """Scale each kind of device so that replayed waits are nearest to the recorded ones."""
-    launch, host, n_hosts = launches
-    # Hosts are independent: some of them tell what all can do.
-    sizes = np.bincount(host[rows], minlength=n_hosts)
-    by_size = np.argsort(-sizes, kind="stable")
-    few = by_size[: max(1, int(np.searchsorted(np.cumsum(sizes[by_size]), SAMPLED)))]
-    sample = rows[np.isin(host[rows], few)]
-    sample = sample[np.argsort(launch[sample], kind="stable")][: 2 * SAMPLED]
-    part = _rows(demands, sample)
-    capacity = demands.capacity.copy()
-    for device, phases in PHASES_OF.items():
-        if not (demands.evidence[:, device] == INFERRED).any():
-            continue
-        losses = []
-        for factor in FACTORS:
-            tried = capacity.copy()
-            tried[:, device] *= factor
-            spent = open_loop(replace(part, capacity=tried), launches.of(sample))
-            off = np.abs(_log_error(spent, part.spent))[:, phases]
-            losses.append(float((off * part.spent[:, phases]).sum()))
-        capacity[:, device] *= FACTORS[int(np.argmin(losses))]
-    return replace(demands, capacity=capacity)

@@ -7,8 +7,8 @@ so that alone the task needs ``A = W · (1 − c)`` and takes ``B / A`` of the d
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, cast
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 import numpy as np
 import pandas as pd
@@ -17,6 +17,7 @@ from iqcar.causes.blame.ratp import Users, data_processed
 from iqcar.enums import Request
 from iqcar.model.demand.contention import ENOUGH_MS
 from iqcar.model.demand.outside_load import beside_tasks
+from iqcar.model.demand.sampled_devices import Sampled, Use, sampled_disk, sampled_network
 from iqcar.model.waits.columns import ESTIMATED, evidence_column, wait_column
 from iqcar.replay.loop.device_sharing import DEVICES, PHASES
 from iqcar.tables import Tables
@@ -61,11 +62,31 @@ READ, FETCH, COMPUTE, WAIT, WRITE = range(PHASES)
 """Phases of a task, as in :class:`iqcar.replay.loop.loop_input.Devices`."""
 REQUEST = {READ: Request.IO_READ, FETCH: Request.SHUFFLE_FETCH, WRITE: Request.IO_WRITE}
 DISK, NETWORK, PROCESSOR = range(DEVICES)
+PHASES_OF = {DISK: (READ, WRITE), NETWORK: (FETCH,), PROCESSOR: (COMPUTE,)}
 MEASURED, INFERRED, ASSUMED = "measured", "inferred", "assumed"
 FASTER = 1.3
 """A task that was faster than a device's capacity by more than this factor did not use it."""
 HEADROOM = 2.0
 """A device that was never short can do at least what was seen at most; assume this times it."""
+
+
+class Way(NamedTuple):
+    """How tasks use devices: nothing in a plain log says it.
+
+    rounds: times that a task goes through its phases.
+    proportional: whether a device that is short slows all by one factor, instead of max–min fairly.
+    slowing: part of its capacity that a disk loses with each further task in it.
+    """
+
+    rounds: int = 4
+    proportional: bool = False
+    slowing: float = 0.0
+
+
+ONCE = (Way(1), Way(1, slowing=0.03), Way(1, proportional=True, slowing=0.03))
+"""Ways that are tried where there are many tasks: events per task are a quarter."""
+WAYS = (Way(), Way(slowing=0.03), Way(proportional=True, slowing=0.03), *ONCE)
+"""Those that are tried."""
 
 
 @dataclass(frozen=True)
@@ -80,6 +101,9 @@ class TaskDemands:
     capacity: (n_hosts, 3), bytes per ms or cores; of each host's disk, network and processors; inf
         where nothing ran.
     evidence: (n_hosts, 3); how each is known: measured, inferred or assumed.
+    estimated: (n_tasks,); whether the wait for a processor is what nothing else explains.
+    way: how tasks use devices.
+    sampled: what samples of hosts tell of disks and networks, by device.
     beside: (n_hosts,), processors; used by something else than recorded tasks while these ran; NaN
         where nobody sampled it.
     """
@@ -91,6 +115,9 @@ class TaskDemands:
     capacity: Floats
     evidence: np.ndarray
     beside: Floats
+    estimated: Flags
+    way: Way
+    sampled: dict[int, Sampled] = field(default_factory=dict)
 
     def scaled(self, factor: Floats) -> TaskDemands:
         """Return the demands with the time alone times a factor of each task and phase."""
@@ -136,8 +163,21 @@ def task_demands(tables: Tables, waits: pd.DataFrame, demand: Demand) -> TaskDem
     capacity, evidence = _capacities(tables, demand, alone, use, duration)
     return TaskDemands(
         spent=spent, alone=alone, use=use, gc=gc, capacity=capacity, evidence=evidence,
-        beside=beside_tasks(tables),
+        beside=beside_tasks(tables), estimated=estimated, way=Way(),
+        sampled=_sampled(tables, spent, alone * use),
     )  # fmt: skip
+
+
+def _sampled(tables: Tables, spent: Floats, moved: Floats) -> dict[int, Sampled]:
+    """Read in samples of hosts what devices did while tasks used them."""
+    tasks, found = tables.tasks, {}
+    launch, finish = (tasks[c].to_numpy(np.float64) for c in ("launch_ms", "finish_ms"))
+    for device, tell in ((DISK, sampled_disk), (NETWORK, sampled_network)):
+        phases = list(PHASES_OF[device])
+        amounts = moved[:, phases].sum(axis=1), spent[:, phases].sum(axis=1)
+        use = Use(tasks["host"].to_numpy(np.int64), launch, finish, *amounts)
+        found[device] = tell(tables.samples, use)
+    return found
 
 
 class _Columns:
@@ -169,7 +209,8 @@ def _capacities(
     host = tasks["host"].to_numpy(np.int64)
     ran = np.isfinite(launch + finish) & (host >= 0) & (duration > 0)
     for device, phases in ((DISK, (READ, WRITE)), (NETWORK, (FETCH,))):
-        found = demand.devices.get(REQUEST[phases[0]])
+        known = (demand.devices.get(REQUEST[phase]) for phase in phases)
+        found = next((one for one in known if one is not None and one.identified), None)
         moved = (alone[:, phases] * use[:, phases]).sum(axis=1)
         rate = share_of(moved, duration)
         at_once = most_at_once(host[ran], launch[ran], finish[ran], rate[ran], n_hosts)
@@ -178,7 +219,7 @@ def _capacities(
         fast = float(np.quantile(fastest, 0.98)) if len(fastest) else 0.0
         most = max(float(at_once.max(initial=0.0)), fast)
         capacity[:, device] = HEADROOM * most if most > 0 else np.inf
-        if found is not None and found.identified:
+        if found is not None:
             capacity[:, device] = found.per_host
             evidence[:, device] = INFERRED
     cores, measured = cores_of_hosts(tables)

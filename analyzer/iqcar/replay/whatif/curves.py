@@ -11,8 +11,7 @@ import msgspec
 import numpy as np
 
 from iqcar.errors import UsageError
-from iqcar.replay.loop.open_loop import PHASES_OF
-from iqcar.replay.loop.task_demands import ASSUMED, DISK, NETWORK, PROCESSOR, TaskDemands
+from iqcar.replay.loop.task_demands import ASSUMED, DISK, NETWORK, PHASES_OF, PROCESSOR, TaskDemands
 from iqcar.tables import Tables, texts
 from iqcar.tables.arrays import share_of, sum_by
 

@@ -274,5 +274,6 @@ def _with_tasks(scenario: Scenario, rows: Ints, again: Flags | None = None) -> S
         alone=scenario.alone[rows],
         use=scenario.use[rows],
         gc=scenario.gc[rows],
+        task=scenario.task[rows],
         memory=scenario.memory[rows] if len(scenario.memory) else scenario.memory,
     )

@@ -15,11 +15,11 @@ from iqcar.model.waits.columns import MISSING, evidence_column
 from iqcar.replay.loop.device_sharing import DEVICES
 from iqcar.replay.loop.memory_demands import memory_demands
 from iqcar.replay.loop.open_loop import MANY_TASKS
-from iqcar.replay.loop.task_demands import DISK, NETWORK, PROCESSOR
+from iqcar.replay.loop.task_demands import DISK, NETWORK, PROCESSOR, TaskDemands
 from iqcar.replay.whatif.curves import Curve
 from iqcar.replay.whatif.edit import keep_starts
 from iqcar.replay.whatif.outcome import MEMORY, Member, Outcome, replay_scenario
-from iqcar.replay.whatif.scenario import Scenario, build_scenario
+from iqcar.replay.whatif.scenario import Scenario, build_scenario, other_explanation
 from iqcar.tables import Tables, recurring_queries
 from iqcar.tables.arrays import Flags, Floats, sum_by
 
@@ -80,8 +80,6 @@ def rerun_spread(scenario: Scenario) -> Floats:
 REFUSED = 0.15
 """Error of the check, as a share of the recorded duration, from which a query is not answered; and
 the median from which the run is not."""
-WAYS = ((4, False), (1, False), (4, True))
-"""Rounds, and whether devices are shared in proportion: what nobody knows of tasks and devices."""
 MEMORY_OFF = 2.0
 """Factor by which replayed waits for execution memory may differ from the measured ones; if they
 differ by more, memory is not shared in the model."""
@@ -100,8 +98,7 @@ class Model:
     """A scenario, how well it reproduces the run, and its replays as it was.
 
     unfitted: The same with no task fitted by itself, for the check.
-    other: Another explanation of the record; see
-        :func:`iqcar.replay.whatif.scenario.build_scenario`.
+    demands: What both were built from.
     unrecorded: (n_queries, 3), bool; devices in which no wait of the query's tasks was recorded:
         unknown, not zero.
     no_memory_waits: Where what tasks held does not explain their waits for execution memory: the
@@ -110,10 +107,17 @@ class Model:
 
     scenario: Scenario
     unfitted: Scenario
-    other: Scenario | None = None
+    demands: TaskDemands
     unrecorded: Flags | None = None
     no_memory_waits: Scenario | None = None
     _bases: dict[Member, Outcome] = field(default_factory=dict)
+
+    @cached_property
+    def other(self) -> Scenario | None:
+        """Another explanation of the record, if there is one."""
+        if self.unfitted is self.scenario:
+            return None
+        return other_explanation(self.scenario, self.demands)
 
     @cached_property
     def recorded_ms(self) -> Floats:
@@ -148,11 +152,8 @@ class Model:
         """Ways to replay; fewer of a large run."""
         n = len(self.scenario.work.step)
         if n > MANY_TASKS:
-            return (Member(rounds=1),)
-        seeds = range(LUCKS) if n <= FEW_TASKS else range(1)
-        return tuple(
-            Member(rounds, proportional, seed) for rounds, proportional in WAYS for seed in seeds
-        )
+            return (Member(),)
+        return tuple(Member(seed=seed) for seed in range(LUCKS if n <= FEW_TASKS else 1))
 
     @cached_property
     def with_recorded_starts(self) -> Model:
@@ -161,7 +162,6 @@ class Model:
             self,
             scenario=keep_starts(self.scenario),
             unfitted=keep_starts(self.unfitted),
-            other=None if self.other is None else keep_starts(self.other),
             no_memory_waits=self.no_memory_waits and keep_starts(self.no_memory_waits),
             _bases={},
         )

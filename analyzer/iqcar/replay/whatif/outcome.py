@@ -14,10 +14,9 @@ from iqcar.replay.loop.device_sharing import DEVICE, DEVICES, PHASES
 from iqcar.replay.loop.event_loop import Run, run
 from iqcar.replay.loop.joint_workload import joint_shares, with_caps
 from iqcar.replay.loop.loop_input import Devices, Shares, Steps
-from iqcar.replay.loop.open_loop import ROUNDS
 from iqcar.replay.loop.run import idle_slot_ms
 from iqcar.replay.loop.scheduling import is_fair, shares_of_pools
-from iqcar.replay.loop.task_demands import DISK, NETWORK, PROCESSOR
+from iqcar.replay.loop.task_demands import DISK, NETWORK, PROCESSOR, Way
 from iqcar.replay.whatif.query_chains import chain_steps
 from iqcar.replay.whatif.scenario import PoolChoice, Scenario
 from iqcar.rules.pool_plan import Pool, pool_name
@@ -33,10 +32,9 @@ JITTER = 0.01
 
 @dataclass(frozen=True)
 class Member:
-    """One way to replay: how often tasks go through their phases, and how devices are shared."""
+    """One way to replay; by default the one that explains the record best."""
 
-    rounds: int = ROUNDS
-    proportional: bool = False
+    way: Way | None = None
     seed: int = 0
 
 
@@ -104,7 +102,7 @@ def run_scenario(
     shares: Other modes, pools and caps than those of the scenario.
     """
     how = member or Member()
-    one = scenario
+    one, way = scenario, how.way or scenario.way
     alone = one.alone
     if how.seed:
         alone = alone * _luck(one, how.seed)[:, None]
@@ -114,7 +112,9 @@ def run_scenario(
     np.cumsum(np.repeat(places.astype(np.int64) + 1, DEVICES), out=user_start[1:])
     devices = Devices(
         alone=alone, use=one.use, capacity=one.capacity.ravel(), user_start=user_start,
-        rounds=how.rounds, proportional=how.proportional,
+        rounds=way.rounds, proportional=way.proportional,
+        slowing=np.tile([way.slowing, 0.0, 0.0], one.slots.hosts),
+        world=np.zeros(len(alone), np.int64),
         memory=one.memory, memory_capacity=one.memory_capacity.ravel(),
     )  # fmt: skip
     slots = one.slots._replace(seed=how.seed)

@@ -9,16 +9,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import pandas as pd
 
 from iqcar.replay.loop.device_sharing import DEVICE, DEVICES
+from iqcar.replay.loop.fit_demands import fit_demands
 from iqcar.replay.loop.joint_workload import joint_workload
 from iqcar.replay.loop.loop_input import Slots, Steps, Work
 from iqcar.replay.loop.memory_demands import MemoryDemands
-from iqcar.replay.loop.open_loop import fit_demands, fit_tasks
+from iqcar.replay.loop.open_loop import fit_tasks
 from iqcar.replay.loop.recorded_workload import Workload
 from iqcar.replay.loop.run import record
 from iqcar.replay.loop.scheduling import StageOrder, ran_in_pools, stage_order
@@ -29,6 +30,7 @@ from iqcar.replay.loop.task_demands import (
     NETWORK,
     WAIT,
     TaskDemands,
+    Way,
     task_demands,
 )
 from iqcar.replay.whatif.curves import Curve, set_own_rates
@@ -61,6 +63,14 @@ class PoolChoice:
         return self.fair_of.get(app, self.fair)
 
 
+class TaskNeeds(NamedTuple):
+    """What tasks need, and devices can do; as in :class:`Scenario`."""
+
+    alone: Floats
+    use: Floats
+    capacity: Floats
+
+
 @dataclass(frozen=True)
 class Scenario:
     """What is given in a run; rows of tasks as in ``work``.
@@ -74,6 +84,7 @@ class Scenario:
     steps, work, slots: what the event loop takes.
     alone, use: (n_tasks, 5); as in :class:`iqcar.replay.loop.task_demands.TaskDemands`.
     gc: (n_tasks,), ms.
+    task: (n_tasks,); row of each task in the tables; of a task made anew, of one that it is like.
     capacity: (n_hosts, 3).
     evidence: (n_hosts, 3).
     follows: (n_queries,), int64; position of the query that each one starts after; −1 if it starts
@@ -81,6 +92,9 @@ class Scenario:
     gap: (n_queries,), ms; from that one's end to its start.
     cap_of: (n_steps,).
     cap: (n_caps,).
+    way: how tasks use devices.
+    slow, fast: what tasks need if own rates are as low, and as high, as the data allow (middle
+        80 %); of the run as it was.
     """
 
     tables: Tables
@@ -101,6 +115,7 @@ class Scenario:
     alone: Floats
     use: Floats
     gc: Floats
+    task: Ints
     capacity: Floats
     evidence: np.ndarray
     hosts: tuple[str, ...]
@@ -108,6 +123,9 @@ class Scenario:
     cap_of: Ints
     cap: Ints
     doubts: tuple[str, ...]
+    way: Way
+    slow: TaskNeeds
+    fast: TaskNeeds
     own_rates: str = ""
     """What was measured of stages' own rates, as a sentence."""
     memory: Floats = field(default_factory=lambda: np.zeros(0))
@@ -130,12 +148,11 @@ def build_scenario(
     *,
     coarse: bool = False,
     idle_too: bool = True,
-) -> tuple[Scenario, Scenario, Scenario | None] | None:
+) -> tuple[Scenario, Scenario, TaskDemands] | None:
     """Build the causal model of a recorded run; None where nothing can be replayed.
 
-    The second one is for the check: in it no task was fitted by itself. The third, where there is
-    one, explains the record otherwise: devices whose capacity is only assumed can do no more than
-    the most that was seen, so that tasks waited for each other there.
+    The second one is for the check: in it no task was fitted by itself. The third is what the
+    first was built from.
 
     waits: From :func:`iqcar.model.waits.measure.measure_waits`.
     demand: From :func:`iqcar.causes.blame.attribute.attribute`.
@@ -154,9 +171,12 @@ def build_scenario(
     plenty = never_short(joint.slots, needs.alone, needs.use, needs.capacity)
     if plenty.all() and not idle_too:
         return None
-    demands, unfitted = fit_demands(tables, needs, coarse=coarse)
+    fits = fit_demands(tables, needs, demand, coarse=coarse)
+    demands, unfitted, slow, fast = fits.fitted, fits.check, fits.slow, fits.fast
     if memory is not None:
-        demands, unfitted = (_without_memory_waits(one, memory) for one in (demands, unfitted))
+        demands, unfitted, slow, fast = (
+            _without_memory_waits(one, memory) for one in (demands, unfitted, slow, fast)
+        )
     demands, own_rates = set_own_rates(demands, tables, curves)
     unfitted, _ = set_own_rates(unfitted, tables, curves)
     follows, gap = _chained(tables, joint.query)
@@ -172,10 +192,13 @@ def build_scenario(
         query_start=joint.query_start, query_end=joint.query_end, follows=follows, gap=gap,
         query_of_step=query, stage_of_step=joint.stage, steps=joint.steps, work=joint.work,
         slots=joint.slots, alone=demands.alone[joint.task], use=demands.use[joint.task],
-        gc=demands.gc[joint.task], capacity=demands.capacity, evidence=demands.evidence,
+        gc=demands.gc[joint.task], task=joint.task, capacity=demands.capacity,
+        evidence=demands.evidence,
         hosts=tuple(tables.hosts["host"].astype(str)), pools=PoolChoice(),
         cap_of=np.full(n_steps, -1, np.int64), cap=np.zeros(0, np.int64),
-        doubts=recording.doubts, own_rates=own_rates,
+        doubts=recording.doubts, own_rates=own_rates, way=demands.way,
+        slow=TaskNeeds(slow.alone[joint.task], slow.use[joint.task], slow.capacity),
+        fast=TaskNeeds(fast.alone[joint.task], fast.use[joint.task], fast.capacity),
     )  # fmt: skip
     if memory is not None:
         fitted = replace(
@@ -183,18 +206,34 @@ def build_scenario(
             memory=memory.wanted[joint.task],
             memory_capacity=memory.capacity[joint.app],
         )
+    demands = _as_seen(demands, needs)
     if coarse:
-        return fitted, fitted, None
+        return fitted, fitted, demands
     check = replace(fitted, alone=unfitted.alone[joint.task], use=unfitted.use[joint.task])
+    return fitted, check, demands
+
+
+def other_explanation(scenario: Scenario, demands: TaskDemands) -> Scenario | None:
+    """Explain the record otherwise; None where nothing else explains it.
+
+    Devices whose capacity is only assumed can do no more than the most that was seen, so that tasks
+    waited for each other there.
+    """
+    tables = scenario.tables
     doubted = _might_be_short(tables, demands)
     if not doubted.any():
-        return fitted, check, None
-    capacity = np.where(doubted, demands.capacity / HEADROOM, demands.capacity)
+        return None
+    capacity = np.where(doubted, demands.capacity / HEADROOM, scenario.capacity)
     short = fit_tasks(tables, _as_fast_as_devices(tables, demands, doubted, capacity))
-    other = replace(
-        fitted, alone=short.alone[joint.task], use=short.use[joint.task], capacity=capacity
-    )
-    return fitted, check, other
+    task = scenario.task
+    return replace(scenario, alone=short.alone[task], use=short.use[task], capacity=capacity)
+
+
+def _as_seen(demands: TaskDemands, needs: TaskDemands) -> TaskDemands:
+    """Let capacities that are assumed be a multiple of what tasks had, or of what loads suggest."""
+    suggested = np.where(needs.evidence == ASSUMED, needs.capacity, HEADROOM * needs.capacity)
+    assumed = demands.evidence == ASSUMED
+    return replace(demands, capacity=np.where(assumed, suggested, demands.capacity))
 
 
 def _chained(tables: Tables, query: Ints) -> tuple[Ints, Floats]:

@@ -10,6 +10,7 @@ import numpy as np
 from iqcar.base import limits
 from iqcar.base.units import printable, short
 from iqcar.diagnosis import Diagnosis
+from iqcar.say.others_words import OthersLosses
 from iqcar.say.query_names import QueryNames
 from iqcar.say.sentences import run_words, wait_words
 from iqcar.show.pictures.palette import query_colours
@@ -60,9 +61,9 @@ class PageNames:
         lost = float(self._lost[row])
         # Rounding of summed times can lift the loss over the duration by a hair.
         lost = min(lost, duration) if duration > 0 else lost
-        to_others = min(float(self._to_others[row]), lost)
+        to_others = float(self._others.lost[row])
         ended = bool(queries["ended"].iloc[row])
-        ran = run_words(duration, lost, to_others, ended)
+        ran = run_words(lost, self._others.of([row]), ended)
         one = {
             "id": printable(self._names.ids[row]),
             "name": self._names.name(row, limits.NAME_CHARACTERS),
@@ -105,8 +106,11 @@ class PageNames:
         return self._diagnosis.lost_ms()
 
     @cached_property
-    def _to_others(self) -> Floats:
-        return self._diagnosis.lost_to_others_ms()
+    def _others(self) -> OthersLosses:
+        ran = self._diagnosis.tables.queries["duration_ms"].to_numpy(np.float64)
+        return OthersLosses(
+            self._diagnosis, np.where(ran > 0, np.fmin(self._lost, ran), self._lost)
+        )
 
 
 class _Index:

@@ -301,6 +301,7 @@ def _queries(diagnosis: Diagnosis) -> Iterator[dict[str, Any]]:
     application_ids = diagnosis.tables.applications["application_id"].tolist()
     lost = diagnosis.lost_ms().tolist()
     to_others = diagnosis.lost_to_others_ms().tolist()
+    low, high = (of.tolist() for of in diagnosis.others_range[:2])
     waits = _each_record(diagnosis.query_waits)
     wasted = diagnosis.wasted.of_queries(len(queries))
     targets = set(diagnosis.targets)
@@ -324,6 +325,8 @@ def _queries(diagnosis: Diagnosis) -> Iterator[dict[str, Any]]:
             },
             "lost_ms": lost_ms,
             "lost_to_others_ms": min(to_others[row], lost_ms),
+            "lost_low_ms": plain(min(low[row], to_others[row], lost_ms)),
+            "lost_high_ms": plain(high[row]),
             "share_of_duration": lost_ms / duration if duration else 0.0,
             "slowdown": _slowdown(duration, lost_ms),
             **{name: values[row].item() for name, values in wasted.items()},

@@ -140,9 +140,7 @@ class ResultBlame(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             ge=0,
         ),
     ]
-    lost_ms: Annotated[
-        float, Meta(description="Elapsed time the target lost to this source.", ge=0)
-    ]
+    lost_ms: Annotated[float, Meta(description="Elapsed time the target lost to it.", ge=0)]
     share_of_duration: Annotated[
         float, Meta(description="lost_ms as a share of the target's duration.", ge=0)
     ]
@@ -203,6 +201,8 @@ class ResultQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     lost_to_others_ms: Annotated[
         float, Meta(description="The part of lost_ms that was lost to other queries.", ge=0)
     ]
+    lost_low_ms: Annotated[float | None, Meta(description="Least of it (80 %), if replays tell.")]
+    lost_high_ms: Annotated[float | None, Meta(description="Most of it.")]
     share_of_duration: Annotated[
         float, Meta(description="lost_ms as a share of the duration.", ge=0)
     ]

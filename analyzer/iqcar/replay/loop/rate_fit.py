@@ -1,0 +1,346 @@
+"""Finds the most probable own rates and capacities by replays of the recorded launches.
+
+Every task starts when and where it did; a replay tells for each how long it takes in its devices,
+and for how much of that time a device gave it less than it could take. The parameters are the own
+rate of each stage in each phase and the capacity of each kind of device. Errors are those of log
+times. Gauss–Newton steps go to the maximum of the posterior: the own rate of a stage moves a time
+by the part in which its tasks were not short, a capacity by the rest. All own rates have one prior,
+whose mean is that of the rates which the data tell, and of the capacity.
+
+How tasks alternate between devices, and how these are shared, is chosen by the same criterion.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import numpy as np
+
+from iqcar.enums import Request
+from iqcar.model.demand.device import HOST_TASKS
+from iqcar.model.demand.estimate import Demand
+from iqcar.model.demand.sampled_devices import Sampled
+from iqcar.replay.loop.device_sharing import DEVICE
+from iqcar.replay.loop.open_loop import (
+    LEAST_MS,
+    Launches,
+    open_loop,
+)
+from iqcar.replay.loop.task_demands import (
+    COMPUTE,
+    FASTER,
+    MEASURED,
+    PROCESSOR,
+    REQUEST,
+    WAIT,
+    TaskDemands,
+    Way,
+)
+from iqcar.tables.arrays import Flags, Floats, Ints, share_of, sum_by
+
+REQUESTS_OF = {**REQUEST, COMPUTE: Request.RUN_QUEUE}
+LEAST_NOISE = 0.02
+"""Standard deviation of log times below which a replay is never trusted."""
+MOST_OFF = 0.7
+"""Error of a log time that counts as at most this."""
+SPREAD = 1.0
+"""Standard deviation, in log, of the own rates of stages before the data."""
+TOLD = 4.0
+"""How firmly the mean of own rates is tied to what the data tell of each."""
+CAPACITY_TELLS = 0.25
+"""How many stages whose own rates are told the capacity counts as in their mean."""
+CAPACITY_SPREAD = 0.5
+"""Standard deviation, in log, of a capacity about its first estimate."""
+ROUNDS, SOME = 14, 7
+"""Steps at most from one start, and from one that is only tried."""
+LITTLE = 0.05
+"""Gain of a step, in log-posterior, below which it is the last."""
+SHORTER, LONGER, SHORTEST = 0.3, 2.0, 0.02
+"""Factors of the next step's length after one downhill and one uphill, and the least length."""
+MOST_RATE, MOST_CAPACITY = 0.5, 0.15
+"""Longest steps, in log."""
+ALIKE_TASKS = 32.0
+"""Tasks of one stage share causes: n of them count as n / (1 + n / this)."""
+PROPORTIONAL = 0.5
+"""Part of a time in a device that is short that own rates decide, where it slows all by one factor:
+the rates of all together decide nothing."""
+
+
+class FitPoint(NamedTuple):
+    """Parameters of a fit.
+
+    log_rate: (n_keys,) own rate of each stage in each phase, in log.
+    log_capacity: log capacity of each kind of device that was short.
+    slower: (n_hosts,) speed of each host relative to the others, by kind of device.
+    faster: log speed by kind of device; stages that are faster bypass it.
+    """
+
+    log_rate: Floats
+    log_capacity: dict[int, float]
+    slower: dict[int, Floats]
+    faster: dict[int, float]
+
+
+@dataclass(frozen=True)
+class Rates:
+    """A point, and how well replays with it reproduce the record.
+
+    worth: log-posterior, but for a constant.
+    told: (n_keys,) how firmly the data tell each own rate: 1 / variance.
+    mean: (n_keys,) mean of the prior of each own rate.
+    error: (n_uses,) log of replayed over recorded time.
+    by_rate, by_capacity: (n_uses,) parts of the time that own rates and capacities decide.
+    noise: (n_uses,) standard deviation of the errors in the device of each.
+    limited: (n_keys,) whether a device limits each key; what is faster bypasses it.
+    """
+
+    at: FitPoint
+    worth: float
+    told: Floats
+    mean: Floats
+    error: Floats
+    by_rate: Floats
+    by_capacity: Floats
+    noise: Floats
+    limited: Flags
+
+
+class RateFit:
+    """Uses of devices by some tasks: one per task and phase that tells something.
+
+    demands: of these tasks only.
+    stage: (n_tasks,).
+    seen: whether a kind of device was full, where samples of the hosts tell.
+    """
+
+    def __init__(
+        self,
+        demands: TaskDemands,
+        launches: Launches,
+        stage: Ints,
+        demand: Demand,
+    ) -> None:
+        self._demands, self._launches = demands, launches
+        self._moved = demands.alone * demands.use
+        self._capacity = demands.capacity.copy()
+        self._slower: dict[int, Floats] = {}
+        self._fixed: set[int] = set()
+        self._doubt: dict[int, float] = {}
+        used = [self._uses_of(phase, stage, demand) for phase in REQUESTS_OF]
+        self.task = np.concatenate(used)
+        self.phase = np.repeat(list(REQUESTS_OF), [len(rows) for rows in used])
+        self.device = DEVICE[self.phase]
+        self.keys, self.key = np.unique(
+            stage[self.task] * len(DEVICE) + self.phase, return_inverse=True
+        )
+        self.key_device = DEVICE[self.keys % len(DEVICE)]
+        self.host = launches.host[self.task]
+        size = np.bincount(self.key)[self.key]
+        self._alike = 1.0 / (1.0 + size / ALIKE_TASKS)
+        slower = self._of_host({})
+        self._spent = demands.spent[self.task, self.phase]
+        self._data = self._moved[self.task, self.phase]
+        self._log_speed = np.log(self._data / self._spent / slower) if len(slower) else slower
+        self._typical = np.array(
+            [np.median(self._log_speed[self.key == key]) for key in range(len(self.keys))]
+        )
+        hosts = np.unique(launches.host)
+        self.first_capacity = {
+            device: float(np.log(self._capacity[hosts, device] / of_host[hosts]).mean())
+            for device, of_host in self._slower.items()
+        }
+        for device in self._slower.keys() - self._fixed:
+            sampled = demands.sampled.get(device, Sampled())
+            first = np.exp(self.first_capacity[device])
+            first = np.fmax(first, sampled.highest)
+            if sampled.capacity > 0:
+                first = sampled.capacity
+            self.first_capacity[device] = float(np.log(first))
+
+    def _uses_of(self, phase: int, stage: Ints, demand: Demand) -> Ints:
+        """Rows of the tasks whose time in a phase tells something; takes in their device."""
+        device, found = int(DEVICE[phase]), demand.devices.get(REQUESTS_OF[phase])
+        pair = [one for one, of in REQUEST.items() if DEVICE[one] == device] or [phase]
+        known = [demand.devices.get(REQUESTS_OF[one]) for one in pair]
+        devices = [one for one in known if one is not None]
+        if not devices or found is None or REQUESTS_OF[phase] not in demand.rates:
+            return np.zeros(0, np.int64)
+        best = max(devices, key=lambda one: one.contended)
+        used = (self._demands.spent[:, phase] >= LEAST_MS) & (self._moved[:, phase] > 0)
+        if phase == COMPUTE:
+            # A wait that was measured is known: only what nothing else explains has an own rate.
+            used &= self._demands.estimated
+        if device not in self._slower:
+            self._slower[device] = np.exp(best.slower)
+            if (self._demands.evidence[:, device] == MEASURED).all():
+                self._fixed.add(device)
+            else:
+                self._capacity[:, device] = np.exp(best.log_capacity + best.slower)
+            sampled = self._demands.sampled.get(device, Sampled())
+            chance = min(max(best.contended, 1e-3), 0.5)
+            if sampled.contended > chance or sampled.contended < 0.5:
+                chance = (
+                    sampled.contended if sampled.contended > 0.5 else min(chance, sampled.contended)
+                )
+            self._doubt[device] = float(np.log((1.0 - chance) / chance))
+        return np.flatnonzero(used)
+
+    def _of_host(self, slower: dict[int, Floats]) -> Floats:
+        """Speed of the host of each use, relative to the others."""
+        speed = np.ones(len(self.task))
+        for device, of_host in (self._slower | slower).items():
+            mine = self.device == device
+            speed[mine] = of_host[self.host[mine]]
+        return speed
+
+    def laid_out(self, point: FitPoint) -> TaskDemands:
+        """Return the demands with these own rates, capacities and speeds of hosts."""
+        log_rate, log_capacity, slower, _ = point
+        alone, use = self._demands.alone.copy(), self._demands.use.copy()
+        most = self._most(point)
+        rate = np.exp(np.minimum(log_rate, most))[self.key]
+        rate = rate * self._of_host(slower)
+        task, phase = self.task, self.phase
+        alone[task, phase] = self._data / rate
+        # What is faster than a device that was short did not come from it.
+        beside = np.isinf(most) & np.isin(self.key_device, list(log_capacity))
+        use[task, phase] = np.where(beside[self.key], 0.0, rate)
+        computes = phase == COMPUTE
+        if computes.any():
+            # What a task does beside computing does not wait for a processor.
+            rows, cpu = task[computes], self._data[computes]
+            alone[rows, WAIT] = self._demands.alone[rows, WAIT] + cpu / rate[computes] - cpu
+            alone[rows, COMPUTE], use[rows, COMPUTE] = cpu, 1.0
+        capacity = self._capacity.copy()
+        capacity[:, list(self._slower.keys() - log_capacity.keys())] = np.inf
+        for device, value in log_capacity.items():
+            if device not in self._fixed:
+                capacity[:, device] = np.exp(value) * slower.get(device, self._slower[device])
+        return replace(self._demands, alone=alone, use=use, capacity=capacity)
+
+    def _replayed(self, point: FitPoint, way: Way) -> tuple[Floats, Floats, Floats]:
+        """Return errors of log times, and their parts that own rates and capacities decide."""
+        tried = replace(self.laid_out(point), way=way)
+        run = open_loop(tried, self._launches)
+        took = np.maximum(run.spent[self.task, self.phase], 0.1)
+        short = run.short[self.task, self.phase]
+        computes = self.phase == COMPUTE
+        idle = np.where(computes, (tried.alone - self._demands.alone)[self.task, WAIT], 0.0)
+        whole = took + idle
+        error = np.clip(np.log(whole / self._spent), -MOST_OFF, MOST_OFF)
+        by_capacity = np.clip(share_of(short, whole), 0.0, 1.0)
+        by_rate = 1.0 - (PROPORTIONAL if way.proportional else 1.0) * by_capacity
+        by_rate = np.where(computes, np.minimum(share_of(idle + self._data, whole), 1.0), by_rate)
+        return error, by_rate, by_capacity
+
+    def lowest(self) -> Floats:
+        """Return own rates with which no task had to wait for another."""
+        return np.array(
+            [np.quantile(self._log_speed[self.key == key], 0.75) for key in range(len(self.keys))]
+        )
+
+    def _most(self, point: FitPoint) -> Floats:
+        """Log of the highest own rate of each key: that of its device, or of a core.
+
+        Infinite where there is no limit: what was faster than a device did not come from it.
+        """
+        devices = self.key_device.tolist()
+        most = np.array([point.log_capacity.get(device, np.inf) for device in devices])
+        faster = np.array([point.faster.get(device, np.inf) for device in devices])
+        free = self._typical > np.minimum(most + np.log(FASTER), faster)
+        most = np.where(free, np.inf, most)
+        return np.where(self.key_device == PROCESSOR, np.minimum(most, 0.0), most)
+
+    def climb(self, way: Way, start: FitPoint, steps: int = ROUNDS) -> Rates:
+        """Go uphill from a start; a step that leads downhill is tried again, shorter."""
+        best, scale = self._at(start, way), 1.0
+        for _ in range(steps):
+            found = self._at(self._uphill(best, scale), way)
+            if found.worth <= best.worth:
+                scale *= SHORTER
+                if scale < SHORTEST:
+                    break
+                continue
+            gained = found.worth - best.worth
+            best, scale = found, min(LONGER * scale, 1.0)
+            if gained < LITTLE:
+                break
+        return best
+
+    def _at(self, point: FitPoint, way: Way) -> Rates:
+        """Replay with some parameters."""
+        log_rate = np.minimum(point.log_rate, self._most(point))
+        point = point._replace(log_rate=log_rate)
+        error, by_rate, by_capacity = self._replayed(point, way)
+        noise = self._noise(error)
+        weight = self._alike * noise**-2
+        told = sum_by(self.key, weight * by_rate**2, len(self.keys))
+        mean = self._mean_rates(told, point)
+        worth = -float((self._alike * np.log(noise)).sum())
+        worth -= 0.5 * float((weight * error**2).sum())
+        worth -= 0.5 * float(((log_rate - mean) ** 2).sum()) / SPREAD**2
+        worth -= 0.5 * float(np.log1p(told * SPREAD**2).sum())
+        limited = np.isfinite(self._most(point))
+        return Rates(
+            at=point, worth=worth, told=told, mean=mean, error=error, by_rate=by_rate,
+            by_capacity=by_capacity, noise=noise, limited=limited,
+        )  # fmt: skip
+
+    def _uphill(self, found: Rates, scale: float) -> FitPoint:
+        """Return the point that a part of a Gauss–Newton step leads to."""
+        (log_rate, log_capacity, slower, faster), error = found.at, found.error
+        weight, n = self._alike * found.noise**-2, len(self.keys)
+        curve = found.told + SPREAD**-2
+        slope = sum_by(self.key, weight * found.by_rate * error, n)
+        slope = slope + (found.mean - log_rate) / SPREAD**2
+        capacity = dict(log_capacity)
+        for device in capacity.keys() - self._fixed:
+            mine = self.device == device
+            part, of = found.by_capacity[mine], weight[mine]
+            mixed = sum_by(self.key[mine], of * found.by_rate[mine] * part, n)
+            bend = float((of * part**2).sum()) + CAPACITY_SPREAD**-2
+            down = float((of * part * error[mine]).sum())
+            down += (self.first_capacity[device] - capacity[device]) / CAPACITY_SPREAD**2
+            move = (down - (mixed * slope / curve).sum()) / (bend - (mixed**2 / curve).sum())
+            move = float(np.clip(scale * move, -MOST_CAPACITY, MOST_CAPACITY))
+            capacity[device] += move
+            slope = slope - mixed * move
+        nearer = {kind: self._nearer(kind, of, scale * error) for kind, of in slower.items()}
+        moved = np.clip(scale * slope / curve, -MOST_RATE, MOST_RATE)
+        return FitPoint(log_rate + moved, capacity, nearer, faster)
+
+    def _noise(self, error: Floats) -> Floats:
+        """Return the standard deviation of the errors in the device of each use."""
+        squares = sum_by(self.device, self._alike * error**2, PROCESSOR + 1)
+        uses = sum_by(self.device, self._alike, PROCESSOR + 1)
+        noise: Floats = np.maximum(np.sqrt(share_of(squares, uses)), LEAST_NOISE)[self.device]
+        return noise
+
+    def _nearer(self, device: int, of_host: Floats, error: Floats) -> Floats:
+        """Move the speeds of hosts that are not like the others to where replays are not off."""
+        mine = self.device == device
+        tasks = np.bincount(self.host[mine], minlength=len(of_host)).astype(np.float64)
+        late = share_of(sum_by(self.host[mine], error[mine], len(of_host)), tasks + HOST_TASKS)
+        return np.where(self._slower[device] != 1.0, of_host * np.exp(late), of_host)
+
+    def _mean_rates(self, told: Floats, point: FitPoint) -> Floats:
+        """Mean of the prior of each key: of the rates of its phase that the data tell.
+
+        The mean of its device, which reads and writes may have in common, counts as one more.
+        """
+        log_rate, capacity = point.log_rate, point.log_capacity
+        mean, key_phase = np.empty(len(log_rate)), self.keys % len(DEVICE)
+        weight = told / (told + TOLD / SPREAD**2)
+        for device in self._slower:
+            mine = self.key_device == device
+            at, sure = (weight[mine] * log_rate[mine]).sum(), weight[mine].sum()
+            if device in capacity:
+                top = 0.0 if device == PROCESSOR else capacity[device]
+                at, sure = at + CAPACITY_TELLS * top, sure + CAPACITY_TELLS
+            of_device = at / max(sure, 1e-9)
+            for phase in np.unique(key_phase[mine]):
+                like = mine & (key_phase == phase)
+                at = (weight[like] * log_rate[like]).sum() + of_device
+                mean[like] = at / (weight[like].sum() + 1.0)
+        return mean
