@@ -105,22 +105,30 @@ def others_cost(model: Model, waits: pd.DataFrame) -> OthersCost | None:
     recorded = model.recorded_ms
     off = np.abs(lasted / recorded - 1.0)
     known = off <= MOST_OFF
-    bounds = []
-    for need in (one.slow, one.fast):
-        other = _run_alone(one, worlds, need)
-        bounds.append(lasted - _durations(one, other))
-    lost = np.clip(lasted - took, 0.0, recorded)
-    # A replay that is off by so much says nothing that is surer.
+    bounds = [
+        _share_lost(_durations(one, _run_alone(one, worlds, need)), lasted)
+        for need in (one.slow, one.fast)
+    ]
+    # A replay that is off tells which share of a run others cost, and that less surely.
+    lost = recorded * _share_lost(took, lasted)
     unsure = np.abs(lasted - recorded) + LEAST_UNSURE * recorded
-    low = np.clip(np.minimum(bounds[0], lost) - unsure, 0.0, None)
-    high = np.minimum(np.maximum(bounds[1], lost) + unsure, recorded)
+    low = np.clip(np.minimum(recorded * bounds[0], lost) - unsure, 0.0, None)
+    high = np.minimum(np.maximum(recorded * bounds[1], lost) + unsure, recorded)
     lost, low, high = (np.where(known, ms, np.nan) for ms in (lost, low, high))
     to_others, to_tasks = _parts(model, waits, together, alone)
     return OthersCost(lost, low, high, to_others, to_tasks)
 
 
+def _share_lost(took: Floats, lasted: Floats) -> Floats:
+    """Return the part of each replayed duration that the query would not take alone."""
+    found: Floats = np.clip(1.0 - share_of(took, lasted), 0.0, 1.0)
+    return found
+
+
 LEAST_UNSURE = 0.01
 """Half-width of ranges at least, as a share of the run: slots are given by luck."""
+LEAST_LOST_MS = 1e-3
+"""Less is rounding: clocks count from the start of the run."""
 UNSEEN = 0.3
 """Part of a measured wait for the processor from which on recorded tasks do not explain it."""
 
@@ -214,7 +222,7 @@ def _parts(
 
     for request, phase in PHASE_OF.items():
         spent, need = together.spent[:, phase], one.alone[:, phase]
-        lost = np.maximum(spent - need, 0.0)
+        lost = np.where(spent > need + LEAST_LOST_MS, spent - need, 0.0)
         cost = np.clip(spent - alone.spent[:, phase], 0.0, lost)
         to_others[request] = of_all(share_of(cost, lost))
         recorded = positive_or_zero(waits[wait_column(request)].to_numpy(np.float64))

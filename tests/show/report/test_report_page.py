@@ -89,7 +89,7 @@ def test_the_policy_allows_exactly_the_scripts_and_the_style_that_are_there(page
 
 
 def test_the_verdict_says_who_lost_what_to_whom_and_where(page: Reader) -> None:
-    said = "report lost 11.3 s of its 14.0 s: 11.0 s (79 %) waiting for slots held by etl on all 3"
+    said = "report lost 11.2 s of its 14.0 s: 11.0 s (79 %) waiting for slots held by etl on all 3"
     assert said in page.words
     assert "2 of 4 queries were held up by others, mostly by etl." in page.words
 
