@@ -115,7 +115,12 @@ def others_cost(model: Model, waits: pd.DataFrame) -> OthersCost | None:
     low = np.clip(np.minimum(recorded * bounds[0], lost) - unsure, 0.0, None)
     high = np.minimum(np.maximum(recorded * bounds[1], lost) + unsure, recorded)
     lost, low, high = (np.where(known, ms, np.nan) for ms in (lost, low, high))
-    to_others, to_tasks = _parts(model, waits, together, alone)
+    query = one.tables.tasks["query"].to_numpy(np.int64)
+    told = np.append(known, True)[query]
+    to_others, to_tasks = (
+        {request: np.where(told, part, np.nan) for request, part in parts.items()}
+        for parts in _parts(model, waits, together, alone)
+    )
     return OthersCost(lost, low, high, to_others, to_tasks)
 
 

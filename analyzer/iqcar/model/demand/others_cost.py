@@ -1,4 +1,4 @@
-"""What queries lost to others, by a replay of each alone: the amount that blame divides."""
+"""Declares what queries lost to others by a replay of each alone: the amount that is divided."""
 
 from __future__ import annotations
 
@@ -16,8 +16,9 @@ class OthersCost:
         replay tells.
     low_ms, high_ms: (n_queries,), ms; bounds of the middle 80 % of what is likely.
     to_others: (n_tasks,) by request; part of what each task lost to tasks that it would not have
-        lost alone, 0 to 1.
-    to_tasks: (n_tasks,) by request; share of its time in a device that each task lost to tasks.
+        lost alone, 0 to 1; NaN where no replay tells.
+    to_tasks: (n_tasks,) by request; share of its time in a device that each task lost to tasks; NaN
+        where no replay tells.
     """
 
     lost_ms: Floats

@@ -13,8 +13,7 @@ How tasks alternate between devices, and how these are shared, is chosen by the 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass, replace
-from typing import NamedTuple
+from dataclasses import replace
 
 import numpy as np
 
@@ -27,6 +26,7 @@ from iqcar.replay.loop.open_loop import (
     Launches,
     open_loop,
 )
+from iqcar.replay.loop.rate_point import RatePoint, Rates
 from iqcar.replay.loop.task_demands import (
     COMPUTE,
     FASTER,
@@ -79,43 +79,6 @@ PROPORTIONAL = 0.5
 the rates of all together decide nothing."""
 MIDDLE = 1.2816
 """Standard deviations of the bounds of the middle 80 %."""
-
-
-class Point(NamedTuple):
-    """Parameters of a fit.
-
-    log_rate: (n_keys,) own rate of each stage in each phase, in log.
-    log_capacity: log capacity of each kind of device that was short.
-    slower: (n_hosts,) speed of each host relative to the others, by kind of device.
-    """
-
-    log_rate: Floats
-    log_capacity: dict[int, float]
-    slower: dict[int, Floats]
-
-
-@dataclass(frozen=True)
-class Rates:
-    """A point, and how well replays with it reproduce the record.
-
-    worth: log-posterior, but for a constant.
-    told: (n_keys,) how firmly the data tell each own rate: 1 / variance.
-    mean: (n_keys,) mean of the prior of each own rate.
-    error: (n_uses,) log of replayed over recorded time.
-    by_rate, by_capacity: (n_uses,) parts of the time that own rates and capacities decide.
-    noise: (n_uses,) standard deviation of the errors in the device of each.
-    limited: (n_keys,) whether a device limits each key; what is faster bypasses it.
-    """
-
-    at: Point
-    worth: float
-    told: Floats
-    mean: Floats
-    error: Floats
-    by_rate: Floats
-    by_capacity: Floats
-    noise: Floats
-    limited: Flags
 
 
 class RateFit:
@@ -190,7 +153,7 @@ class RateFit:
             speed[mine] = of_host[self.host[mine]]
         return speed
 
-    def laid_out(self, point: Point) -> TaskDemands:
+    def laid_out(self, point: RatePoint) -> TaskDemands:
         """Return the demands with these own rates, capacities and speeds of hosts."""
         log_rate, log_capacity, slower = point
         alone, use = self._demands.alone.copy(), self._demands.use.copy()
@@ -215,7 +178,7 @@ class RateFit:
                 capacity[:, device] = np.exp(value) * slower.get(device, self._slower[device])
         return replace(self._demands, alone=alone, use=use, capacity=capacity)
 
-    def _replayed(self, point: Point, way: Way) -> tuple[Floats, Floats, Floats]:
+    def _replayed(self, point: RatePoint, way: Way) -> tuple[Floats, Floats, Floats]:
         """Return errors of log times, and their parts that own rates and capacities decide."""
         tried = replace(self.laid_out(point), way=way)
         run = open_loop(tried, self._launches)
@@ -246,7 +209,7 @@ class RateFit:
         most = np.where(self._typical > most + self._log_faster, np.inf, most)
         return np.where(self.key_device == PROCESSOR, np.minimum(most, 0.0), most)
 
-    def climb(self, way: Way, start: Point, steps: int = ROUNDS) -> Rates:
+    def climb(self, way: Way, start: RatePoint, steps: int = ROUNDS) -> Rates:
         """Go uphill from a start; a step that leads downhill is tried again, shorter."""
         best, scale = self._at(start, way), 1.0
         for _ in range(steps):
@@ -262,7 +225,7 @@ class RateFit:
                 break
         return best
 
-    def _at(self, point: Point, way: Way) -> Rates:
+    def _at(self, point: RatePoint, way: Way) -> Rates:
         """Replay with some parameters."""
         log_rate = np.minimum(point.log_rate, self._most(point.log_capacity))
         point = point._replace(log_rate=log_rate)
@@ -276,9 +239,12 @@ class RateFit:
         worth -= 0.5 * float(((log_rate - mean) ** 2).sum()) / SPREAD**2
         worth -= 0.5 * float(np.log1p(told * SPREAD**2).sum())
         limited = np.isfinite(self._most(point.log_capacity))
-        return Rates(point, worth, told, mean, error, by_rate, by_capacity, noise, limited)
+        return Rates(
+            at=point, worth=worth, told=told, mean=mean, error=error, by_rate=by_rate,
+            by_capacity=by_capacity, noise=noise, limited=limited,
+        )  # fmt: skip
 
-    def _uphill(self, found: Rates, scale: float) -> Point:
+    def _uphill(self, found: Rates, scale: float) -> RatePoint:
         """Return the point that a part of a Gauss–Newton step leads to."""
         (log_rate, log_capacity, slower), error = found.at, found.error
         weight, n = self._alike * found.noise**-2, len(self.keys)
@@ -299,7 +265,7 @@ class RateFit:
             slope = slope - mixed * move
         nearer = {kind: self._nearer(kind, of, scale * error) for kind, of in slower.items()}
         moved = np.clip(scale * slope / curve, -MOST_RATE, MOST_RATE)
-        return Point(log_rate + moved, capacity, nearer)
+        return RatePoint(log_rate + moved, capacity, nearer)
 
     def _noise(self, error: Floats) -> Floats:
         """Return the standard deviation of the errors in the device of each use."""
@@ -315,7 +281,7 @@ class RateFit:
         late = share_of(sum_by(self.host[mine], error[mine], len(of_host)), tasks + HOST_TASKS)
         return np.where(self._slower[device] != 1.0, of_host * np.exp(late), of_host)
 
-    def _mean_rates(self, told: Floats, point: Point) -> Floats:
+    def _mean_rates(self, told: Floats, point: RatePoint) -> Floats:
         """Mean of the prior of each key: of the rates of its device that the data tell."""
         log_rate, capacity = point.log_rate, point.log_capacity
         mean = np.empty(len(log_rate))
@@ -335,14 +301,14 @@ class RateFit:
         short: the devices in which tasks may have been short.
         """
         first = {device: self.first_capacity[device] for device in short}
-        low = Point(self.lowest(), first, self._slower)
+        low = RatePoint(self.lowest(), first, self._slower)
         found = [self.climb(way, low)]
         if not first:
             return found[0]
         # Tasks that start when they did pile up where a capacity is too low by little.
         ample = {device: value + AMPLE for device, value in first.items()}
         most = self._most(ample)
-        point = Point(np.where(np.isfinite(most), most, low.log_rate), ample, self._slower)
+        point = RatePoint(np.where(np.isfinite(most), most, low.log_rate), ample, self._slower)
         n = np.bincount(self.key)
         slow = np.zeros(len(n), bool)
         for _ in range(TRIES):
@@ -373,7 +339,7 @@ class RateFit:
         rate, capacity, slower = found.at
         left = {one: value for one, value in capacity.items() if one != device}
         rates = np.where(self.key_device == device, self.lowest(), rate)
-        return self.climb(way, Point(rates, left, slower), SOME)
+        return self.climb(way, RatePoint(rates, left, slower), SOME)
 
     def best(self, ways: Iterable[Way] = WAYS) -> tuple[Rates, Way]:
         """Find the way, and the devices that were short: contention takes evidence."""
