@@ -26,7 +26,7 @@ from iqcar.replay.whatif.model import Model, build_model
 from iqcar.replay.whatif.outcome import run_scenario, scenario_shares
 from iqcar.replay.whatif.scenario import Scenario
 from iqcar.tables import NONE, Tables
-from iqcar.tables.arrays import Floats, Ints, positive_or_zero, share_of
+from iqcar.tables.arrays import Floats, Ints, positive_or_zero, share_of, sum_by
 
 MOST_DEVICES = 3_000_000
 """Devices of all worlds, some 100 bytes each."""
@@ -114,12 +114,14 @@ def others_cost(model: Model, waits: pd.DataFrame) -> OthersCost | None:
     unsure = np.abs(lasted - recorded) + LEAST_UNSURE * recorded
     low = np.clip(np.minimum(recorded * bounds[0], lost) - unsure, 0.0, None)
     high = np.minimum(np.maximum(recorded * bounds[1], lost) + unsure, recorded)
-    lost, low, high = (np.where(known, ms, np.nan) for ms in (lost, low, high))
     query = one.tables.tasks["query"].to_numpy(np.int64)
-    told = np.append(known, True)[query]
+    to_others, to_tasks = _parts(model, waits, together, alone)
+    high = np.minimum(high + recorded * _unseen(waits, query, to_others, len(lost)), recorded)
+    lost, low, high = (np.where(known, ms, np.nan) for ms in (lost, low, high))
+    told = np.append(~(off > MOST_OFF), True)[query]
     to_others, to_tasks = (
         {request: np.where(told, part, np.nan) for request, part in parts.items()}
-        for parts in _parts(model, waits, together, alone)
+        for parts in (to_others, to_tasks)
     )
     return OthersCost(lost, low, high, to_others, to_tasks)
 
@@ -127,6 +129,19 @@ def others_cost(model: Model, waits: pd.DataFrame) -> OthersCost | None:
 def _share_lost(took: Floats, lasted: Floats) -> Floats:
     """Return the part of each replayed duration that the query would not take alone."""
     found: Floats = np.clip(1.0 - share_of(took, lasted), 0.0, 1.0)
+    return found
+
+
+def _unseen(
+    waits: pd.DataFrame, query: Ints, to_others: dict[Request, Floats], queries: int
+) -> Floats:
+    """Return the share of each query's task time that it waited for who knows whom."""
+    queue = positive_or_zero(waits[wait_column(Request.RUN_QUEUE)].to_numpy(np.float64))
+    took = positive_or_zero(waits["duration_ms"].to_numpy(np.float64))
+    ran = np.flatnonzero(query >= 0)
+    unseen = np.where(np.isnan(to_others[Request.RUN_QUEUE]), queue, 0.0)
+    whole = sum_by(query[ran], took[ran], queries)
+    found: Floats = np.minimum(share_of(sum_by(query[ran], unseen[ran], queries), whole), 1.0)
     return found
 
 
