@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -11,6 +14,7 @@ from iqcar.causes.blame.attribute import Blame, attribute
 from iqcar.causes.blame.blame_tables import KNOWN, OWN, QUERY, REST, UNATTRIBUTED
 from iqcar.enums import REQUESTS, Request
 from iqcar.model.demand.others_cost import OthersCost
+from iqcar.model.waits.columns import wait_column
 from iqcar.tables import Tables
 from tests.support.examples import examples
 from tests.support.quiet_clusters import LOUD, QUIET, Run, blame_of, run_of, said
@@ -22,10 +26,14 @@ DEVICES = (Request.IO_READ, Request.IO_WRITE, Request.SHUFFLE_FETCH, Request.RUN
 DIVIDED = (*DEVICES, Request.SLOT_WAIT, Request.EXECUTION_MEMORY)
 
 
-def random_cost(tables: Tables, seed: int) -> OthersCost:
+def random_cost(tables: Tables, waits: pd.DataFrame, seed: int) -> OthersCost:
     """Any parts, nothing and all among them, some unknown; amounts from nothing to too much."""
     rng = np.random.default_rng([seed, 8])
     n, queries = len(tables.tasks), len(tables.queries)
+
+    def in_device(request: Request) -> np.ndarray:
+        waited = waits[wait_column(request)].to_numpy() > 0
+        return np.where(waited, parts(), 0.0)
 
     def parts() -> np.ndarray:
         part = np.where(rng.random(n) < 0.4, rng.choice([0.0, 1.0], n), rng.random(n))
@@ -35,14 +43,8 @@ def random_cost(tables: Tables, seed: int) -> OthersCost:
     return OthersCost(
         lost_ms=lost, low_ms=0.5 * lost, high_ms=2.0 * lost,
         to_others={request: parts() for request in DIVIDED},
-        to_tasks={request: parts() for request in DEVICES},
+        to_tasks={request: in_device(request) for request in DEVICES},
     )  # fmt: skip
-
-
-def with_cost(random: RandomInput, seed: int) -> Blame:
-    devices = random_devices(len(random.tables.hosts), seed)
-    cost = random_cost(random.tables, seed)
-    return attribute(random.tables, random.waits, devices, cost=cost)
 
 
 @examples(60)
@@ -50,14 +52,28 @@ def with_cost(random: RandomInput, seed: int) -> Blame:
 def test_parts_of_every_demand_sum_to_what_was_lost_whatever_replays_say(
     random: RandomInput, seed: int
 ) -> None:
-    blame = with_cost(random, seed)
-    demands, sources = blame.demands, blame.sources
-    at = sources["demand"].to_numpy()
-    for of_sources, of_demand in (("beta", "slowdown"), ("lost_ms", "lost_ms")):
-        assert (sources[of_sources] >= 0).all()
-        total = np.bincount(at, sources[of_sources], len(demands))
-        whole = demands[of_demand].to_numpy()
-        np.testing.assert_allclose(total, whole, rtol=RELATIVE, atol=1e-6)
+    """Lost time is all there, and dividing changes no sum of blame."""
+    cost = random_cost(random.tables, random.waits, seed)
+    nothing = {request: np.full(len(random.tables.tasks), np.nan) for request in DIVIDED}
+    undivided = replace(cost, to_others=nothing, lost_ms=np.full(len(cost.lost_ms), np.nan))
+    devices = random_devices(len(random.tables.hosts), seed)
+    divided, whole = (
+        attribute(random.tables, random.waits, devices, cost=one) for one in (cost, undivided)
+    )
+    sums, nobodys = [], []
+    for blame in (divided, whole):
+        demands, sources = blame.demands, blame.sources
+        at, n = sources["demand"].to_numpy(), len(demands)
+        assert (sources["beta"] >= 0).all()
+        assert (sources["lost_ms"] >= 0).all()
+        lost = np.bincount(at, sources["lost_ms"], n)
+        np.testing.assert_allclose(lost, demands["lost_ms"], rtol=RELATIVE, atol=1e-9)
+        sums.append(np.bincount(at, sources["beta"], n))
+        of_nobody = sources["kind"] == UNATTRIBUTED
+        nobodys.append(np.bincount(at[of_nobody], sources["lost_ms"][of_nobody], n))
+    np.testing.assert_allclose(*sums, rtol=RELATIVE, atol=1e-9)
+    # What others have less is the query's own, not nobody's.
+    np.testing.assert_allclose(*nobodys, rtol=1e-6, atol=1e-6)
 
 
 @examples(60)
@@ -68,7 +84,8 @@ def test_who_used_nothing_is_blamed_for_nothing_whatever_replays_say(
     """A source that the load alone does not name is not named; but a query may be its own."""
     devices = random_devices(len(random.tables.hosts), seed)
     plain = attribute(random.tables, random.waits, devices)
-    replayed = with_cost(random, seed)
+    cost = random_cost(random.tables, random.waits, seed)
+    replayed = attribute(random.tables, random.waits, devices, cost=cost)
 
     def named(blame: Blame) -> set[tuple[int, int, int, int]]:
         sources, demand = blame.sources, blame.sources["demand"].to_numpy()
@@ -77,7 +94,7 @@ def test_who_used_nothing_is_blamed_for_nothing_whatever_replays_say(
         rows = zip(place[others].tolist(), sources["source_stage"][others].tolist(), strict=True)
         return {(*one, source) for one, source in rows}
 
-    # What was no loss by the load may be one in a replay: only the same demands can be compared.
+    # What was no loss by the load may be one in a replay: only waits for slots can be compared.
     of_slots = REQUESTS.index(Request.SLOT_WAIT)
     assert {one for one in named(replayed) if one[1] == of_slots} <= named(plain)
 
