@@ -29,7 +29,7 @@ from iqcar.tables import NONE, Tables
 from iqcar.tables.arrays import Floats, Ints, positive_or_zero, share_of, sum_by
 
 MOST_DEVICES = 3_000_000
-"""Devices of all worlds, some 100 bytes each."""
+"""Devices, or times that slots come and go, in all worlds: some 100 bytes each."""
 PHASE_OF = {
     Request.IO_READ: READ,
     Request.IO_WRITE: WRITE,
@@ -67,7 +67,8 @@ def _ran_at_once(tables: Tables) -> bool:
     """Whether tasks of two queries ran, or waited, at one time."""
     task, queries = tables.tasks, len(tables.queries)
     query = task["query"].to_numpy(np.int64)
-    begin = tables.stages["submission_ms"].to_numpy(np.float64)[task["stage"].to_numpy(np.int64)]
+    submitted = np.append(tables.stages["submission_ms"].to_numpy(np.float64), np.nan)
+    begin = submitted[task["stage"].to_numpy(np.int64)]
     begin = np.fmin(begin, task["launch_ms"].to_numpy(np.float64))
     end = task["finish_ms"].to_numpy(np.float64)
     known = (query >= 0) & np.isfinite(begin) & np.isfinite(end)
@@ -97,7 +98,8 @@ def others_cost(model: Model, waits: pd.DataFrame) -> OthersCost | None:
     """
     one = keep_starts(model.scenario)
     worlds = _worlds(one)
-    if len(worlds.app) * one.slots.hosts * DEVICES > MOST_DEVICES:
+    changes = np.bincount(one.slots.app, minlength=len(one.workloads))[worlds.app].sum()
+    if max(len(worlds.app) * one.slots.hosts * DEVICES, changes) > MOST_DEVICES:
         return None
     together = run_scenario(one).run
     alone = _run_alone(one, worlds, one.alone)
