@@ -350,10 +350,7 @@ class NaiveBlame(NaivePieces):
         return demands
 
     def divide(self, target: int, parts: dict[int, float], of_others: float) -> None:
-        """Give other queries their sum, and the target's own tasks the rest.
-
-        What others have less is the target's own, also where no task of it was there.
-        """
+        """Give other queries their sum, and the target the rest, also where none of it was."""
         mine = [s for s in parts if s == target or self.owner(s) == self.owner(target)]
         theirs = [s for s in parts if s not in mine]
         own, others = sum(parts[s] for s in mine), sum(parts[s] for s in theirs)
@@ -361,8 +358,7 @@ class NaiveBlame(NaivePieces):
             of_others = min(of_others, own + others)
             for s in mine:
                 parts[s] *= (own + others - of_others) / own if own > 0 else 0.0
-            if own <= 0:
-                parts[target] += others - of_others
+            parts[target] += others - of_others if own <= 0 else 0.0
             for s in theirs:
                 parts[s] *= of_others / others
 
