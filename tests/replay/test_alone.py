@@ -158,8 +158,13 @@ def test_a_replay_that_lasts_longer_than_the_run_claims_no_more_than_the_run() -
     changed = replace(model, scenario=scenario, unfitted=scenario, _bases={})
     cost = others_cost(changed, waits)
     assert cost is not None
-    assert np.isfinite(cost.lost_ms).any()
+    assert np.isfinite(cost.lost_ms).all()
     check_range(cost, changed)
+    before = others_cost(model, waits)
+    assert before is not None
+    share = before.lost_ms / model.recorded_ms
+    assert share[1] > 0.9
+    np.testing.assert_allclose(cost.lost_ms / changed.recorded_ms, share, rtol=NEAR, atol=NEAR)
 
 
 def test_queries_one_after_another_are_not_replayed() -> None:

@@ -357,6 +357,7 @@ class Simulation:
                 QUERIES, len(self.plans), app=[p.app for p in self.plans],
                 query_id=[p.name for p in self.plans], name=[p.name for p in self.plans],
                 start_ms=starts, end_ms=ends, duration_ms=ends - starts,
+                ended=[True] * len(self.plans),
             ),
             stages=frame(
                 STAGES, len(keys), app=[self.plans[q].app for q, _ in keys],

@@ -350,14 +350,15 @@ class NaiveBlame(NaivePieces):
         return demands
 
     def divide(self, target: int, parts: dict[int, float], of_others: float) -> None:
-        """Give other queries their sum, and the target's own tasks the rest."""
+        """Give other queries their sum, and the target the rest, also where none of it was."""
         mine = [s for s in parts if s == target or self.owner(s) == self.owner(target)]
         theirs = [s for s in parts if s not in mine]
         own, others = sum(parts[s] for s in mine), sum(parts[s] for s in theirs)
-        if own > 0 and others > 0:
+        if others > 0:
             of_others = min(of_others, own + others)
             for s in mine:
-                parts[s] *= (own + others - of_others) / own
+                parts[s] *= (own + others - of_others) / own if own > 0 else 0.0
+            parts[target] += others - of_others if own <= 0 else 0.0
             for s in theirs:
                 parts[s] *= of_others / others
 

@@ -33,7 +33,7 @@ from iqcar.tables.arrays import Floats, Ints, positive_or_zero, share_of, sum_by
 MOST_TASKS = 20_000
 """Tasks of a run up to which it is replayed: more take longer than all else."""
 MOST_DEVICES = 3_000_000
-"""Devices of all worlds, some 100 bytes each."""
+"""Devices, or times that slots come and go, in all worlds: some 100 bytes each."""
 PHASE_OF = {
     Request.IO_READ: READ,
     Request.IO_WRITE: WRITE,
@@ -91,7 +91,8 @@ def _ran_at_once(tables: Tables) -> bool:
     """Whether tasks of two queries ran, or waited, at one time."""
     task, queries = tables.tasks, len(tables.queries)
     query = task["query"].to_numpy(np.int64)
-    begin = tables.stages["submission_ms"].to_numpy(np.float64)[task["stage"].to_numpy(np.int64)]
+    submitted = np.append(tables.stages["submission_ms"].to_numpy(np.float64), np.nan)
+    begin = submitted[task["stage"].to_numpy(np.int64)]
     begin = np.fmin(begin, task["launch_ms"].to_numpy(np.float64))
     end = task["finish_ms"].to_numpy(np.float64)
     known = (query >= 0) & np.isfinite(begin) & np.isfinite(end)
@@ -121,7 +122,8 @@ def others_cost(model: Model, waits: pd.DataFrame) -> OthersCost | None:
     """
     one = keep_starts(model.scenario)
     worlds = _worlds(one)
-    if len(worlds.app) * one.slots.hosts * DEVICES > MOST_DEVICES:
+    changes = np.bincount(one.slots.app, minlength=len(one.workloads))[worlds.app].sum()
+    if max(len(worlds.app) * one.slots.hosts * DEVICES, changes) > MOST_DEVICES:
         return None
     together = run_scenario(one).run
     alone = _run_alone(one, worlds, TaskNeeds(one.alone, one.use, one.capacity))
@@ -142,13 +144,33 @@ def others_cost(model: Model, waits: pd.DataFrame) -> OthersCost | None:
     noise = recorded * (np.sqrt(np.mean(off**2)) if len(off) else MOST_OFF)
     low = lost - RATES_DOWN * np.maximum(lost - least, 0.0) - NOISE_DOWN * noise
     high = lost + RATES_UP * np.maximum(most - lost, 0.0) + NOISE_UP * noise
+    to_others, to_tasks = _parts(model, waits, together, alone)
+    query = one.tables.tasks["query"].to_numpy(np.int64)
+    high = high + recorded * _unseen(waits, query, to_others, len(lost))
     low, high = np.maximum(low, 0.0), np.minimum(high, recorded)
     lost, low, high = (np.where(known, ms, np.nan) for ms in (lost, low, high))
-    to_others, to_tasks = _parts(model, waits, together, alone)
+    told = np.append(~(np.abs(lasted / recorded - 1.0) > MOST_OFF), True)[query]
+    to_others, to_tasks = (
+        {request: np.where(told, part, np.nan) for request, part in parts.items()}
+        for parts in (to_others, to_tasks)
+    )
     return OthersCost(
         lost_ms=lost, low_ms=low, high_ms=high, decided_by=_decided_by(one, waits),
         to_others=to_others, to_tasks=to_tasks,
     )  # fmt: skip
+
+
+def _unseen(
+    waits: pd.DataFrame, query: Ints, to_others: dict[Request, Floats], queries: int
+) -> Floats:
+    """Return the share of each query's task time that it waited for who knows whom."""
+    queue = positive_or_zero(waits[wait_column(Request.RUN_QUEUE)].to_numpy(np.float64))
+    took = positive_or_zero(waits["duration_ms"].to_numpy(np.float64))
+    ran = np.flatnonzero(query >= 0)
+    unseen = np.where(np.isnan(to_others[Request.RUN_QUEUE]), queue, 0.0)
+    whole = sum_by(query[ran], took[ran], queries)
+    found: Floats = np.minimum(share_of(sum_by(query[ran], unseen[ran], queries), whole), 1.0)
+    return found
 
 
 RATES_DOWN, RATES_UP = 0.05, 0.4
@@ -157,6 +179,8 @@ would explain: they are not off in one direction at once."""
 NOISE_DOWN, NOISE_UP = 0.7, 2.2
 """Half-widths by the error of the replay before tasks were fitted, as a share of the run, root mean
 square over the queries. Noise in the times hides load, so that more than is said was lost."""
+LEAST_LOST_MS = 1e-3
+"""Less is rounding: clocks count from the start of the run."""
 UNSEEN = 0.3
 """Part of a measured wait for the processor from which on recorded tasks do not explain it."""
 RESOURCE_OF = {
@@ -280,7 +304,7 @@ def _parts(
 
     for request, phase in PHASE_OF.items():
         spent, need = together.spent[:, phase], one.alone[:, phase]
-        lost = np.maximum(spent - need, 0.0)
+        lost = np.where(spent > need + LEAST_LOST_MS, spent - need, 0.0)
         cost = np.clip(spent - alone.spent[:, phase], 0.0, lost)
         to_others[request] = of_all(share_of(cost, lost))
         recorded = positive_or_zero(waits[wait_column(request)].to_numpy(np.float64))

@@ -286,21 +286,25 @@ class Sharing:
         self, beta: Floats, found: Contention | None, part: Floats | None
     ) -> tuple[Floats, ...] | None:
         """Return blame and lost ms of each group that other queries cost, NaN where not known."""
-        columns, loss, places = self.pieces.columns, self.loss, self.places
-        if part is not None:
-            untold = places.total(np.where((beta > 0) & np.isnan(part), 1.0, 0.0)) > 0
-            of_others = beta * np.nan_to_num(part)
-            lost = of_others * share_of(loss.lost, loss.slowdown)
-            return tuple(np.where(untold, np.nan, places.total(x)) for x in (of_others, lost))
-        if found is None:
+        loss, places = self.loss, self.places
+        if found is None and part is None:
             return None
-        of_others = beta * share_of(found.to_others, found.to_tasks)
+        by_load = self._part_by_load(found)
+        part = by_load if part is None else np.where(np.isnan(part), by_load, part)
+        untold = places.total(np.where((beta > 0) & np.isnan(part), 1.0, 0.0)) > 0
+        of_others = beta * np.nan_to_num(part)
         lost = of_others * share_of(loss.lost, loss.slowdown)
+        return tuple(np.where(untold, np.nan, places.total(x)) for x in (of_others, lost))
+
+    def _part_by_load(self, found: Contention | None) -> Floats:
+        """Return the part of each task's loss that the load says others cost, NaN where unknown."""
+        if found is None:
+            return np.full(len(self.loss.lost), np.nan)
+        part = share_of(found.to_others, found.to_tasks)
+        if self.loss.request is not Request.RUN_QUEUE:
+            return part
         # A wait that was measured is not divided by the load: whoever held the processor shares it.
-        processor = loss.request is Request.RUN_QUEUE
-        measured = ~is_estimated(columns) if processor else np.zeros(len(beta))
-        untold = places.total(np.where(beta > 0, measured, 0.0)) > 0
-        return tuple(np.where(untold, np.nan, places.total(part)) for part in (of_others, lost))
+        return np.where(is_estimated(self.pieces.columns), part, np.nan)
 
 
 def _account(

@@ -26,11 +26,12 @@ def room_of(loss: Loss) -> Floats:
 
 
 def as_replayed(demand: Demand, cost: OthersCost) -> Demand:
-    """Take what tasks lost in devices from replays."""
-    contention = {
-        request: found._replace(to_tasks=cost.to_tasks[request])
-        for request, found in demand.contention.items()
-    }
+    """Take what tasks lost in devices from replays, where these tell."""
+    contention = {}
+    for request, found in demand.contention.items():
+        lost = cost.to_tasks[request]
+        lost = np.where(np.isnan(lost), found.to_tasks, lost)
+        contention[request] = found._replace(to_tasks=lost)
     return replace(demand, contention=contention)
 
 

@@ -18,8 +18,9 @@ class OthersCost:
     decided_by: for each query, the resource whose use would narrow its range most if it were
         recorded; None where all that is used is recorded.
     to_others: (n_tasks,) by request; part of what each task lost to tasks that it would not have
-        lost alone, 0 to 1.
-    to_tasks: (n_tasks,) by request; share of its time in a device that each task lost to tasks.
+        lost alone, 0 to 1; NaN where no replay tells.
+    to_tasks: (n_tasks,) by request; share of its time in a device that each task lost to tasks; NaN
+        where no replay tells.
     """
 
     lost_ms: Floats

@@ -21,7 +21,8 @@ from iqcar.replay.loop.open_loop import (
     replayable,
     rows_of,
 )
-from iqcar.replay.loop.rate_fit import SOME, FitPoint
+from iqcar.replay.loop.rate_fit import SOME
+from iqcar.replay.loop.rate_point import RatePoint
 from iqcar.replay.loop.rate_search import RateSearch
 from iqcar.replay.loop.task_demands import (
     ASSUMED,
@@ -121,7 +122,7 @@ def _with_rates(
     if len(rows) > len(on):
         on, whole = rows, _fit_on(rows, demands, demand, launches, stage)
 
-    def of_all(one: RateSearch, point: FitPoint) -> TaskDemands:
+    def of_all(one: RateSearch, point: RatePoint) -> TaskDemands:
         rates = whole.rates_of(one, point.log_rate)
         return _of_all(demands, on, whole.laid_out(point._replace(log_rate=rates)))
 

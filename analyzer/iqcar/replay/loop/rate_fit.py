@@ -12,8 +12,7 @@ How tasks alternate between devices, and how these are shared, is chosen by the 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import NamedTuple
+from dataclasses import replace
 
 import numpy as np
 
@@ -27,6 +26,7 @@ from iqcar.replay.loop.open_loop import (
     Launches,
     open_loop,
 )
+from iqcar.replay.loop.rate_point import RatePoint, Rates
 from iqcar.replay.loop.task_demands import (
     COMPUTE,
     FASTER,
@@ -37,7 +37,7 @@ from iqcar.replay.loop.task_demands import (
     TaskDemands,
     Way,
 )
-from iqcar.tables.arrays import Flags, Floats, Ints, share_of, sum_by
+from iqcar.tables.arrays import Floats, Ints, share_of, sum_by
 
 REQUESTS_OF = {**REQUEST, COMPUTE: Request.RUN_QUEUE}
 LEAST_NOISE = 0.02
@@ -65,45 +65,6 @@ ALIKE_TASKS = 32.0
 PROPORTIONAL = 0.5
 """Part of a time in a device that is short that own rates decide, where it slows all by one factor:
 the rates of all together decide nothing."""
-
-
-class FitPoint(NamedTuple):
-    """Parameters of a fit.
-
-    log_rate: (n_keys,) own rate of each stage in each phase, in log.
-    log_capacity: log capacity of each kind of device that was short.
-    slower: (n_hosts,) speed of each host relative to the others, by kind of device.
-    faster: log speed by kind of device; stages that are faster bypass it.
-    """
-
-    log_rate: Floats
-    log_capacity: dict[int, float]
-    slower: dict[int, Floats]
-    faster: dict[int, float]
-
-
-@dataclass(frozen=True)
-class Rates:
-    """A point, and how well replays with it reproduce the record.
-
-    worth: log-posterior, but for a constant.
-    told: (n_keys,) how firmly the data tell each own rate: 1 / variance.
-    mean: (n_keys,) mean of the prior of each own rate.
-    error: (n_uses,) log of replayed over recorded time.
-    by_rate, by_capacity: (n_uses,) parts of the time that own rates and capacities decide.
-    noise: (n_uses,) standard deviation of the errors in the device of each.
-    limited: (n_keys,) whether a device limits each key; what is faster bypasses it.
-    """
-
-    at: FitPoint
-    worth: float
-    told: Floats
-    mean: Floats
-    error: Floats
-    by_rate: Floats
-    by_capacity: Floats
-    noise: Floats
-    limited: Flags
 
 
 class RateFit:
@@ -194,7 +155,7 @@ class RateFit:
             speed[mine] = of_host[self.host[mine]]
         return speed
 
-    def laid_out(self, point: FitPoint) -> TaskDemands:
+    def laid_out(self, point: RatePoint) -> TaskDemands:
         """Return the demands with these own rates, capacities and speeds of hosts."""
         log_rate, log_capacity, slower, _ = point
         alone, use = self._demands.alone.copy(), self._demands.use.copy()
@@ -219,7 +180,7 @@ class RateFit:
                 capacity[:, device] = np.exp(value) * slower.get(device, self._slower[device])
         return replace(self._demands, alone=alone, use=use, capacity=capacity)
 
-    def _replayed(self, point: FitPoint, way: Way) -> tuple[Floats, Floats, Floats]:
+    def _replayed(self, point: RatePoint, way: Way) -> tuple[Floats, Floats, Floats]:
         """Return errors of log times, and their parts that own rates and capacities decide."""
         tried = replace(self.laid_out(point), way=way)
         run = open_loop(tried, self._launches)
@@ -240,7 +201,7 @@ class RateFit:
             [np.quantile(self._log_speed[self.key == key], 0.75) for key in range(len(self.keys))]
         )
 
-    def _most(self, point: FitPoint) -> Floats:
+    def _most(self, point: RatePoint) -> Floats:
         """Log of the highest own rate of each key: that of its device, or of a core.
 
         Infinite where there is no limit: what was faster than a device did not come from it.
@@ -252,7 +213,7 @@ class RateFit:
         most = np.where(free, np.inf, most)
         return np.where(self.key_device == PROCESSOR, np.minimum(most, 0.0), most)
 
-    def climb(self, way: Way, start: FitPoint, steps: int = ROUNDS) -> Rates:
+    def climb(self, way: Way, start: RatePoint, steps: int = ROUNDS) -> Rates:
         """Go uphill from a start; a step that leads downhill is tried again, shorter."""
         best, scale = self._at(start, way), 1.0
         for _ in range(steps):
@@ -268,7 +229,7 @@ class RateFit:
                 break
         return best
 
-    def _at(self, point: FitPoint, way: Way) -> Rates:
+    def _at(self, point: RatePoint, way: Way) -> Rates:
         """Replay with some parameters."""
         log_rate = np.minimum(point.log_rate, self._most(point))
         point = point._replace(log_rate=log_rate)
@@ -287,7 +248,7 @@ class RateFit:
             by_capacity=by_capacity, noise=noise, limited=limited,
         )  # fmt: skip
 
-    def _uphill(self, found: Rates, scale: float) -> FitPoint:
+    def _uphill(self, found: Rates, scale: float) -> RatePoint:
         """Return the point that a part of a Gauss–Newton step leads to."""
         (log_rate, log_capacity, slower, faster), error = found.at, found.error
         weight, n = self._alike * found.noise**-2, len(self.keys)
@@ -308,7 +269,7 @@ class RateFit:
             slope = slope - mixed * move
         nearer = {kind: self._nearer(kind, of, scale * error) for kind, of in slower.items()}
         moved = np.clip(scale * slope / curve, -MOST_RATE, MOST_RATE)
-        return FitPoint(log_rate + moved, capacity, nearer, faster)
+        return RatePoint(log_rate + moved, capacity, nearer, faster)
 
     def _noise(self, error: Floats) -> Floats:
         """Return the standard deviation of the errors in the device of each use."""
@@ -324,7 +285,7 @@ class RateFit:
         late = share_of(sum_by(self.host[mine], error[mine], len(of_host)), tasks + HOST_TASKS)
         return np.where(self._slower[device] != 1.0, of_host * np.exp(late), of_host)
 
-    def _mean_rates(self, told: Floats, point: FitPoint) -> Floats:
+    def _mean_rates(self, told: Floats, point: RatePoint) -> Floats:
         """Mean of the prior of each key: of the rates of its phase that the data tell.
 
         The mean of its device, which reads and writes may have in common, counts as one more.

@@ -10,7 +10,8 @@ from collections.abc import Collection, Iterable
 
 import numpy as np
 
-from iqcar.replay.loop.rate_fit import ALIKE_TASKS, SOME, SPREAD, FitPoint, RateFit, Rates
+from iqcar.replay.loop.rate_fit import ALIKE_TASKS, SOME, SPREAD, RateFit
+from iqcar.replay.loop.rate_point import RatePoint, Rates
 from iqcar.replay.loop.task_demands import DISK, WAYS, Way
 from iqcar.tables.arrays import Flags, Floats, Ints, most_at_once, share_of, sum_by
 
@@ -45,9 +46,9 @@ class RateSearch(RateFit):
         """Climb from below, and from above while stages turn out to be slower by themselves.
 
         first: log capacity that is tried first, of the devices in which tasks may have been short.
-        faster: as in :class:`FitPoint`.
+        faster: as in :class:`RatePoint`.
         """
-        low = FitPoint(self.lowest(), first, self._slower, faster)
+        low = RatePoint(self.lowest(), first, self._slower, faster)
         found = [self.climb(way, low)]
         if not first:
             return found[0]
@@ -84,7 +85,7 @@ class RateSearch(RateFit):
         """Climb without contention in a device, from where another fit ended."""
         return self.climb(way, self._less(found.at, {device}), SOME)
 
-    def best(self, ways: Iterable[Way] = WAYS) -> tuple[Rates, Way, FitPoint | None]:
+    def best(self, ways: Iterable[Way] = WAYS) -> tuple[Rates, Way, RatePoint | None]:
         """Find the way, and the devices that were short: contention takes evidence.
 
         The last is where devices are short, too, of which that is open; None if there is none.
@@ -118,7 +119,7 @@ class RateSearch(RateFit):
             best = self.climb(chosen, best.at)
         return best, chosen, self._less(most, dropped) if open_ else None
 
-    def _less(self, point: FitPoint, devices: Collection[int]) -> FitPoint:
+    def _less(self, point: RatePoint, devices: Collection[int]) -> RatePoint:
         """Return a point at which some devices are not short."""
         off = np.isin(self.key_device, list(devices))
         left = {one: value for one, value in point.log_capacity.items() if one not in devices}
