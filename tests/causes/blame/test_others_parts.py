@@ -140,7 +140,7 @@ def test_on_a_quiet_cluster_nobody_lost_anything_to_others(family: str) -> None:
 def test_where_the_record_tells_all_the_amount_is_the_true_one(family: str) -> None:
     run = run_of(family, 1, True)
     found = said(blame_of(run), run.tables)
-    np.testing.assert_allclose(found, run.cost, atol=0.03)
+    np.testing.assert_allclose(found, run.cost, atol=0.05)
 
 
 @pytest.mark.parametrize("family", ["sleeping", "python"])
