@@ -46,6 +46,7 @@ nothing of a query."""
 
 NO_RANGE = "what is lost to others is divided by the load there, and has no range"
 TOO_LARGE = f"the run is too large to replay each query alone: {NO_RANGE}"
+A_PART = f"where logs are shared out to Spark, no query is replayed alone: {NO_RANGE}"
 
 
 def blame_run(
@@ -57,18 +58,22 @@ def blame_run(
 ) -> tuple[Blame, Model | None]:
     """Attribute waits, in the amount that replays tell; see :func:`~.attribute.attribute`.
 
+    devices: what was estimated from more logs than these. Then nothing is replayed: what these
+        logs alone tell of a device would not be what all tell.
+
     Returns the model of the run, too; None where no two queries ran at once, or none can be
     replayed.
     """
     demand = measure_demand(tables, waits, devices)
-    beside, small = _ran_at_once(tables), len(tables.tasks) <= MOST_TASKS
-    model = build_model(tables, waits, demand) if beside and small else None
+    beside = _ran_at_once(tables)
+    why = A_PART if devices is not None else TOO_LARGE if len(tables.tasks) > MOST_TASKS else ""
+    model = build_model(tables, waits, demand) if beside and not why else None
     cost = None if model is None else others_cost(model, waits)
     blame = attribute(
         tables, waits, most_sources=most_sources, critical_path=critical_path, demand=demand,
         cost=cost,
     )  # fmt: skip
-    doubt = _no_range(model, cost) if beside and small else TOO_LARGE if beside else ""
+    doubt = (why or _no_range(model, cost)) if beside else ""
     return (replace(blame, doubts=(*blame.doubts, doubt)) if doubt else blame), model
 
 
