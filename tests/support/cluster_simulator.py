@@ -297,6 +297,8 @@ class Simulation:
     def _account(self, task: SimulatedTask, now: float) -> None:
         kind, request, work = task.phases[0]
         if request is None:
+            if kind == PROCESSOR:
+                task.python.append((task.since, now, work))
             return
         spent = now - task.since
         computed = 0.0
@@ -333,6 +335,7 @@ class Simulation:
             remote_bytes=self._bytes("fetch"),
             local_bytes=np.zeros(n), output_bytes=np.zeros(n), disk_spilled_bytes=np.zeros(n),
             shuffle_write_bytes=self._bytes("write"),
+            cpu_ms=[t.processor for t in self.tasks],
             peak_memory_bytes=[t.held for t in self.tasks] if c.memory < np.inf else [1e6] * n,
             memory_spilled_bytes=[max(t.memory - t.held, 0.0) for t in self.tasks],
         )  # fmt: skip

@@ -7,6 +7,7 @@ import pandas as pd
 
 from iqcar.model.waits.execution_memory import with_memory_waits
 from iqcar.model.waits.executor_memory import FRACTION, RESERVED_BYTES
+from iqcar.model.waits.python_workers import with_python_waits
 from iqcar.tables import CONF, JOBS, POOLS, SAMPLES, STAGE_PARENTS, Tables
 from tests.support.cluster_simulator import Simulation
 from tests.support.random_tables import EPOCH_MS, frame
@@ -78,6 +79,7 @@ def replayable(
             job=query,
             pool=[pools[q] for q in query],
             first_launch_ms=first,
+            python=[run.plans[q].stages[s].python > 0 for q, s in keys],
             completed=True,
         ),
         stage_parents=STAGE_PARENTS.frame(
@@ -92,7 +94,7 @@ def replayable(
         ),
         **({} if plain else {"samples": host_samples(run) if sampled else samples}),
     )
-    return tables, with_memory_waits(tables, waits) if plain else waits
+    return tables, with_memory_waits(tables, waits) if plain else with_python_waits(tables, waits)
 
 
 def _stage_ids(run: Simulation, keys: list[tuple[int, int]]) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""What the plugin's samples say of the devices of simulated hosts."""
+"""What the plugin's samples say of simulated hosts: their devices, and who computed."""
 
 from __future__ import annotations
 
@@ -21,16 +21,19 @@ MOVES = {
 
 
 def host_samples(run: Simulation) -> pd.DataFrame:
-    """A sample a second of each host: bytes moved, evenly within a phase, and how busy its disk is.
+    """A sample a second of each host: what it moved and computed, and how busy its disk is.
 
-    A disk is busy in the part of its capacity that is used; the page cache is none.
+    A disk is busy in the part of its capacity that is used; the page cache is none. The processes
+    are those of the first application.
     """
-    cluster, moved = run.cluster, moved_bytes(run)
-    hosts, count = moved["disk_read_bytes"].shape
+    cluster, count = run.cluster, int(max(run.ended) // SAMPLE_MS) + 1
+    moved, (jvm, python) = moved_bytes(run, count), computed_ms(run, count)
+    hosts = cluster.hosts
     speed = np.ones(hosts)
     speed[-1] = cluster.slow_host
     disk = moved["disk_read_bytes"] + moved["disk_write_bytes"]
     busy = disk / (cluster.disk * SAMPLE_MS * speed[:, None])
+    cores_used = 100.0 * (jvm + python).sum(axis=0) / (SAMPLE_MS * cluster.cores)
     host = np.repeat(np.arange(hosts), count)
     return frame(
         SAMPLES,
@@ -41,15 +44,18 @@ def host_samples(run: Simulation) -> pd.DataFrame:
         time_ms=EPOCH_MS + SAMPLE_MS * (1 + np.tile(np.arange(count), hosts)),
         duration_ms=np.full(hosts * count, SAMPLE_MS),
         cores=np.full(hosts * count, cluster.cores),
+        cpu_user=cores_used.ravel(),
+        cpu_system=np.zeros(hosts * count),
+        jvm_cpu_ms=jvm[0].ravel(),
+        python_cpu_ms=python[0].ravel(),
         disk_busy=np.minimum(busy, 1.0).ravel(),
         **{name: values.ravel() for name, values in moved.items()},
     )
 
 
-def moved_bytes(run: Simulation) -> dict[str, np.ndarray]:
+def moved_bytes(run: Simulation, count: int) -> dict[str, np.ndarray]:
     """Bytes that tasks moved on each host in each second, by column of the samples."""
-    shape = run.cluster.hosts, int(max(run.ended) // SAMPLE_MS) + 1
-    moved = {name: np.zeros(shape) for name, _ in MOVES.values()}
+    moved = {name: np.zeros((run.cluster.hosts, count)) for name, _ in MOVES.values()}
     for task in run.tasks:
         stage = run.plans[task.query].stages[task.stage]
         for begin, end, request, *_ in task.history:
@@ -57,8 +63,25 @@ def moved_bytes(run: Simulation) -> dict[str, np.ndarray]:
                 continue
             name, amount = MOVES[request]
             work = getattr(stage, amount) * task.scale / run.cluster.rounds
-            first, last = int(begin // SAMPLE_MS), int(end // SAMPLE_MS)
-            edges = np.clip(np.arange(first, last + 2) * SAMPLE_MS, begin, end)
-            part = np.diff(edges) / max(end - begin, 1e-9)
-            moved[name][task.host, first : last + 1] += work * part
+            _spread(moved[name][task.host], begin, end, work)
     return moved
+
+
+def computed_ms(run: Simulation, count: int) -> tuple[np.ndarray, np.ndarray]:
+    """Processor time of JVMs and of Python workers of each application on each host."""
+    jvm, python = (np.zeros((run.cluster.apps, run.cluster.hosts, count)) for _ in range(2))
+    for task in run.tasks:
+        at = run.plans[task.query].app, task.host
+        for begin, end, request, computed, _ in task.history:
+            if request is Request.RUN_QUEUE:
+                _spread(jvm[at], begin, end, computed)
+        for begin, end, computed in task.python:
+            _spread(python[at], begin, end, computed)
+    return jvm, python
+
+
+def _spread(seconds: np.ndarray, begin: float, end: float, amount: float) -> None:
+    """Add an amount to the seconds from begin to end, evenly."""
+    first, last = int(begin // SAMPLE_MS), int(end // SAMPLE_MS)
+    edges = np.clip(np.arange(first, last + 2) * SAMPLE_MS, begin, end)
+    seconds[first : last + 1] += amount * np.diff(edges) / max(end - begin, 1e-9)

@@ -199,6 +199,8 @@ class SimulatedTask:
     """Phases that are left when it asks for memory."""
     history: list[tuple[float, float, Request, float, float]] = field(default_factory=list)
     """Begin and end of each phase, its request, and how long it computed and waited."""
+    python: list[tuple[float, float, float]] = field(default_factory=list)
+    """Begin and end of each time that its Python worker computed, and for how long it did."""
 
 
 def critical_stages(

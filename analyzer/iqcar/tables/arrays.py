@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -49,6 +50,17 @@ def most_at_once(group: Ints, start: Floats, end: Floats, held: Floats, n: int) 
     most = np.zeros(n)
     np.maximum.at(most, both[order], level)
     return most
+
+
+def grown(begin: Floats, end: Floats, amount: Floats) -> Callable[[Floats], Floats]:
+    """Return how much of amounts that grow evenly from begin to end there is up to some times."""
+    if len(begin) == 0:
+        return np.zeros_like
+    times, rate = np.concatenate([begin, end]), positive_or_zero(amount) / (end - begin)
+    order = np.argsort(times, kind="stable")
+    times, level = times[order], np.cumsum(np.concatenate([rate, -rate])[order])
+    total = np.concatenate([[0.0], np.cumsum(level[:-1] * np.diff(times))])
+    return lambda when: np.interp(when, times, total)
 
 
 def sum_by(group: Ints, values: Floats, n: int) -> Floats:

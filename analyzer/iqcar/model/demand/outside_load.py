@@ -46,17 +46,20 @@ def outside_load(tables: Tables) -> OutsideLoad:
     return OutsideLoad(*sums)
 
 
-def beside_tasks(tables: Tables) -> Floats:
+def beside_tasks(tables: Tables, cpu_ms: Floats | None = None) -> Floats:
     """Estimate the processors of each host that something else than recorded tasks used meanwhile.
 
     Compilers and collectors of the JVM, the driver, and other programs take them. Shape (n_hosts,),
     processors. Mean over the time that tasks ran, by their number; NaN for a host that was not
     sampled while tasks ran.
+
+    cpu_ms: (n_tasks,), ms; processor time of tasks and their Python workers; by default what
+        Spark reports, which is without these.
     """
     tasks = tables.tasks
-    launch, finish, cpu = (
-        tasks[name].to_numpy(np.float64) for name in ("launch_ms", "finish_ms", "cpu_ms")
-    )
+    launch, finish = (tasks[name].to_numpy(np.float64) for name in ("launch_ms", "finish_ms"))
+    if cpu_ms is None:
+        cpu_ms = tasks["cpu_ms"].to_numpy(np.float64)
     ran = np.isfinite(launch) & (finish > launch)
     rows = _rows_by_host(np.where(ran, tasks["host"].to_numpy(np.int64), -1), len(tables.hosts))
     beside = np.full(len(tables.hosts), np.nan)
@@ -66,7 +69,7 @@ def beside_tasks(tables: Tables) -> Floats:
         amounts = [
             (use.times[1:], np.diff(use.times), _rate(use, 0)),
             (use.times[1:], np.diff(use.times), _rate(use, 3)),
-            (end, end - begin, known_or_zero(cpu[mine]) / (end - begin)),
+            (end, end - begin, known_or_zero(cpu_ms[mine]) / (end - begin)),
             (end, end - begin, np.ones(len(mine))),
         ]
         times, (busy, seen, by_tasks, running) = _rates(amounts)

@@ -7,17 +7,16 @@ remote storage and the page cache leave a disk idle, and other programs fill it.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
 
-from iqcar.tables.arrays import Floats, Ints, known_or_zero, positive_or_zero, share_of
+from iqcar.tables.arrays import Floats, Ints, grown, known_or_zero, share_of
 
 BUSY = 0.95
-"""Share of a sample from which a disk is busy all the time: counters of time are read a little
-late."""
+"""Share of a sample from which a disk or all processors are busy all the time: counters of time are
+read a little late."""
 NEAR_HIGHEST = 0.7
 """Part of the most that a device moved from which it may be full. Solid-state disks are busy with
 one reader already, and can do more; rough ones do less with many readers."""
@@ -106,6 +105,22 @@ def sampled_network(samples: pd.DataFrame, use: Use) -> Sampled:
     return Sampled(WAS_NOT if part <= HARDLY else np.nan, np.nan, highest)
 
 
+def sampled_processor(samples: pd.DataFrame, use: Use) -> Sampled:
+    """Tell whether all processors of hosts computed while tasks did; whoever it was for.
+
+    A container that may use some of them only says nothing of the host's.
+    """
+    period = _Periods.of(samples, use)
+    whole = ~(period.column("cgroup_cpus") < period.column("cores"))
+    computed = _as_share((period.column("cpu_user") + period.column("cpu_system")) / 100.0)
+    known = whole & np.isfinite(computed)
+    spent = float(period.spent[known].sum())
+    if spent <= 0 or spent < COVERED * period.whole:
+        return Sampled()
+    part = float(period.spent[known & (computed >= BUSY)].sum()) / spent
+    return Sampled(WAS_SHORT if part >= MOSTLY else WAS_NOT if part <= HARDLY else np.nan)
+
+
 class _Periods(NamedTuple):
     """Samples of hosts, and what tasks did in the device during each.
 
@@ -133,7 +148,7 @@ class _Periods(NamedTuple):
         for one in np.unique(host):
             mine, tasks = host == one, np.flatnonzero(used & (use.host == one))
             for amount, of_tasks in ((moved, use.moved), (spent, use.spent)):
-                upto = _grown(use.launch[tasks], use.finish[tasks], of_tasks[tasks])
+                upto = grown(use.launch[tasks], use.finish[tasks], of_tasks[tasks])
                 amount[mine] = upto(until[mine]) - upto(until[mine] - lasted[mine])
         return cls(rows, lasted, moved, spent, float(use.spent[used].sum()))
 
@@ -170,14 +185,3 @@ def _as_share(values: Floats) -> Floats:
     if np.count_nonzero(none) > MOSTLY * np.count_nonzero(np.isfinite(values)):
         return np.full(len(values), np.nan)
     return np.where(none, np.nan, values)
-
-
-def _grown(begin: Floats, end: Floats, amount: Floats) -> Callable[[Floats], Floats]:
-    """Return how much of amounts that grow evenly from begin to end there is up to some times."""
-    if len(begin) == 0:
-        return np.zeros_like
-    times, rate = np.concatenate([begin, end]), positive_or_zero(amount) / (end - begin)
-    order = np.argsort(times, kind="stable")
-    times, level = times[order], np.cumsum(np.concatenate([rate, -rate])[order])
-    total = np.concatenate([[0.0], np.cumsum(level[:-1] * np.diff(times))])
-    return lambda when: np.interp(when, times, total)

@@ -27,6 +27,7 @@ from iqcar.model.waits.columns import (
     wait_column,
 )
 from iqcar.model.waits.execution_memory import with_memory_waits
+from iqcar.model.waits.python_workers import with_python_waits
 from iqcar.model.waits.executor_shortage import Shortage, find_shortages
 from iqcar.tables import Tables
 from iqcar.tables.arrays import Flags, Floats, Ints, known_or_zero, share_of, sum_by
@@ -382,7 +383,7 @@ def measure_waits(tables: Tables) -> pd.DataFrame:
     lost, of_lost = executor_wait(tables, wait, column["launch_ms"], column["finish_ms"])
     account.waits[Request.SLOT_WAIT], account.evidence[Request.SLOT_WAIT] = wait - lost, evidence
     account.waits[Request.EXECUTOR_WAIT], account.evidence[Request.EXECUTOR_WAIT] = lost, of_lost
-    return with_memory_waits(tables, account.frame())
+    return with_memory_waits(tables, with_python_waits(tables, account.frame()))
 
 
 def _feeds_python(tables: Tables) -> Flags:

@@ -17,7 +17,13 @@ from iqcar.causes.blame.ratp import Users, data_processed
 from iqcar.enums import Request
 from iqcar.model.demand.contention import ENOUGH_MS
 from iqcar.model.demand.outside_load import beside_tasks
-from iqcar.model.demand.sampled_devices import Sampled, Use, sampled_disk, sampled_network
+from iqcar.model.demand.sampled_devices import (
+    Sampled,
+    Use,
+    sampled_disk,
+    sampled_network,
+    sampled_processor,
+)
 from iqcar.model.waits.columns import ESTIMATED, evidence_column, wait_column
 from iqcar.replay.loop.device_sharing import DEVICES, PHASES
 from iqcar.tables import Tables
@@ -163,7 +169,7 @@ def task_demands(tables: Tables, waits: pd.DataFrame, demand: Demand) -> TaskDem
     capacity, evidence = _capacities(tables, demand, alone, use, duration)
     return TaskDemands(
         spent=spent, alone=alone, use=use, gc=gc, capacity=capacity, evidence=evidence,
-        beside=beside_tasks(tables), estimated=estimated, way=Way(),
+        beside=beside_tasks(tables, cpu), estimated=estimated, way=Way(),
         sampled=_sampled(tables, spent, alone * use),
     )  # fmt: skip
 
@@ -172,7 +178,10 @@ def _sampled(tables: Tables, spent: Floats, moved: Floats) -> dict[int, Sampled]
     """Read in samples of hosts what devices did while tasks used them."""
     tasks, found = tables.tasks, {}
     launch, finish = (tasks[c].to_numpy(np.float64) for c in ("launch_ms", "finish_ms"))
-    for device, tell in ((DISK, sampled_disk), (NETWORK, sampled_network)):
+    by_device = (
+        (DISK, sampled_disk), (NETWORK, sampled_network), (PROCESSOR, sampled_processor)
+    )  # fmt: skip
+    for device, tell in by_device:
         phases = list(PHASES_OF[device])
         amounts = moved[:, phases].sum(axis=1), spent[:, phases].sum(axis=1)
         use = Use(tasks["host"].to_numpy(np.int64), launch, finish, *amounts)
