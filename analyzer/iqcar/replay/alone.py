@@ -21,7 +21,7 @@ from iqcar.model.waits.columns import ESTIMATED, MEASURED, evidence_column, wait
 from iqcar.replay.loop.device_sharing import DEVICES
 from iqcar.replay.loop.event_loop import Run, run
 from iqcar.replay.loop.loop_input import Devices, Shares, Slots
-from iqcar.replay.loop.task_demands import COMPUTE, FETCH, READ, WAIT, WRITE
+from iqcar.replay.loop.task_demands import ASSUMED, COMPUTE, DISK, FETCH, READ, WAIT, WRITE
 from iqcar.replay.whatif.edit import keep_starts
 from iqcar.replay.whatif.model import Model, build_model
 from iqcar.replay.whatif.outcome import run_scenario, scenario_shares
@@ -161,8 +161,15 @@ def others_cost(model: Model, waits: pd.DataFrame) -> OthersCost | None:
     )
     return OthersCost(
         lost_ms=lost, low_ms=low, high_ms=high, decided_by=_decided_by(one, waits),
-        to_others=to_others, to_tasks=to_tasks,
+        to_others=to_others, to_tasks=to_tasks, from_disk=_read_from_disk(one),
     )  # fmt: skip
+
+
+def _read_from_disk(one: Scenario) -> Ints:
+    """Rows of stages that read from disks, where these were short; else none."""
+    short = (one.evidence[:, DISK] != ASSUMED).any()
+    reads = (one.alone[:, READ] > 0) & (one.use[:, READ] > 0) & short
+    return np.unique(one.tables.tasks["stage"].to_numpy(np.int64)[one.task[reads]])
 
 
 def _unseen(

@@ -11,6 +11,7 @@ from iqcar.causes.blame.demand_weights import stage_losses
 from iqcar.causes.blame.ratp import ROUNDING, Loss, measure_loss, most_explicable
 from iqcar.causes.blame.task_intervals import BlameColumns
 from iqcar.enums import Request
+from iqcar.model.demand.contention import NEGLIGIBLE
 from iqcar.model.demand.estimate import Demand
 from iqcar.model.demand.others_cost import OthersCost
 from iqcar.tables.arrays import Floats, share_of, sum_by
@@ -26,13 +27,19 @@ def room_of(loss: Loss) -> Floats:
 
 
 def as_replayed(demand: Demand, cost: OthersCost) -> Demand:
-    """Take what tasks lost in devices from replays, where these tell."""
+    """Take from replays what tasks lost in devices, where these tell, and who used no disk."""
     contention = {}
     for request, found in demand.contention.items():
         lost = cost.to_tasks[request]
         lost = np.where(np.isnan(lost), found.to_tasks, lost)
         contention[request] = found._replace(to_tasks=lost)
-    return replace(demand, contention=contention)
+    devices, rates, read = dict(demand.devices), dict(demand.rates), Request.IO_READ
+    if len(cost.from_disk) and read in rates:
+        device, of = devices[read], rates[read]
+        shared = np.isin(of.stage, cost.from_disk).astype(np.float64)
+        rates[read] = of._replace(shared=shared)
+        devices[read] = device._replace(contended=max(device.contended, NEGLIGIBLE))
+    return replace(demand, contention=contention, devices=devices, rates=rates)
 
 
 def parts_of_others(

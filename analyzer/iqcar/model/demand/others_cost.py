@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+import numpy as np
+
 from iqcar.enums import Request, Resource
-from iqcar.tables.arrays import Floats
+from iqcar.tables.arrays import Floats, Ints
 
 
 @dataclass(frozen=True)
@@ -21,6 +23,8 @@ class OthersCost:
         lost alone, 0 to 1; NaN where no replay tells.
     to_tasks: (n_tasks,) by request; share of its time in a device that each task lost to tasks; NaN
         where no replay tells.
+    from_disk: rows of stages that read from disks, if these were short; others read from elsewhere,
+        such as the page cache. Empty where they were not.
     """
 
     lost_ms: Floats
@@ -29,3 +33,4 @@ class OthersCost:
     decided_by: tuple[Resource | None, ...] = ()
     to_others: dict[Request, Floats] = field(default_factory=dict)
     to_tasks: dict[Request, Floats] = field(default_factory=dict)
+    from_disk: Ints = field(default_factory=lambda: np.zeros(0, np.int64))

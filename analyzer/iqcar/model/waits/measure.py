@@ -27,8 +27,8 @@ from iqcar.model.waits.columns import (
     wait_column,
 )
 from iqcar.model.waits.execution_memory import with_memory_waits
-from iqcar.model.waits.python_workers import with_python_waits
 from iqcar.model.waits.executor_shortage import Shortage, find_shortages
+from iqcar.model.waits.python_workers import with_python_waits
 from iqcar.tables import Tables
 from iqcar.tables.arrays import Flags, Floats, Ints, known_or_zero, share_of, sum_by
 
