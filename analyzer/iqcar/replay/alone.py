@@ -148,7 +148,8 @@ def others_cost(model: Model, waits: pd.DataFrame) -> OthersCost | None:
     off = np.minimum(np.abs(model.error[np.isfinite(model.error)]), MOST_OFF)
     noise = recorded * (np.sqrt(np.mean(off**2)) if len(off) else MOST_OFF)
     low = lost - RATES_DOWN * np.maximum(lost - least, 0.0) - NOISE_DOWN * noise
-    high = lost + RATES_UP * np.maximum(most - lost, 0.0) + NOISE_UP * noise
+    open_ = (one.fast.capacity < one.capacity).any()
+    high = lost + (1.0 if open_ else RATES_UP) * np.maximum(most - lost, 0.0) + NOISE_UP * noise
     to_others, to_tasks = _parts(model, waits, together, alone)
     query = one.tables.tasks["query"].to_numpy(np.int64)
     high = high + recorded * _unseen(waits, query, to_others, len(lost))
@@ -187,7 +188,8 @@ def _unseen(
 
 RATES_DOWN, RATES_UP = 0.05, 0.4
 """Parts of the range below and above the amount, of what lower and higher own rates of all stages
-would explain: they are not off in one direction at once."""
+would explain: they are not off in one direction at once. Whether a device was short is one
+question."""
 NOISE_DOWN, NOISE_UP = 0.7, 2.2
 """Half-widths by the error of the replay before tasks were fitted, as a share of the run, root mean
 square over the queries. Noise in the times hides load, so that more than is said was lost."""

@@ -24,8 +24,8 @@ MOSTLY, HARDLY = 0.5, 0.02
 """Shares of the time that tasks spent in a device: one that was full for so much was short, one
 that was full for so little was not."""
 WAS_SHORT, WAS_NOT = 0.9, 0.01
-"""Probabilities that tasks waited for another there. Tasks' own times can still say otherwise: noise
-of 30 % looks like contention of one in twenty."""
+"""Probabilities that tasks waited for another there. Tasks' own times can still say otherwise:
+noise of 30 % looks like contention of one in twenty."""
 COVERED = 0.1
 """Part of the time that tasks spent in a device which samples must tell: hosts are alike."""
 LEAST_DONE, MOST_DONE = 0.5, 1.5

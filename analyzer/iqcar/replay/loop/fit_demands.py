@@ -76,6 +76,9 @@ def _shorter(demands: TaskDemands, found: TaskDemands, other: TaskDemands) -> Ta
         if (found.evidence[:, device] != ASSUMED).any():
             continue
         phases = np.flatnonzero(device == DEVICE)
+        if device == PROCESSOR:
+            # What seems to be sleep waits for a processor.
+            alone[:, WAIT] = np.minimum(other.alone[:, WAIT], alone[:, WAIT])
         alone[:, phases] = np.minimum(other.alone[:, phases], alone[:, phases])
         use[:, phases], capacity[:, device] = other.use[:, phases], other.capacity[:, device]
     return replace(demands, alone=alone, use=use, capacity=capacity)

@@ -201,6 +201,7 @@ def rows_of(demands: TaskDemands, rows: Ints) -> TaskDemands:
         use=demands.use[rows],
         gc=demands.gc[rows],
         estimated=demands.estimated[rows],
+        python=demands.python[rows],
     )
 
 

@@ -169,10 +169,11 @@ class RateFit:
         use[task, phase] = np.where(beside[self.key], 0.0, rate)
         computes = phase == COMPUTE
         if computes.any():
-            # What a task does beside computing does not wait for a processor.
+            # What a task does beside computing does not wait for a processor, but Python does.
             rows, cpu = task[computes], self._data[computes]
-            alone[rows, WAIT] = self._demands.alone[rows, WAIT] + cpu / rate[computes] - cpu
-            alone[rows, COMPUTE], use[rows, COMPUTE] = cpu, 1.0
+            busy = np.where(self._demands.python[rows], cpu / rate[computes], cpu)
+            alone[rows, WAIT] = self._demands.alone[rows, WAIT] + cpu / rate[computes] - busy
+            alone[rows, COMPUTE], use[rows, COMPUTE] = busy, 1.0
         capacity = self._capacity.copy()
         capacity[:, list(self._slower.keys() - log_capacity.keys())] = np.inf
         for device, value in log_capacity.items():
@@ -192,7 +193,8 @@ class RateFit:
         error = np.clip(np.log(whole / self._spent), -MOST_OFF, MOST_OFF)
         by_capacity = np.clip(share_of(short, whole), 0.0, 1.0)
         by_rate = 1.0 - (PROPORTIONAL if way.proportional else 1.0) * by_capacity
-        by_rate = np.where(computes, np.minimum(share_of(idle + self._data, whole), 1.0), by_rate)
+        busy = tried.alone[self.task, self.phase]
+        by_rate = np.where(computes, np.minimum(share_of(idle + busy, whole), 1.0), by_rate)
         return error, by_rate, by_capacity
 
     def lowest(self) -> Floats:

@@ -12,7 +12,7 @@ import numpy as np
 
 from iqcar.replay.loop.rate_fit import ALIKE_TASKS, SOME, SPREAD, RateFit
 from iqcar.replay.loop.rate_point import RatePoint, Rates
-from iqcar.replay.loop.task_demands import DISK, WAYS, Way
+from iqcar.replay.loop.task_demands import DISK, NETWORK, PROCESSOR, WAYS, Way
 from iqcar.tables.arrays import Flags, Floats, Ints, most_at_once, share_of, sum_by
 
 TRIES = 4
@@ -26,11 +26,15 @@ GAPS, GAP = 3, 0.2
 because they come from the page cache."""
 CACHED = float(np.log(9.0))
 """Log-odds against that, before the data."""
+TRIED_CORES = np.geomspace(0.8, 2.0, 8)
+NEAREST_CORES = np.array([0.9, 1.0, 1.1])
+"""Numbers of cores of a host that are tried, by the first and by the last estimate."""
 CLEARLY = 2.0
 """Log-posterior that another way must gain."""
-SURELY, UNLIKELY = 4.0, 15.0
+SURELY, UNLIKELY = 4.0, {DISK: 15.0, NETWORK: 15.0, PROCESSOR: 5.0}
 """Log-posterior that contention in a device must gain, and how often its log-odds against are
-added, if the loads of tasks say that it is unlikely: noise can look like it."""
+added, if the loads of tasks say that it is unlikely: noise can look like it, less so where the time
+that tasks computed is recorded."""
 OPEN = 2.0
 """Log-posterior that contention in a device gains, but less than that, if it cannot be told."""
 OUTER = 0.1
@@ -92,32 +96,61 @@ class RateSearch(RateFit):
         """
         chosen, *others = ways
         first = self.first_capacity
-        best = self.best_of(chosen, first, {})
+        point = RatePoint(self.lowest(), first, self._slower, {})
+        whole = self._of_whole_cores(chosen, point, TRIED_CORES)
+        whole = sorted(whole, key=lambda one: one.worth)[-1:]
+
+        def best_in(way: Way, faster: dict[int, float]) -> Rates:
+            found = [self.best_of(way, self.first_capacity, faster)]
+            found += [self.climb(way, one.at._replace(faster=faster)) for one in whole]
+            return max(found, key=lambda one: one.worth)
+
+        best = best_in(chosen, {})
         for speed in self._gaps():
             kept = self.first_capacity
             self.first_capacity = first | {DISK: self._moved_at_once(speed)}
-            found = self.best_of(chosen, self.first_capacity, {DISK: speed})
-            gain = CLEARLY if best.at.faster else SURELY + UNLIKELY * CACHED
+            found = best_in(chosen, {DISK: speed})
+            gain = CLEARLY if best.at.faster else SURELY + UNLIKELY[DISK] * CACHED
             if found.worth > best.worth + gain:
                 best = found
             else:
                 self.first_capacity = kept
-        first, faster = self.first_capacity, best.at.faster
+        faster = best.at.faster
         for way in others:
-            found = self.best_of(way, first, faster)
+            found = best_in(way, faster)
             if found.worth > best.worth + CLEARLY:
                 best, chosen = found, way
         most, dropped, open_ = best.at, set(), False
         for device in sorted(self._slower):
             less = self._without(device, chosen, best)
-            if best.worth < less.worth + SURELY + UNLIKELY * self._doubt[device]:
+            if best.worth < less.worth + SURELY + UNLIKELY[device] * self._doubt[device]:
                 told = best.worth < less.worth + OPEN
                 best = less
                 dropped |= {device} if told else set()
                 open_ |= not told
         if best.at.log_capacity:
             best = self.climb(chosen, best.at)
+            whole = self._of_whole_cores(chosen, best.at, NEAREST_CORES)
+            best = max([best, *whole], key=lambda one: one.worth)
         return best, chosen, self._less(most, dropped) if open_ else None
+
+    def _of_whole_cores(self, way: Way, point: RatePoint, tried: Floats) -> list[Rates]:
+        """Climb with whole numbers of cores, which most hosts have."""
+        if PROCESSOR not in point.log_capacity.keys() - self._fixed:
+            return []
+        cores = np.unique(np.round(np.exp(point.log_capacity[PROCESSOR]) * tried).clip(min=1.0))
+        rates = np.where(self.key_device == PROCESSOR, self.lowest(), point.log_rate)
+        self._fixed.add(PROCESSOR)
+        kept, found = self._capacity, []
+        for log in np.log(cores).tolist():
+            self._capacity = kept.copy()
+            self._capacity[:, PROCESSOR] = np.exp(log) * self._slower[PROCESSOR]
+            given = point.log_capacity | {PROCESSOR: log}
+            start = point._replace(log_rate=rates, log_capacity=given)
+            found.append(self.climb(way, start, SOME))
+        self._fixed.remove(PROCESSOR)
+        self._capacity = kept
+        return found
 
     def _less(self, point: RatePoint, devices: Collection[int]) -> RatePoint:
         """Return a point at which some devices are not short."""

@@ -108,6 +108,7 @@ class TaskDemands:
         where nothing ran.
     evidence: (n_hosts, 3); how each is known: measured, inferred or assumed.
     estimated: (n_tasks,); whether the wait for a processor is what nothing else explains.
+    python: (n_tasks,); whether what nothing else explains is Python workers' time, which compute.
     way: how tasks use devices.
     sampled: what samples of hosts tell of disks and networks, by device.
     beside: (n_hosts,), processors; used by something else than recorded tasks while these ran; NaN
@@ -122,6 +123,7 @@ class TaskDemands:
     evidence: np.ndarray
     beside: Floats
     estimated: Flags
+    python: Flags
     way: Way
     sampled: dict[int, Sampled] = field(default_factory=dict)
 
@@ -165,11 +167,13 @@ def task_demands(tables: Tables, waits: pd.DataFrame, demand: Demand) -> TaskDem
     spent, alone = np.where(over, spent * most, spent), np.where(over, alone * most, alone)
     rest = np.maximum(duration - spent.sum(axis=1), 0.0)
     spent[:, WAIT] = alone[:, WAIT] = rest
+    runs_python = np.append(tables.stages["python"].to_numpy(bool), False)
+    python = runs_python[tables.tasks["stage"].to_numpy(np.int64)] & estimated
     gc = np.minimum(known_or_zero(waits["gc_ms"].to_numpy(np.float64)), rest)
     capacity, evidence = _capacities(tables, demand, alone, use, duration)
     return TaskDemands(
         spent=spent, alone=alone, use=use, gc=gc, capacity=capacity, evidence=evidence,
-        beside=beside_tasks(tables, cpu), estimated=estimated, way=Way(),
+        beside=beside_tasks(tables, cpu), estimated=estimated, python=python, way=Way(),
         sampled=_sampled(tables, spent, alone * use),
     )  # fmt: skip
 
