@@ -31,7 +31,7 @@ from tests.support.simulated_truth import (
 )
 from tests.support.steady_clusters import STEADY, twins
 
-TUNING, FRESH = 0, 9000
+TUNING, FRESH = 0, 12_000
 """The first seed to choose settings on, and the first that nobody chooses anything on."""
 VICTIM = 0.2
 """Share of its run from which a query that lost it must not be overlooked."""

@@ -17,7 +17,8 @@ from iqcar.causes.blame.folding import MOST_SOURCES
 from iqcar.enums import Request, Resource
 from iqcar.model.demand.device import Device
 from iqcar.model.demand.others_cost import OthersCost
-from iqcar.model.waits.columns import ESTIMATED, MEASURED, evidence_column, wait_column
+from iqcar.model.waits.columns import MEASURED, evidence_column, wait_column
+from iqcar.model.waits.execution_memory import possible_memory_waits
 from iqcar.replay.loop.device_sharing import DEVICES
 from iqcar.replay.loop.event_loop import Run, run
 from iqcar.replay.loop.loop_input import Devices, Shares, Slots
@@ -152,7 +153,7 @@ def others_cost(model: Model, waits: pd.DataFrame) -> OthersCost | None:
     high = lost + (1.0 if open_ else RATES_UP) * np.maximum(most - lost, 0.0) + NOISE_UP * noise
     to_others, to_tasks = _parts(model, waits, together, alone)
     query = one.tables.tasks["query"].to_numpy(np.int64)
-    high = high + recorded * _unseen(waits, query, to_others, len(lost))
+    high = high + recorded * _unseen(one.tables, waits, to_others)
     low, high = np.maximum(low, 0.0), np.minimum(high, recorded)
     lost, low, high = (np.where(known, ms, np.nan) for ms in (lost, low, high))
     told = np.append(~(np.abs(lasted / recorded - 1.0) > MOST_OFF), True)[query]
@@ -173,14 +174,15 @@ def _read_from_disk(one: Scenario) -> Ints:
     return np.unique(one.tables.tasks["stage"].to_numpy(np.int64)[one.task[reads]])
 
 
-def _unseen(
-    waits: pd.DataFrame, query: Ints, to_others: dict[Request, Floats], queries: int
-) -> Floats:
+def _unseen(tables: Tables, waits: pd.DataFrame, to_others: dict[Request, Floats]) -> Floats:
     """Return the share of each query's task time that it waited for who knows whom."""
     queue = positive_or_zero(waits[wait_column(Request.RUN_QUEUE)].to_numpy(np.float64))
     took = positive_or_zero(waits["duration_ms"].to_numpy(np.float64))
+    query, queries = tables.tasks["query"].to_numpy(np.int64), len(tables.queries)
     ran = np.flatnonzero(query >= 0)
     unseen = np.where(np.isnan(to_others[Request.RUN_QUEUE]), queue, 0.0)
+    if Request.EXECUTION_MEMORY not in to_others:
+        unseen = unseen + possible_memory_waits(tables, waits)
     whole = sum_by(query[ran], took[ran], queries)
     found: Floats = np.minimum(share_of(sum_by(query[ran], unseen[ran], queries), whole), 1.0)
     return found
@@ -214,9 +216,8 @@ def _decided_by(one: Scenario, waits: pd.DataFrame) -> tuple[Resource | None, ..
     for phase, resource in RESOURCE_OF.items():
         between = np.maximum(one.slow.alone[:, phase] - one.fast.alone[:, phase], 0.0)
         open_ms[resource] = open_ms[resource] + sum_by(query[mine], between[mine], n)
-    memory = positive_or_zero(waits[wait_column(Request.EXECUTION_MEMORY)].to_numpy(np.float64))
-    estimated = waits[evidence_column(Request.EXECUTION_MEMORY)].to_numpy() == ESTIMATED
-    memory = np.where(estimated, memory, 0.0)[one.task]
+    measured = waits[evidence_column(Request.EXECUTION_MEMORY)].to_numpy() == MEASURED
+    memory = np.where(measured, 0.0, possible_memory_waits(one.tables, waits))[one.task]
     open_ms[Resource.MEMORY] = sum_by(query[mine], memory[mine], n)
     if np.isfinite(one.tables.samples["disk_busy"].to_numpy(np.float64)).any():
         open_ms[Resource.IO] = np.zeros(n)

@@ -193,6 +193,25 @@ def estimate_memory_waits(tables: Tables, unexplained: Floats) -> Floats:
     return np.where(best >= LEAST_MS, best, 0.0)
 
 
+def possible_memory_waits(tables: Tables, waits: pd.DataFrame) -> Floats:
+    """Return what may be waits for execution memory, told or not: (n_tasks,), ms.
+
+    That is what was measured or estimated, and else what is unexplained of each task while others
+    left it too little. Nothing is sure of the latter: memory does not explain its application.
+    """
+    holders = Holders(tables)
+    queue, lacked = (
+        positive_or_zero(waits[wait_column(request)].to_numpy(np.float64))
+        for request in (Request.RUN_QUEUE, Request.EXECUTION_MEMORY)
+    )
+    estimated = waits[evidence_column(Request.RUN_QUEUE)].to_numpy() == ESTIMATED
+    told = waits[evidence_column(Request.EXECUTION_MEMORY)].to_numpy() != MISSING
+    if len(holders.rows) == 0:
+        return lacked
+    blocked = np.where(estimated, positive_or_zero(blocked_for(holders)), 0.0)
+    return np.where(told, lacked, np.minimum(queue, blocked))
+
+
 def blocked_for(holders: Holders, part: float = 1.0) -> Floats:
     """Return how long from its launch on others left each task too little memory: (n_tasks,), ms.
 
