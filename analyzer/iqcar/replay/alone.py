@@ -31,8 +31,8 @@ from iqcar.replay.whatif.scenario import Scenario, TaskNeeds
 from iqcar.tables import NONE, Tables
 from iqcar.tables.arrays import Floats, Ints, positive_or_zero, share_of, sum_by
 
-MOST_TASKS = 20_000
-"""Tasks of a run up to which it is replayed: more take longer than all else."""
+MOST_TASKS = 100_000
+"""Tasks of a run up to which it is replayed, which takes 50 µs each."""
 MOST_DEVICES = 3_000_000
 """Devices, or times that slots come and go, in all worlds: some 100 bytes each."""
 PHASE_OF = {
