@@ -70,7 +70,7 @@ def fit_to(tables: Tables, waits: pd.DataFrame) -> Found:
     stage = tables.tasks["stage"].to_numpy(np.int64)
     fit = RateSearch(rows_of(needs, rows), launches.of(rows), stage[rows], demand)
     best, way, _ = fit.best()
-    _, low, high = fit.likely(best)
+    low, high = fit.bounds(best)
     query = tables.queries["name"].to_numpy()[tables.stages["query"].to_numpy()]
     keys = [(str(query[key // 5]), int(key % 5)) for key in fit.keys]
     said = (

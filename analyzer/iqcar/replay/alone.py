@@ -192,7 +192,7 @@ RATES_DOWN, RATES_UP = 0.05, 0.4
 """Parts of the range below and above the amount, of what lower and higher own rates of all stages
 would explain: they are not off in one direction at once. Whether a device was short is one
 question."""
-NOISE_DOWN, NOISE_UP = 0.7, 2.2
+NOISE_DOWN, NOISE_UP = 0.5, 1.5
 """Half-widths by the error of the replay before tasks were fitted, as a share of the run, root mean
 square over the queries. Noise in the times hides load, so that more than is said was lost."""
 LEAST_LOST_MS = 1e-3

@@ -130,7 +130,8 @@ def _with_rates(
         return _of_all(demands, on, whole.laid_out(point._replace(log_rate=rates)))
 
     best, slow, fast = (
-        of_all(fit, found.at._replace(log_rate=rates)) for rates in fit.likely(found)
+        of_all(fit, found.at._replace(log_rate=rates))
+        for rates in (found.at.log_rate, *fit.bounds(found))
     )
     shorter = None if open_ is None else of_all(first, open_)
     best = _with_assumed(replace(best, way=way), demands, launches, rows)

@@ -180,18 +180,18 @@ class RateSearch(RateFit):
         place = np.minimum(np.searchsorted(other.keys, self.keys), len(other.keys) - 1)
         return np.where(other.keys[place] == self.keys, rates[place], self.lowest())
 
-    def likely(self, found: Rates) -> tuple[Floats, Floats, Floats]:
-        """Return the log own rate of each key with which its time alone is what is expected.
+    def bounds(self, found: Rates) -> tuple[Floats, Floats]:
+        """Return the bounds of the middle 80 % of the log own rate of each key.
 
-        Then the bounds of the middle 80 %. A rate that the data do not tell may be anywhere from
-        the speeds that were seen to the capacity: its most probable value says little.
+        A rate that the data do not tell may be anywhere from the speeds that were seen to the
+        capacity.
         """
+        at = found.at.log_rate
         off = (found.told + SPREAD**-2) ** -0.5
-        rate = found.at.log_rate[:, None] + off[:, None] * STEPS
-        lowest, most = np.minimum(self.lowest(), found.at.log_rate), self._most(found.at)
+        rate = at[:, None] + off[:, None] * STEPS
+        lowest, most = np.minimum(self.lowest(), at), self._most(found.at)
         chance = np.exp(-0.5 * STEPS**2) * (rate >= lowest[:, None]) * (rate <= most[:, None])
-        chance /= chance.sum(axis=1, keepdims=True)
-        below = chance.cumsum(axis=1)
+        below = chance.cumsum(axis=1) / chance.sum(axis=1, keepdims=True)
         rows = np.arange(len(rate))
         low, high = (rate[rows, (below < part).sum(axis=1)] for part in (OUTER, 1.0 - OUTER))
-        return -np.log((chance * np.exp(-rate)).sum(axis=1)), low, high
+        return np.minimum(low, at), np.maximum(high, at)

@@ -12,7 +12,7 @@ from iqcar.tables.arrays import Floats
 NEAR = 0.2
 """Change, as a share of the recorded duration, at which the difference of two replays and the
 replay itself count about alike: near the recorded run the error of both replays is the same."""
-WIDENED = 1.1
+WIDENED = 1.25
 """Factor of the half width that covers 80 % on worlds that break the model."""
 OF_CHANGE, AT_LEAST = 0.15, 0.01
 """Parts of the half width: of the change, and a share of the duration."""
