@@ -113,11 +113,18 @@ def size(amount: float, kilo: float = 1e3) -> str:
     return f"{amount:.0f} B"
 
 
-def percent(share: float) -> str:
+def percent(share: float, digits: int = 0) -> str:
     """Format a share: ``62 %``; a positive share that rounds to 0 % becomes ``<1 %``."""
-    if 0 < share < 0.005:
+    if digits == 0 and 0 < share < 0.005:
         return "<1 %"
-    return f"{share:.0%}".replace("%", " %")
+    return f"{share:.{digits}%}".replace("%", " %")
+
+
+def change_words(change_percent: float, digits: int = 0) -> str:
+    """Write a change: ``-12 %``; nothing has no sign."""
+    if abs(change_percent) < 0.5 / 10**digits:
+        return "0 %"
+    return f"{change_percent:+.{digits}f} %"
 
 
 def read_time(text: str) -> float | None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Any
 
-from iqcar.base.units import breakdown, duration, percent, printable, short, signed
+from iqcar.base.units import breakdown, change_words, duration, percent, printable, short, signed
 
 NOT_RECORDED = "not recorded"
 
@@ -102,11 +102,6 @@ class Section:
     def is_empty(self) -> bool:
         """Whether it says nothing."""
         return not (self.sentence or self.rows or self.notes)
-
-
-def change_words(change_percent: float) -> str:
-    """Write a change: ``-12 %``; nothing has no sign."""
-    return f"{change_percent:+.0f} %" if abs(change_percent) >= 0.5 else "0 %"
 
 
 def range_words(low: float, high: float, write: Callable[[float], str] = duration) -> str:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 from rich.text import Text
 
-from iqcar.base.units import duration, printable, short
+from iqcar.base.units import change_words, duration, printable, short
 from iqcar.show.terminal.layout import plain_table, terminal
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ def print_check(check: Check, console: Console | None = None) -> None:
 
 
 def _percent(value: float | None) -> str:
-    return "unknown" if value is None else f"{value:+.0f} %"
+    return "unknown" if value is None else change_words(value)
 
 
 def _listed(names: Sequence[str]) -> str:
