@@ -210,10 +210,11 @@ def find_comparison_doubts(
             "a host can be told to be slow beside the others of its side, not to have become so"
         )
     if loads_differ(before.outside_load, after.outside_load):
+        loads = [percent(side.outside_load or 0.0) for side in (before, after)]
         doubts.append(
-            f"Processes other than the executors used {percent(before.outside_load)} of the hosts' "
-            f"processors before and {percent(after.outside_load)} after: no effect can be told "
-            "apart from that; repeat both on quiet hosts"
+            f"Processes other than the executors used {loads[0]} of the hosts' processors before "
+            f"and {loads[1]} after: no effect can be told apart from that; repeat both on quiet "
+            "hosts"
         )
     if unlike.any():
         doubts.append(unlike_doubt(sides, unlike, categories))
