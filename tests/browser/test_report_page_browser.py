@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import iqcar
-from iqcar.base.units import duration, percent
+from iqcar.base.units import duration, one_unit, percent
 from iqcar.diagnosis import Diagnosis
 from iqcar.say.blamed import cause_name
 from iqcar.show.json.analyze import to_dict
@@ -274,6 +274,10 @@ def test_the_page_s_numbers_are_written_as_the_terminal_s(shown: Shown) -> None:
     shares += [n / 997 for n in range(997)]
     found = shown.page.evaluate("values => values.map(words.percent)", shares)
     assert found == [percent(share) for share in shares]
+    for most in (900, 9e5, 8e6, 1e11):
+        column = [value for value in values if value <= most]
+        found = shown.page.evaluate("values => values.map(words.oneUnit(values))", column)
+        assert found == list(map(one_unit(column), column))
     assert shown.page.evaluate("words.duration(null)") == duration(None)
 
 

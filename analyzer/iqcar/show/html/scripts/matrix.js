@@ -86,7 +86,7 @@ function startMatrix() {
     numbers.table(byId('matrix-numbers'), `Who lost time${what} to whom`, [
       { title: 'who lost the time', text: (one) => columnNames[one.column], pick: (one) => pick(one.row, one.column) },
       { title: 'who was in the way', text: (one) => rowNames[one.row] },
-      { title: 'lost', unit: 'ms', number: true, text: (one) => words.duration(one.value), raw: (one) => one.value },
+      { title: 'lost', unit: 'ms', number: true, text: (one, write) => write(one.value), raw: (one) => one.value },
       { title: 'of its run', number: true, text: (one) => (ran(one.column) ? words.percent(Math.min(one.value / ran(one.column), 1)) : ''),
         raw: (one) => (ran(one.column) ? one.value / ran(one.column) : '') },
     ], rows, `No query lost time${what} that could be measured.`);
