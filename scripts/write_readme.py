@@ -10,8 +10,8 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from iqcar.base.units import percent
-from iqcar.say.section import change_words, range_words
+from iqcar.base.units import change_words, percent
+from iqcar.say.section import range_words
 
 REPO = Path(__file__).resolve().parent.parent
 README = REPO / "README.md"

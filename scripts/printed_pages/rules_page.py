@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+from iqcar.base.units import percent
 from iqcar.replay.rule_effect.effect import AS_GOOD, SHARES
 from iqcar.rules.advice_rules import LARGE_KIND, LEAST_DELAY_MS, LEAST_SHARE, SMALL_KIND
 from iqcar.rules.compile_pools import MAX_RATIO, RATIO_ERROR, VICTIMS_FIRST
@@ -21,7 +22,7 @@ from iqcar.rules.vocabulary.lost_time import vocabulary, waste_causes
 from iqcar.rules.vocabulary.topics import straggler_causes, topic_vocabulary
 from scripts.printed_pages.page_parts import PRINTED, fields
 
-PERCENTS = ", ".join(f"{share:.0%}" for share in SHARES)
+PERCENTS = ", ".join(percent(share) for share in SHARES)
 HOW_RULES_BECOME_POOLS = f"""\
 `iqcar analyze --rules FILE` and `iqcar rules compile FILE` do the same; the latter also after the
 rules were edited, and writes `fairscheduler.xml`, `pools.json` and a page of lines to copy.
@@ -32,21 +33,21 @@ rules were edited, and writes `fairscheduler.xml`, `pools.json` and a page of li
 - AGG with share 1/n: the source's pool weighs one part. The pool `default`, which holds everybody
   else, weighs one part for each of the other queries; as many count as ran at once at most.
 - DYNP: a priority weighs that many parts; an ordinary query weighs one. If the log tells the number
-  of slots, victims whose priority is raised also get a minShare, together {VICTIMS_FIRST:.0%} of
-  the slots, so that a heavy `default` pool does not delay a victim when few queries run. The rest
-  stays for everybody else.
+  of slots, victims whose priority is raised also get a minShare, together {percent(VICTIMS_FIRST)}
+  of the slots, so that a heavy `default` pool does not delay a victim when few queries run. The
+  rest stays for everybody else.
 - CAP: the plugin lets tasks of the pool take at most that share of the slots there are at that
   moment, one at least. A running task keeps its slot. So no weight moves a query with long tasks
   off the slots that it took while nobody else wanted them. A strict cap keeps some slots free,
   which stand idle while nobody comes; a cap that is not strict gives idle slots away. A cap is
   proposed if weights do not help the victims and a cap does: of {PERCENTS} of the slots, the
-  mildest cap with {AS_GOOD:.0%} of the gain of the best. Stock Spark and `fairscheduler.xml` have
-  no caps.
+  mildest cap with {percent(AS_GOOD)} of the gain of the best. Stock Spark and `fairscheduler.xml`
+  have no caps.
 - An application's own pools, if the plugin recorded them, keep mode and minShare. They divide what
   the rules leave in the proportion of their weights. Inside, pools of rules work as `default` does:
   FIFO, unless it was FAIR.
-- Weights are small whole numbers: ratios are within {RATIO_ERROR:.0%} of those asked for, and at
-  most {MAX_RATIO:.0f}. A pool that wants slots gets one at least, whatever its weight: shares
+- Weights are small whole numbers: ratios are within {percent(RATIO_ERROR)} of those asked for, and
+  at most {MAX_RATIO:.0f}. A pool that wants slots gets one at least, whatever its weight: shares
   smaller than that need more slots.
 - A query has one pool, with a weight and perhaps a cap. Of several rules for its weight, AGG comes
   before DYNP; of two of one type, the one with the lower rule-order acts. The `notes` say what was
@@ -71,18 +72,18 @@ same. Last comes one rule for each application whose executors others waited for
 - A straggler's time over its stage's median is divided among its causes: measured waits take what
   they explain, the others share the rest. Parts of less than {LEAST_PART_MS:.0f} ms do not count.
 - Advice needs two things: {LEAST_DELAY_MS / 1000:.0f} s of such time in all, and stages that
-  ended later for it by {LEAST_SHARE:.0%} of the duration of its queries. The delay of a stage is
-  its largest part, or all parts divided by the number of tasks that ran at once. If this is not
+  ended later for it by {percent(LEAST_SHARE)} of the duration of its queries. The delay of a stage
+  is its largest part, or all parts divided by the number of tasks that ran at once. If this is not
   reached, or in too few stages, there is no advice.
 - A host is slow if its tasks take {SLOW_TIMES} times as long as those elsewhere, or more. For
   each stage, the median duration on the host is divided by the median elsewhere; the median of
   these ratios counts. There must be {LEAST_RATIO_STAGES} stages of {LEAST_JOBS} jobs at least,
-  and in {SLOW_STAGES_SHARE:.0%} of them the host must be slower by a tenth. If iQCAR blames
+  and in {percent(SLOW_STAGES_SHARE)} of them the host must be slower by a tenth. If iQCAR blames
   queries for most of what its stragglers waited for, the host is busy, not slow.
 - Small tasks: stages of {MANY_TASKS} tasks or more that run less than {SHORT_MS:.0f} ms each
-  (median), where starting and ending them takes {START_SHARE:.0%} of their time or more.
+  (median), where starting and ending them takes {percent(START_SHARE)} of their time or more.
 - Large tasks: stages of fewer tasks than slots that read {LARGE_BYTES / 2**20:.0f} MB or more each
-  (median), while {IDLE_SHARE:.0%} of the slots or more had nothing to do, of any query.
+  (median), while {percent(IDLE_SHARE)} of the slots or more had nothing to do, of any query.
 - Only settings are listed that the application's Spark has and that its queries and master can use.
   The tables do not hold its present settings: look at them before you change any.
 

@@ -15,6 +15,7 @@ from iqcar.base.units import (
     duration,
     exact_time,
     moment,
+    one_unit,
     parse_moment,
     parse_share,
     parse_shift,
@@ -138,3 +139,27 @@ def test_moments_are_read_with_a_zone_without_one_and_as_a_number() -> None:
     assert parse_moment("1777636800000", "") == parse_moment("2026-05-01T12:00:00Z", "")
     with pytest.raises(UsageError, match="is no time"):
         parse_moment("tomorrow", "--start-at")
+
+
+@pytest.mark.parametrize(
+    ("column", "written"),
+    [
+        ([640.0, 12.0, 0.3, 0.0], ["640 ms", "12 ms", "<1 ms", "0 ms"]),
+        ([234_000.0, 17_500.0, 0.0], ["234.0 s", "17.5 s", "0 s"]),
+        ([15_300.0, 30.0, 2.0], ["15.30 s", "0.03 s", "<0.01 s"]),
+        ([5 * 3.6e6, 9 * 60e3, math.nan, None], ["300.0 min", "9.0 min", "unknown", "unknown"]),
+        ([3 * 60e3, 50 * 60e3], ["3.0 min", "50.0 min"]),
+        ([], []),
+    ],
+)
+def test_a_column_of_durations_has_one_unit(column: list[float], written: list[str]) -> None:
+    assert list(map(one_unit(column), column)) == written
+
+
+@given(column=st.lists(st.floats(0, 1e11), min_size=1))
+def test_in_a_column_no_time_becomes_nothing_and_order_can_be_seen(column: list[float]) -> None:
+    cells = [one_unit(column)(ms) for ms in sorted(column)]
+    assert len({cell.split()[1] for cell in cells}) == 1
+    amounts = [float(cell.split()[0].removeprefix("<")) for cell in cells]
+    assert amounts == sorted(amounts)
+    assert all((amount > 0) == (ms > 0) for amount, ms in zip(amounts, sorted(column), strict=True))

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import iqcar
-from iqcar.base.units import duration, signed
+from iqcar.base.units import duration, one_unit, signed
 from iqcar.comparison.comparison import Comparison, relative
 from iqcar.comparison.comparison_sections import INDENT
 from iqcar.comparison.explore import find_variation
@@ -68,7 +68,7 @@ def plain(text: str) -> str:
 def test_changes_are_those_of_the_json_in_its_order(
     unchanged: Shown, result: dict[str, Any]
 ) -> None:
-    expected = []
+    expected, before = [], one_unit(change["before_ms"] for change in result["changes"])
     for change in result["changes"]:
         name = change["stage"]["label"] if change["stage"] else change["query"]["name_after"]
         rank = INDENT if change["stage"] else f"{change['rank']}. "
@@ -77,7 +77,7 @@ def test_changes_are_those_of_the_json_in_its_order(
         low, high = change["interval_ms"]
         interval = "" if low is None else f" [{signed(low)}, {signed(high)}]"
         change_ms = f"{signed(change['contribution_ms'])}{interval}"
-        times = [duration(change["before_ms"]), after, change_ms]
+        times = [before(change["before_ms"]), after, change_ms]
         expected.append([f"{rank}{name}", *times, change["kind"]])
     assert len(expected) >= 5
     rows = [[*row[:4], row[5]] for row in unchanged.rows("#changes-table")]

@@ -41,13 +41,13 @@ def test_victims_that_got_faster_alone_were_helped() -> None:
     found = measured(tables(300.0, 300.0, 6000.0))
     assert (found.verdict, found.runs, found.harmed) == ("helped", (4, 4), False)
     assert (round(found.change_percent), found.controls_percent) == (-67, 0.0)
-    assert found.sentence == "its victims took 67% less time"
+    assert found.sentence == "its victims took 67 % less time"
 
 
 def test_no_verdict_where_queries_without_a_rule_moved_as_much() -> None:
     found = measured(tables(300.0, 150.0, 6000.0))
     assert found.verdict == "disturbed" and not found.harmed
-    assert "queries that no rule is about -50%" in found.sentence
+    assert "queries that no rule is about -50 %" in found.sentence
 
 
 def test_queries_of_other_rules_are_no_controls() -> None:

@@ -139,7 +139,7 @@ def test_a_cap_is_proposed_where_weights_do_not_help_with_what_it_costs(held: Di
     assert expected["idle_slots_percent"] == pytest.approx(100 * 19 / (8 * 40), abs=0.1)
     assert expected["source_change_percent"] == pytest.approx(100, abs=1)
     assert (
-        "the capped query takes 20.0 s → 40.0 s (+100%), and 19.0 slot-seconds stand idle for it"
+        "the capped query takes 20.0 s → 40.0 s (+100 %), and 19.0 slot-seconds stand idle for it"
         in expected["sentence"]
     )
     weights = [r for r in held.rules if r.rule_type in (RuleType.AGG, RuleType.DYNP)]
@@ -184,17 +184,16 @@ def test_a_query_has_one_pool_with_a_weight_and_a_cap(held: Diagnosis, capsys) -
         weights, rule.fingerprint
     )
     assert [a.rule_id for a in read.plan.assignments].count("AGG-1") == 1
-    assert "CAP-1 (etl) caps pool iqcar-etl: its tasks run in 90% of the slots at most, 7 of 8" in (
-        " ".join(read.plan.notes)
-    )
+    said = "CAP-1 (etl) caps pool iqcar-etl: its tasks run in 90 % of the slots at most, 7 of 8"
+    assert said in " ".join(read.plan.notes)
     assert b"cap" not in allocation_xml(read.plan.pools).replace(b"iqcar", b"")
     written = json.loads(file)["pools"]
     assert [set(one) & {"cap", "cap_share", "strict"} for one in written] == [
         {"cap_share", "strict"} if one["name"] == pool.name else set() for one in written
     ]
     print_plan(read.plan)
-    assert "90% of the slots, strict" in capsys.readouterr().out
-    assert "90% of the slots, strict |" in how_to(read.plan, held.rules, "r.json", "p", "x")
+    assert "90 % of the slots" in capsys.readouterr().out
+    assert "90 % of the slots, strict |" in how_to(read.plan, held.rules, "r.json", "p", "x")
     (line,) = (one for one in rule_lines(held.rules) if one.id == rule.id)
     assert line.does == "Let tasks of etl take at most 90 % of the slots."
 

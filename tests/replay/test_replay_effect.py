@@ -84,7 +84,7 @@ def test_the_victim_gains_and_what_it_costs_is_said() -> None:
     # The hog gets as much later as the victim's work takes: 1 s of 15 s.
     assert prediction.together.slower == 1
     assert prediction.together.slowest["query_id"] == "app-1/sql-0"
-    assert "1 query gets more than 5% slower, most q0 (+7%)" in prediction.together.sentence
+    assert "1 query gets more than 5 % slower, most q0 (+7 %)" in prediction.together.sentence
     assert prediction.doubts == () and prediction.rejected == ()
 
 
@@ -175,7 +175,7 @@ def test_report_and_json_show_what_is_expected(tmp_path, capsys) -> None:
     assert result["rules_together"]["outlook"] == "no-gain"
     print_diagnosis(diagnosis)
     shown = " ".join(capsys.readouterr().out.split())
-    assert "Expected: no gain, it 10.0 s → 10.0 s (+0%)" in shown
+    assert "Expected: no gain, it 10.0 s → 10.0 s (0 %)" in shown
     assert "All together, expected: no gain, the victim 10.0 s" in shown
     assert "A replay of the run as it was is 0.0 % off" in shown
 

@@ -271,7 +271,7 @@ def test_one_source_among_three_queries_gets_a_third() -> None:
     assert plan.pools == (Pool("iqcar-etl", 1), Pool("default", 2))
     assert fair_slots(plan.pools, 9) == {"iqcar-etl": 3, "default": 6}
     assert plan.notes == (
-        "AGG-1 (etl) gets pool iqcar-etl, weight 1: 33% of the slots while every pool wants some.",
+        "AGG-1 (etl) gets pool iqcar-etl, weight 1: 33 % of the slots while every pool wants some.",
         "Queries without a rule stay in default (weight 2), which counts as 2 queries: "
         "3 ran at once at most, and 1 of them can be in a pool of a rule.",
     )
@@ -344,7 +344,7 @@ def test_no_rules_make_an_empty_plan() -> None:
 def test_sources_that_ask_for_everything_leave_the_others_one_part() -> None:
     plan = compile_rules([agg(0.5, 1, "a"), agg(0.5, 2, "b")], None, 2)
     assert brief(plan) == {"iqcar-a": (1, 0), "iqcar-b": (1, 0), "default": (1, 0)}
-    assert "ask for 100% of the slots" in plan.notes[0]
+    assert "ask for 100 % of the slots" in plan.notes[0]
 
 
 def test_own_pools_share_what_rules_leave_as_before_and_keep_mode_and_min_share() -> None:

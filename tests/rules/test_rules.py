@@ -70,7 +70,7 @@ def test_the_reason_gives_the_evidence_with_numbers():
         "at most 3 queries of its application ran at once, so its share is 1/3."
     )
     assert victim.reason == (
-        "q0 lost 32.0 s of 100.0 s (32%) to other queries, 32.0 s of it waiting for slots, "
+        "q0 lost 32.0 s of 100.0 s (32 %) to other queries, 32.0 s of it waiting for slots, "
         "most to q2 (30.0 s)."
     )
 
@@ -131,7 +131,7 @@ def test_runs_of_one_fingerprint_make_one_rule_and_say_so():
     assert victim.fingerprint == "name:daily"
     assert victim.query_id == "app-0/sql-1"
     assert victim.reason.startswith(
-        "2 runs of daily (one rule for all) lost 30.0 s of 200.0 s (15%)"
+        "2 runs of daily (one rule for all) lost 30.0 s of 200.0 s (15 %)"
     )
 
 

@@ -71,7 +71,7 @@ def test_a_skewed_key_is_advised_with_its_evidence_and_settings(diagnosis) -> No
     assert rule.rule_value == delay
     assert rule.reason == (
         "1 straggler in 1 stage of etl took 10.0 s over the median, reading more shuffle data than "
-        "their peers; stages ended about 10.0 s later for that, 50% of the 20.0 s it ran."
+        "their peers; stages ended about 10.0 s later for that, 50 % of the 20.0 s it ran."
     )
     settings = {one["name"]: one["value"] for one in rule.settings}
     assert settings["spark.sql.adaptive.skewJoin.enabled"] == "true"

@@ -234,7 +234,7 @@ def test_no_verdict_is_given_where_other_processes_loaded_the_hosts_differently(
     assert not any("processes other" in doubt for doubt in alike.doubts)
     disturbed = check_rules(rules, first, with_outside_load(second, 0.4))
     assert {rule.verdict for rule in disturbed.rules} == {"disturbed"}
-    assert [doubt for doubt in disturbed.doubts if "10% of the hosts' processors" in doubt]
+    assert [doubt for doubt in disturbed.doubts if "10 % of the hosts' processors" in doubt]
     compared = iqcar.compare(first, with_outside_load(second, 0.4))
     assert set(compared.doubts) <= set(disturbed.doubts)
     assert [doubt for doubt in compared.doubts if "no effect can be told" in doubt]

@@ -147,7 +147,7 @@ def test_tasks_that_take_longer_to_start_than_to_run_are_advised_against(tmp_pat
     assert (rule.kind, rule.rule_value, rule.expected) == ("fewer-tasks", 4500.0, None)
     assert rule.reason == (
         "150 tasks in 1 stage of tiny ran 10 ms each (median) and took 4.5 s of slots to be "
-        "started and ended, about 4.5 s (75%) of the 6.0 s it ran."
+        "started and ended, about 4.5 s (75 %) of the 6.0 s it ran."
     )
 
 
@@ -187,7 +187,7 @@ def test_large_tasks_beside_idle_slots_are_advised_against(tmp_path: Path) -> No
     assert rule.reason == (
         "2 tasks in 1 stage of wide read 256 MB each (median) while most slots had nothing to do "
         "(2.0 of 8 busy in stage 0.0 collect at App.scala:0): on all of them they would have "
-        "taken less, about 7.5 s (75%) of the 10.0 s it ran."
+        "taken less, about 7.5 s (75 %) of the 10.0 s it ran."
     )
 
 

@@ -6,7 +6,7 @@ import math
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime, timezone
 
 from iqcar.enums import Request, Resource
@@ -67,6 +67,17 @@ REQUEST_NAMES = {
 }
 
 
+_UNITS = ((1.0, "ms"), (SECOND_MS, "s"), (MINUTE_MS, "min"), (HOUR_MS, "h"), (DAY_MS, "days"))
+_LIMITS_MS = (SECOND_MS, 2 * MINUTE_MS, 2 * HOUR_MS, 4 * DAY_MS)
+"""From where on a time is written in the next unit."""
+_COLUMN_LIMITS_MS = (SECOND_MS, HOUR_MS, DAY_MS, 40 * DAY_MS)
+"""The same for the largest time of a column of unlike ones."""
+
+
+def _unit(ms: float, limits: Sequence[float]) -> tuple[float, str]:
+    return _UNITS[sum(ms >= limit for limit in limits)]
+
+
 def duration(ms: float | None) -> str:
     """Format a duration: ``640 ms``, ``41.2 s``, ``12.5 min``, ``3.1 h``, ``9.0 days``.
 
@@ -74,20 +85,33 @@ def duration(ms: float | None) -> str:
     """
     if ms is None or math.isnan(ms):
         return "unknown"
-    if ms < SECOND_MS:
-        return f"{ms:.0f} ms"
-    if ms < 2 * MINUTE_MS:
-        return f"{ms / SECOND_MS:.1f} s"
-    if ms < 2 * HOUR_MS:
-        return f"{ms / MINUTE_MS:.1f} min"
-    if ms < 4 * DAY_MS:
-        return f"{ms / HOUR_MS:.1f} h"
-    return f"{ms / DAY_MS:.1f} days"
+    each, unit = _unit(ms, _LIMITS_MS)
+    return f"{ms / each:.{int(each > 1)}f} {unit}"
 
 
-def signed(ms: float) -> str:
+def one_unit(column: Iterable[float | None]) -> Callable[[float | None], str]:
+    """Return what formats the durations of a column, all in one unit and with equal digits.
+
+    Where :func:`duration` would take several, the unit is that of the largest, but not so large
+    that small ones could not be told apart.
+    """
+    times = [abs(ms) for ms in column if ms and math.isfinite(ms)]  # 0 fits any unit
+    one = len({_unit(ms, _LIMITS_MS) for ms in times}) <= 1
+    each, unit = _unit(max(times, default=0.0), _LIMITS_MS if one else _COLUMN_LIMITS_MS)
+    digits = 0 if each == 1 else 1 if all(ms >= each / 20 for ms in times) else 2
+
+    def write(ms: float | None) -> str:
+        if ms is None or math.isnan(ms):
+            return "unknown"
+        amount = f"{ms / each:.{digits if ms else 0}f} {unit}"
+        return f"<{10**-digits:.{digits}f} {unit}" if 0 < ms < each / 2 / 10**digits else amount
+
+    return write
+
+
+def signed(ms: float, write: Callable[[float], str] = duration) -> str:
     """Format a change of time with its sign: ``+7.7 s``."""
-    return f"{'+' if ms >= 0 else '−'}{duration(abs(ms))}"
+    return f"{'+' if ms >= 0 else '−'}{write(abs(ms))}"
 
 
 def exact_time(ms: float) -> str:
@@ -113,11 +137,18 @@ def size(amount: float, kilo: float = 1e3) -> str:
     return f"{amount:.0f} B"
 
 
-def percent(share: float) -> str:
+def percent(share: float, digits: int = 0) -> str:
     """Format a share: ``62 %``; a positive share that rounds to 0 % becomes ``<1 %``."""
-    if 0 < share < 0.005:
+    if digits == 0 and 0 < share < 0.005:
         return "<1 %"
-    return f"{share:.0%}".replace("%", " %")
+    return f"{share:.{digits}%}".replace("%", " %")
+
+
+def change_words(change_percent: float, digits: int = 0) -> str:
+    """Write a change: ``-12 %``; nothing has no sign."""
+    if abs(change_percent) < 0.5 / 10**digits:
+        return "0 %"
+    return f"{change_percent:+.{digits}f} %"
 
 
 def read_time(text: str) -> float | None:

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from iqcar.base.units import change_words
 from iqcar.comparison.compare_sets import compare_sides
 from iqcar.comparison.comparison import Comparison
 from iqcar.comparison.rule_verdict import (
@@ -276,11 +277,11 @@ def _controls_doubt(controls: Total | None) -> str:
         return ""
     expected = ""
     if controls.predicted_percent is not None:
-        expected = f" ({controls.predicted_percent:+.0f}% was predicted)"
+        expected = f" ({change_words(controls.predicted_percent)} was predicted)"
     which = f"{controls.queries} queries" if controls.queries > 1 else "one query"
     return (
-        f"{which} that no rule is about took {controls.change_percent:+.0f}% time{expected}: "
-        "more than the rules differed between the runs"
+        f"{which} that no rule is about took {change_words(controls.change_percent)} time"
+        f"{expected}: more than the rules differed between the runs"
     )
 
 
@@ -367,7 +368,7 @@ def _sentence(
         got = f"no verdict: {got}"
     text = f"{rule.id} {acted}; {got}"
     if predicted is not None:
-        text += f" ({predicted:+.0f}% was predicted)"
+        text += f" ({change_words(predicted)} was predicted)"
     unsure = told is ChangeVerdict.CANNOT_TELL and verdict in (
         RuleVerdict.HELPED,
         RuleVerdict.SLOWER,

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from iqcar.base.units import short
+from iqcar.base.units import percent, short
 from iqcar.comparison.causes.blame_change import NeededBlame
 from iqcar.comparison.causes.differences import Differences, find_differences, own_differences
 from iqcar.comparison.causes.query_causes import (
@@ -189,7 +189,7 @@ def find_comparison_doubts(
     before, after = (side.facts for side in sides)
     if min(before.runs, after.runs) == 1:
         spreads = ", ".join(
-            f"{measure.one_run.variance**0.5:.0%} of {word}".replace("%", " %")
+            f"{percent(measure.one_run.variance**0.5)} of {word}"
             for measure, word in zip(TESTED, ("time", "CPU time", "data", "skew"), strict=True)
         )
         which = "either side" if before.runs == after.runs else "one side"
@@ -210,10 +210,11 @@ def find_comparison_doubts(
             "a host can be told to be slow beside the others of its side, not to have become so"
         )
     if loads_differ(before.outside_load, after.outside_load):
+        loads = [percent(side.outside_load or 0.0) for side in (before, after)]
         doubts.append(
-            f"Processes other than the executors used {before.outside_load:.0%} of the hosts' "
-            f"processors before and {after.outside_load:.0%} after: no effect can be told apart "
-            "from that; repeat both on quiet hosts"
+            f"Processes other than the executors used {loads[0]} of the hosts' processors before "
+            f"and {loads[1]} after: no effect can be told apart from that; repeat both on quiet "
+            "hosts"
         )
     if unlike.any():
         doubts.append(unlike_doubt(sides, unlike, categories))

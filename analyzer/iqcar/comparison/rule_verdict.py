@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from iqcar.base.units import change_words, percent
 from iqcar.enums import Kind
 from iqcar.rules.rule import LEAST_GAIN_SHARE
 
@@ -60,18 +61,19 @@ def judge_effect(
     """
     if change_percent is None:
         return JudgedEffect(RuleVerdict.UNKNOWN, "are not known to have ended before and after")
-    took = f"took {change_percent:+.0f}% time"
+    took = f"took {change_words(change_percent)} time"
     if loads_differ(*outside):
         other = "on hosts that other processes loaded differently"
         return JudgedEffect(RuleVerdict.DISTURBED, f"{took} {other}")
     if controls_percent is not None and _moved(change_percent, controls_percent):
-        other = f"queries that no rule is about {controls_percent:+.0f}% more than was expected"
-        return JudgedEffect(RuleVerdict.DISTURBED, f"{took}, and {other} of them")
+        other = f"queries that no rule is about {change_words(controls_percent)}"
+        said = f"{took}, and {other} more than was expected of them"
+        return JudgedEffect(RuleVerdict.DISTURBED, said)
     least = 100 * LEAST_GAIN_SHARE
     if change_percent <= -least:
-        return JudgedEffect(RuleVerdict.HELPED, f"took {-change_percent:.0f}% less time")
+        return JudgedEffect(RuleVerdict.HELPED, f"took {percent(-change_percent / 100)} less time")
     if change_percent >= least:
-        return JudgedEffect(RuleVerdict.SLOWER, f"took {change_percent:.0f}% more time")
+        return JudgedEffect(RuleVerdict.SLOWER, f"took {percent(change_percent / 100)} more time")
     return JudgedEffect(RuleVerdict.NO_CHANGE, "took as long as before")
 
 

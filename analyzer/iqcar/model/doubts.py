@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from iqcar.base.limits import LEAST_DOUBT
-from iqcar.base.units import size
+from iqcar.base.units import percent, size
 from iqcar.enums import InputStatus, Request
 from iqcar.model.demand.outside_load import outside_load
 from iqcar.model.waits.columns import ESTIMATED, MISSING, evidence_column
@@ -58,7 +58,7 @@ def record_doubts(tables: Tables, waits: pd.DataFrame) -> Iterator[str]:
         reasons = ", ".join(f"{count} {why}" for why, count in _reasons(tables, lacking))
         yield (
             f"{int(lacking.sum())} of {int(recorded.sum())} task ends have no record of the plugin "
-            f"({reasons}): {share:.0%} of the task time there is not measured"
+            f"({reasons}): {percent(share)} of the task time there is not measured"
         )
     yield from _sampler_doubts(tables, waits)
     failures = int(tables.task_records["failures"].max())
@@ -70,8 +70,8 @@ def record_doubts(tables: Tables, waits: pd.DataFrame) -> Iterator[str]:
     share = _time_share(waits, _is_missing(waits, Request.EXECUTION_MEMORY) & ~running)
     if share >= LEAST_DOUBT:
         yield (
-            f"waits for memory and locks were not measured for {share:.0%} of all task time: they "
-            "are missing there, not zero"
+            f"waits for memory and locks were not measured for {percent(share)} of all task time: "
+            "they are missing there, not zero"
         )
 
 
@@ -83,8 +83,8 @@ def _sampler_doubts(tables: Tables, waits: pd.DataFrame) -> Iterator[str]:
         share = _time_share(waits, mine)
         why = _SAMPLERS.get(state, f"the sampler was {state}")
         yield (
-            f"{why} for {len(mine)} tasks ({share:.0%} of all task time): their waits for locks "
-            "and memory are unknown"
+            f"{why} for {len(mine)} tasks ({percent(share)} of all task time): their waits for "
+            "locks and memory are unknown"
         )
 
 
@@ -195,11 +195,11 @@ def _unknown_waits(tables: Tables, waits: pd.DataFrame) -> list[str]:
     ):
         share = _time_share(waits, _is_missing(waits, request) & ~running)
         if share >= LEAST_DOUBT:
-            doubts.append(f"IO wait is unknown for {share:.0%} of all task time spent {what}")
+            doubts.append(f"IO wait is unknown for {percent(share)} of all task time spent {what}")
     share = _time_share(waits, _is_missing(waits, Request.SLOT_WAIT))
     if share >= LEAST_DOUBT:
         doubts.append(
-            f"slot wait is unknown for {share:.0%} of all task time: speculative copies, "
+            f"slot wait is unknown for {percent(share)} of all task time: speculative copies, "
             "or stages whose submission is not in the log"
         )
     return doubts
@@ -216,9 +216,10 @@ def _memory_doubts(tables: Tables, waits: pd.DataFrame) -> Iterator[str]:
             + ("; no setting tells how much there was" if len(known.untold) else "")
         )
     if estimated.any():
+        share = percent(_time_share(waits, estimated))
         yield (
-            f"waits for execution memory are estimated for {_time_share(waits, estimated):.0%} of "
-            "all task time, as unexplained time in which others held, by their peaks, what "
+            f"waits for execution memory are estimated for {share} "
+            "of all task time, as unexplained time in which others held, by their peaks, what "
             "settings leave an executor: when they held it is not recorded"
         )
     if len(known.exceeded):
@@ -258,11 +259,11 @@ def _cpu_doubts(tables: Tables, waits: pd.DataFrame, running: Flags) -> Iterator
     ):
         share = _time_share(waits, who)
         if share >= LEAST_DOUBT:
-            yield f"CPU wait is unknown for {share:.0%} of all task time: {why}"
+            yield f"CPU wait is unknown for {percent(share)} of all task time: {why}"
     estimated = (waits[evidence_column(Request.RUN_QUEUE)] == ESTIMATED).to_numpy(bool)
     share = _time_share(waits, estimated)
     if estimated.any() and (not measured.any() or share >= LEAST_DOUBT):
-        where = f" for {share:.0%} of all task time" if measured.any() else ""
+        where = f" for {percent(share)} of all task time" if measured.any() else ""
         yield (
             f"CPU wait is estimated{where} as run time less CPU time and every known wait: "
             "locks, driver calls and unrecorded IO are in it too"

@@ -12,6 +12,7 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
+from iqcar.base.units import percent
 from iqcar.causes.blame.attribute import Blame, attribute, measure_demand
 from iqcar.causes.blame.folding import MOST_SOURCES
 from iqcar.enums import Request, Resource
@@ -89,7 +90,7 @@ def _no_range(model: Model | None, cost: OthersCost | None) -> str:
         return ""
     return (
         f"the replay of {untold} of {len(cost.lost_ms)} queries is off by more than "
-        f"{100 * MOST_OFF:.0f} % of the run: {NO_RANGE}"
+        f"{percent(MOST_OFF)} of the run: {NO_RANGE}"
     )
 
 

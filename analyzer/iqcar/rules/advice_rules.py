@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
+from iqcar.base.units import percent
 from iqcar.causes.stragglers.blame_of_causes import RESOURCE_OF
 from iqcar.causes.stragglers.feature_list import MEMORY
 from iqcar.causes.stragglers.straggler_result import Stragglers
@@ -159,7 +160,9 @@ class _AdviceWriter:
             delay, held = float(mine["delay_ms"].sum()), float(mine["held_ms"].sum())
             total = self._duration(self.vocabulary[key], name, mine)
             if delay >= LEAST_DELAY_MS and total > 0 and held >= LEAST_SHARE * total:
-                part = f"about {_time(held)} ({held / total:.0%}) of the {_time(total)} it ran."
+                part = (
+                    f"about {_time(held)} ({percent(held / total)}) of the {_time(total)} it ran."
+                )
                 yield self._piece(key, mine, delay, "", f"{said(mine)}, {part}")
 
     def _too_small(self, mine: pd.DataFrame) -> str:
@@ -222,7 +225,7 @@ class _AdviceWriter:
             )
         whose = "it" if kind.scope == "query" else "that all queries"
         text += (
-            f"; stages ended about {_time(held)} later for that, {held / total:.0%} of the "
+            f"; stages ended about {_time(held)} later for that, {percent(held / total)} of the "
             f"{_time(total)} {whose} ran"
         )
         return text + self._recurring(kind, mine) + "."
@@ -234,7 +237,7 @@ class _AdviceWriter:
         by_host = mine.groupby("host", sort=True)["delay_ms"].sum()
         part = float(by_host.max() / by_host.sum())
         name = self.found.labels.host(int(by_host.idxmax()))
-        return f", {part:.0%} of it on {name}" if name and part >= MOST_SHARE else ""
+        return f", {percent(part)} of it on {name}" if name and part >= MOST_SHARE else ""
 
     def _recurring(self, kind: AdviceKind, mine: pd.DataFrame) -> str:
         """Say how many of the stragglers have a topic that says the same."""

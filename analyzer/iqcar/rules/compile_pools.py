@@ -21,6 +21,7 @@ from dataclasses import dataclass
 
 from msgspec.structs import replace
 
+from iqcar.base.units import percent
 from iqcar.rules.pool_plan import PREFIX, Assignment, Pool, PoolPlan, pool_name
 from iqcar.rules.recorded_setup import DEFAULT_POOL, default_of
 from iqcar.rules.rule import QueryType, Rule, RuleType, scheduler_rules
@@ -220,7 +221,7 @@ class _Shares:
         if left > min(shares) * 1e-9:
             return cls(left / max(running - len(shares), 1), ())
         note = (
-            f"The AGG rules ask for {sum(shares):.0%} of the slots together: everybody else "
+            f"The AGG rules ask for {percent(sum(shares))} of the slots together: everybody else "
             "counts as one more query, so each source gets less than its share."
         )
         return cls(min(shares), (note,) if len(shares) > 1 else ())

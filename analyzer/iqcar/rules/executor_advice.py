@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from iqcar.base.units import percent
 from iqcar.causes.graph.iqc_graph import IQCGraph
 from iqcar.enums import BlameKind, Resource
 from iqcar.rules.advice_rules import LEAST_DELAY_MS, LEAST_SHARE
@@ -157,15 +158,18 @@ def _reason(tables: Tables, holder: int, waits: list[_Wait], worst: int, lost: f
     ran = float(tables.queries["duration_ms"].iloc[worst])
     others = len({wait.target for wait in waits}) - 1
     text = (
-        f"{in_a_sentence(names[worst])} lost {_time(lost)} ({lost / ran:.0%}) of the {_time(ran)} "
-        f"it ran waiting for executors that application {application} held, most for {most}"
+        f"{in_a_sentence(names[worst])} lost {_time(lost)} ({percent(lost / ran)}) of the "
+        f"{_time(ran)} it ran waiting for executors that application {application} held, "
+        f"most for {most}"
     )
     if others:
         queries = "another query" if others == 1 else f"{others} other queries"
         text += f"; with {queries} {_time(_lost(waits))} were lost to it"
     idle = sum(wait.idle_ms for wait in waits) / _lost(waits)
     if idle >= LEAST_IDLE:
-        text += f"; {idle:.0%} of that to executors that ran no task, the cheapest to give back"
+        text += (
+            f"; {percent(idle)} of that to executors that ran no task, the cheapest to give back"
+        )
     return text + "."
 
 

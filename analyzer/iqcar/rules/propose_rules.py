@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
+from iqcar.base.units import percent
 from iqcar.enums import Resource
 from iqcar.rules.losses_between_queries import QueryLosses, gather, most_at_once
 from iqcar.rules.rule import QueryType, Rule, RuleType
@@ -247,7 +248,7 @@ class _RuleWriter:
         if side.query_type is QueryType.TARGET:
             # The share is of the runs that lost time; the floor counts every run.
             duration = float(self.tables.queries["duration_ms"].iloc[rows[own].unique()].sum())
-            share = f" ({side.lost_ms / duration:.0%})" if duration > 0 else ""
+            share = f" ({percent(side.lost_ms / duration)})" if duration > 0 else ""
             text = f"{who} lost {lost} of {_time(duration)}{share} to other queries, "
             text += f"{caused} of it {cause}, most to {worst}"
             back = self.evidence.inflicted_ms[side.group]

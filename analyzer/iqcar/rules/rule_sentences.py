@@ -7,6 +7,7 @@ import shlex
 from collections.abc import Iterable, Sequence
 from string import Template
 
+from iqcar.base.units import percent
 from iqcar.rules.pool_plan import PREFIX, Pool, PoolPlan
 from iqcar.rules.rule import Rule, scheduler_rules
 from iqcar.rules.vocabulary.data_files import HOW_TO, read_data
@@ -77,7 +78,7 @@ def what_it_gets(rule: Rule, pool: Pool, weights: int, slots: int | None) -> str
     """Say what pool a rule makes, and what its query gets there."""
     text = (
         f"{called(rule)} gets pool {pool.name}, weight {pool.weight}: "
-        f"{pool.weight / weights:.0%} of the slots while every pool wants some"
+        f"{percent(pool.weight / weights)} of the slots while every pool wants some"
     )
     if pool.min_share:
         text += f", and it is offered slots first until it has {pool.min_share} of {slots}"
@@ -87,7 +88,7 @@ def what_it_gets(rule: Rule, pool: Pool, weights: int, slots: int | None) -> str
 def cap_words(pool: Pool) -> str:
     """Say in a table what a pool is held to; empty where it has no cap."""
     tasks = [] if pool.cap is None else [f"{pool.cap} tasks"]
-    share = [] if pool.cap_share is None else [f"{pool.cap_share:.0%} of the slots"]
+    share = [] if pool.cap_share is None else [f"{percent(pool.cap_share)} of the slots"]
     strict = [] if not pool.strict else ["strict"]
     return ", ".join([*tasks, *share, *strict]) if pool.is_capped else ""
 
@@ -102,7 +103,7 @@ def what_it_is_held_to(rule: Rule, pool: Pool, slots: int | None) -> str:
         else "it goes beyond only in slots that nobody else wants"
     )
     return (
-        f"{called(rule)} caps pool {pool.name}: its tasks run in {share:.0%} of the slots at "
+        f"{called(rule)} caps pool {pool.name}: its tasks run in {percent(share)} of the slots at "
         f"most{count}; {idle}. A cap acts where the iqcar plugin applies the rules; "
         "fairscheduler.xml has no place for it."
     )

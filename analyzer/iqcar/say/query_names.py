@@ -11,6 +11,7 @@ import pandas as pd
 
 from iqcar.base.units import run_numbers, short
 from iqcar.tables import Tables, recurring_queries, texts
+from iqcar.tables.arrays import Floats, Ints
 
 NAME_WIDTH = 60
 """Characters of a name in a sentence."""
@@ -80,6 +81,10 @@ class RecurringNames(QueryNames):
     ----------
     first : list of int
         Row of the first run of each query's recurring query.
+    runs : list of int
+        How many runs each query's recurring query has.
+    ran_ms : (n_queries,)
+        How long all runs of each query's recurring query took together, as far as known.
     """
 
     def __init__(self, tables: Tables) -> None:
@@ -88,19 +93,37 @@ class RecurringNames(QueryNames):
             recurring_queries(tables), return_index=True, return_inverse=True, return_counts=True
         )
         self.first: list[int] = first[of].tolist()
-        self._runs: list[int] = runs[of].tolist()
+        self.runs: list[int] = runs[of].tolist()
+        duration = np.nan_to_num(tables.queries["duration_ms"].to_numpy(np.float64))
+        self.ran_ms: Floats = np.bincount(of, duration, len(first)).astype(np.float64)[of]
         self._names: dict[int, set[str]] = {}
         for row, name in zip(self.first, self.full, strict=True):
             self._names.setdefault(row, set()).add(name)
 
     def called(self, row: int, width: int = NAME_WIDTH) -> str:
         """Name of a recurring query, with the number of its runs."""
-        runs = self._runs[row]
+        runs = self.runs[row]
         if runs == 1:
             return super().called(row, width)
         if len(self._names[self.first[row]]) == 1:
             return f"{self.name(row, width)} ({runs} runs)"
         return f"{self.name(row, width)} and {runs - 1} more of the same description"
+
+    def first_runs(self, rows: Ints) -> Ints:
+        """Rows of the first runs of the recurring queries of some; negative rows stay."""
+        return np.where(rows >= 0, np.array(self.first, np.int64)[np.maximum(rows, 0)], rows)
+
+    def labels(self, rows: Sequence[int], width: int) -> list[str]:
+        """Label recurring queries with few letters and the number of runs; no two are equal."""
+        lines = [
+            self.name(row, width) + (f" ({self.runs[row]} runs)" if self.runs[row] > 1 else "")
+            for row in rows
+        ]
+        ends = run_numbers([self.ids[row] for row in rows], lines)
+        return [
+            line if lines.count(line) == 1 else f"{line} {short(end, NUMBER_WIDTH)}"
+            for line, end in zip(lines, ends, strict=True)
+        ]
 
     def runs_of(self, queries: Sequence[int]) -> list[list[int]]:
         """All runs of the recurring queries of some queries, those named first."""

@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from iqcar.base.units import percent, printable, resource_name, short
+from iqcar.base.units import change_words, percent, printable, resource_name, short
 from iqcar.diagnosis import Diagnosis
 from iqcar.enums import Resource
 from iqcar.replay.rule_effect.expected import Expected
 from iqcar.rules.rule import Outlook, QueryType, RejectedRule, Rule, RuleType, scheduler_rules
 from iqcar.rules.rule_sentences import called
 from iqcar.rules.vocabulary.advice_kinds import advice_kinds
-from iqcar.say.section import change_words
 
 NAME_WIDTH = 80
 
@@ -209,7 +208,7 @@ def together_words(expected: Expected) -> str:
     error, worst = expected.replay_error_percent, expected.replay_worst_error_percent
     if error is not None and worst is not None:
         words += (
-            f" A replay of the run as it was is {error:.1f} % off (the median query; "
-            f"the worst {worst:.1f} %)."
+            f" A replay of the run as it was is {percent(error / 100, 1)} off (the median query; "
+            f"the worst {percent(worst / 100, 1)})."
         )
     return words

@@ -7,7 +7,16 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Any
 
-from iqcar.base.units import breakdown, duration, percent, printable, short, signed
+from iqcar.base.units import (
+    breakdown,
+    change_words,
+    duration,
+    one_unit,
+    percent,
+    printable,
+    short,
+    signed,
+)
 
 NOT_RECORDED = "not recorded"
 
@@ -99,14 +108,25 @@ class Section:
             return self
         return replace(self, rows=self.rows[:most], notes=(f"{left:,} {rest}.", *self.notes))
 
+    def written(self, name_width: int = 120) -> list[list[str]]:
+        """Write the cells of all rows in words, the durations of a column in one unit."""
+        writers = [
+            one_unit(row[i] for row in self.rows if not isinstance(row[i], str))
+            if column.holds in (Holds.TIME, Holds.CHANGE)
+            else duration
+            for i, column in enumerate(self.columns)
+        ]
+        return [
+            [
+                cell_text(column.holds, value, name_width, write)
+                for column, value, write in zip(self.columns, row, writers, strict=True)
+            ]
+            for row in self.rows
+        ]
+
     def is_empty(self) -> bool:
         """Whether it says nothing."""
         return not (self.sentence or self.rows or self.notes)
-
-
-def change_words(change_percent: float) -> str:
-    """Write a change: ``-12 %``; nothing has no sign."""
-    return f"{change_percent:+.0f} %" if abs(change_percent) >= 0.5 else "0 %"
 
 
 def range_words(low: float, high: float, write: Callable[[float], str] = duration) -> str:
@@ -130,12 +150,18 @@ def columns(*titles: str) -> tuple[SectionColumn, ...]:
     return tuple(made)
 
 
-def cell_text(holds: Holds, value: Any, name_width: int = 120) -> str:
+def cell_text(
+    holds: Holds, value: Any, name_width: int = 120, write: Callable[[Any], str] = duration
+) -> str:
     """Write a cell in words; a text in place of what a column holds stays, but printable."""
     if value is None:
         return NOT_RECORDED if holds.is_number else ""
     if isinstance(value, str):
         return short(value, name_width) if holds is Holds.NAME else printable(value)
+    if holds is Holds.TIME:
+        return write(value)
+    if holds is Holds.CHANGE:
+        return signed(value, write)
     if holds is Holds.COUNT:
         return f"{value:,}"
     if holds is Holds.RATE:
@@ -145,8 +171,6 @@ def cell_text(holds: Holds, value: Any, name_width: int = 120) -> str:
 
 _WRITE: dict[Holds, Callable[[Any], str]] = {
     Holds.TEXT: str,
-    Holds.TIME: duration,
-    Holds.CHANGE: signed,
     Holds.RELATIVE: change_words,
     Holds.SHARE: percent,
     Holds.NUMBER: lambda value: f"{value:.3g}",

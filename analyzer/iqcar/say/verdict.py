@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from iqcar.base.units import HOUR_MS, MINUTE_MS, SECOND_MS, duration, printable
+from iqcar.base.units import HOUR_MS, MINUTE_MS, SECOND_MS, change_words, duration, printable
 from iqcar.diagnosis import Diagnosis
 from iqcar.enums import BlameKind
 from iqcar.logs.text.redact import redact_text
@@ -325,7 +325,7 @@ def _rules(
         if rule.fingerprint == mine and rule.query_type is QueryType.TARGET:
             said = "raises its priority"
             if rule.expected:
-                said += f" (expected {rule.expected['victims_change_percent']:+.0f} %)"
+                said += f" (expected {change_words(rule.expected['victims_change_percent'])})"
             found.append((rule.id, said))
         elif rule.fingerprint == culprit and rule.query_type is QueryType.SOURCE:
             found.append((rule.id, f"{_DOES[rule.rule_type]} {names.called(worst)}"))

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from iqcar.base.units import duration, percent, run_numbers, short, signed, size
+from iqcar.base.units import change_words, duration, percent, run_numbers, short, signed, size
 from iqcar.replay.whatif.plan_capacity import Plan
 from iqcar.replay.whatif.removal_blame import RemovalBlame
 from iqcar.replay.whatif.what_if import RESOURCES, SLOWER, WhatIf
-from iqcar.say.section import Section, change_words, columns, range_words
+from iqcar.say.section import Section, columns, range_words
 
 NOTICED = 0.01
 """Share of a query's duration from which a change of a wait is named."""
@@ -175,7 +175,7 @@ def check_sentence(check: dict[str, Any]) -> str:
 
 
 def _share(share: float) -> str:
-    return f"{100 * share:.1f} %" if share < 0.1 else percent(share)
+    return percent(share, 1) if share < 0.1 else percent(share)
 
 
 def capacity_words(answer: WhatIf) -> str:
@@ -215,8 +215,8 @@ def total_lines(answer: WhatIf) -> list[str]:
         worst = slower.iloc[0]
         count = f"{len(slower)} quer{'y gets' if len(slower) == 1 else 'ies get'}"
         lines.append(
-            f"{count} slower by more than {SLOWER:.0%}, most {short(worst['name'])} "
-            f"({change_words(worst['change_percent'])})".replace("5%", "5 %")
+            f"{count} slower by more than {percent(SLOWER)}, most {short(worst['name'])} "
+            f"({change_words(worst['change_percent'])})"
         )
     busiest = bottleneck(answer)
     if busiest:

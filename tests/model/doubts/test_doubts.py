@@ -50,18 +50,18 @@ def test_a_whole_log_leaves_only_what_no_plain_log_can_tell() -> None:
         ({"inputs": [{"path": "a.log", "status": "truncated", "message": "cut"}]}, "a.log: trunc"),
         ({"inputs": [{"path": "b", "status": "in_progress"}]}, "b: in progress"),
         ({"stages": [{"declared_tasks": 3}]}, "2 task ends are missing from 1 completed stages"),
-        ({"tasks": [{**GOOD_TASK, "cpu_ms": np.nan}]}, "CPU wait is unknown for 100%"),
-        ({"stages": [{"declared_tasks": 1, "python": True}]}, "CPU wait is unknown for 100%"),
+        ({"tasks": [{**GOOD_TASK, "cpu_ms": np.nan}]}, "CPU wait is unknown for 100 %"),
+        ({"stages": [{"declared_tasks": 1, "python": True}]}, "CPU wait is unknown for 100 %"),
         (
             {"tasks": [{**GOOD_TASK, "gpu_wait_ms": 0.0}]},
-            "CPU wait is unknown for 100% of all task time: its tasks compute on a GPU",
+            "CPU wait is unknown for 100 % of all task time: its tasks compute on a GPU",
         ),
-        ({"tasks": [{**GOOD_TASK, "input_bytes": 9.0}]}, "IO wait is unknown for 100%"),
-        ({"tasks": [{**GOOD_TASK, "output_bytes": 9.0}]}, "IO wait is unknown for 100%"),
+        ({"tasks": [{**GOOD_TASK, "input_bytes": 9.0}]}, "IO wait is unknown for 100 %"),
+        ({"tasks": [{**GOOD_TASK, "output_bytes": 9.0}]}, "IO wait is unknown for 100 %"),
         ({"queries": TWO_AT_ONCE[:1]}, "no two queries ran at the same time"),
         (
             {"tasks": [GOOD_TASK, {**GOOD_TASK, "speculative": True, "index": 1}]},
-            "slot wait is unknown for 50%",
+            "slot wait is unknown for 50 %",
         ),
     ],
 )
@@ -112,7 +112,7 @@ def test_task_ends_without_a_record_are_counted_by_reason() -> None:
     assert sentence == (
         "7 of 8 task ends have no record of the plugin (1 lost with their executor, 1 in stages "
         "that could not fetch their shuffle blocks, 1 failed, 2 killed, 1 succeeded after their "
-        "stage was aborted, 1 succeeded, where the plugin was missing or failed): 88% of the task "
+        "stage was aborted, 1 succeeded, where the plugin was missing or failed): 88 % of the task "
         "time there is not measured"
     )
     assert [one for one in said if one.startswith("waits for memory and locks were not measured")]
@@ -126,17 +126,17 @@ def test_applications_without_the_plugin_lack_no_records() -> None:
     )
     said = find_doubts(tables, measure_waits(tables))
     assert not [one for one in said if "have no record" in one]
-    assert "waits for memory and locks were not measured for 50% of all task time" in "".join(said)
-    assert "CPU wait is estimated for 50% of all task time" in "".join(said)
+    assert "waits for memory and locks were not measured for 50 % of all task time" in "".join(said)
+    assert "CPU wait is estimated for 50 % of all task time" in "".join(said)
 
 
 @pytest.mark.parametrize(
     ("record", "words"),
     [
         ({"sampler": "off"}, "the sampler was switched off"),
-        ({"sampler": "dead"}, "the sampler had stopped for 1 tasks (100% of all task time)"),
+        ({"sampler": "dead"}, "the sampler had stopped for 1 tasks (100 % of all task time)"),
         ({"failures": 3}, "the plugin counted up to 3 failures of its own code"),
-        ({"run_queue_ms": np.nan}, "CPU wait is unknown for 100% of all task time: the kernel"),
+        ({"run_queue_ms": np.nan}, "CPU wait is unknown for 100 % of all task time: the kernel"),
     ],
 )
 def test_what_the_plugin_could_not_measure_is_said(record, words) -> None:

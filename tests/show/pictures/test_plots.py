@@ -14,6 +14,7 @@ from hypothesis import HealthCheck, given
 import iqcar
 from iqcar.enums import Resource
 from iqcar.errors import UsageError
+from iqcar.say.query_names import RecurringNames
 from iqcar.show.pictures import (
     heatmap_cells,
     matrix_cells,
@@ -113,19 +114,23 @@ def test_a_wait_that_nobody_recorded_is_no_zero_in_a_heatmap(made: RandomInput) 
 @given(made=tables_and_waits())
 @examples(12)
 def test_a_matrix_sums_to_what_all_queries_lost(most: int, made: RandomInput) -> None:
-    graph = diagnosis_of(made).graph
+    diagnosis = diagnosis_of(made)
+    graph, names = diagnosis.graph, RecurringNames(diagnosis.tables)
     lost = sum(graph.lost_ms(int(target)) for target in graph.targets)
-    cells = matrix_cells(graph, most=most)
+    cells = matrix_cells(graph, names, most=most)
     assert cells.value.sum() == pytest.approx(lost)
-    parts = [matrix_cells(graph, resource=resource, most=most).value.sum() for resource in Resource]
+    parts = [matrix_cells(graph, names, resource=one, most=most).value.sum() for one in Resource]
     assert sum(parts) == pytest.approx(lost)
     assert len([s for s in cells.sources if s >= -2]) <= max(most, 2)
     assert len(cells.targets) <= max(most, 2)
     if most == 100 and lost > 0:
-        whole = graph.matrix()
-        assert sorted(cells.value[cells.value > 0]) == pytest.approx(
-            sorted(whole.to_numpy()[whole.to_numpy() > 0])
-        )
+        ids = {query: names.ids[first] for query, first in zip(names.ids, names.first, strict=True)}
+        runs = graph.matrix().rename(index=ids, columns=ids)
+        whole = runs.groupby(level=0).sum().T.groupby(level=0).sum().to_numpy()
+        assert sorted(cells.value[cells.value > 0]) == pytest.approx(sorted(whole[whole > 0]))
+    for measure in ("dor", "share_of_duration"):
+        parts = matrix_cells(graph, names, measure, most=most)
+        assert parts.value[:, [t >= 0 for t in parts.targets]].sum(0).max(initial=0) < 1 + 1e-6
 
 
 @given(made=tables_and_waits())

@@ -23,9 +23,10 @@ from iqcar.diagnosis import Diagnosis
 from iqcar.enums import Resource
 from iqcar.say import find_verdict
 from iqcar.say.input_sections import coverage_section
+from iqcar.say.query_names import RecurringNames
 from iqcar.show.html import files, render_page
 from iqcar.show.html.blame_rows import FOLDED, KEYS, bounded, lay_out_blame
-from iqcar.show.html.payload import page_payload
+from iqcar.show.html.payload import LABEL_LETTERS, page_payload
 from iqcar.show.html.payload_explore import rows_of_each
 from iqcar.show.json.analyze import result_schema, to_dict, to_json
 from iqcar.show.pictures.timeline import json_for_html, source_hash
@@ -162,12 +163,39 @@ def test_what_is_explored_sums_to_what_the_json_says(crowded: Diagnosis) -> None
 def test_the_matrix_sums_to_what_the_queries_lost(crowded: Diagnosis) -> None:
     blame_rows = lay_out_blame(crowded.graph, len(crowded.tables.queries))
     payload = page_payload(crowded, blame_rows)
-    cells, people = payload["matrix"]["cells"], payload["people"]["queries"]
-    lost = {people[at]["id"]: people[at]["lost"] for at in payload["matrix"]["targets"]}
-    sums = dict.fromkeys(lost, 0.0)
+    cells, labels = payload["matrix"]["cells"], payload["matrix"]["targets"]
+    recurring, lost = RecurringNames(crowded.tables), crowded.lost_ms()
+    sums = dict.fromkeys(labels, 0.0)
     for target, parts in zip(cells["target"], cells["lost"], strict=True):
-        sums[people[payload["matrix"]["targets"][target]]["id"]] += sum(parts)
-    assert sums == pytest.approx(lost, abs=MS)
+        sums[labels[target]] += sum(parts)
+    of = dict.fromkeys(recurring.first, 0.0)
+    for row, first in enumerate(recurring.first):
+        of[first] += lost[row]
+    named = dict(zip(recurring.labels(list(of), LABEL_LETTERS), of.values(), strict=True))
+    assert sums == pytest.approx({label: named[label] for label in labels}, abs=MS)
+
+
+def test_the_matrix_has_one_row_and_column_for_all_runs_of_a_query(tmp_path: Path) -> None:
+    paths = [
+        crowded_log(app, NAMES, start).write(tmp_path / app)
+        for app, start in (("app-1", 1_700_000_000_000), ("app-2", 1_700_000_100_000))
+    ]
+    diagnosis = iqcar.diagnose(iqcar.read(paths))
+    blame_rows = lay_out_blame(diagnosis.graph, len(diagnosis.tables.queries))
+    payload = page_payload(diagnosis, blame_rows)
+    matrix, people = payload["matrix"], payload["people"]["queries"]
+    for labels in (matrix["sources"], matrix["targets"]):
+        assert len(set(labels)) == len(labels)
+        assert set(labels) <= {f"{name} (2 runs)" for name in NAMES}
+    cells = matrix["cells"]
+    assert sum(map(sum, cells["lost"])) == pytest.approx(diagnosis.lost_ms().sum(), abs=MS)
+    columns = (cells[key] for key in ("source", "target", "from", "to"))
+    for source, target, by, run in zip(*columns, strict=True):
+        assert matrix["targets"][target] == f"{people[run]['name']} (2 runs)"
+        assert source < 0 or matrix["sources"][source] == f"{people[by]['name']} (2 runs)"
+    figure = diagnosis.plot.matrix()
+    assert "etl (2 runs)" in figure.layout.yaxis.ticktext
+    assert sum(map(sum, figure.data[0].z)) == pytest.approx(diagnosis.lost_ms().sum(), abs=MS)
 
 
 rows_of_blame = st.lists(

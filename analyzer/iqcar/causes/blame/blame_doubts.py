@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 import pandas as pd
 
-from iqcar.base.units import short
+from iqcar.base.units import percent, short
 from iqcar.causes.blame.ratp import BYTES_REQUESTS, data_processed
 from iqcar.causes.blame.task_intervals import BlameColumns
 from iqcar.enums import REQUESTS, Request
@@ -63,7 +63,7 @@ def _waits_without_data(columns: BlameColumns) -> Iterator[str]:
         blind = wait[~(data_processed(columns, request) > 0)].sum()
         if blind > LEAST_PART * wait.sum():
             yield (
-                f"for {100 * blind / wait.sum():.0f} % of the wait for {_NAMES[request]} no data "
+                f"for {percent(blind / wait.sum())} of the wait for {_NAMES[request]} no data "
                 "volume is recorded: it counts as waited, but how much of it was lost is unknown"
             )
 
@@ -99,7 +99,7 @@ def _over_attribution(demands: pd.DataFrame) -> Iterator[str]:
             continue
         if lost[selected & much].sum() > LEAST_PART * max(lost[selected].sum(), 1.0):
             yield (
-                f"for {100 * lost[selected & much].sum() / lost[selected].sum():.0f} % of the time "
+                f"for {percent(lost[selected & much].sum() / lost[selected].sum())} of the time "
                 f"lost to {_NAMES[request]}, others used over {MUCH_OVER:.0f} times what explains "
                 "it: trust the order of those blamed more than their shares"
             )

@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 
+from iqcar.base.units import percent
 from iqcar.causes.blame.attribute import Blame
 from iqcar.causes.stragglers.bigroots import cause_names, feature_of, find_marks
 from iqcar.causes.stragglers.blame_of_causes import blamed_queries
@@ -47,7 +48,7 @@ def quantity(value: float, unit: str) -> str:
     if not math.isfinite(value):
         return "unknown"
     if unit == "share":
-        return "<1 %" if 0 < value < 0.005 else f"{100 * value:.0f} %"
+        return percent(value)
     if unit == "ms":
         return f"{value:.0f} ms" if value < _KILO else f"{value / _KILO:.1f} s"
     if unit in ("bytes", "bytes/s"):

@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from iqcar.base.units import duration, printable, short, size
+from iqcar.base.units import change_words, duration, percent, printable, short, size
 from iqcar.lab.experiment.cells import at_level, cells_of
 from iqcar.lab.experiment.experiment_plan import LoadedPlan
 from iqcar.lab.experiment.hogs import there
@@ -79,7 +79,7 @@ def _curves(results: dict[str, Any]) -> Table | None:
             printable(short(curve["label"] or curve["query"])), curve["resource"],
             duration(curve["alone_ms"]), f"{curve['tasks_at_once']:.1f}", said,
             f"{curve['low']:.2f} … {curve['high']:.2f}", _own_rate(curve),
-            f"{100 * curve['residual']:.0f} %", str(curve["pairs"]),
+            percent(curve['residual']), str(curve["pairs"]),
         )  # fmt: skip
     return table
 
@@ -100,6 +100,6 @@ def _validation(results: dict[str, Any]) -> Table | None:
         table.add_row(
             printable(short(row["label"] or row["query"])), row["resource"], f"{row['level']:g}",
             f"{row['measured']:.2f}×", f"{row['predicted']:.2f}×",
-            f"{row['low']:.2f} … {row['high']:.2f}", f"{100 * row['error']:+.0f} %",
+            f"{row['low']:.2f} … {row['high']:.2f}", change_words(100 * row['error']),
         )  # fmt: skip
     return table

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from iqcar.base.units import change_words, percent
 from iqcar.rules.rule import SLOWER_SHARE, Outlook
 from iqcar.rules.rule_sentences import in_a_sentence
 
@@ -102,15 +103,15 @@ def sentence_of(expected: Expected, outlook: Outlook, called: tuple[str, str]) -
     who = one if expected.victims == 1 else several.format(expected.victims)
     text = (
         f"{_FIRST[outlook]}{who} {_time(expected.victims_before_ms)} → "
-        f"{_time(expected.victims_after_ms)} ({expected.victims_change_percent:+.0f}%), "
-        f"all {expected.queries} queries together {expected.change_percent:+.1f}%"
+        f"{_time(expected.victims_after_ms)} ({change_words(expected.victims_change_percent)}), "
+        f"all {expected.queries} queries together {change_words(expected.change_percent, 1)}"
     )
     if expected.slowest is not None:
         verb = "query gets" if expected.slower == 1 else "queries get"
         text += (
-            f"; {expected.slower} {verb} more than {SLOWER_SHARE:.0%} slower, most "
+            f"; {expected.slower} {verb} more than {percent(SLOWER_SHARE)} slower, most "
             f"{in_a_sentence(expected.slowest['name'])} "
-            f"({expected.slowest['change_percent']:+.0f}%)"
+            f"({change_words(expected.slowest['change_percent'])})"
         )
     return text + _price_of_cap(expected)
 
@@ -122,12 +123,12 @@ def _price_of_cap(expected: Expected) -> str:
         return ""
     text = (
         f"; the capped query takes {_time(before)} → {_time(after)} "
-        f"({expected.source_change_percent or 0.0:+.0f}%)"
+        f"({change_words(expected.source_change_percent or 0.0)})"
     )
     if not expected.idle_slot_ms:
         return f"{text}, and no slot stands idle for it"
     share = expected.idle_slots_percent
-    of_all = "" if share is None else f" ({share:.1f}% of the time of all slots)"
+    of_all = "" if share is None else f" ({percent(share / 100, 1)} of the time of all slots)"
     return f"{text}, and {expected.idle_slot_ms / 1000:.1f} slot-seconds stand idle for it{of_all}"
 
 

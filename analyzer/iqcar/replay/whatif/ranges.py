@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
+from iqcar.base.units import percent
 from iqcar.replay.whatif.model import Model
 from iqcar.tables.arrays import Floats
 
@@ -70,7 +71,7 @@ def far_off(model: Model) -> Iterable[str]:
         yield (
             f"the replay of {count} quer{'y' if count == 1 else 'ies'} as "
             f"{'it was' if count == 1 else 'they were'} is off by {100 * BEYOND:.0f} to "
-            f"{100 * ANSWERED:.0f} %: {'its range is' if count == 1 else 'their ranges are'} wider"
+            f"{percent(ANSWERED)}: {'its range is' if count == 1 else 'their ranges are'} wider"
         )
 
 
@@ -79,6 +80,6 @@ def reruns(model: Model) -> Iterable[str]:
     spread = float(np.median(model.rerun_spread)) if len(model.rerun_spread) else 0.0
     if spread > 0:
         yield (
-            f"runs of the same query differ by {100 * OF_80 * spread:.0f} % (80 %) in this log: "
+            f"runs of the same query differ by {percent(OF_80 * spread)} (80 %) in this log: "
             "the ranges cover that"
         )

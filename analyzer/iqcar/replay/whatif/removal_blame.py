@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from iqcar.base.units import percent
 from iqcar.errors import UsageError
 from iqcar.replay.whatif.edit import remove
 from iqcar.replay.whatif.model import REFUSED, Model
@@ -94,7 +95,7 @@ def blame_by_removal(
         raise UsageError(f"{name!r} ran no tasks", "--blame", "choose a query that did")
     if not (off <= REFUSED).any():
         raise UsageError(
-            f"the replay of {name!r} as it was is off by {100 * float(np.nanmin(off)):.0f} %",
+            f"the replay of {name!r} as it was is off by {percent(float(np.nanmin(off)))}",
             "--blame", "use `iqcar blame`, which replays nothing",
         )  # fmt: skip
     rows = rows[off <= REFUSED]

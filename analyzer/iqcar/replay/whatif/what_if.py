@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 
 from iqcar.base.limits import MOST_HOSTS
+from iqcar.base.units import change_words, percent
 from iqcar.replay.loop.device_sharing import DEVICES
 from iqcar.replay.loop.task_demands import DISK, NETWORK, PROCESSOR
 from iqcar.replay.whatif.edit_cluster import slots_at_most, used_hosts
@@ -108,7 +109,7 @@ class WhatIf:
     def __repr__(self) -> str:
         """Say what it comes to."""
         change = self.total["change_percent"]
-        said = "no answer" if change is None else f"{change:+.0f} % for all queries"
+        said = "no answer" if change is None else f"{change_words(change)} for all queries"
         return f"<WhatIf {self.question.sentence()}: {said}>"
 
 
@@ -231,7 +232,7 @@ def _query_frame(
     recorded, error = model.recorded_ms, model.error
     run_is_off = not model.median_error <= ANSWERED
     off = np.abs(error) > ANSWERED
-    most = f"the replay of the run as it was is off by more than {100 * ANSWERED:.0f} %"
+    most = f"the replay of the run as it was is off by more than {percent(ANSWERED)}"
     refused = np.where(off, most, "")
     refused = np.where(
         np.isfinite(predicted), refused, "it cannot be replayed: its tasks or slots are not known"
@@ -262,7 +263,7 @@ def _refusals(model: Model, queries: pd.DataFrame) -> tuple[str, ...]:
     if not model.median_error <= ANSWERED:
         return (
             "no answer: the replay of the run as it was is off by "
-            f"{100 * model.median_error:.0f} % (median), so nothing that it says can be trusted",
+            f"{percent(model.median_error)} (median), so nothing that it says can be trusted",
         )
     some = queries[queries["refused"] != ""]
     return tuple(

@@ -29,7 +29,6 @@ from iqcar.comparison.comparison_sentences import (
 )
 from iqcar.enums import ChangeKind, ChangeVerdict
 from iqcar.logs.text.redact import redact_text
-from iqcar.say.section import cell_text
 from iqcar.show.html import files
 from iqcar.show.html.environment import escaping_environment
 from iqcar.show.json.compare import compare_to_dict
@@ -178,4 +177,4 @@ def _short(name: str) -> str:
 
 @cache
 def _environment() -> Environment:
-    return escaping_environment("iqcar.show.html", cell=cell_text)
+    return escaping_environment("iqcar.show.html")

@@ -22,7 +22,7 @@ from iqcar.say.input_sections import (
 )
 from iqcar.say.owner_losses import groupings_that_tell
 from iqcar.say.query_names import RecurringNames
-from iqcar.say.section import Section, cell_text, columns
+from iqcar.say.section import Section, columns
 from iqcar.say.sections import owners_section, resources_section, wasted_section
 from iqcar.say.sentences import counts
 from iqcar.show.html import files
@@ -231,6 +231,5 @@ def _environment() -> Environment:
         "duration": duration,
         "percent": percent,
         "printable": printable,
-        "cell": cell_text,
     }
     return escaping_environment("iqcar.show.html", **filters)

@@ -19,6 +19,7 @@ from iqcar.causes.blame.blame_tables import BLAME_KINDS, QUERY, REST
 from iqcar.diagnosis import Diagnosis
 from iqcar.enums import REQUESTS, BlameKind, Resource
 from iqcar.say.blamed import cause_meaning, cause_name
+from iqcar.say.query_names import RecurringNames
 from iqcar.show.html.blame_rows import FOLDED, RESOURCE_OF_REQUEST, RESOURCES, largest, sums_by
 from iqcar.show.html.names import PageNames
 from iqcar.show.html.payload_explore import code_names, explore_payload
@@ -40,29 +41,37 @@ if TYPE_CHECKING:
     from iqcar.show.html.names import PageNames
 
 
-def matrix_payload(blame_rows: BlameRows, names: PageNames) -> dict[str, Any]:
-    """Sum lost time by source, kind, target and resource.
+LABEL_LETTERS = 22
+"""Letters of a name beside the matrix, without the number of runs."""
+
+
+def matrix_payload(
+    blame_rows: BlameRows, names: PageNames, recurring: RecurringNames
+) -> dict[str, Any]:
+    """Sum lost time by source, kind, target and resource, over the runs of recurring queries.
 
     Returns
     -------
     dict
-        sources and targets: positions of queries, those that took or lost most first (−2 for all
-        others together); cells: columns source (position in ``sources``, or −1), kind (code),
-        target (position in ``targets``) and lost (one number in ms per resource); left_out: how
-        many sources and targets were folded.
+        sources and targets: labels of recurring queries, those that took or lost most first (−2 for
+        all others together); ran: how long each target ran, ms, 0 if unknown; cells: columns source
+        (position in ``sources``, or −1), kind (code), target (position in ``targets``), lost (one
+        number in ms per resource), and from and to: positions of the runs of which the second lost
+        most to the first; left_out: how many sources and targets were folded.
     """
     frame = blame_rows.frame
     lost = frame["lost_ms"].to_numpy(np.float64)
     kind = frame["kind"].to_numpy(np.int64)
     by_query = kind == QUERY
-    source = np.where(by_query, frame["source"].to_numpy(np.int64), -1)
-    target = frame["target"].to_numpy(np.int64)
+    run, by = frame["target"].to_numpy(np.int64), frame["source"].to_numpy(np.int64)
+    by = np.where(by_query, by, -1)
+    source, target = recurring.first_runs(by), recurring.first_runs(run)
     resource = RESOURCE_OF_REQUEST[frame["request"].to_numpy(np.int64)]
     taken = np.where(by_query, lost, 0.0)
     sources = largest(source, taken, limits.MOST_IN_MATRIX)
     # Those that lost most to others first; where nobody did, those that lost most.
     targets = largest(target, taken * 1e6 + lost, limits.MOST_IN_MATRIX)
-    cells: dict[tuple[int, int, int], list[float]] = {}
+    cells: dict[tuple[int, ...], list[float]] = {}
     row = _position(source, sources)
     column = _position(target, targets)
     keys, sums, _ = sums_by((row, kind, column, resource), lost)
@@ -70,14 +79,22 @@ def matrix_payload(blame_rows: BlameRows, names: PageNames) -> dict[str, Any]:
         if ms > 0:
             cell = cells.setdefault((at, code, towards), [0.0] * len(RESOURCES))
             cell[of] = round(ms, 3)
+    worst: dict[tuple[int, ...], tuple[float, int, int]] = {}
+    keys, sums, _ = sums_by((row, kind, column, by, run), lost)
+    for (*cell_key, culprit, victim), ms in zip(keys, sums.tolist(), strict=True):
+        key = tuple(cell_key)
+        worst[key] = max(worst.get(key, (0.0, -1, -1)), (ms, culprit, victim))
     return {
-        "sources": [names.query(int(one)) for one in sources],
-        "targets": [names.query(int(one)) for one in targets],
+        "sources": recurring.labels(sources.tolist(), LABEL_LETTERS),
+        "targets": recurring.labels(targets.tolist(), LABEL_LETTERS),
+        "ran": [round(float(recurring.ran_ms[one]), 3) for one in targets.tolist()],
         "cells": {
             "source": [key[0] for key in cells],
             "kind": [key[1] for key in cells],
             "target": [key[2] for key in cells],
             "lost": list(cells.values()),
+            "from": [names.query(worst[key][1]) for key in cells],
+            "to": [names.query(worst[key][2]) for key in cells],
         },
         "left_out": {
             "sources": len(np.unique(source[source >= 0])) - len(sources),
@@ -215,7 +232,7 @@ def page_payload(diagnosis: Diagnosis, blame_rows: BlameRows) -> dict[str, Any]:
     for one, request in zip(codes["requests"], REQUESTS, strict=True):
         one["name"] = REQUEST_NAMES[request]
     explore = explore_payload(diagnosis, blame_rows, names)
-    matrix = matrix_payload(blame_rows, names)
+    matrix = matrix_payload(blame_rows, names, RecurringNames(diagnosis.tables))
     return {
         **codes,
         "resources": [

@@ -6,7 +6,7 @@ import json
 import unicodedata
 from typing import Any
 
-from iqcar.base.units import printable
+from iqcar.base.units import percent, printable
 from iqcar.diagnosis import Diagnosis
 from iqcar.rules.compile_pools import compile_rules
 from iqcar.rules.rule import scheduler_rules
@@ -87,5 +87,6 @@ def _sentence(diagnosis: Diagnosis, count: int, pools: bool) -> str:
     if together is not None:
         change = together.victims_change_percent
         does = "shorten" if change < 0 else "lengthen"
-        text += f"; together they are expected to {does} their victims' time by {abs(change):.0f} %"
+        text += f"; together they are expected to {does} their victims' time by "
+        text += percent(abs(change) / 100)
     return text + ". Save the rules file and give it to the plugin, as shown below."

@@ -19,7 +19,7 @@ from iqcar.replay.whatif.ranges import ANSWERED
 from iqcar.replay.whatif.removal_blame import RemovalBlame
 from iqcar.replay.whatif.usual_questions import MOST_TASKS, Usual, usual_questions
 from iqcar.replay.whatif.what_if import WhatIf, self_check
-from iqcar.say.section import Section, cell_text, columns, range_words
+from iqcar.say.section import Section, columns, range_words
 from iqcar.say.what_if_sentences import (
     capacity_words,
     check_sentence,
@@ -275,4 +275,4 @@ def _kinds(chosen: Sequence[Usual]) -> list[dict[str, Any]]:
 
 @cache
 def _templates() -> Environment:
-    return escaping_environment("iqcar.show.html", cell=cell_text)
+    return escaping_environment("iqcar.show.html")

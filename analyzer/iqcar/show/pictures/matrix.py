@@ -1,4 +1,4 @@
-"""Who hurts whom: source queries × target queries."""
+"""Draws who hurts whom: source queries × target queries, runs of recurring queries summed."""
 
 from __future__ import annotations
 
@@ -8,11 +8,12 @@ import numpy as np
 import pandas as pd
 
 from iqcar.base.limits import MOST_IN_MATRIX, MOST_WITH_TEXT, fold
-from iqcar.base.units import RESOURCE_NAMES, duration, short
+from iqcar.base.units import RESOURCE_NAMES, duration
 from iqcar.causes.graph.iqc_graph import IQCGraph
 from iqcar.enums import BlameKind, Resource
 from iqcar.errors import UsageError
 from iqcar.say.blamed import OTHER_QUERIES, cause_name
+from iqcar.say.query_names import RecurringNames
 from iqcar.show.pictures import theme as look
 from iqcar.show.pictures.palette import BLAME_COLOURS
 from iqcar.tables.arrays import Flags, Floats, Ints
@@ -30,9 +31,10 @@ _CAUSES = {BlameKind.KNOWN: -3, BlameKind.UNATTRIBUTED: -4}
 class Cells(NamedTuple):
     """The matrix before it is drawn.
 
-    sources: rows of queries, most harmful first; then −2 for all others, −3 for known causes and −4
-    for what is unattributed, where there is any
-    targets: rows of queries, worst hit first; then −2 for all others, if any
+    sources: rows of first runs of recurring queries, most harmful first; then −2 for all others, −3
+    for known causes and −4 for what is unattributed, where there is any
+    targets: rows of first runs of recurring queries, worst hit first; then −2 for all
+    others, if any
     value: (sources, targets)
     folded_sources, folded_targets: how many queries −2 stands for, beside those that the graph
     itself has folded
@@ -47,13 +49,15 @@ class Cells(NamedTuple):
 
 def matrix_cells(
     graph: IQCGraph,
+    names: RecurringNames,
     measure: str = "lost_ms",
     resource: Resource | None = None,
     most: int = MOST_IN_MATRIX,
 ) -> Cells:
     """Sum who hurts whom; sums of folded queries are sums of ms or DOR, and means of shares.
 
-    Raises UsageError if there is no such measure.
+    Of the runs of a recurring query, ms are summed; its share is of the time that all took, and its
+    DOR the mean over those that lost time. Raises UsageError if there is no such measure.
     """
     if measure not in MEASURES:
         raise UsageError(
@@ -61,9 +65,14 @@ def matrix_cells(
         )
     hurts = graph.who_hurts_whom(resource)
     lost = hurts["lost_ms"].to_numpy(np.float64)
+    run = hurts["target_query"].to_numpy(np.int64)
+    source, target = names.first_runs(_sources(hurts)), names.first_runs(run)
     value = hurts[measure].to_numpy(np.float64)
-    source = _sources(hurts)
-    target = hurts["target_query"].to_numpy(np.int64)
+    if measure == "share_of_duration":
+        ran = names.ran_ms[target]
+        value = np.where(ran > 0, lost / np.where(ran > 0, ran, 1.0), 0.0)
+    elif measure == "dor":
+        value = value / np.bincount(names.first_runs(np.unique(run)))[target]
     some = (lost > 0) | (value > 0)
     source, target, lost, value = source[some], target[some], lost[some], value[some]
     between = ((source >= 0) | (source == OTHERS_ROW)) & (source != target)
@@ -90,6 +99,7 @@ def matrix_cells(
 
 def matrix(
     graph: IQCGraph,
+    names: RecurringNames,
     measure: str = "lost_ms",
     *,
     resource: Resource | None = None,
@@ -102,14 +112,15 @@ def matrix(
     resource: only what was lost to this resource.
     most: sources and targets at most; the others are summed in one row and one column.
     """
-    cells = matrix_cells(graph, measure, resource, most)
+    cells = matrix_cells(graph, names, measure, resource, most)
     of = f" to {RESOURCE_NAMES[resource]}" if resource is not None else ""
     if not cells.value.size or not cells.value.any():
         return look.nothing(f"No query lost time{of} that could be measured.", dark=dark)
-    rows, full_rows = _named(graph, cells.sources, cells.folded_sources)
-    columns, full_columns = _named(graph, cells.targets, cells.folded_targets)
+    rows, full_rows = _named(names, cells.sources, cells.folded_sources)
+    columns, full_columns = _named(names, cells.targets, cells.folded_targets)
     values = cells.value.tolist()
     itself = [[source == target >= 0 for target in cells.targets] for source in cells.sources]
+    alone = [row >= 0 and names.runs[row] == 1 for row in cells.targets]
     trace = {
         "type": "heatmap",
         "z": values,
@@ -119,7 +130,7 @@ def matrix(
         "texttemplate": "%{text}" if len(columns) <= MOST_WITH_TEXT else "",
         "hovertext": [
             [
-                _sentence(full_rows[i], full_columns[j], value, measure, itself[i][j])
+                _sentence(full_rows[i], full_columns[j], value, measure, alone[j] and itself[i][j])
                 for j, value in enumerate(row)
             ]
             for i, row in enumerate(values)
@@ -170,18 +181,12 @@ def _words(row: int, folded: int) -> str | None:
     return next((cause_name(kind) for kind, code in _CAUSES.items() if code == row), None)
 
 
-def _named(graph: IQCGraph, rows: list[int], folded: int) -> tuple[list[str], list[str]]:
+def _named(names: RecurringNames, rows: list[int], folded: int) -> tuple[list[str], list[str]]:
     """Labels of rows or columns, and their names in full."""
-    names, ids = graph.names.query_names, graph.names.query_ids
     real = [row for row in rows if row >= 0]
-    called = dict(
-        zip(real, look.distinct([names[r] for r in real], [ids[r] for r in real], 28), strict=True)
-    )
+    called = dict(zip(real, map(look.safe, names.labels(real, 28)), strict=True))
     labels = [_words(row, folded) or called[row] for row in rows]
-    full = [
-        _words(row, folded) or f"{look.safe(short(names[row], 90))} ({look.safe(ids[row])})"
-        for row in rows
-    ]
+    full = [_words(row, folded) or look.safe(names.called(row, 90)) for row in rows]
     return labels, full
 
 

@@ -26,7 +26,6 @@ from iqcar.diagnosis import Diagnosis
 from iqcar.enums import BlameKind
 from iqcar.replay.whatif.what_if import WhatIf
 from iqcar.say import Blamed, Finding, Target, find_verdict, meanings
-from iqcar.say.section import cell_text
 from iqcar.say.sentences import amount, counts
 from iqcar.say.what_if_sentences import check_sentence, total_lines
 from iqcar.show.pictures.comparison_plots import ComparisonPlots
@@ -174,8 +173,7 @@ def _changes(comparison: Comparison) -> str:
     queries = replace(section, rows=tuple(row for row, parent in rows if parent < 0))
     shown = queries.first(MOST_DRAWN_CHANGES, "more in comparison.changes")
     head = _row("th", (column.title for column in shown.columns))
-    holds = [column.holds for column in shown.columns]
-    body = "".join(_row("td", map(cell_text, holds, row)) for row in shown.rows)
+    body = "".join(_row("td", cells) for cells in shown.written())
     notes = "".join(f"<p>{_text(note)}</p>" for note in shown.notes)
     return f"<table><thead>{head}</thead><tbody>{body}</tbody></table>{notes}"
 

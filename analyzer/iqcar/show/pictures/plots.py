@@ -6,6 +6,7 @@ from iqcar.diagnosis import Diagnosis
 from iqcar.enums import Resource
 from iqcar.errors import UsageError
 from iqcar.replay.whatif.what_if import WhatIf
+from iqcar.say.query_names import RecurringNames
 from iqcar.show import pictures
 from iqcar.show.pictures.drawing import Drawing
 from iqcar.show.pictures.straggler_boxes import worst_stage
@@ -57,8 +58,11 @@ class Plots:
     def matrix(
         self, measure: str = "lost_ms", *, resource: str | None = None, dark: bool = False
     ) -> Figure:
-        """Who hurts whom: ``lost_ms``, ``share_of_duration`` or ``dor``."""
-        return pictures.matrix(self._of.graph, measure, resource=_resource(resource), dark=dark)
+        """Who hurts whom, runs summed: ``lost_ms``, ``share_of_duration`` or ``dor``."""
+        return pictures.matrix(
+            self._of.graph, RecurringNames(self._of.tables), measure,
+            resource=_resource(resource), dark=dark,
+        )  # fmt: skip
 
     def waits(self, query: str | None = None, *, dark: bool = False) -> Figure:
         """What a query's tasks waited for, stage by stage."""

@@ -7,10 +7,9 @@ from collections.abc import Callable
 import numpy as np
 
 from iqcar.base.limits import MOST_DRAWN_CHANGES
-from iqcar.base.units import duration, percent
+from iqcar.base.units import change_words, duration, percent
 from iqcar.replay.whatif.plan_capacity import Plan
 from iqcar.replay.whatif.what_if import RESOURCES, WhatIf
-from iqcar.say.section import change_words
 from iqcar.say.what_if_sentences import most_changed
 from iqcar.show.pictures import drawing as svg
 from iqcar.show.pictures.palette import AFTER, BEFORE

@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from iqcar.base.units import breakdown, duration, percent, printable, resource_name, short
+from iqcar.base.units import breakdown, one_unit, percent, printable, resource_name, short
 from iqcar.diagnosis import Diagnosis
 from iqcar.enums import BlameKind, Resource
 from iqcar.say import Blamed, Finding, Target, Verdict, all_doubts, find_verdict
@@ -194,11 +194,12 @@ def _target(diagnosis: Diagnosis, target: Target, rank: int, console: Console) -
 def blame_table(blamed: Sequence[Blamed]) -> Table:
     """Whom one target's lost time is attributed to, the largest part first."""
     table = plain_table("who was in the way", ">lost", ">of its run", "waiting for", "where")
+    write = one_unit(one.lost_ms for one in blamed)
     for one in blamed:
         named = one.kind is BlameKind.QUERY
         table.add_row(
             Text(f"{short(one.name, 32)} {one.number}".rstrip(), style="" if named else "dim"),
-            duration(one.lost_ms),
+            write(one.lost_ms),
             percent(one.share_of_run),
             breakdown({resource_name(key): ms for key, ms in one.by_resource.items()}),
             _idle(one) or _where(one.by_host),

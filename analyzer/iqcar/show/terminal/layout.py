@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from iqcar.base.units import printable
-from iqcar.say.section import Section, cell_text
+from iqcar.say.section import Section
 
 WIDTH_WITHOUT_TERMINAL = 118
 """Characters per line when the output goes to a file or a pipe."""
@@ -56,12 +56,8 @@ def section_table(section: Section) -> Table:
     kept = [number for number, column in enumerate(section.columns) if not column.wide]
     shown = [section.columns[number] for number in kept]
     table = plain_table(*(f"{'>' if one.holds.is_number else ''}{one.title}" for one in shown))
-    for row in section.rows:
-        cells = (
-            cell_text(column.holds, row[number], NAME_WIDTH)
-            for number, column in zip(kept, shown, strict=True)
-        )
-        table.add_row(*map(Text, cells))
+    for cells in section.written(NAME_WIDTH):
+        table.add_row(*(Text(cells[number]) for number in kept))
     return table
 
 

@@ -14,6 +14,7 @@ from iqcar.base.units import (
     breakdown,
     duration,
     moment,
+    one_unit,
     percent,
     printable,
     resource_name,
@@ -130,10 +131,11 @@ def _victim(victim: Victim) -> RenderableType:
 
 def _aggressors(shown: Overview) -> RenderableType:
     table = plain_table("query", ">others lost", ">victims", "mostly", ">slots now")
+    write = one_unit(one.lost_ms for one in shown.aggressors)
     for one in shown.aggressors:
         table.add_row(
             _called(one.name, one.number),
-            duration(one.lost_ms),
+            write(one.lost_ms),
             f"{one.victims:,}",
             resource_name(one.resource),
             f"{one.slots:.0f}" if one.running else "ended",
@@ -143,14 +145,16 @@ def _aggressors(shown: Overview) -> RenderableType:
 
 def _slow(shown: Overview) -> RenderableType:
     table = plain_table("query", ">stage", ">partition", "host", ">runs for", ">median")
+    runs_for = one_unit(one.running_ms for one in shown.slow_tasks)
+    median = one_unit(one.median_ms for one in shown.slow_tasks)
     for one in shown.slow_tasks:
         table.add_row(
             _called(one.name, one.number),
             str(one.stage_id),
             str(one.index),
             short(one.host),
-            duration(one.running_ms),
-            duration(one.median_ms),
+            runs_for(one.running_ms),
+            median(one.median_ms),
         )
     return table
 

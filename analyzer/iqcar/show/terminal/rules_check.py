@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 from rich.text import Text
 
-from iqcar.base.units import duration, printable, short
+from iqcar.base.units import change_words, one_unit, printable, short
 from iqcar.show.terminal.layout import plain_table, terminal
 
 if TYPE_CHECKING:
@@ -27,20 +27,22 @@ def print_check(check: Check, console: Console | None = None) -> None:
         console.print()
     if check.total is not None:
         table = plain_table("query", ">runs", ">before", ">after", ">change", ">predicted", ">off")
+        total = check.total
+        before = one_unit([total.before_ms, *(row.before_ms for row in check.queries)])
+        after = one_unit([total.after_ms, *(row.after_ms for row in check.queries)])
         for row in check.queries:
             table.add_row(
                 short(row.name, 40),
                 f"{row.runs_before}, {row.runs_after}",
-                duration(row.before_ms),
-                duration(row.after_ms),
+                before(row.before_ms),
+                after(row.after_ms),
                 *map(_percent, (row.change_percent, row.predicted_percent, row.off_percent)),
             )
-        total = check.total
         table.add_row(
             Text("all together", style="italic"),
             "",
-            duration(total.before_ms),
-            duration(total.after_ms),
+            before(total.before_ms),
+            after(total.after_ms),
             *map(_percent, (total.change_percent, total.predicted_percent, total.off_percent)),
         )
         console.print(table)
@@ -55,7 +57,7 @@ def print_check(check: Check, console: Console | None = None) -> None:
 
 
 def _percent(value: float | None) -> str:
-    return "unknown" if value is None else f"{value:+.0f} %"
+    return "unknown" if value is None else change_words(value)
 
 
 def _listed(names: Sequence[str]) -> str:

@@ -163,13 +163,13 @@ function startExplore() {
         picked: (group) => chosen.stage === group.key },
       ...page.resources.filter((resource) => found.some((group) => amount(group, resource.key) > 0)).map((resource) => ({
         title: resource.name, unit: 'ms', number: true,
-        text: (group) => (amount(group, resource.key) > 0 ? words.duration(amount(group, resource.key)) : ''),
+        text: (group, write) => (amount(group, resource.key) > 0 ? write(amount(group, resource.key)) : ''),
         raw: (group) => amount(group, resource.key),
         pick: (group) => (lostTo(group, resource.key) > 0 ? () => selection.choose({ stage: group.key, resource: resource.key }) : null),
         picked: (group) => chosen.stage === group.key && chosen.resource === resource.key,
       })),
-      { title: 'lost', unit: 'ms', number: true, text: (group) => words.duration(group.lost), raw: (group) => group.lost },
-      { title: 'waited', unit: 'ms', number: true, text: (group) => words.duration(waited(group, null)), raw: (group) => waited(group, null) },
+      { title: 'lost', unit: 'ms', number: true, text: (group, write) => write(group.lost), raw: (group) => group.lost },
+      { title: 'waited', unit: 'ms', number: true, text: (group, write) => write(waited(group, null)), raw: (group) => waited(group, null) },
     ], found, 'Nothing was lost here.');
   }
 
@@ -240,8 +240,8 @@ function startExplore() {
       { title: 'waiting for', text: (one) => page.requests[one.request].name, colour: (one) => resourceOf(one.request).colour,
         pick: (one) => () => selection.choose(keysOf(one)), picked: (one) => picked(one.request, one.host) },
       { title: 'host', text: (one) => words.short(hostName(one.host), 24) },
-      { title: 'lost', unit: 'ms', number: true, text: (one) => words.duration(one.lost), raw: (one) => one.lost },
-      { title: 'waited', unit: 'ms', number: true, text: (one) => words.duration(one.wait), raw: (one) => one.wait },
+      { title: 'lost', unit: 'ms', number: true, text: (one, write) => write(one.lost), raw: (one) => one.lost },
+      { title: 'waited', unit: 'ms', number: true, text: (one, write) => write(one.wait), raw: (one) => one.wait },
       { title: 'per unit', unit: 'ms per slot, core or byte', number: true, text: ratp, raw: (one) => one.ratp },
       { title: 'slowdown', number: true, text: (one) => (one.wait > 0 ? words.digits(one.slowed / one.wait) : ''), raw: (one) => (one.wait > 0 ? one.slowed / one.wait : '') },
       { title: 'evidence', text: (one) => page.evidences[one.evidence] ?? '' },
@@ -309,7 +309,7 @@ function startExplore() {
     numbers.table(byId(`${id}-numbers`), caption, [
       { title, text: (group) => words.short(nameOf(group), 80), colour: sourceColour,
         pick: (group) => () => selection.choose({ [step]: group.key }), picked: (group) => chosen === group.key },
-      { title: 'lost', unit: 'ms', number: true, text: (group) => words.duration(group.lost), raw: (group) => group.lost },
+      { title: 'lost', unit: 'ms', number: true, text: (group, write) => write(group.lost), raw: (group) => group.lost },
       { title: 'of its run', number: true, text: (group) => ofRun(group.lost).split(' of')[0], raw: (group) => group.lost / (queries[current.query].ran || total(rows)) },
     ], found, 'Nothing was lost here.');
   }

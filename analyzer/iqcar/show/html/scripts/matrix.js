@@ -2,17 +2,10 @@
 function startMatrix() {
   const place = byId('matrix-picture');
   if (!place) return;
-  const { sources, targets, cells } = page.matrix;
+  const { sources, targets, cells } = page.matrix; // runs of a recurring query are one
   const { queries } = page.people;
   const [NARROW_PX, NAMES_PX, LETTER_PX] = [700, 170, 7.4]; // a picture in a narrow window, names of rows
   const choice = { resource: 'all', measure: 'lost' };
-
-  const queryName = (at) => (at < 0 ? 'other queries' : queries[at].name);
-  const numbered = (list) => {
-    const seen = list.map((at) => words.short(queryName(at), 22));
-    return list.map((at, i) => (at >= 0 && seen.filter((one) => one === seen[i]).length > 1
-      ? `${words.short(queryName(at), 14)} ${words.short(queries[at].number, 16)}` : seen[i]));
-  };
 
   // Rows: sources, then the folded ones, then the causes that are no other query.
   const rowKeys = [...sources.map((_, i) => `q${i}`)];
@@ -22,9 +15,9 @@ function startMatrix() {
   rowKeys.push(...Object.keys(page.causes).filter((key) => told.has(key)));
   const columnKeys = targets.map((_, i) => i);
   if (cells.target.some((at) => at === -2)) columnKeys.push(-2);
-  const rowNames = [...numbered(sources)];
+  const rowNames = [...sources];
   rowKeys.slice(sources.length).forEach((key) => rowNames.push(key === 'q-2' ? 'other queries' : page.causes[key].name));
-  const columnNames = numbered(targets);
+  const columnNames = [...targets];
   if (columnKeys.includes(-2)) columnNames.push('other queries');
 
   function sums() {
@@ -36,16 +29,19 @@ function startMatrix() {
     return grid;
   }
 
-  const ran = (column) => (columnKeys[column] < 0 ? null : queries[targets[columnKeys[column]]].ran);
+  const ran = (column) => (columnKeys[column] < 0 ? null : page.matrix.ran[columnKeys[column]]);
   const shown = (value, column) => (choice.measure === 'lost' ? value : ran(column) ? Math.min(value / ran(column), 1) : null);
   const written = (value) => (value === null ? '' : value <= 0 ? '' : choice.measure === 'lost' ? words.duration(value) : words.percent(value));
 
   function pick(row, column) {
-    if (columnKeys[column] < 0) return null;
-    const target = queries[targets[columnKeys[column]]].id;
+    // The run that lost most there, and the run that it lost that to.
+    const at = cells.lost.findIndex((lost, i) => cells.target[i] === columnKeys[column]
+      && lost.some((ms, resource) => ms > 0 && keyOf(i, resource) === rowKeys[row]));
+    if (columnKeys[column] < 0 || at < 0) return null;
+    const target = queries[cells.to[at]].id;
     if (!page.explore.targets.some((one) => queries[one.query].id === target)) return null;
     const key = rowKeys[row];
-    const source = key.startsWith('q') ? (key === 'q-2' ? 'other' : queries[sources[Number(key.slice(1))]].id) : key;
+    const source = key.startsWith('q') ? (key === 'q-2' ? 'other' : queries[cells.from[at]].id) : key;
     return () => {
       selection.choose({ target });
       if (selection.get().source !== source) selection.choose({ source });
@@ -90,7 +86,7 @@ function startMatrix() {
     numbers.table(byId('matrix-numbers'), `Who lost time${what} to whom`, [
       { title: 'who lost the time', text: (one) => columnNames[one.column], pick: (one) => pick(one.row, one.column) },
       { title: 'who was in the way', text: (one) => rowNames[one.row] },
-      { title: 'lost', unit: 'ms', number: true, text: (one) => words.duration(one.value), raw: (one) => one.value },
+      { title: 'lost', unit: 'ms', number: true, text: (one, write) => write(one.value), raw: (one) => one.value },
       { title: 'of its run', number: true, text: (one) => (ran(one.column) ? words.percent(Math.min(one.value / ran(one.column), 1)) : ''),
         raw: (one) => (ran(one.column) ? one.value / ran(one.column) : '') },
     ], rows, `No query lost time${what} that could be measured.`);

@@ -1,6 +1,6 @@
 // The numbers behind a picture: a table whose cells narrow the next view, and that can be copied.
 const numbers = (() => {
-  // columns: [{ title, number?, text(row), raw?(row), pick?(row), picked?(row), colour?(row) }]
+  // columns: [{ title, number?, unit?, text(row, write), raw?(row), pick?(row), picked?(row), colour?(row) }]
   function table(place, caption, columns, rows, empty) {
     if (!rows.length) {
       place.replaceChildren(make('p', { class: 'empty' }, empty));
@@ -9,8 +9,9 @@ const numbers = (() => {
     const focused = place.contains(document.activeElement) ? document.activeElement.dataset.at : null;
     const head = make('tr', {}, ...columns.map((column) =>
       make('th', { scope: 'col', class: column.number ? 'number' : null }, column.title)));
+    const writers = columns.map((column) => (column.unit === 'ms' ? words.oneUnit(rows.map(column.raw)) : null));
     const body = rows.map((row, at) => make('tr', {}, ...columns.map((column, position) =>
-      cell(column, row, position === 0, `${at}/${position}`))));
+      cell(column, row, column.text(row, writers[position]), position === 0, `${at}/${position}`))));
     place.replaceChildren(
       make('div', { class: 'table', tabindex: '0', role: 'region', 'aria-label': caption },
         make('table', {}, make('caption', {}, caption), make('thead', {}, head), make('tbody', {}, ...body))),
@@ -20,15 +21,14 @@ const numbers = (() => {
     if (focused) place.querySelector(`[data-at="${focused}"]`)?.focus({ preventScroll: true });
   }
 
-  function cell(column, row, first, at) {
-    const text = column.text(row);
+  function cell(column, row, text, first, at) {
     const swatch = column.colour ? dot(column.colour(row)) : null;
     const picked = column.picked ? column.picked(row) : false;
     const inside = column.pick && column.pick(row)
       ? make('button', { type: 'button', class: 'pick', 'data-at': at, 'aria-pressed': String(picked), onclick: column.pick(row) },
         swatch, column.number ? text : name(text))
       : make('span', {}, swatch, column.number ? text : name(text));
-    const classes = [column.number ? 'number' : '', column.text(row).length <= 24 ? 'keep' : '', picked ? 'picked' : ''].join(' ').trim();
+    const classes = [column.number ? 'number' : '', text.length <= 24 ? 'keep' : '', picked ? 'picked' : ''].join(' ').trim();
     return make(first ? 'th' : 'td', { scope: first ? 'row' : null, class: classes || null }, inside);
   }
 

@@ -86,6 +86,6 @@ function paintSankey(rows, current, names) {
     { title: 'from', text: (link) => nodes[link.from].name },
     { title: 'to', text: (link) => nodes[link.to].name },
     { title: 'IF·DOR', number: true, text: (link) => words.digits(link.dor), raw: (link) => link.dor },
-    { title: 'lost', unit: 'ms', number: true, text: (link) => words.duration(link.lost), raw: (link) => link.lost },
+    { title: 'lost', unit: 'ms', number: true, text: (link, write) => write(link.lost), raw: (link) => link.lost },
   ], list.sort((a, b) => nodes[a.from].depth - nodes[b.from].depth || b.dor - a.dor), 'Nothing was lost here.');
 }
