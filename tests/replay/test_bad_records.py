@@ -166,3 +166,18 @@ def test_executors_that_come_and_go_are_not_repeated_for_every_query(
     blame, model = blame_run(tables, waits)
     assert model is not None
     assert blame.cost is None
+
+
+def test_tasks_that_all_run_at_once_on_a_host_are_not_replayed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Each event of a replay looks at all of them: the square of a log that says so."""
+    tables, waits = many_queries(60)
+    monkeypatch.setattr(alone, "MOST_PAIRS", 9 * len(tables.tasks))
+    blame, model = blame_run(tables, waits)
+    assert model is not None
+    tasks = tables.tasks
+    at_once = tasks.assign(launch_ms=tasks["launch_ms"].min(), finish_ms=tasks["finish_ms"].max())
+    blame, model = blame_run(tables.with_(tasks=at_once), waits)
+    assert model is None
+    assert alone.TOO_LARGE in blame.doubts

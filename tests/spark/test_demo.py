@@ -11,7 +11,7 @@ import pytest
 
 from iqcar.apps.demo import workload
 from iqcar.apps.demo.mix import HEAVY_HITTER, SCHEDULE
-from iqcar.base.units import duration
+from iqcar.base.units import duration, one_unit
 from iqcar.rules.rule_file import load_rules_file
 from tests.support.browsing import needs_chromium, open_browser
 from tests.support.shown_page import show
@@ -104,9 +104,10 @@ def test_the_first_run_can_be_explored_in_a_browser(out: Path) -> None:
         assert f"ran {ran} and lost {lost}" in facts
         assert f"CPU {duration(worst['waits']['cpu']['ms'])} (measured" in facts
         sources = {row[0]: row[1] for row in shown.rows("#sources-numbers")}
+        written = one_unit(part["lost_ms"] for part in worst["blame"])
         for part in worst["blame"]:
             if part["kind"] == "query" and part["lost_ms"] > 0:
-                assert sources[part["source_name"]] == duration(part["lost_ms"])
+                assert sources[part["source_name"]] == written(part["lost_ms"])
         (host,) = shown.rows("#hosts-table")
         assert "not recorded" not in host, "the plugin sampled it"
         shown.screenshot("report-demo")

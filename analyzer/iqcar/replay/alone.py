@@ -30,10 +30,12 @@ from iqcar.replay.whatif.outcome import run_scenario, scenario_shares
 from iqcar.replay.whatif.ranges import blended
 from iqcar.replay.whatif.scenario import Scenario, TaskNeeds
 from iqcar.tables import NONE, Tables
-from iqcar.tables.arrays import Floats, Ints, positive_or_zero, share_of, sum_by
+from iqcar.tables.arrays import Floats, Ints, most_at_once, positive_or_zero, share_of, sum_by
 
 MOST_TASKS = 100_000
 """Tasks of a run up to which it is replayed, which takes 50 µs each."""
+MOST_PAIRS = 5_000_000
+"""Tasks times tasks at once on a host, up to which a run is replayed: each event looks at them."""
 MOST_DEVICES = 3_000_000
 """Devices, or times that slots come and go, in all worlds: some 100 bytes each."""
 PHASE_OF = {
@@ -68,7 +70,7 @@ def blame_run(
     """
     demand = measure_demand(tables, waits, devices)
     beside = _ran_at_once(tables)
-    why = A_PART if devices is not None else TOO_LARGE if len(tables.tasks) > MOST_TASKS else ""
+    why = A_PART if devices is not None else TOO_LARGE if _is_large(tables) else ""
     model = build_model(tables, waits, demand) if beside and not why else None
     cost = None if model is None else others_cost(model, waits)
     blame = attribute(
@@ -77,6 +79,19 @@ def blame_run(
     )  # fmt: skip
     doubt = (why or _no_range(model, cost)) if beside else ""
     return (replace(blame, doubts=(*blame.doubts, doubt)) if doubt else blame), model
+
+
+def _is_large(tables: Tables) -> bool:
+    """Whether replays of all tasks take too long."""
+    tasks = tables.tasks
+    if len(tasks) > MOST_TASKS:
+        return True
+    launch, finish = (tasks[c].to_numpy(np.float64) for c in ("launch_ms", "finish_ms"))
+    host, hosts = tasks["host"].to_numpy(np.int64), len(tables.hosts)
+    ran = (host >= 0) & np.isfinite(launch + finish)
+    one = np.ones(np.count_nonzero(ran))
+    at_once = most_at_once(host[ran], launch[ran], finish[ran], one, hosts)
+    return float((np.bincount(host[ran], minlength=hosts) * at_once).sum()) > MOST_PAIRS
 
 
 def _no_range(model: Model | None, cost: OthersCost | None) -> str:
