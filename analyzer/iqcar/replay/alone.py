@@ -6,6 +6,7 @@ hosts that no other query uses. So it takes about as long as one replay of the r
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -15,6 +16,7 @@ from iqcar.causes.blame.attribute import Blame, attribute, measure_demand
 from iqcar.causes.blame.folding import MOST_SOURCES
 from iqcar.enums import Request
 from iqcar.model.demand.device import Device
+from iqcar.model.demand.known import Known
 from iqcar.model.demand.others_cost import OthersCost
 from iqcar.model.waits.columns import MEASURED, evidence_column, wait_column
 from iqcar.replay.loop.device_sharing import DEVICES
@@ -47,15 +49,20 @@ def blame_run(
     devices: dict[Request, Device] | None = None,
     most_sources: int | None = MOST_SOURCES,
     critical_path: bool = False,
+    known: Known | None = None,
 ) -> tuple[Blame, Model | None]:
     """Attribute waits, in the amount that replays tell; see :func:`~.attribute.attribute`.
+
+    known: what earlier runs told of stages and hosts.
 
     Returns the model of the run, too; None where no two queries ran at once, or none can be
     replayed.
     """
     demand = measure_demand(tables, waits, devices)
+    demand = demand if known is None else replace(demand, known=known)
     model = build_model(tables, waits, demand) if _ran_at_once(tables) else None
     cost = None if model is None else others_cost(model, waits)
+    demand = demand if model is None else replace(demand, learned=model.demands.learned)
     blame = attribute(
         tables, waits, most_sources=most_sources, critical_path=critical_path, demand=demand,
         cost=cost,

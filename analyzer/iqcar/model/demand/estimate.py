@@ -19,6 +19,7 @@ from iqcar.model.demand.contention import (
     usable,
 )
 from iqcar.model.demand.device import Device, fit_device
+from iqcar.model.demand.known import Known, Learned
 from iqcar.model.demand.load import Load, joined
 from iqcar.tables import Column, TableSpec
 
@@ -70,11 +71,15 @@ class Demand:
     """What tasks could have done in each device, by request; no entry where nothing is known.
 
     contention: of all tasks: 0 where nothing is known.
+    known: what earlier runs told.
+    learned: what replays say of own rates and capacities.
     """
 
     devices: dict[Request, Device] = field(default_factory=dict)
     contention: dict[Request, Contention] = field(default_factory=dict)
     rates: dict[Request, StageRates] = field(default_factory=dict)
+    known: Known = field(default_factory=Known)
+    learned: Learned = field(default_factory=Learned)
 
     def capacities(self) -> pd.DataFrame:
         """Return what the device of each host can do, as a frame of :data:`CAPACITIES`."""

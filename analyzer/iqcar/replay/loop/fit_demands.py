@@ -11,6 +11,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from iqcar.model.demand.estimate import Demand
+from iqcar.model.demand.known import Known
+from iqcar.replay.loop.learned_rates import contradicted, learned
 from iqcar.replay.loop.open_loop import (
     MANY_TASKS,
     OUTSIDE_ROUNDS,
@@ -39,8 +41,7 @@ def fit_demands(
     launches, rows = replayable(tables, demands)
     if len(rows) == 0:
         return Fits(demands, demands, demands.alone, demands.alone)
-    stage = tables.tasks["stage"].to_numpy(np.int64)
-    found, (slow, fast) = _with_rates(demands, demand, launches, rows, stage)
+    found, (slow, fast) = _with_rates(tables, demands, demand, launches, rows)
     check = keep_outside_queue(found, launches, rows, 1 if coarse else OUTSIDE_ROUNDS)
     fitted = check if coarse else fit_tasks(tables, check)
     change = share_of(fitted.alone, found.alone)
@@ -64,13 +65,20 @@ class Fits:
 
 
 def _with_rates(
-    demands: TaskDemands, demand: Demand, launches: Launches, rows: Ints, stage: Ints
+    tables: Tables, demands: TaskDemands, demand: Demand, launches: Launches, rows: Ints
 ) -> tuple[TaskDemands, tuple[Floats, Floats]]:
+    stage = tables.tasks["stage"].to_numpy(np.int64)
     few = _sampled(launches, rows, FEW_TASKS)
     fit = _fit_on(few, demands, demand, launches, stage)
     if len(fit.task) == 0:
         return demands, (demands.alone, demands.alone)
-    found, way = fit.best(WAYS if len(rows) <= MANY_TASKS else ONCE)
+    ways = WAYS if len(rows) <= MANY_TASKS else ONCE
+    found, way = fit.best(ways)
+    refused = bool(demand.known) and contradicted(fit, found)
+    if refused:
+        demand = replace(demand, known=Known())
+        fit = _fit_on(few, demands, demand, launches, stage)
+        found, way = fit.best(ways)
     some = _sampled(launches, rows, SOME_TASKS)
     if len(some) > len(few):
         more = _fit_on(some, demands, demand, launches, stage)
@@ -85,7 +93,9 @@ def _with_rates(
         )
         for rates in (found.at.log_rate, *fit.bounds(found))
     )
-    return replace(best, way=way), (np.minimum(slow.alone, best.spent), fast.alone)
+    says = learned(fit, found, tables.stages["query"].to_numpy(np.int64))
+    says = replace(says, refused=refused)
+    return replace(best, way=way, learned=says), (np.minimum(slow.alone, best.spent), fast.alone)
 
 
 def _fit_on(

@@ -7,7 +7,7 @@ so that alone the task needs ``A = W · (1 − c)`` and takes ``B / A`` of the d
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, NamedTuple, cast
 
 import numpy as np
@@ -16,6 +16,7 @@ import pandas as pd
 from iqcar.causes.blame.ratp import Users, data_processed
 from iqcar.enums import Request
 from iqcar.model.demand.contention import ENOUGH_MS
+from iqcar.model.demand.known import Learned
 from iqcar.model.demand.outside_load import beside_tasks
 from iqcar.model.waits.columns import ESTIMATED, evidence_column, wait_column
 from iqcar.replay.loop.device_sharing import DEVICES, PHASES
@@ -115,6 +116,7 @@ class TaskDemands:
     beside: Floats
     estimated: Flags
     way: Way
+    learned: Learned = field(default_factory=Learned)
 
     def scaled(self, factor: Floats) -> TaskDemands:
         """Return the demands with the time alone times a factor of each task and phase."""
