@@ -14,13 +14,15 @@ import pandas as pd
 
 from iqcar.causes.blame.attribute import Blame, attribute, measure_demand
 from iqcar.causes.blame.folding import MOST_SOURCES
-from iqcar.enums import Request
+from iqcar.enums import REQUESTS, Request
 from iqcar.model.demand.device import Device
-from iqcar.model.demand.known import Known
+from iqcar.model.demand.estimate import MIDDLE, Demand
+from iqcar.model.demand.known import Known, KnownRates, Learned
 from iqcar.model.demand.others_cost import OthersCost
 from iqcar.model.waits.columns import MEASURED, evidence_column, wait_column
 from iqcar.replay.loop.device_sharing import DEVICES
 from iqcar.replay.loop.event_loop import Run, run
+from iqcar.replay.loop.learned_rates import LEAST_ERROR
 from iqcar.replay.loop.loop_input import Devices, Shares, Slots
 from iqcar.replay.loop.task_demands import COMPUTE, FETCH, READ, WRITE
 from iqcar.replay.whatif.edit import keep_starts
@@ -60,9 +62,13 @@ def blame_run(
     """
     demand = measure_demand(tables, waits, devices)
     demand = demand if known is None else replace(demand, known=known)
-    model = build_model(tables, waits, demand) if _ran_at_once(tables) else None
-    cost = None if model is None else others_cost(model, waits)
-    demand = demand if model is None else replace(demand, learned=model.demands.learned)
+    if not _ran_at_once(tables):
+        model, cost, says = None, None, Learned(Known(_told_alone(tables, demand)))
+    else:
+        model = build_model(tables, waits, demand)
+        cost = None if model is None else others_cost(model, waits)
+        says = Learned() if model is None else model.demands.learned
+    demand = replace(demand, learned=says)
     blame = attribute(
         tables, waits, most_sources=most_sources, critical_path=critical_path, demand=demand,
         cost=cost,
@@ -84,6 +90,21 @@ def _ran_at_once(tables: Tables) -> bool:
     order = np.argsort(first, kind="stable")
     before = np.maximum.accumulate(last[order])[:-1]
     return bool((first[order][1:] < before).any())
+
+
+def _told_alone(tables: Tables, demand: Demand) -> KnownRates:
+    """Own rates of stages where no query ran beside another."""
+    parts = [KnownRates(*(np.zeros(0, kind) for kind in (int, int, int, float, float)))]
+    query = tables.stages["query"].to_numpy(np.int64)
+    for request, rates in demand.rates.items():
+        stage, log_low, log_high = rates.stage, np.log(rates.low), np.log(rates.high)
+        spread = (log_high - log_low) / (2.0 * MIDDLE)
+        every = KnownRates(
+            stage, query[stage], np.full(len(stage), REQUESTS.index(request)), np.log(rates.rate),
+            spread**2 + LEAST_ERROR**2,
+        )  # fmt: skip
+        parts.append(every.where(rates.identified & (query[stage] >= 0)))
+    return KnownRates(*(np.concatenate(part) for part in zip(*parts, strict=True)))
 
 
 class _Worlds(NamedTuple):

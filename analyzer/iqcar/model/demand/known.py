@@ -20,8 +20,9 @@ OTHER_HOSTS = 0.3
 """Standard deviation, in log, that an own rate has more on hosts of which none is known."""
 BOUNDS = (-12.0, 30.0)
 """Logarithms of what a device or task can be: bytes per ms, or cores."""
-MOST_VARIANCE = 1.0
-"""Variance from which a value says nothing."""
+CONTRADICTED = (
+    "nothing of the store was used: most queries whose own rates this run tells had others in it"
+)
 STAGE_KEY = ["fingerprint", "stage", "position", "request"]
 HOST_KEY = ["host", "request"]
 
@@ -37,7 +38,8 @@ class KnownRates(NamedTuple):
 
     def where(self, rows: Flags) -> KnownRates:
         """Return some of them."""
-        return KnownRates(*(column[rows] for column in self))
+        stage, query, request, log_rate, variance = self
+        return KnownRates(stage[rows], query[rows], request[rows], log_rate[rows], variance[rows])
 
 
 class KnownCapacities(NamedTuple):
@@ -48,20 +50,18 @@ class KnownCapacities(NamedTuple):
     log_capacity: Floats
     variance: Floats
 
-    def where(self, rows: Flags) -> KnownCapacities:
-        """Return some of them."""
-        return KnownCapacities(*(column[rows] for column in self))
-
 
 _NO_ROWS, _NOTHING = np.zeros(0, np.int64), np.zeros(0)
+_NO_RATES = KnownRates(_NO_ROWS, _NO_ROWS, _NO_ROWS, _NOTHING, _NOTHING)
+_NO_CAPACITIES = KnownCapacities(_NO_ROWS, _NO_ROWS, _NOTHING, _NOTHING)
 
 
 @dataclass(frozen=True)
 class Known:
     """What is known of the stages and hosts of some tables."""
 
-    rates: KnownRates = KnownRates(_NO_ROWS, _NO_ROWS, _NO_ROWS, _NOTHING, _NOTHING)
-    capacities: KnownCapacities = KnownCapacities(_NO_ROWS, _NO_ROWS, _NOTHING, _NOTHING)
+    rates: KnownRates = _NO_RATES
+    capacities: KnownCapacities = _NO_CAPACITIES
 
     def __bool__(self) -> bool:
         return bool(len(self.rates.stage) or len(self.capacities.host))
@@ -86,11 +86,13 @@ class Recalled:
     """What a store holds of the recurring queries and hosts of some runs, earlier runs merged.
 
     rates: columns `STAGE_KEY`, ``log_value`` and ``variance``; capacities: `HOST_KEY` and these.
+    same_hosts: whether the store knows any of the hosts.
     doubts: what was ignored, in sentences.
     """
 
     rates: pd.DataFrame
     capacities: pd.DataFrame
+    same_hosts: bool
     doubts: tuple[str, ...] = ()
 
     def of(self, tables: Tables) -> Known:
@@ -99,19 +101,23 @@ class Recalled:
         names = pd.DataFrame({"host": texts(tables.hosts, "host")}).reset_index(names="row")
         hosts = names.merge(_numbered(self.capacities), on="host")
         variance = stages["variance"].to_numpy(np.float64)
-        if not len(hosts):
+        if not self.same_hosts:
             variance = variance + OTHER_HOSTS**2
+
+        def rows(frame: pd.DataFrame, name: str) -> Ints:
+            numbers: Ints = frame[name].to_numpy(np.int64)
+            return numbers
+
         return Known(
             KnownRates(
-                *(stages[name].to_numpy(np.int64) for name in ("row", "query", "request")),
-                stages["log_value"].to_numpy(np.float64),
-                variance,
+                rows(stages, "row"), rows(stages, "query"), rows(stages, "request"),
+                stages["log_value"].to_numpy(np.float64), variance,
             ),
             KnownCapacities(
-                *(hosts[name].to_numpy(np.int64) for name in ("row", "request")),
-                *(hosts[name].to_numpy(np.float64) for name in ("log_value", "variance")),
+                rows(hosts, "row"), rows(hosts, "request"),
+                hosts["log_value"].to_numpy(np.float64), hosts["variance"].to_numpy(np.float64),
             ),
-        )
+        )  # fmt: skip
 
 
 def _numbered(frame: pd.DataFrame) -> pd.DataFrame:

@@ -33,7 +33,8 @@ in most of the queries that tell, before nothing that these told is believed."""
 
 def contradicted(fit: RateFit, found: Rates) -> bool:
     """Whether the own rates that this run tells are not those that earlier runs told."""
-    own = share_of(sum_by(fit.key, found.by_rate, len(fit.keys)), 1.0 * np.bincount(fit.key))
+    n = np.bincount(fit.key).astype(np.float64)
+    own = share_of(sum_by(fit.key, found.by_rate, len(n)), n)
     variance = share_of(np.ones(len(own)), found.told) + LEAST_ERROR**2
     tells = fit.prior.known & (own >= OWN) & (found.told > 0) & (variance <= SURE**2)
     far = found.off**2 > CONTRADICTED**2 * (fit.prior.variance + variance)
@@ -96,31 +97,40 @@ def _requests(phase: Ints) -> Ints:
     return place[phase]
 
 
+def _told_of_capacity(fit: RateFit, found: Rates, device: int) -> float:
+    """Return how firmly the tasks tell a capacity, whatever own rates are: 1 / variance."""
+    mine = fit.device == device
+    part, of = found.by_capacity[mine], fit.alike[mine] * found.noise[mine] ** -2
+    mixed = sum_by(fit.key[mine], of * found.by_rate[mine] * part, len(fit.keys))
+    curve = found.told + 1.0 / fit.prior.variance
+    return float((of * part**2).sum()) - float((mixed**2 / curve).sum())
+
+
 def _capacities(fit: RateFit, found: Rates) -> tuple[KnownCapacities, KnownCapacities]:
     """Capacities of the hosts that ran something, told by tasks, and decided by earlier runs."""
     hosts = np.unique(fit.host)
-    parts: list[tuple[Ints, Ints, Floats, Floats, np.ndarray]] = []
+    told_by, decided_by = [Known().capacities], [Known().capacities]
     for phase, request in REQUESTS_OF.items():
         device = int(DEVICE[phase])
         if device not in found.at.log_capacity or device in fit.fixed:
             continue
-        log_of_host = np.log(found.at.slower.get(device, np.ones(hosts.max() + 1))[hosts])
-        told = max(fit.told_of_capacity(found, device), 0.0)
-        _, firm = fit.prior.of_capacity(
-            device, fit.first_capacity[device], found.at.log_capacity[device]
-        )
+        value = found.at.log_capacity[device] + np.log(found.at.slower[device][hosts])
+        told = max(_told_of_capacity(fit, found, device), 0.0)
+        first = fit.first_capacity[device]
+        _, firm = fit.prior.of_capacity(device, first, found.at.log_capacity[device])
         decided = device in fit.prior.capacity and firm > told
-        variance = 1.0 / (told + CAPACITY_SPREAD**-2) + LEAST_ERROR**2
-        many = len(hosts)
-        parts.append(
-            (hosts, np.full(many, REQUESTS.index(request)),
-             found.at.log_capacity[device] + log_of_host,
-             np.full(many, 1.0 / (told + firm) if decided else variance),
-             np.full(many, decided)),
+        variance = 1.0 / (told + firm) if decided else 1.0 / (told + CAPACITY_SPREAD**-2)
+        variance += LEAST_ERROR**2
+        one = KnownCapacities(
+            hosts, np.full(len(hosts), REQUESTS.index(request)), value,
+            np.full(len(hosts), variance),
         )  # fmt: skip
-    if not parts:
-        return Known().capacities, Known().capacities
-    *columns, decided = (np.concatenate(part) for part in zip(*parts, strict=True))
-    every = KnownCapacities(*columns)
-    sure = ~decided & (every.variance <= SURE**2)
-    return every.where(sure), every.where(decided)
+        if decided:
+            decided_by.append(one)
+        elif variance <= SURE**2:
+            told_by.append(one)
+    return _joined(told_by), _joined(decided_by)
+
+
+def _joined(parts: list[KnownCapacities]) -> KnownCapacities:
+    return KnownCapacities(*(np.concatenate(part) for part in zip(*parts, strict=True)))

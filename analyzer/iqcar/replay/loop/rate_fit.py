@@ -4,8 +4,8 @@ Every task starts when and where it did; a replay tells for each how long it tak
 and for how much of that time a device gave it less than it could take. The parameters are the own
 rate of each stage in each phase and the capacity of each kind of device. Errors are those of log
 times. Gauss–Newton steps go to the maximum of the posterior: the own rate of a stage moves a time
-by the part in which its tasks were not short, a capacity by the rest. What is likely before the data
-stands in :mod:`iqcar.replay.loop.rate_prior`.
+by the part in which its tasks were not short, a capacity by the rest. What is likely before the
+data stands in :mod:`iqcar.replay.loop.rate_prior`.
 
 How tasks alternate between devices, and how these are shared, is chosen by the same criterion.
 """
@@ -19,7 +19,7 @@ from typing import NamedTuple
 import numpy as np
 
 from iqcar.model.demand.device import HOST_TASKS
-from iqcar.model.demand.estimate import Demand
+from iqcar.model.demand.estimate import MIDDLE, Demand
 from iqcar.replay.loop.device_sharing import DEVICE
 from iqcar.replay.loop.open_loop import (
     LEAST_MS,
@@ -70,8 +70,6 @@ added, if the loads of tasks say that it is unlikely: noise can look like it."""
 PROPORTIONAL = 0.5
 """Part of a time in a device that is short that own rates decide, where it slows all by one factor:
 the rates of all together decide nothing."""
-MIDDLE = 1.2816
-"""Standard deviations of the bounds of the middle 80 %."""
 
 
 class Point(NamedTuple):
@@ -391,14 +389,6 @@ class RateFit:
         place = np.minimum(np.searchsorted(other.keys, self.keys), len(other.keys) - 1)
         there = other.keys[place] == self.keys
         return np.where(there, rates[place], self.prior.instead_of(self.lowest()))
-
-    def told_of_capacity(self, found: Rates, device: int) -> float:
-        """Return how firmly the tasks tell a capacity, whatever own rates are: 1 / variance."""
-        mine = self.device == device
-        part, of = found.by_capacity[mine], self.alike[mine] * found.noise[mine] ** -2
-        mixed = sum_by(self.key[mine], of * found.by_rate[mine] * part, len(self.keys))
-        curve = found.told + 1.0 / self.prior.variance
-        return float((of * part**2).sum()) - float((mixed**2 / curve).sum())
 
     def bounds(self, found: Rates) -> tuple[Floats, Floats]:
         """Return the bounds of the middle 80 % of each own rate."""

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from iqcar.enums import REQUESTS, Request
 from iqcar.model.demand.known import Known
 from iqcar.replay.loop.device_sharing import DEVICE
 from iqcar.replay.loop.task_demands import COMPUTE, PROCESSOR, REQUEST
-from iqcar.enums import REQUESTS, Request
 from iqcar.tables.arrays import Flags, Floats, Ints
 
 REQUESTS_OF = {**REQUEST, COMPUTE: Request.RUN_QUEUE}
@@ -106,8 +106,8 @@ class RatePrior:
         told = float((self.count * tail)[self.known].sum())
         for device, (mean, variance) in self.capacity.items():
             if device in capacity:
-                told += (TAIL + 1.0) / 2.0 * np.log1p(
-                    (capacity[device] - mean) ** 2 / variance / TAIL
+                told += (
+                    (TAIL + 1.0) / 2.0 * np.log1p((capacity[device] - mean) ** 2 / variance / TAIL)
                 )
         return rest + told, told
 
