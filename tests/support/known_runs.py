@@ -11,7 +11,7 @@ import pandas as pd
 
 from iqcar.causes.blame.attribute import Blame
 from iqcar.history.file_names import new_batch
-from iqcar.history.known_demand import demand_values, known_demand
+from iqcar.history.kept_demands import demand_values, known_demand
 from iqcar.history.stored_files import open_store, write_batch
 from iqcar.history.stored_tables import APPLICATIONS, DEMANDS, HOSTS, QUERIES, STORED
 from iqcar.replay.alone import blame_run

@@ -12,7 +12,7 @@ from iqcar.base.lazy_names import lazy_names
 if TYPE_CHECKING:
     from iqcar.history.add_logs import add
     from iqcar.history.ask_store import top, trend, who
-    from iqcar.history.known_demand import known_demand
+    from iqcar.history.kept_demands import known_demand
     from iqcar.history.query_changes import changes
 
 __all__ = ["add", "changes", "known_demand", "top", "trend", "who"]
@@ -22,7 +22,7 @@ __getattr__ = lazy_names(
     {
         "add_logs": ("add",),
         "ask_store": ("top", "trend", "who"),
-        "known_demand": ("known_demand",),
+        "kept_demands": ("known_demand",),
         "query_changes": ("changes",),
     },
 )

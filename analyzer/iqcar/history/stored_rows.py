@@ -12,7 +12,7 @@ from iqcar.causes.blame.demand_weights import RESOURCES
 from iqcar.causes.stragglers.straggler_result import UNEXPLAINED
 from iqcar.diagnosis import Diagnosis
 from iqcar.enums import BlameKind, Resource
-from iqcar.history.known_demand import demand_values
+from iqcar.history.kept_demands import demand_values
 from iqcar.history.stored_tables import (
     APPLICATIONS,
     BLAME,

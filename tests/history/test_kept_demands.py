@@ -10,7 +10,7 @@ import pytest
 
 from iqcar.errors import IqcarError
 from iqcar.history.file_names import new_batch
-from iqcar.history.known_demand import MOST_KEPT, VERSION, demand_values, known_demand, merged
+from iqcar.history.kept_demands import MOST_KEPT, VERSION, demand_values, known_demand, merged
 from iqcar.history.stored_files import open_store
 from iqcar.history.stored_tables import DEMANDS
 from iqcar.model.demand.estimate import HISTORY
