@@ -1,65 +1,81 @@
-"""The event log of a simulated run whose queries fetch and compute: what Spark would have written."""
+"""The event log of a simulated run whose queries fetch and compute, as Spark would write it."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from typing import Any
+
 import numpy as np
+import pandas as pd
 
 from iqcar.enums import Request
 from iqcar.model.waits.columns import wait_column
+from iqcar.tables import Tables
 from tests.support.cluster_simulator import Simulation
 from tests.support.simulated_log import replayable
 from tests.support.synthetic_log import SyntheticLog, stage_info, task_metrics
 
 START_MS = 1_700_000_000_000.0
+DAY_MS = 86_400_000.0
+Event = tuple[float, int, str, tuple[Any, ...], dict[str, Any]]
 
 
 def fetching_log(run: Simulation, app_id: str, day: int = 0) -> SyntheticLog:
     """Write a run of one application as its log, without the plugin's records."""
     tables, waits = replayable(run, plain=True)
-    shift = START_MS + day * 86_400_000.0 - tables.queries["start_ms"].min() + 1000.0
-    log = SyntheticLog(app_id).app("crowd", START_MS + day * 86_400_000.0)
+    start = START_MS + day * DAY_MS
+    shift = start + 1000.0 - tables.queries["start_ms"].min()
+    log = SyntheticLog(app_id).app("crowd", start)
     log.environment(spark_scheduler_mode="FAIR" if run.cluster.fair else "FIFO")
-    hosts = list(run.cluster.named())
-    for number, host in enumerate(hosts):
-        log.executor(str(number), host, run.cluster.slots, START_MS + day * 86_400_000.0)
-    fetched = waits[wait_column(Request.SHUFFLE_FETCH)].to_numpy()
-    cpu, of_stage = waits["compute_ms"].to_numpy(), tables.tasks.groupby("stage")
+    for number, host in enumerate(run.cluster.named()):
+        log.executor(str(number), host, run.cluster.slots, start)
+    events = [*_queries(tables, shift), *_tasks(run, tables, waits, shift)]
+    for _, _, method, args, given in sorted(events, key=lambda event: event[:2]):
+        getattr(log, method)(*args, **given)
+    return log.end(float(np.ceil(tables.queries["end_ms"].max() + shift)) + 10.0)
+
+
+def _queries(tables: Tables, shift: float) -> Iterator[Event]:
+    tasks = np.bincount(tables.tasks["stage"])
     for q, query in enumerate(tables.queries.itertuples()):
-        at, end = query.start_ms + shift, query.end_ms + shift
-        of_sql = {
+        at, end = float(np.floor(query.start_ms + shift)), float(np.floor(query.end_ms + shift))
+        said = {
             "spark.sql.execution.id": str(q), "spark.job.description": query.name,
             "spark.scheduler.pool": query.name,
         }  # fmt: skip
-        rows = tables.stages.index[tables.stages["query"] == q].tolist()
-        infos = {
-            row: stage_info(
-                row, parents=[row - 1] if row > rows[0] else [],
-                submission=tables.stages["submission_ms"][row] + shift,
-                **{"Number of Tasks": len(of_stage.groups[row])},
-            )
-            for row in rows
+        of_query = tables.stages[tables.stages["query"] == q]
+        infos = []
+        for row, stage in of_query.iterrows():
+            begins = float(np.floor(stage["submission_ms"] + shift))
+            ends = float(np.floor(stage["completion_ms"] + shift))
+            parents = [row - 1] if infos else []
+            more = {"Number of Tasks": int(tasks[row]), "Stage Name": f"step {len(infos)}"}
+            infos.append(stage_info(row, parents=parents, submission=begins, **more))
+            yield begins, 4, "stage", (infos[-1], said), {}
+            yield ends, 1, "stage_end", (infos[-1], ends), {}
+        yield at, 2, "sql", (q,), {"description": query.name, "time": at}
+        yield at, 3, "job", (q, infos, at, said), {}
+        yield end, 2, "job_end", (q, end), {}
+        yield end, 3, "sql_end", (q, end), {}
+
+
+def _tasks(run: Simulation, tables: Tables, waits: pd.DataFrame, shift: float) -> Iterator[Event]:
+    fetched = waits[wait_column(Request.SHUFFLE_FETCH)].to_numpy()
+    cpu, hosts = waits["compute_ms"].to_numpy(), list(run.cluster.named())
+    index = tables.tasks.groupby("stage").cumcount().to_numpy()
+    for row, task in enumerate(tables.tasks.itertuples()):
+        read = {
+            "Remote Blocks Fetched": 1, "Local Blocks Fetched": 0, "Local Bytes Read": 0,
+            "Fetch Wait Time": int(fetched[row]), "Total Records Read": 1,
+            "Remote Bytes Read": int(task.remote_bytes), "Remote Bytes Read To Disk": 0,
         }  # fmt: skip
-        log.sql(q, description=query.name, time=at).job(q, list(infos.values()), at, of_sql)
-        for row, info in infos.items():
-            log.stage(info, of_sql)
-            for index, task in enumerate(of_stage.get_group(row).itertuples()):
-                life = task.finish_ms - task.launch_ms
-                read = {
-                    "Remote Blocks Fetched": 1, "Local Blocks Fetched": 0, "Local Bytes Read": 0,
-                    "Fetch Wait Time": int(fetched[task.Index]), "Total Records Read": 1,
-                    "Remote Bytes Read": int(task.remote_bytes), "Remote Bytes Read To Disk": 0,
-                }  # fmt: skip
-                metrics = task_metrics(
-                    Executor_Deserialize_Time=0, Executor_Deserialize_CPU_Time=0, JVM_GC_Time=0,
-                    Executor_Run_Time=int(life), Executor_CPU_Time=int(cpu[task.Index] * 1e6),
-                    Result_Serialization_Time=0, Shuffle_Read_Metrics=read, Input_Metrics={},
-                    Shuffle_Write_Metrics={},
-                )  # fmt: skip
-                log.task(
-                    int(task.Index), stage=row, metrics=metrics, host=hosts[task.host],
-                    launch=int(task.launch_ms + shift), finish=int(task.finish_ms + shift),
-                    executor=str(task.host), index=index,
-                )  # fmt: skip
-            log.stage_end(info, np.ceil(tables.stages["completion_ms"][row] + shift))
-        log.job_end(q, np.ceil(end)).sql_end(q, np.ceil(end))
-    return log.end(np.ceil(tables.queries["end_ms"].max() + shift) + 10.0)
+        metrics = task_metrics(
+            Executor_Deserialize_Time=0, Executor_Deserialize_CPU_Time=0, JVM_GC_Time=0,
+            Executor_Run_Time=int(task.finish_ms - task.launch_ms),
+            Executor_CPU_Time=int(cpu[row] * 1e6), Result_Serialization_Time=0,
+            Shuffle_Read_Metrics=read, Input_Metrics={}, Shuffle_Write_Metrics={},
+        )  # fmt: skip
+        launch, finish = (float(np.floor(ms + shift)) for ms in (task.launch_ms, task.finish_ms))
+        where = {"host": hosts[task.host], "executor": str(task.host), "index": int(index[row])}
+        given = {"stage": int(task.stage), "metrics": metrics, "launch": launch, "finish": finish}
+        yield finish, 0, "task", (row,), {**given, **where}
