@@ -27,12 +27,21 @@ def fetching_log(run: Simulation, app_id: str, day: int = 0) -> SyntheticLog:
     shift = start + 1000.0 - tables.queries["start_ms"].min()
     log = SyntheticLog(app_id).app("crowd", start)
     log.environment(spark_scheduler_mode="FAIR" if run.cluster.fair else "FIFO")
-    for number, host in enumerate(run.cluster.named()):
-        log.executor(str(number), host, run.cluster.slots, start)
-    events = [*_queries(tables, shift), *_tasks(run, tables, waits, shift)]
+    events = [*_executors(run, tables, shift), *_queries(tables, shift)]
+    events += _tasks(run, tables, waits, shift)
     for _, _, method, args, given in sorted(events, key=lambda event: event[:2]):
         getattr(log, method)(*args, **given)
     return log.end(float(np.ceil(tables.queries["end_ms"].max() + shift)) + 10.0)
+
+
+def _executors(run: Simulation, tables: Tables, shift: float) -> Iterator[Event]:
+    for number, one in enumerate(tables.executors.itertuples()):
+        host = run.cluster.named()[one.host]
+        at = float(np.floor(one.added_ms + shift))
+        yield at, 0, "executor", (str(number), host, run.cluster.slots, at), {}
+        if np.isfinite(one.removed_ms):
+            end = float(np.floor(one.removed_ms + shift))
+            yield end, 1, "executor_removed", (str(number), end), {}
 
 
 def _queries(tables: Tables, shift: float) -> Iterator[Event]:
@@ -76,6 +85,6 @@ def _tasks(run: Simulation, tables: Tables, waits: pd.DataFrame, shift: float) -
             Shuffle_Read_Metrics=read, Input_Metrics={}, Shuffle_Write_Metrics={},
         )  # fmt: skip
         launch, finish = (float(np.floor(ms + shift)) for ms in (task.launch_ms, task.finish_ms))
-        where = {"host": hosts[task.host], "executor": str(task.host), "index": int(index[row])}
+        where = {"host": hosts[task.host], "executor": str(task.executor), "index": int(index[row])}
         given = {"stage": int(task.stage), "metrics": metrics, "launch": launch, "finish": finish}
         yield finish, 0, "task", (row,), {**given, **where}

@@ -84,7 +84,9 @@ def _with_rates(
         more = _fit_on(some, demands, demand, launches, stage)
         start = found.at._replace(log_rate=more.rates_of(fit, found.at.log_rate))
         found, fit = more.climb(way, start, SOME), more
-    whole = _fit_on(rows, demands, demand, launches, stage) if len(rows) > len(some) else fit
+    # A sample is in the order of launches, and results go to rows of tables.
+    same = np.array_equal(rows, some)
+    whole = fit if same else _fit_on(rows, demands, demand, launches, stage)
     best, slow, fast = (
         _of_all(
             demands,
