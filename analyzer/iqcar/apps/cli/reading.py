@@ -75,10 +75,8 @@ def recall_from(store: str, tables: Tables) -> Recalled | None:
     """Return what a store holds of these queries and hosts; None where no store is named."""
     if not store:
         return None
-    from iqcar.apps.cli.command import HISTORY, need
     from iqcar.history import known_demand
 
-    need(HISTORY)
     return known_demand(store, tables)
 
 

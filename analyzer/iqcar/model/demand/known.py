@@ -1,4 +1,4 @@
-"""Own rates and capacities that earlier runs told, or that this run tells later ones.
+"""Holds own rates and capacities that earlier runs told, or that this run tells later ones.
 
 A stage is that of an earlier run if its query has the same fingerprint, and it is the n-th of the
 query's stages that do the same. Values are natural logarithms of data units per ms.

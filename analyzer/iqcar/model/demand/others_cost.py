@@ -1,4 +1,4 @@
-"""What queries lost to others, by a replay of each alone: the amount that blame divides."""
+"""Holds what queries lost to others, by a replay of each alone: the amount that blame divides."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a fit learned of own rates and capacities, for later runs, and what earlier ones decided.
+"""Tells what a fit learned of own rates and capacities, and what earlier runs decided.
 
 A run tells an own rate only by tasks that were not short: in a device that was found to be short,
 or with hardly any task of another query there. Where others are there and nobody seems to be

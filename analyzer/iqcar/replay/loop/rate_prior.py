@@ -1,4 +1,4 @@
-"""What is likely of own rates and capacities before the data: of all stages, and from earlier runs.
+"""Says what own rates and capacities are likely before the data, of all stages or by earlier runs.
 
 Own rates have one prior, whose mean is that of the rates which the data tell, and of the capacity.
 A stage that an earlier run told has a prior of its own, with a tail: what changed much says little.
@@ -73,7 +73,10 @@ class RatePrior:
         many = np.bincount(group, is_known)[group]
         count = np.where(is_known, 1.0 / np.maximum(many, 1.0), 1.0)
         mean = np.where(is_known, told, 0.0)
-        return cls(device, is_known, mean, variance, count, _capacities(known, slower))
+        return cls(
+            device=device, known=is_known, mean=mean, variance=variance, count=count,
+            capacity=_capacities(known, slower),
+        )  # fmt: skip
 
     def instead_of(self, log_rate: Floats) -> Floats:
         """Put own rates that an earlier run told in the place of others."""
