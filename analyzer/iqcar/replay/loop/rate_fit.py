@@ -72,7 +72,7 @@ PROPORTIONAL = 0.5
 the rates of all together decide nothing."""
 
 
-class Point(NamedTuple):
+class RatePoint(NamedTuple):
     """Parameters of a fit.
 
     log_rate: (n_keys,) own rate of each stage in each phase, in log.
@@ -99,7 +99,7 @@ class Rates:
     limited: (n_keys,) whether a device limits each key; what is faster bypasses it.
     """
 
-    at: Point
+    at: RatePoint
     worth: float
     told: Floats
     off: Floats
@@ -184,7 +184,7 @@ class RateFit:
             speed[mine] = of_host[self.host[mine]]
         return speed
 
-    def laid_out(self, point: Point) -> TaskDemands:
+    def laid_out(self, point: RatePoint) -> TaskDemands:
         """Return the demands with these own rates, capacities and speeds of hosts."""
         log_rate, log_capacity, slower = point
         alone, use = self.demands.alone.copy(), self.demands.use.copy()
@@ -207,7 +207,7 @@ class RateFit:
                 capacity[:, device] = np.exp(value) * slower.get(device, self._slower[device])
         return replace(self.demands, alone=alone, use=use, capacity=capacity)
 
-    def _replayed(self, point: Point, way: Way) -> tuple[Floats, Floats, Floats]:
+    def _replayed(self, point: RatePoint, way: Way) -> tuple[Floats, Floats, Floats]:
         """Return errors of log times, and their parts that own rates and capacities decide."""
         tried = replace(self.laid_out(point), way=way)
         run = open_loop(tried, self.launches)
@@ -238,7 +238,7 @@ class RateFit:
         most = np.where(self._typical > most + self._log_faster, np.inf, most)
         return np.where(self.key_device == PROCESSOR, np.minimum(most, 0.0), most)
 
-    def climb(self, way: Way, start: Point, steps: int = ROUNDS) -> Rates:
+    def climb(self, way: Way, start: RatePoint, steps: int = ROUNDS) -> Rates:
         """Go uphill from a start; a step that leads downhill is tried again, shorter."""
         best, scale = self._at(start, way), 1.0
         for _ in range(steps):
@@ -254,7 +254,7 @@ class RateFit:
                 break
         return best
 
-    def _at(self, point: Point, way: Way) -> Rates:
+    def _at(self, point: RatePoint, way: Way) -> Rates:
         """Replay with some parameters."""
         log_rate = np.minimum(point.log_rate, self._most(point.log_capacity))
         point = point._replace(log_rate=log_rate)
@@ -272,7 +272,7 @@ class RateFit:
         found = told, off, unlike, error, by_rate, by_capacity, noise, limited
         return Rates(point, worth, *found)
 
-    def _uphill(self, found: Rates, scale: float) -> Point:
+    def _uphill(self, found: Rates, scale: float) -> RatePoint:
         """Return the point that a part of a Gauss–Newton step leads to."""
         (log_rate, log_capacity, slower), error = found.at, found.error
         weight, n = self.alike * found.noise**-2, len(self.keys)
@@ -295,7 +295,7 @@ class RateFit:
             slope = slope - mixed * move
         nearer = {kind: self._nearer(kind, of, scale * error) for kind, of in slower.items()}
         moved = np.clip(scale * slope / curve, -MOST_RATE, MOST_RATE)
-        return Point(log_rate + moved, capacity, nearer)
+        return RatePoint(log_rate + moved, capacity, nearer)
 
     def _noise(self, error: Floats) -> Floats:
         """Return the standard deviation of the errors in the device of each use."""
@@ -317,7 +317,7 @@ class RateFit:
         short: the devices in which tasks may have been short.
         """
         first = {device: self.first_capacity[device] for device in short}
-        low = Point(self.lowest(), first, self._slower)
+        low = RatePoint(self.lowest(), first, self._slower)
         found = [self.climb(way, low)]
         if not first:
             return found[0]
@@ -325,7 +325,7 @@ class RateFit:
         ample = {device: value + AMPLE for device, value in first.items()}
         most = self._most(ample)
         above = np.where(np.isfinite(most), most, low.log_rate)
-        point = Point(self.prior.instead_of(above), ample, self._slower)
+        point = RatePoint(self.prior.instead_of(above), ample, self._slower)
         n = np.bincount(self.key)
         slow = np.zeros(len(n), bool)
         for _ in range(TRIES):
@@ -356,7 +356,7 @@ class RateFit:
         rate, capacity, slower = found.at
         left = {one: value for one, value in capacity.items() if one != device}
         rates = np.where(self.key_device == device, self.lowest(), rate)
-        return self.climb(way, Point(rates, left, slower), SOME)
+        return self.climb(way, RatePoint(rates, left, slower), SOME)
 
     def best(self, ways: Iterable[Way] = WAYS) -> tuple[Rates, Way]:
         """Find the way, and the devices that were short: contention takes evidence."""
