@@ -16,10 +16,12 @@ from iqcar.causes.blame.attribute import Blame, attribute, measure_demand
 from iqcar.causes.blame.folding import MOST_SOURCES
 from iqcar.enums import Request, Resource
 from iqcar.model.demand.device import Device
+from iqcar.model.demand.known import Known, Learned
 from iqcar.model.demand.others_cost import OthersCost
 from iqcar.model.waits.columns import ESTIMATED, MEASURED, evidence_column, wait_column
 from iqcar.replay.loop.device_sharing import DEVICES
 from iqcar.replay.loop.event_loop import Run, run
+from iqcar.replay.loop.learned_rates import told_alone
 from iqcar.replay.loop.loop_input import Devices, Shares, Slots
 from iqcar.replay.loop.task_demands import COMPUTE, FETCH, READ, WAIT, WRITE
 from iqcar.replay.whatif.edit import keep_starts
@@ -46,6 +48,7 @@ nothing of a query."""
 
 NO_RANGE = "what is lost to others is divided by the load there, and has no range"
 TOO_LARGE = f"the run is too large to replay each query alone: {NO_RANGE}"
+A_PART = f"where logs are shared out to Spark, no query is replayed alone: {NO_RANGE}"
 
 
 def blame_run(
@@ -54,21 +57,32 @@ def blame_run(
     devices: dict[Request, Device] | None = None,
     most_sources: int | None = MOST_SOURCES,
     critical_path: bool = False,
+    known: Known | None = None,
 ) -> tuple[Blame, Model | None]:
     """Attribute waits, in the amount that replays tell; see :func:`~.attribute.attribute`.
+
+    devices: what was estimated from more logs than these. Then nothing is replayed: what these
+        logs alone tell of a device would not be what all tell.
+    known: what earlier runs told of stages and hosts.
 
     Returns the model of the run, too; None where no two queries ran at once, or none can be
     replayed.
     """
-    demand = measure_demand(tables, waits, devices)
-    beside, small = _ran_at_once(tables), len(tables.tasks) <= MOST_TASKS
-    model = build_model(tables, waits, demand) if beside and small else None
+    demand = replace(measure_demand(tables, waits, devices), known=known or Known())
+    beside = _ran_at_once(tables)
+    why = A_PART if devices is not None else TOO_LARGE if len(tables.tasks) > MOST_TASKS else ""
+    model = build_model(tables, waits, demand) if beside and not why else None
     cost = None if model is None else others_cost(model, waits)
+    if model is not None:
+        says = model.demands.learned
+    else:
+        says = Learned() if beside else Learned(Known(told_alone(tables, demand)))
+    demand = replace(demand, learned=says)
     blame = attribute(
         tables, waits, most_sources=most_sources, critical_path=critical_path, demand=demand,
         cost=cost,
     )  # fmt: skip
-    doubt = _no_range(model, cost) if beside and small else TOO_LARGE if beside else ""
+    doubt = (why or _no_range(model, cost)) if beside else ""
     return (replace(blame, doubts=(*blame.doubts, doubt)) if doubt else blame), model
 
 

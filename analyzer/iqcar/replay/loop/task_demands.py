@@ -16,6 +16,7 @@ import pandas as pd
 from iqcar.causes.blame.ratp import Users, data_processed
 from iqcar.enums import Request
 from iqcar.model.demand.contention import ENOUGH_MS
+from iqcar.model.demand.known import Learned
 from iqcar.model.demand.outside_load import beside_tasks
 from iqcar.model.demand.sampled_devices import Sampled, Use, sampled_disk, sampled_network
 from iqcar.model.waits.columns import ESTIMATED, evidence_column, wait_column
@@ -118,6 +119,7 @@ class TaskDemands:
     estimated: Flags
     way: Way
     sampled: dict[int, Sampled] = field(default_factory=dict)
+    learned: Learned = field(default_factory=Learned)
 
     def scaled(self, factor: Floats) -> TaskDemands:
         """Return the demands with the time alone times a factor of each task and phase."""
