@@ -83,8 +83,10 @@ def known_demand(store: Store | str | StoreView, tables: Tables) -> Recalled:
     Raises IqcarError if there is no store, or it is of a newer iqcar.
     """
     about = view_of(store)
-    prints = pd.DataFrame({"fingerprint": sorted({*texts(tables.queries, "fingerprint")} - {""})})
-    hosts = pd.DataFrame({"host": sorted({*texts(tables.hosts, "host")} - {""})})
+    prints, hosts = (
+        pd.DataFrame({name: sorted({*texts(table, name)} - {""})}, dtype="string")
+        for table, name in ((tables.queries, "fingerprint"), (tables.hosts, "host"))
+    )
     own = tables.applications[["application_id", "attempt_id"]].astype(str)
     rows = about.ask(
         f"""SELECT version, {", ".join(_NAMES + _MEASURED)} FROM demands

@@ -10,6 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from iqcar.enums import REQUESTS
+from iqcar.model.demand.contention import ALONE
 from iqcar.model.demand.estimate import MIDDLE, Demand
 from iqcar.model.demand.known import Known, KnownCapacities, KnownRates, Learned
 from iqcar.replay.loop.device_sharing import DEVICE
@@ -19,8 +20,6 @@ from iqcar.replay.loop.rate_prior import CAPACITY_SPREAD, REQUESTS_OF
 from iqcar.tables import Tables
 from iqcar.tables.arrays import Floats, Ints, share_of, sum_by
 
-ALONE = 0.1
-"""Tasks of other queries in the device, on average, up to which a task is as good as alone."""
 OWN = 0.8
 """Part of a time in a device that own rates decide, from which on tasks were not short."""
 LEAST_ERROR = 0.05
@@ -69,15 +68,21 @@ def learned(fit: RateFit, found: Rates, query_of_stage: Ints) -> Learned:
 
 
 def told_alone(tables: Tables, demand: Demand) -> KnownRates:
-    """Return own rates of stages where no query ran beside another."""
+    """Return own rates of stages where no query ran beside another.
+
+    What tasks did that had a device to themselves is what they can do, whatever load may explain.
+    """
     parts, query = [Known().rates], tables.stages["query"].to_numpy(np.int64)
     for request, rates in demand.rates.items():
-        stage, spread = rates.stage, np.log(rates.high / rates.low) / (2.0 * MIDDLE)
+        stage, seen = rates.stage, np.isfinite(rates.seen)
+        spread = np.log(rates.high / rates.low) / (2.0 * MIDDLE)
+        noise = demand.devices[request].noise / np.sqrt(rates.tasks)
         every = KnownRates(
-            stage, query[stage], np.full(len(stage), REQUESTS.index(request)), np.log(rates.rate),
-            spread**2 + LEAST_ERROR**2,
+            stage, query[stage], np.full(len(stage), REQUESTS.index(request)),
+            np.log(np.where(seen, rates.seen, rates.rate)),
+            np.where(seen, noise, spread) ** 2 + LEAST_ERROR**2,
         )  # fmt: skip
-        parts.append(every.where(rates.identified & (query[stage] >= 0)))
+        parts.append(every.where((rates.identified | seen) & (query[stage] >= 0)))
     return KnownRates(*(np.concatenate(part) for part in zip(*parts, strict=True)))
 
 
