@@ -11,7 +11,6 @@ import pytest
 from iqcar.errors import IqcarError
 from iqcar.history.file_names import new_batch
 from iqcar.history.kept_demands import MOST_KEPT, VERSION, demand_values, known_demand, merged
-from iqcar.history.stored_files import open_store
 from iqcar.history.stored_tables import DEMANDS
 from iqcar.model.demand.estimate import HISTORY
 from iqcar.model.demand.known import OTHER_HOSTS, Known, KnownRates
@@ -84,7 +83,7 @@ def test_earlier_runs_narrow_what_the_log_leaves_open(tmp_path: Path) -> None:
     assert (rates["own_rate"] < rates["high"]).all()
 
 
-@pytest.mark.parametrize("factor", [3.0, 1 / 3])
+@pytest.mark.parametrize("factor", [3.0, 1 / 3, 10.0, 1 / 10])
 def test_a_store_that_the_run_contradicts_changes_nothing(
     untold: Crowd, store: Path, tmp_path: Path, factor: float
 ) -> None:
@@ -176,6 +175,13 @@ def test_on_other_hosts_own_rates_are_less_sure(untold: Crowd, store: Path) -> N
     np.testing.assert_allclose(there.variance, here.variance + OTHER_HOSTS**2)
 
 
+def test_a_log_of_no_query_asks_for_nothing(untold: Crowd, store: Path) -> None:
+    tables = untold.tables.with_(
+        queries=untold.tables.queries.assign(fingerprint=""), hosts=untold.tables.hosts.iloc[:0]
+    )
+    assert len(known_demand(str(store), tables).rates) == 0
+
+
 def test_a_store_of_an_older_iqcar_is_read_with_a_doubt(untold: Crowd, tmp_path: Path) -> None:
     tables = untold.tables.with_(applications=other(untold))
     keep(tmp_path / "old", tables, demand_values(untold.tables, Known()))
@@ -199,6 +205,6 @@ def test_a_damaged_file_of_own_rates_is_set_aside(
     (file,) = (broken / DEMANDS.name).rglob("*.parquet")
     file.with_name(f"{new_batch()}.parquet").write_bytes(file.read_bytes()[:100])
     file.write_bytes(file.read_bytes()[:100])
-    opened = open_store(str(broken))
-    assert not known_demand(opened, untold.tables).of(untold.tables)
-    assert opened.set_aside_lines()
+    recalled = known_demand(str(broken), untold.tables)
+    assert not recalled.of(untold.tables)
+    assert all(doubt.startswith("set aside ") for doubt in recalled.doubts)

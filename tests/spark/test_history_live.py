@@ -74,8 +74,8 @@ def test_a_store_tells_what_the_log_alone_cannot(place: Path) -> None:
     lasted, *without = victims(place)
     _, *found = victims(place, "--store", place / "store")
     true = lasted - alone
-    print(f"true {true:.0f} of {lasted:.0f} ms; without {without}, with {found}")
+    print(f"{true=:.0f} {lasted=:.0f} {without=} {found=}")
     assert true > 0.3 * lasted
     assert abs(without[1] - true) > 0.2 * lasted
-    assert abs(found[1] - true) < 0.05 * lasted
-    assert found[0] - 0.02 * lasted < true < found[2] + 0.02 * lasted
+    assert abs(found[1] - true) < 0.1 * lasted
+    assert found[0] > without[2]

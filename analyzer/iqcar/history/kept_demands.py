@@ -102,7 +102,8 @@ def known_demand(store: Store | str | StoreView, tables: Tables) -> Recalled:
         )
     shared = len(about.ask("SELECT 1 FROM hosts WHERE host IN (FROM asked_hosts) LIMIT 1"))
     sane = _is_sane(rows)
-    doubts = [*_nothing_known(about, len(rows), shared)]
+    damaged = about.store.set_aside_lines()
+    doubts = damaged or _nothing_known(about, len(rows), shared)
     if not sane.all():
         doubts.append(
             f"{int((~sane).sum())} of {len(sane)} own rates and capacities in the store are absurd "
