@@ -164,6 +164,14 @@ EVIDENCES: tuple[Evidence, ...] = tuple(Evidence)
 """All evidence levels, worst first; the code in numpy columns is the position here."""
 
 
+class DemandEvidence(Kind):
+    """What an own rate or a capacity is known from, from worst to best."""
+
+    PRIOR = "prior", "What is likely before the data; of a device, the highest speed seen."
+    INFERRED = "inferred", "The tasks of this run."
+    HISTORY = "history", "Earlier runs, in a store; this run does not tell."
+
+
 class QueryBy(Kind):
     """What counts as one query."""
 

@@ -28,6 +28,7 @@ from iqcar.logs import ReadProgress, join_samples, read_logs
 from iqcar.logs.find.log_parts import EventLog
 from iqcar.logs.merge import without_faulty
 from iqcar.model.demand.device import Device
+from iqcar.model.demand.known import CONTRADICTED, Recalled
 from iqcar.model.doubts import find_doubts
 from iqcar.model.queries.critical_path import add_critical_path
 from iqcar.model.queries.identify import identify
@@ -167,6 +168,7 @@ def diagnose(
     previous: RulesFile | None = None,
     devices: dict[Request, Device] | None = None,
     by: str = "",
+    recalled: Recalled | None = None,
 ) -> Diagnosis:
     """Find out which queries made which wait, for what, where, and what to change.
 
@@ -205,6 +207,9 @@ def diagnose(
     by : str
         What reports group victims and sources by: as for
         :func:`iqcar.say.owner_losses.losses_by_owner`.
+    recalled : Recalled, optional
+        What earlier runs told of these queries and hosts
+        (:func:`iqcar.history.known_demand`): likely before the data of this run.
 
     Returns
     -------
@@ -229,6 +234,7 @@ def diagnose(
         topics=topics,
         most_sources=None if all_sources else MOST_SOURCES,
         devices=devices,
+        recalled=recalled,
         rules=WantedRules(expected, advice, all_rules, previous) if rules else None,
     )
     if wanted is not tables.query_by:
@@ -251,6 +257,7 @@ class _DiagnosisOptions:
     topics: bool
     most_sources: int | None
     devices: dict[Request, Device] | None
+    recalled: Recalled | None
     rules: WantedRules | None
 
 
@@ -264,6 +271,7 @@ def _diagnose(asked: _DiagnosisOptions, tables: Tables) -> Diagnosis:
         asked.devices,
         most_sources=asked.most_sources,
         critical_path=settings.critical_path,
+        known=None if asked.recalled is None else asked.recalled.of(tables),
     )
     graph = build_graph(tables, blame, critical_path=settings.critical_path)
     targets = _targets(asked, tables, graph)
@@ -290,12 +298,25 @@ def _diagnose(asked: _DiagnosisOptions, tables: Tables) -> Diagnosis:
         topics=topics,
         rules=found.rules,
         rules_together=found.rules_together,
-        doubts=(*find_doubts(tables, waits), *blame.doubts, *found.doubts),
+        doubts=(
+            *find_doubts(tables, waits),
+            *blame.doubts,
+            *_recall_doubts(asked.recalled, blame),
+            *found.doubts,
+        ),
         settings=settings,
         rejected_rules=found.rejected_rules,
         earlier=found.earlier,
         fitted=found.fitted,
     )
+
+
+def _recall_doubts(recalled: Recalled | None, blame: Blame) -> tuple[str, ...]:
+    if recalled is None:
+        return ()
+    if not blame.demand.learned.refused:
+        return recalled.doubts
+    return (*recalled.doubts, CONTRADICTED)
 
 
 def _targets(asked: _DiagnosisOptions, tables: Tables, graph: IQCGraph) -> tuple[int, ...]:

@@ -24,6 +24,7 @@ from iqcar.enums import (
     ChangeKind,
     ChangeVerdict,
     CompareMethod,
+    DemandEvidence,
     Domain,
     Evidence,
     FeatureKind,
@@ -102,7 +103,7 @@ def kinds_page() -> str:
     """Every named kind with its sentence."""
     lines = ["# Kinds", PRINTED, "The words that results, options and tables use."]
     for kind in (
-        Resource, Request, Domain, Evidence, QueryBy, BlameKind,
+        Resource, Request, Domain, Evidence, DemandEvidence, QueryBy, BlameKind,
         WasteCause, InputStatus, Level, FeatureKind, CauseEvidence, BaseModel, LearnerSet, Anomaly,
         Pattern, ChangeVerdict, ChangeKind, RunBy, MatchBy,
         CompareMethod,

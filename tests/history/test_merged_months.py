@@ -62,7 +62,7 @@ def files_of(store: Store) -> Counter[str]:
 
 @contextlib.contextmanager
 def two_tables() -> Iterator[None]:
-    """A store of two tables of its seven: what is done with a table is the same for each."""
+    """A store of two tables of its eight: what is done with a table is the same for each."""
     with pytest.MonkeyPatch.context() as patch:
         for module in (stored_files, merged_months):
             patch.setattr(module, "STORED", (APPLICATIONS, QUERIES))

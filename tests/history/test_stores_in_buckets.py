@@ -13,7 +13,7 @@ from iqcar.errors import IqcarError
 from iqcar.history import add, changes, merged_months, top, trend, who
 from iqcar.history.store_views import view_of
 from iqcar.history.stored_files import open_store
-from iqcar.history.stored_tables import APPLICATIONS, CAUSES, STORED
+from iqcar.history.stored_tables import APPLICATIONS, CAUSES, DEMANDS, STORED
 from tests.support import object_stores
 from tests.support.command import iqcar
 from tests.support.nightly_logs import nightly_log
@@ -42,9 +42,9 @@ def check_kept(store: str, tmp_path: Path) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(merged_months, "KEPT_S", -1.0)
         assert add(store, logs, processes=1).known == 3
-    assert {len(opened.list(table)) for table in STORED if table is not CAUSES} == {1}
+    assert {len(opened.list(table)) for table in STORED if table not in (CAUSES, DEMANDS)} == {1}
     opened.remove(known)  # most are gone
-    assert [len(opened.list(table)) for table in STORED].count(0) == 2
+    assert [len(opened.list(table)) for table in STORED].count(0) == 3
     assert add(store, logs, processes=1).added == 3
     assert len(trend(store, "report")) == 3
     assert who(store, "pool")["victim"].tolist() == ["bi"]

@@ -12,10 +12,12 @@ from iqcar.causes.blame.demand_weights import RESOURCES
 from iqcar.causes.stragglers.straggler_result import UNEXPLAINED
 from iqcar.diagnosis import Diagnosis
 from iqcar.enums import BlameKind, Resource
+from iqcar.history.kept_demands import demand_values
 from iqcar.history.stored_tables import (
     APPLICATIONS,
     BLAME,
     CAUSES,
+    DEMANDS,
     HOSTS,
     PROPERTIES,
     QUERIES,
@@ -56,6 +58,7 @@ def rows_of(diagnosis: Diagnosis, log_bytes: Mapping[str, int], batch: str) -> R
         CAUSES.name: _causes(diagnosis, apps),
         HOSTS.name: _hosts(diagnosis, apps),
         PROPERTIES.name: _properties(diagnosis, apps),
+        DEMANDS.name: _demands(diagnosis, apps),
     }
 
 
@@ -312,6 +315,12 @@ def _hosts(diagnosis: Diagnosis, apps: _Applications) -> pd.DataFrame:
             "delay_ms": late["sum"].to_numpy(np.float64),
         }
     )
+
+
+def _demands(diagnosis: Diagnosis, apps: _Applications) -> pd.DataFrame:
+    """Lay out own rates and capacities that tasks told; those of a host for each application."""
+    frame = demand_values(diagnosis.tables, diagnosis.blame.demand.learned.told)
+    return DEMANDS.frame({**apps.key(frame.pop("app").to_numpy(np.int64)), **frame})
 
 
 def _properties(diagnosis: Diagnosis, apps: _Applications) -> pd.DataFrame:

@@ -156,5 +156,22 @@ PROPERTIES = TableSpec(
     ),
 )
 
-STORED = (APPLICATIONS, QUERIES, STAGES, BLAME, CAUSES, HOSTS, PROPERTIES)
+DEMANDS = TableSpec(
+    "demands",
+    "One row per own rate of a recurring query's stage, or capacity of a host, that tasks told.",
+    declare(
+        *_KEY,
+        ("version", "int64", "", "Version of what the row means."),
+        ("fingerprint", "str", "", "The recurring query; empty in rows of a host."),
+        ("stage", "str", "", "What the stage does, else its call site."),
+        ("position", "int64", "count", "Which of the query's stages of this label, from 0."),
+        ("host", "str", "", "The host; empty in rows of a stage."),
+        ("request", "str", "", "What is asked of the device."),
+        ("log_value", "float64", "", "Logarithm of bytes per ms, or of cores."),
+        ("variance", "float64", "", "Variance of that logarithm."),
+        ("runs", "int64", "count", "Runs of the query that it comes from."),
+    ),
+)
+
+STORED = (APPLICATIONS, QUERIES, STAGES, BLAME, CAUSES, HOSTS, PROPERTIES, DEMANDS)
 """Every table of a store; the first commits an addition."""

@@ -17,11 +17,13 @@ from iqcar.causes.blame.attribute import Blame, attribute, measure_demand
 from iqcar.causes.blame.folding import MOST_SOURCES
 from iqcar.enums import Request, Resource
 from iqcar.model.demand.device import Device
+from iqcar.model.demand.known import Known, Learned
 from iqcar.model.demand.others_cost import OthersCost
 from iqcar.model.waits.columns import MEASURED, evidence_column, wait_column
 from iqcar.model.waits.execution_memory import possible_memory_waits
 from iqcar.replay.loop.device_sharing import DEVICES
 from iqcar.replay.loop.event_loop import Run, run
+from iqcar.replay.loop.learned_rates import told_alone
 from iqcar.replay.loop.loop_input import Devices, Shares, Slots
 from iqcar.replay.loop.task_demands import ASSUMED, COMPUTE, DISK, FETCH, READ, WAIT, WRITE
 from iqcar.replay.whatif.edit import keep_starts
@@ -59,20 +61,27 @@ def blame_run(
     devices: dict[Request, Device] | None = None,
     most_sources: int | None = MOST_SOURCES,
     critical_path: bool = False,
+    known: Known | None = None,
 ) -> tuple[Blame, Model | None]:
     """Attribute waits, in the amount that replays tell; see :func:`~.attribute.attribute`.
 
     devices: what was estimated from more logs than these. Then nothing is replayed: what these
         logs alone tell of a device would not be what all tell.
+    known: what earlier runs told of stages and hosts.
 
     Returns the model of the run, too; None where no two queries ran at once, or none can be
     replayed.
     """
-    demand = measure_demand(tables, waits, devices)
+    demand = replace(measure_demand(tables, waits, devices), known=known or Known())
     beside = _ran_at_once(tables)
     why = A_PART if devices is not None else TOO_LARGE if _is_large(tables) else ""
     model = build_model(tables, waits, demand) if beside and not why else None
     cost = None if model is None else others_cost(model, waits)
+    if model is not None:
+        says = model.demands.learned
+    else:
+        says = Learned() if beside else Learned(Known(told_alone(tables, demand)))
+    demand = replace(demand, learned=says)
     blame = attribute(
         tables, waits, most_sources=most_sources, critical_path=critical_path, demand=demand,
         cost=cost,

@@ -60,7 +60,7 @@ def test_of_a_contended_device_a_source_used_what_it_moved_unless_it_bypassed_it
         remote_bytes=[1e6, 1e6, 5e5],
     )
     one = np.ones(2)
-    rates = StageRates(np.arange(2), one, one, one, one, one > 0, np.array([1.0, 0.1]))
+    rates = StageRates(np.arange(2), one, one, one, one, one > 0, np.array([1.0, 0.1]), one)
     demand = Demand(DEVICES, rates={Request.SHUFFLE_FETCH: rates})
     columns = BlameColumns.from_tables(*data)
     share = used_share(columns, Request.SHUFFLE_FETCH, demand)

@@ -32,6 +32,7 @@ def analyze(
     on_spark: bool = False,
     master: str = "",
     by: str = "",
+    recall: str = "",
     full: bool = False,
 ) -> Result:
     """Find who made your queries wait, for what, where, and propose scheduler rules.
@@ -69,7 +70,7 @@ def analyze(
             {
                 "--rules": rules, "--previous": previous, "--html": html, "--target": target,
                 "--topics": topics, "--advice": advice, "--samples": samples,
-                "--all-rules": all_rules, "--by": by,
+                "--all-rules": all_rules, "--by": by, "--store": recall,
             }
         )  # fmt: skip
         return _on_spark(paths, master, how, all_sources)
@@ -84,6 +85,7 @@ def analyze(
     found = diagnosed(
         paths,
         samples,
+        recall,
         targets=target or (),
         previous=load_rules_file(previous) if previous else None,
         **asdict(how),

@@ -118,6 +118,8 @@ def command(
         def run(**given: Any) -> None:
             if needs is not None:
                 need(needs)
+            if given.get("recall"):
+                need(HISTORY)
             targets = {name: given[name] for name in writes}
             for target in targets.values():
                 check_writable(target, given["force"])

@@ -58,6 +58,9 @@ by : user|pool|session|application|PROPERTY
     such as spark.yarn.queue.
 store : STORE
     A folder, or a URL (s3a://, gs://, abfs://, hdfs://), that holds the store.
+recall : --store STORE
+    A store (`iqcar history`): what earlier runs in it told of these queries and hosts counts as
+    likely before these logs tell.
 most : --top 1..100000
     How many rows to show.
 force
@@ -68,7 +71,7 @@ force
 GROUPS = {
     "Output": "json rules html out force full title show",
     "Method": "query_by critical_path topics advice samples all_sources all_rules previous by"
-    " on_spark master columns trace threshold confidence",
+    " on_spark master columns trace threshold confidence recall",
 }
 """Options that the help shows under a title of their own, by parameter, where there are many."""
 _GROUP_OF = {name: title for title, names in GROUPS.items() for name in names.split()}

@@ -14,6 +14,7 @@ from iqcar.errors import ExitCode, IqcarError
 if TYPE_CHECKING:
     from iqcar.diagnosis import Diagnosis
     from iqcar.logs import ReadProgress
+    from iqcar.model.demand.known import Recalled
     from iqcar.tables import Tables
 
 FIRST = "(the first run on a machine compiles for some seconds)"
@@ -58,13 +59,25 @@ def read_for(paths: list[str], query_by: QueryBy, samples: list[str] | None = No
     return tables
 
 
-def diagnosed(paths: list[str], samples: list[str] | None = None, **settings: Any) -> Diagnosis:
+def diagnosed(
+    paths: list[str], samples: list[str] | None = None, recall: str = "", **settings: Any
+) -> Diagnosis:
     """Read the logs at some paths and diagnose them: :func:`iqcar.pipeline.diagnose`."""
     from iqcar.pipeline import diagnose
 
     tables = read_for(paths, settings["query_by"], samples)
+    recalled = recall_from(recall, tables)
     with working("analysing"):
-        return diagnose(tables, **settings)
+        return diagnose(tables, **settings, recalled=recalled)
+
+
+def recall_from(store: str, tables: Tables) -> Recalled | None:
+    """Return what a store holds of these queries and hosts; None where no store is named."""
+    if not store:
+        return None
+    from iqcar.history import known_demand
+
+    return known_demand(store, tables)
 
 
 def check_any(tables: Tables) -> None:

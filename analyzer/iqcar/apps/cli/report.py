@@ -26,6 +26,7 @@ def report(
     samples: list[str] | None = None,
     all_rules: bool = False,
     by: str = "",
+    recall: str = "",
     force: bool = False,
 ) -> Result:
     """Write the diagnosis as one interactive HTML file, which needs no network.
@@ -48,7 +49,7 @@ def report(
     show : --open
         Open the report in a browser.
     """
-    from iqcar.apps.cli.reading import logs_of, read_for, working
+    from iqcar.apps.cli.reading import logs_of, read_for, recall_from, working
     from iqcar.causes.topics.jobs import enough_for_topics
     from iqcar.pipeline import diagnose
     from iqcar.rules.vocabulary.advice_kinds import advice_kinds
@@ -64,9 +65,11 @@ def report(
     if advice:
         advice_kinds(advice)
     tables = read_for(paths, how.query_by, samples)
+    recalled = recall_from(recall, tables)
     with working("analysing"):
         diagnosis = diagnose(
             tables,
+            recalled=recalled,
             targets=target or (),
             by=by,
             topics=enough_for_topics(tables) if topics is None else topics,

@@ -34,6 +34,7 @@ def whatif(
     *,
     asked: Asked,
     curves: str = "",
+    recall: str = "",
     top: int = 10,
     query_by: QueryBy = QueryBy.SQL,
 ) -> Result:
@@ -52,7 +53,7 @@ def whatif(
     top : 1..1000
         How many queries to show.
     """
-    from iqcar.apps.cli.reading import counting, read_for, working
+    from iqcar.apps.cli.reading import counting, read_for, recall_from, working
     from iqcar.diagnosis import WhatIfs
     from iqcar.pipeline import diagnose
     from iqcar.replay.whatif.curves import read_curves
@@ -62,9 +63,10 @@ def whatif(
     measured = tuple(read_curves(curves)) if curves else ()
     wanted = parse_request(**asdict(asked))
     tables = read_for(paths, query_by)
+    recalled = recall_from(recall, tables)
     found, planned, blamed = None, None, None
     with working("fitting what tasks need"):
-        diagnosis = diagnose(tables, query_by=query_by, rules=False)
+        diagnosis = diagnose(tables, query_by=query_by, rules=False, recalled=recalled)
         diagnosis = replace(diagnosis, curves=measured)
         replays = WhatIfs(diagnosis)
         _ = replays.model

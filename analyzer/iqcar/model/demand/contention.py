@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
+import pandas as pd
 
 from iqcar.model.demand.device import Device
 from iqcar.model.demand.load import Load
@@ -25,8 +26,8 @@ NEGLIGIBLE = 0.02
 """Probability of contention below which nothing is computed for single tasks: none lost more."""
 UNSURE = 0.35
 """Spread of the probable own rate, as a standard deviation in log, up to which it is known."""
-
-
+ALONE = 0.1
+"""Other tasks in the device, on average, up to which a task is as good as alone."""
 ROUNDS = 2
 """Times that the loss to others is computed, each from the one before it; more change little."""
 
@@ -56,6 +57,8 @@ class StageRates(NamedTuple):
     identified: (n,) whether the data tell the rate; else the bounds are mostly those of the prior.
     shared: (n,) probability that the stage's tasks share the device, and do not bypass it (page
         cache); 0 where nobody is likely to have waited for another.
+    seen: (n,) data units per ms; median speed of the tasks that had the device to themselves; NaN
+        where none had.
     """
 
     stage: Ints
@@ -65,6 +68,7 @@ class StageRates(NamedTuple):
     high: Floats
     identified: Flags
     shared: Floats
+    seen: Floats
 
 
 def usable(load: Load, least: float = ENOUGH_BYTES) -> Ints:
@@ -106,7 +110,15 @@ def contention(
             others = _expected_loss(share, among_own, device, chance, stage) * device.contended
             others = np.minimum(others, lost)
     slow = -np.expm1(np.minimum(device.slower[load.host], 0.0))
-    return Contention(lost, others, slow), _stage_rates(device, chance, names, stage)
+    rates = _stage_rates(device, chance, names, stage)
+    return Contention(lost, others, slow), rates._replace(seen=_seen(load, stage, len(names)))
+
+
+def _seen(load: Load, stage: Ints, stages: int) -> Floats:
+    alone = load.others <= ALONE
+    speeds = pd.Series(np.exp(load.log_speed()))[alone].groupby(stage[alone]).median()
+    found: Floats = speeds.reindex(range(stages)).to_numpy(np.float64)
+    return found
 
 
 def _expected_loss(
@@ -145,5 +157,5 @@ def _stage_rates(device: Device, chance: OwnRates, names: Ints, stage: Ints) -> 
     shared = chance.shared.sum(axis=1)
     return StageRates(
         stage=names, tasks=tasks, rate=rate, low=low, high=high, identified=spread <= UNSURE,
-        shared=shared,
+        shared=shared, seen=np.full(len(names), np.nan),
     )  # fmt: skip

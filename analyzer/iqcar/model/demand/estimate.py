@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 from threadpoolctl import ThreadpoolController
 
-from iqcar.enums import REQUESTS, Request
+from iqcar.enums import REQUESTS, DemandEvidence, Request
 from iqcar.model.demand.contention import (
     ENOUGH_BYTES,
     ENOUGH_MS,
@@ -19,11 +19,17 @@ from iqcar.model.demand.contention import (
     usable,
 )
 from iqcar.model.demand.device import Device, fit_device
+from iqcar.model.demand.known import Known, Learned
 from iqcar.model.demand.load import Load, joined
 from iqcar.tables import Column, TableSpec
+from iqcar.tables.arrays import Ints
 
-PRIOR, INFERRED = range(2)
-"""Evidence of an own rate: what is likely before the data, or the stage's own tasks."""
+PRIOR, INFERRED, HISTORY = range(len(DemandEvidence))
+_EVIDENCE = "Position of `DemandEvidence`: " + ", ".join(
+    f"{code}: {kind}" for code, kind in enumerate(DemandEvidence)
+)
+MIDDLE = 1.2816
+"""Standard deviations of the bounds of the middle 80 %."""
 
 OWN_RATES = TableSpec(
     "own_rates",
@@ -36,7 +42,7 @@ OWN_RATES = TableSpec(
         Column("low", "float64", "units per ms", "Lower bound of the middle 80 % of them."),
         Column("high", "float64", "units per ms", "Upper bound of the middle 80 %."),
         Column("identified", "bool", "", "Whether the data tell the rate."),
-        Column("evidence", "int8", "code", "0: the prior, 1: inferred from the stage's tasks."),
+        Column("evidence", "int8", "code", f"{_EVIDENCE}."),
     ),
 )
 """Units are bytes; for the processor ms of CPU time, so that rates are cores."""
@@ -53,6 +59,7 @@ CAPACITIES = TableSpec(
         Column("relative_speed", "float64", "", "Speed of the host relative to the others."),
         Column("noise", "float64", "", "Standard deviation of log speeds within a stage."),
         Column("tasks", "int64", "count", "Tasks that it is estimated from."),
+        Column("evidence", "int8", "code", f"{_EVIDENCE}."),
     ),
 )
 
@@ -70,11 +77,15 @@ class Demand:
     """What tasks could have done in each device, by request; no entry where nothing is known.
 
     contention: of all tasks: 0 where nothing is known.
+    known: what earlier runs told.
+    learned: what replays say of own rates and capacities.
     """
 
     devices: dict[Request, Device] = field(default_factory=dict)
     contention: dict[Request, Contention] = field(default_factory=dict)
     rates: dict[Request, StageRates] = field(default_factory=dict)
+    known: Known = field(default_factory=Known)
+    learned: Learned = field(default_factory=Learned)
 
     def capacities(self) -> pd.DataFrame:
         """Return what the device of each host can do, as a frame of :data:`CAPACITIES`."""
@@ -88,10 +99,17 @@ class Demand:
                 "relative_speed": np.exp(device.slower),
                 "noise": np.full(len(device.slower), device.noise),
                 "tasks": np.full(len(device.slower), device.tasks),
+                "evidence": np.full(len(device.slower), INFERRED if device.identified else PRIOR),
             }
             for request, device in self.devices.items()
         ]
-        return CAPACITIES.frame(_stacked(parts)) if parts else CAPACITIES.empty()
+        if not parts:
+            return CAPACITIES.empty()
+        columns, known = _stacked(parts), self.learned.recalled.capacities
+        at, row = _places(columns["host"], columns["request"], known.host, known.request)
+        columns["capacity"][at] = np.exp(known.log_capacity[row])
+        columns["identified"][at], columns["evidence"][at] = True, HISTORY
+        return CAPACITIES.frame(columns)
 
     def own_rates(self) -> pd.DataFrame:
         """Return the own rates of stages, as a frame of :data:`OWN_RATES`."""
@@ -108,7 +126,22 @@ class Demand:
             }
             for request, rates in self.rates.items()
         ]
-        return OWN_RATES.frame(_stacked(parts)) if parts else OWN_RATES.empty()
+        if not parts:
+            return OWN_RATES.empty()
+        columns, known = _stacked(parts), self.learned.recalled.rates
+        at, row = _places(columns["stage"], columns["request"], known.stage, known.request)
+        off = MIDDLE * np.sqrt(known.variance[row])
+        for name, sign in (("low", -1.0), ("own_rate", 0.0), ("high", 1.0)):
+            columns[name][at] = np.exp(known.log_rate[row] + sign * off)
+        columns["identified"][at], columns["evidence"][at] = True, HISTORY
+        return OWN_RATES.frame(columns)
+
+
+def _places(one: Ints, request: Ints, of: Ints, of_request: Ints) -> tuple[Ints, Ints]:
+    """Return rows of the first pairs that are among the second ones, and rows of those."""
+    n = len(REQUESTS)
+    _, at, row = np.intersect1d(one * n + request, of * n + of_request, return_indices=True)
+    return at, row
 
 
 def _stacked(parts: list[dict[str, np.ndarray]]) -> dict[str, np.ndarray]:

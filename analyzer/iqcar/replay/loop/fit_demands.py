@@ -11,7 +11,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from iqcar.model.demand.estimate import Demand
+from iqcar.model.demand.known import Known
 from iqcar.replay.loop.device_sharing import DEVICE
+from iqcar.replay.loop.learned_rates import contradicted, learned
 from iqcar.replay.loop.open_loop import (
     MANY_TASKS,
     OUTSIDE_ROUNDS,
@@ -53,8 +55,7 @@ def fit_demands(
     launches, rows = replayable(tables, demands)
     if len(rows) == 0:
         return Fits(demands, demands, demands, demands)
-    stage = tables.tasks["stage"].to_numpy(np.int64)
-    found, slow, fast, shorter = _with_rates(demands, demand, launches, rows, stage)
+    found, slow, fast, shorter = _with_rates(tables, demands, demand, launches, rows)
     check = keep_outside_queue(found, launches, rows, 1 if coarse else OUTSIDE_ROUNDS)
     fitted = check if coarse else fit_tasks(tables, check)
     change = share_of(fitted.alone, found.alone)
@@ -101,17 +102,20 @@ class Fits:
 
 
 def _with_rates(
-    demands: TaskDemands,
-    demand: Demand,
-    launches: Launches,
-    rows: Ints,
-    stage: Ints,
+    tables: Tables, demands: TaskDemands, demand: Demand, launches: Launches, rows: Ints
 ) -> tuple[TaskDemands, Floats, Floats, TaskDemands | None]:
+    stage = tables.tasks["stage"].to_numpy(np.int64)
     few = _sampled(launches, rows, FEW_TASKS)
     fit = _fit_on(few, demands, demand, launches, stage)
     if len(fit.task) == 0:
         return demands, demands.alone, demands.alone, None
-    found, way, open_ = fit.best(WAYS if len(rows) <= MANY_TASKS else ONCE)
+    ways = WAYS if len(rows) <= MANY_TASKS else ONCE
+    found, way, open_ = fit.best(ways)
+    refused = bool(demand.known) and contradicted(fit, found)
+    if refused:
+        demand = replace(demand, known=Known())
+        fit = _fit_on(few, demands, demand, launches, stage)
+        found, way, open_ = fit.best(ways)
     first = fit
     some = _sampled(launches, rows, SOME_TASKS)
     on = few
@@ -134,7 +138,9 @@ def _with_rates(
         for rates in (found.at.log_rate, *fit.bounds(found))
     )
     shorter = None if open_ is None else of_all(first, open_)
-    best = _with_assumed(replace(best, way=way), demands, launches, rows)
+    says = learned(fit, found, tables.stages["query"].to_numpy(np.int64))
+    best = replace(best, way=way, learned=replace(says, refused=refused))
+    best = _with_assumed(best, demands, launches, rows)
     return best, np.minimum(slow.alone, best.spent), fast.alone, shorter
 
 

@@ -4,8 +4,8 @@ Every task starts when and where it did; a replay tells for each how long it tak
 and for how much of that time a device gave it less than it could take. The parameters are the own
 rate of each stage in each phase and the capacity of each kind of device. Errors are those of log
 times. Gauss–Newton steps go to the maximum of the posterior: the own rate of a stage moves a time
-by the part in which its tasks were not short, a capacity by the rest. All own rates have one prior,
-whose mean is that of the rates which the data tell, and of the capacity.
+by the part in which its tasks were not short, a capacity by the rest. What is likely before the
+data stands in :mod:`iqcar.replay.loop.rate_prior`.
 
 How tasks alternate between devices, and how these are shared, is chosen by the same criterion.
 """
@@ -16,7 +16,6 @@ from dataclasses import replace
 
 import numpy as np
 
-from iqcar.enums import Request
 from iqcar.model.demand.device import HOST_TASKS
 from iqcar.model.demand.estimate import Demand
 from iqcar.model.demand.sampled_devices import Sampled
@@ -27,6 +26,7 @@ from iqcar.replay.loop.open_loop import (
     open_loop,
 )
 from iqcar.replay.loop.rate_point import RatePoint, Rates
+from iqcar.replay.loop.rate_prior import REQUESTS_OF, RatePrior
 from iqcar.replay.loop.task_demands import (
     COMPUTE,
     FASTER,
@@ -39,19 +39,10 @@ from iqcar.replay.loop.task_demands import (
 )
 from iqcar.tables.arrays import Floats, Ints, share_of, sum_by
 
-REQUESTS_OF = {**REQUEST, COMPUTE: Request.RUN_QUEUE}
 LEAST_NOISE = 0.02
 """Standard deviation of log times below which a replay is never trusted."""
 MOST_OFF = 0.7
 """Error of a log time that counts as at most this."""
-SPREAD = 1.0
-"""Standard deviation, in log, of the own rates of stages before the data."""
-TOLD = 4.0
-"""How firmly the mean of own rates is tied to what the data tell of each."""
-CAPACITY_TELLS = 0.25
-"""How many stages whose own rates are told the capacity counts as in their mean."""
-CAPACITY_SPREAD = 0.5
-"""Standard deviation, in log, of a capacity about its first estimate."""
 ROUNDS, SOME = 14, 7
 """Steps at most from one start, and from one that is only tried."""
 LITTLE = 0.05
@@ -72,7 +63,6 @@ class RateFit:
 
     demands: of these tasks only.
     stage: (n_tasks,).
-    seen: whether a kind of device was full, where samples of the hosts tell.
     """
 
     def __init__(
@@ -82,11 +72,11 @@ class RateFit:
         stage: Ints,
         demand: Demand,
     ) -> None:
-        self._demands, self._launches = demands, launches
+        self.demands, self.launches = demands, launches
         self._moved = demands.alone * demands.use
         self._capacity = demands.capacity.copy()
         self._slower: dict[int, Floats] = {}
-        self._fixed: set[int] = set()
+        self.fixed: set[int] = set()
         self._doubt: dict[int, float] = {}
         used = [self._uses_of(phase, stage, demand) for phase in REQUESTS_OF]
         self.task = np.concatenate(used)
@@ -97,8 +87,9 @@ class RateFit:
         )
         self.key_device = DEVICE[self.keys % len(DEVICE)]
         self.host = launches.host[self.task]
+        self.prior = RatePrior.of(self.keys, demand.known, self._slower)
         size = np.bincount(self.key)[self.key]
-        self._alike = 1.0 / (1.0 + size / ALIKE_TASKS)
+        self.alike = 1.0 / (1.0 + size / ALIKE_TASKS)
         slower = self._of_host({})
         self._spent = demands.spent[self.task, self.phase]
         self._data = self._moved[self.task, self.phase]
@@ -110,13 +101,14 @@ class RateFit:
         self.first_capacity = {
             device: float(np.log(self._capacity[hosts, device] / of_host[hosts]).mean())
             for device, of_host in self._slower.items()
-        }
-        for device in self._slower.keys() - self._fixed:
+        } | {device: mean for device, (mean, _) in self.prior.capacity.items()}
+        for device in self._slower.keys() - self.fixed:
             sampled = demands.sampled.get(device, Sampled())
             first = np.exp(self.first_capacity[device])
             first = np.fmax(first, sampled.highest)
             if sampled.capacity > 0:
                 first = sampled.capacity
+                self.prior.capacity.pop(device, None)
             self.first_capacity[device] = float(np.log(first))
 
     def _uses_of(self, phase: int, stage: Ints, demand: Demand) -> Ints:
@@ -128,17 +120,17 @@ class RateFit:
         if not devices or found is None or REQUESTS_OF[phase] not in demand.rates:
             return np.zeros(0, np.int64)
         best = max(devices, key=lambda one: one.contended)
-        used = (self._demands.spent[:, phase] >= LEAST_MS) & (self._moved[:, phase] > 0)
+        used = (self.demands.spent[:, phase] >= LEAST_MS) & (self._moved[:, phase] > 0)
         if phase == COMPUTE:
             # A wait that was measured is known: only what nothing else explains has an own rate.
-            used &= self._demands.estimated
+            used &= self.demands.estimated
         if device not in self._slower:
             self._slower[device] = np.exp(best.slower)
-            if (self._demands.evidence[:, device] == MEASURED).all():
-                self._fixed.add(device)
+            if (self.demands.evidence[:, device] == MEASURED).all():
+                self.fixed.add(device)
             else:
                 self._capacity[:, device] = np.exp(best.log_capacity + best.slower)
-            sampled = self._demands.sampled.get(device, Sampled())
+            sampled = self.demands.sampled.get(device, Sampled())
             chance = min(max(best.contended, 1e-3), 0.5)
             if sampled.contended > chance or sampled.contended < 0.5:
                 chance = (
@@ -158,7 +150,7 @@ class RateFit:
     def laid_out(self, point: RatePoint) -> TaskDemands:
         """Return the demands with these own rates, capacities and speeds of hosts."""
         log_rate, log_capacity, slower, _ = point
-        alone, use = self._demands.alone.copy(), self._demands.use.copy()
+        alone, use = self.demands.alone.copy(), self.demands.use.copy()
         most = self._most(point)
         rate = np.exp(np.minimum(log_rate, most))[self.key]
         rate = rate * self._of_host(slower)
@@ -171,24 +163,24 @@ class RateFit:
         if computes.any():
             # What a task does beside computing does not wait for a processor, but Python does.
             rows, cpu = task[computes], self._data[computes]
-            busy = np.where(self._demands.python[rows], cpu / rate[computes], cpu)
-            alone[rows, WAIT] = self._demands.alone[rows, WAIT] + cpu / rate[computes] - busy
+            busy = np.where(self.demands.python[rows], cpu / rate[computes], cpu)
+            alone[rows, WAIT] = self.demands.alone[rows, WAIT] + cpu / rate[computes] - busy
             alone[rows, COMPUTE], use[rows, COMPUTE] = busy, 1.0
         capacity = self._capacity.copy()
         capacity[:, list(self._slower.keys() - log_capacity.keys())] = np.inf
         for device, value in log_capacity.items():
-            if device not in self._fixed:
+            if device not in self.fixed:
                 capacity[:, device] = np.exp(value) * slower.get(device, self._slower[device])
-        return replace(self._demands, alone=alone, use=use, capacity=capacity)
+        return replace(self.demands, alone=alone, use=use, capacity=capacity)
 
     def _replayed(self, point: RatePoint, way: Way) -> tuple[Floats, Floats, Floats]:
         """Return errors of log times, and their parts that own rates and capacities decide."""
         tried = replace(self.laid_out(point), way=way)
-        run = open_loop(tried, self._launches)
+        run = open_loop(tried, self.launches)
         took = np.maximum(run.spent[self.task, self.phase], 0.1)
         short = run.short[self.task, self.phase]
         computes = self.phase == COMPUTE
-        idle = np.where(computes, (tried.alone - self._demands.alone)[self.task, WAIT], 0.0)
+        idle = np.where(computes, (tried.alone - self.demands.alone)[self.task, WAIT], 0.0)
         whole = took + idle
         error = np.clip(np.log(whole / self._spent), -MOST_OFF, MOST_OFF)
         by_capacity = np.clip(share_of(short, whole), 0.0, 1.0)
@@ -237,34 +229,36 @@ class RateFit:
         point = point._replace(log_rate=log_rate)
         error, by_rate, by_capacity = self._replayed(point, way)
         noise = self._noise(error)
-        weight = self._alike * noise**-2
+        weight = self.alike * noise**-2
         told = sum_by(self.key, weight * by_rate**2, len(self.keys))
-        mean = self._mean_rates(told, point)
-        worth = -float((self._alike * np.log(noise)).sum())
+        off = log_rate - self.prior.means(told, log_rate, point.log_capacity)
+        penalty, unlike = self.prior.penalty(off, point.log_capacity)
+        worth = -float((self.alike * np.log(noise)).sum())
         worth -= 0.5 * float((weight * error**2).sum())
-        worth -= 0.5 * float(((log_rate - mean) ** 2).sum()) / SPREAD**2
-        worth -= 0.5 * float(np.log1p(told * SPREAD**2).sum())
+        worth -= penalty
+        worth -= 0.5 * float(np.log1p(told * self.prior.variance).sum())
         limited = np.isfinite(self._most(point))
         return Rates(
-            at=point, worth=worth, told=told, mean=mean, error=error, by_rate=by_rate,
-            by_capacity=by_capacity, noise=noise, limited=limited,
+            at=point, worth=worth, told=told, off=off, unlike=unlike, error=error,
+            by_rate=by_rate, by_capacity=by_capacity, noise=noise, limited=limited,
         )  # fmt: skip
 
     def _uphill(self, found: Rates, scale: float) -> RatePoint:
         """Return the point that a part of a Gauss–Newton step leads to."""
         (log_rate, log_capacity, slower, faster), error = found.at, found.error
-        weight, n = self._alike * found.noise**-2, len(self.keys)
-        curve = found.told + SPREAD**-2
-        slope = sum_by(self.key, weight * found.by_rate * error, n)
-        slope = slope + (found.mean - log_rate) / SPREAD**2
+        weight, n = self.alike * found.noise**-2, len(self.keys)
+        pull = self.prior.pull(found.off)
+        curve = found.told + pull
+        slope = sum_by(self.key, weight * found.by_rate * error, n) - found.off * pull
         capacity = dict(log_capacity)
-        for device in capacity.keys() - self._fixed:
+        for device in capacity.keys() - self.fixed:
             mine = self.device == device
             part, of = found.by_capacity[mine], weight[mine]
             mixed = sum_by(self.key[mine], of * found.by_rate[mine] * part, n)
-            bend = float((of * part**2).sum()) + CAPACITY_SPREAD**-2
-            down = float((of * part * error[mine]).sum())
-            down += (self.first_capacity[device] - capacity[device]) / CAPACITY_SPREAD**2
+            now = capacity[device]
+            mean, firm = self.prior.of_capacity(device, self.first_capacity[device], now)
+            bend = float((of * part**2).sum()) + firm
+            down = float((of * part * error[mine]).sum()) + (mean - now) * firm
             move = (down - (mixed * slope / curve).sum()) / (bend - (mixed**2 / curve).sum())
             move = float(np.clip(scale * move, -MOST_CAPACITY, MOST_CAPACITY))
             capacity[device] += move
@@ -275,8 +269,8 @@ class RateFit:
 
     def _noise(self, error: Floats) -> Floats:
         """Return the standard deviation of the errors in the device of each use."""
-        squares = sum_by(self.device, self._alike * error**2, PROCESSOR + 1)
-        uses = sum_by(self.device, self._alike, PROCESSOR + 1)
+        squares = sum_by(self.device, self.alike * error**2, PROCESSOR + 1)
+        uses = sum_by(self.device, self.alike, PROCESSOR + 1)
         noise: Floats = np.maximum(np.sqrt(share_of(squares, uses)), LEAST_NOISE)[self.device]
         return noise
 
@@ -286,24 +280,3 @@ class RateFit:
         tasks = np.bincount(self.host[mine], minlength=len(of_host)).astype(np.float64)
         late = share_of(sum_by(self.host[mine], error[mine], len(of_host)), tasks + HOST_TASKS)
         return np.where(self._slower[device] != 1.0, of_host * np.exp(late), of_host)
-
-    def _mean_rates(self, told: Floats, point: RatePoint) -> Floats:
-        """Mean of the prior of each key: of the rates of its phase that the data tell.
-
-        The mean of its device, which reads and writes may have in common, counts as one more.
-        """
-        log_rate, capacity = point.log_rate, point.log_capacity
-        mean, key_phase = np.empty(len(log_rate)), self.keys % len(DEVICE)
-        weight = told / (told + TOLD / SPREAD**2)
-        for device in self._slower:
-            mine = self.key_device == device
-            at, sure = (weight[mine] * log_rate[mine]).sum(), weight[mine].sum()
-            if device in capacity:
-                top = 0.0 if device == PROCESSOR else capacity[device]
-                at, sure = at + CAPACITY_TELLS * top, sure + CAPACITY_TELLS
-            of_device = at / max(sure, 1e-9)
-            for phase in np.unique(key_phase[mine]):
-                like = mine & (key_phase == phase)
-                at = (weight[like] * log_rate[like]).sum() + of_device
-                mean[like] = at / (weight[like].sum() + 1.0)
-        return mean

@@ -29,7 +29,8 @@ class Rates:
 
     worth: log-posterior, but for a constant.
     told: (n_keys,) how firmly the data tell each own rate: 1 / variance.
-    mean: (n_keys,) mean of the prior of each own rate.
+    off: (n_keys,) each own rate less the mean of its prior.
+    unlike: minus the log-probability of the point by what earlier runs told.
     error: (n_uses,) log of replayed over recorded time.
     by_rate, by_capacity: (n_uses,) parts of the time that own rates and capacities decide.
     noise: (n_uses,) standard deviation of the errors in the device of each.
@@ -39,7 +40,8 @@ class Rates:
     at: RatePoint
     worth: float
     told: Floats
-    mean: Floats
+    off: Floats
+    unlike: float
     error: Floats
     by_rate: Floats
     by_capacity: Floats

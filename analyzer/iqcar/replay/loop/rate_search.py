@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable
 
 import numpy as np
 
-from iqcar.replay.loop.rate_fit import ALIKE_TASKS, SOME, SPREAD, RateFit
+from iqcar.replay.loop.rate_fit import ALIKE_TASKS, SOME, RateFit
 from iqcar.replay.loop.rate_point import RatePoint, Rates
 from iqcar.replay.loop.task_demands import DISK, NETWORK, PROCESSOR, WAYS, Way
 from iqcar.tables.arrays import Flags, Floats, Ints, most_at_once, share_of, sum_by
@@ -59,7 +59,8 @@ class RateSearch(RateFit):
         # Tasks that start when they did pile up where a capacity is too low by little.
         point = low._replace(log_capacity={kind: at + AMPLE for kind, at in first.items()})
         most = self._most(point)
-        point = point._replace(log_rate=np.where(np.isfinite(most), most, low.log_rate))
+        above = np.where(np.isfinite(most), most, low.log_rate)
+        point = point._replace(log_rate=self.prior.instead_of(above))
         n = np.bincount(self.key)
         slow = np.zeros(len(n), bool)
         for _ in range(TRIES):
@@ -123,7 +124,8 @@ class RateSearch(RateFit):
         most, dropped, open_ = best.at, set(), False
         for device in sorted(self._slower):
             less = self._without(device, chosen, best)
-            if best.worth < less.worth + SURELY + UNLIKELY[device] * self._doubt[device]:
+            doubt = max(self._doubt[device] - (less.unlike - best.unlike), 0.0)
+            if best.worth < less.worth + SURELY + UNLIKELY[device] * doubt:
                 told = best.worth < less.worth + OPEN
                 best = less
                 dropped |= {device} if told else set()
@@ -136,11 +138,11 @@ class RateSearch(RateFit):
 
     def _of_whole_cores(self, way: Way, point: RatePoint, tried: Floats) -> list[Rates]:
         """Climb with whole numbers of cores, which most hosts have."""
-        if PROCESSOR not in point.log_capacity.keys() - self._fixed:
+        if PROCESSOR not in point.log_capacity.keys() - self.fixed:
             return []
         cores = np.unique(np.round(np.exp(point.log_capacity[PROCESSOR]) * tried).clip(min=1.0))
         rates = np.where(self.key_device == PROCESSOR, self.lowest(), point.log_rate)
-        self._fixed.add(PROCESSOR)
+        self.fixed.add(PROCESSOR)
         kept, found = self._capacity, []
         for log in np.log(cores).tolist():
             self._capacity = kept.copy()
@@ -148,7 +150,7 @@ class RateSearch(RateFit):
             given = point.log_capacity | {PROCESSOR: log}
             start = point._replace(log_rate=rates, log_capacity=given)
             found.append(self.climb(way, start, SOME))
-        self._fixed.remove(PROCESSOR)
+        self.fixed.remove(PROCESSOR)
         self._capacity = kept
         return found
 
@@ -170,15 +172,16 @@ class RateSearch(RateFit):
         """Log of the most that stages which are not faster than this moved on a disk at once."""
         used = (self.device == DISK) & (self._typical[self.key] <= faster)
         task, host = self.task[used], self.host[used]
-        start, lasted = self._launches.launch[task], self._demands.spent[task].sum(axis=1)
+        start, lasted = self.launches.launch[task], self.demands.spent[task].sum(axis=1)
         speed = self._data[used] / lasted / self._slower[DISK][host]
-        most = most_at_once(host, start, start + lasted, speed, self._launches.n_hosts)
+        most = most_at_once(host, start, start + lasted, speed, self.launches.n_hosts)
         return float(np.log(np.median(most[most > 0])))
 
     def rates_of(self, other: RateSearch, rates: Floats) -> Floats:
-        """Take own rates from a fit on other tasks; the lowest where that has none."""
+        """Take own rates from a fit on other tasks; known or the lowest where that has none."""
         place = np.minimum(np.searchsorted(other.keys, self.keys), len(other.keys) - 1)
-        return np.where(other.keys[place] == self.keys, rates[place], self.lowest())
+        there = other.keys[place] == self.keys
+        return np.where(there, rates[place], self.prior.instead_of(self.lowest()))
 
     def bounds(self, found: Rates) -> tuple[Floats, Floats]:
         """Return the bounds of the middle 80 % of the log own rate of each key.
@@ -187,7 +190,7 @@ class RateSearch(RateFit):
         capacity.
         """
         at = found.at.log_rate
-        off = (found.told + SPREAD**-2) ** -0.5
+        off = (found.told + 1.0 / self.prior.variance) ** -0.5
         rate = at[:, None] + off[:, None] * STEPS
         lowest, most = np.minimum(self.lowest(), at), self._most(found.at)
         chance = np.exp(-0.5 * STEPS**2) * (rate >= lowest[:, None]) * (rate <= most[:, None])

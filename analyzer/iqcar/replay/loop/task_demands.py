@@ -16,6 +16,7 @@ import pandas as pd
 from iqcar.causes.blame.ratp import Users, data_processed
 from iqcar.enums import Request
 from iqcar.model.demand.contention import ENOUGH_MS
+from iqcar.model.demand.known import Learned
 from iqcar.model.demand.outside_load import beside_tasks
 from iqcar.model.demand.sampled_devices import (
     Sampled,
@@ -126,6 +127,7 @@ class TaskDemands:
     python: Flags
     way: Way
     sampled: dict[int, Sampled] = field(default_factory=dict)
+    learned: Learned = field(default_factory=Learned)
 
     def scaled(self, factor: Floats) -> TaskDemands:
         """Return the demands with the time alone times a factor of each task and phase."""

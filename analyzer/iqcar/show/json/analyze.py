@@ -15,7 +15,7 @@ from iqcar.causes.stragglers.straggler_result import Stragglers
 from iqcar.causes.topics.topic_result import Topics
 from iqcar.comparison.check_rules import Check
 from iqcar.diagnosis import Diagnosis
-from iqcar.enums import REQUESTS, Request, Resource
+from iqcar.enums import REQUESTS, DemandEvidence, Request, Resource
 from iqcar.say.finding import Finding
 from iqcar.say.findings import find_findings
 from iqcar.say.owner_losses import losses_by_owner
@@ -32,7 +32,7 @@ from iqcar.show.json.wasted import wasted_to_dict
 from iqcar.tables import INPUTS, Tables, texts
 from iqcar.version import __version__
 
-_EVIDENCE = ("prior", "inferred")
+_EVIDENCE = tuple(map(str, DemandEvidence))
 
 
 def demand_to_dict(diagnosis: Diagnosis) -> dict[str, Any]:
@@ -65,6 +65,7 @@ def _capacities(diagnosis: Diagnosis) -> Iterator[dict[str, Any]]:
             "identified": bool(row.identified),
             "contended": plain(row.contended),
             "relative_speed": plain(row.relative_speed),
+            "evidence": _EVIDENCE[row.evidence],
             "tasks": int(row.tasks),
         }
 

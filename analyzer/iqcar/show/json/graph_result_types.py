@@ -7,6 +7,13 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta
 
+KnownFrom = Annotated[
+    Literal["prior", "inferred", "history"],
+    Meta(
+        description="prior: what is likely before the data, or the highest speed seen; inferred: "
+        "from the tasks of this run; history: from earlier runs, in a store."
+    ),
+]
 Tasks = Annotated[int, Meta(description="Tasks that it is estimated from.", ge=0)]
 
 
@@ -96,6 +103,7 @@ class ResultCapacity(msgspec.Struct, frozen=True):
     relative_speed: Annotated[
         float, Meta(description="Speed of the host relative to the others, for every task.", ge=0)
     ]
+    evidence: KnownFrom
     tasks: Tasks
 
 
@@ -114,12 +122,7 @@ class ResultOwnRate(msgspec.Struct, frozen=True):
     high: Annotated[float, Meta(description="Upper bound of the middle 80 %.", ge=0)]
     unit: Literal["bytes/s", "cores"]
     identified: Annotated[bool, Meta(description="Whether the data tell the rate.")]
-    evidence: Annotated[
-        Literal["prior", "inferred"],
-        Meta(
-            description="prior: what is likely before the data; inferred: from the stage's tasks."
-        ),
-    ]
+    evidence: KnownFrom
     tasks: Tasks
 
 

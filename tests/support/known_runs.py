@@ -1,0 +1,110 @@
+"""Runs of simulated queries by themselves, stored, so that later runs of them are known better."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from iqcar.causes.blame.attribute import Blame
+from iqcar.history.file_names import new_batch
+from iqcar.history.kept_demands import demand_values, known_demand
+from iqcar.history.stored_files import open_store, write_batch
+from iqcar.history.stored_tables import APPLICATIONS, DEMANDS, HOSTS, QUERIES, STORED
+from iqcar.replay.alone import blame_run
+from iqcar.tables import Tables, TableSpec, texts
+from tests.support.cluster_simulator import Simulation
+from tests.support.simulated_log import replayable
+from tests.support.simulated_truth import costs_of_others
+from tests.support.simulated_work import Cluster, QueryPlan
+
+EMPTY = {"str": "", "int64": 0, "float64": 0.0, "bool": False}
+
+
+@dataclass(frozen=True, eq=False)
+class Crowd:
+    """A run of several queries at once, and what the others cost each, as a share of its run."""
+
+    cluster: Cluster
+    plans: list[QueryPlan]
+    tables: Tables
+    waits: pd.DataFrame
+    cost: np.ndarray
+
+
+def named(run: Simulation, application_id: str) -> tuple[Tables, pd.DataFrame]:
+    """A plain log of a run, with what tells its queries and stages in another run."""
+    tables, waits = replayable(run, plain=True)
+    rows = tables.stages["query"].to_numpy(np.int64)
+    position = tables.stages.groupby("query").cumcount()
+    tables = tables.with_(
+        applications=tables.applications.assign(application_id=application_id),
+        queries=tables.queries.assign(fingerprint=[f"name:{plan.name}" for plan in run.plans]),
+        stages=tables.stages.assign(
+            label=[f"scan of {run.plans[q].name} {p}" for q, p in zip(rows, position, strict=True)]
+        ),
+    )
+    return tables, waits
+
+
+def crowd_of(plans: tuple[Cluster, list[QueryPlan]], seed: int) -> Crowd:
+    """Simulate queries at once."""
+    cluster, queries = plans
+    run = Simulation(cluster, queries, seed)
+    return Crowd(cluster, queries, *named(run, "crowd"), np.array(costs_of_others(run)))
+
+
+def store_alone(store: Path, crowd: Crowd, which: Sequence[int], seed: int) -> None:
+    """Store a run of some queries of a crowd, each by itself on the same cluster."""
+    for q in which:
+        plan = replace(crowd.plans[q], submit=0.0, app=0)
+        run = Simulation(replace(crowd.cluster, apps=1), [plan], seed + 100)
+        tables, waits = named(run, f"alone-{q}")
+        keep(store, tables, demands_of(tables, blame_run(tables, waits)[0]))
+
+
+def demands_of(tables: Tables, blame: Blame) -> pd.DataFrame:
+    """What a store keeps of a run's own rates and capacities."""
+    return demand_values(tables, blame.demand.learned.told)
+
+
+def keep(store: Path, tables: Tables, demands: pd.DataFrame) -> None:
+    """Write a run's addition; of other tables only what is asked about."""
+    ids = texts(tables.applications, "application_id")
+    batch = new_batch()
+    rows = {table.name: table.empty() for table in STORED}
+    rows[APPLICATIONS.name] = _filled(APPLICATIONS, batch, ids, start_ms=[1e12] * len(ids))
+    prints = texts(tables.queries, "fingerprint")
+    rows[QUERIES.name] = _filled(QUERIES, batch, ids[:1] * len(prints), fingerprint=prints)
+    hosts = texts(tables.hosts, "host")
+    rows[HOSTS.name] = _filled(HOSTS, batch, ids[:1] * len(hosts), host=hosts)
+    columns = {name: demands[name].to_numpy() for name in demands.columns if name != "app"}
+    rows[DEMANDS.name] = _filled(DEMANDS, batch, ids[:1] * len(demands), **columns)
+    write_batch(open_store(str(store)), "test", batch, rows)
+
+
+def _filled(table: TableSpec, batch: str, ids: list[str], **columns: object) -> pd.DataFrame:
+    key = {"batch": batch, "application_id": ids}
+    n = len(ids)
+    given = {
+        c.name: np.full(n, EMPTY[c.dtype], object if c.dtype == "str" else c.dtype)
+        for c in table.columns
+    }
+    frame = pd.DataFrame({**given, "application_id": ids}).assign(**{**key, **columns})
+    return table.frame({c.name: frame[c.name] for c in table.columns})
+
+
+def blamed(crowd: Crowd, store: Path | None = None) -> Blame:
+    """What is said of a crowd, with what a store holds or without."""
+    known = None if store is None else known_demand(str(store), crowd.tables).of(crowd.tables)
+    return blame_run(crowd.tables, crowd.waits, known=known)[0]
+
+
+def said(crowd: Crowd, blame: Blame) -> np.ndarray:
+    """What others cost each query, lowest and highest, as shares of its run: (3, n_queries)."""
+    cost, lasted = blame.cost, crowd.tables.queries["duration_ms"].to_numpy(np.float64)
+    assert cost is not None
+    return np.array([cost.lost_ms, cost.low_ms, cost.high_ms]) / lasted
