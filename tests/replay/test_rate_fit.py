@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
@@ -270,3 +270,16 @@ def test_devices_that_were_not_short_keep_data_and_a_capacity_that_is_enough() -
     np.testing.assert_allclose(moved, tables.tasks["input_bytes"], rtol=1e-6)
     rate = np.array([plan.stages[0].read_rate for plan in plans])
     assert fitted.capacity[0, DISK] > 2 * rate.max()
+
+
+def test_tasks_that_lost_all_their_time_moved_their_data() -> None:
+    """Replays may say that a task lost more than it took; its data are evidence all the same."""
+    cluster, plans = QUIET["formats"](np.random.default_rng([2, 7, 7, False]))
+    tables, waits = as_log(Simulation(cluster, plans, 2))
+    demand = measure_demand(tables, waits)
+    assert not demand.devices[Request.IO_READ].identified
+    found = demand.contention[Request.IO_READ]
+    whole = {Request.IO_READ: found._replace(to_tasks=np.ones(len(waits)))}
+    needs = task_demands(tables, waits, replace(demand, contention=demand.contention | whole))
+    moved = (needs.alone * needs.use)[:, READ]
+    np.testing.assert_allclose(moved, tables.tasks["input_bytes"], rtol=1e-6)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple, cast
 import numpy as np
 import pandas as pd
 
-from iqcar.causes.blame.ratp import Users, data_processed
+from iqcar.causes.blame.ratp import MOST_LOST, Users, data_processed
 from iqcar.enums import Request
 from iqcar.model.demand.contention import ENOUGH_MS
 from iqcar.model.demand.known import Learned
@@ -207,9 +207,12 @@ class _Columns:
 
 
 def _lost(demand: Demand, request: Request, n: int) -> Floats:
-    """Share of the time in a device that each task lost to others there."""
+    """Share of the time in a device that each task lost to others there, never all of it.
+
+    A task without any time alone would have moved nothing.
+    """
     found = demand.contention.get(request)
-    return np.zeros(n) if found is None else found.to_tasks
+    return np.zeros(n) if found is None else np.minimum(found.to_tasks, MOST_LOST)
 
 
 def _capacities(
