@@ -128,7 +128,7 @@ def test_equation_8_asks_for_correlation_and_a_large_value() -> None:
     [((43, 282, 1, 28), 0.35, 60.56, 91.81), ((47, 237, 46, 24), 16.25, 66.19, 80.22)],
 )
 def test_table_5_is_what_equation_9_makes_of_its_counts(counts, fpr, tpr, accuracy) -> None:
-    """To a hundredth, some cut off; its FPR is FP / (FP + TN), not the FN / (FP + TN) that is printed."""
+    """Its FPR is FP / (FP + TN), not the FN / (FP + TN) that eq. 9 prints."""
     found = rates(*counts)
     for value, printed in ((found.fpr, fpr), (found.tpr, tpr), (found.accuracy, accuracy)):
         assert abs(100 * value - printed) < 0.01
