@@ -44,7 +44,7 @@ def print_printed_stragglers(
     """Print how many stragglers have each cause by BigRoots as printed, then the worst."""
     console = console or terminal()
     labels, per_task = labels_of(tables), printed.groupby("task", sort=False)
-    console.print("BigRoots as printed: load of hosts, no waits; whatever an amount can matter.")
+    console.print("BigRoots as printed: how busy hosts were, no waits, amounts of any size.")
     if printed.empty:
         console.print(Text("No task took more than 1.5 times its stage's median.", style="bold"))
         return

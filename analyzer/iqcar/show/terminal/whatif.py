@@ -69,6 +69,9 @@ def print_printed(
     console = console or terminal(width=NARROW)
     console.print("The causal model as printed: reading times of tasks, no slots, no others.")
     console.print(Text(printable(f"{asked[:1].upper()}{asked[1:]}"), style="bold"))
+    if printed.empty:
+        console.print("No task of a query read anything.")
+        return
     names = texts(tables.queries, "name")
     order = (printed["predicted_ms"] - printed["model_ms"]).abs().sort_values(ascending=False)
     table = plain_table("query", ">tasks", ">recorded", ">model", ">predicted", ">(80 %)")
