@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from iqcar.causes.stragglers.bigroots import cause_names, find_marks
 from iqcar.causes.stragglers.feature_list import CPU, DISK, NETWORK, PAPER_FEATURES, after, before
 from iqcar.causes.stragglers.features import TaskFeatures
 from iqcar.causes.stragglers.peers import ComparedTasks
+from iqcar.causes.stragglers.root_causes import cause_names, find_marks
 from iqcar.causes.stragglers.straggler_result import Marks
 from iqcar.causes.stragglers.straggler_settings import StragglerSettings
 from iqcar.enums import CauseEvidence

@@ -14,9 +14,9 @@ from iqcar.papers.bigroots import (
     NUMERICAL,
     RESOURCE,
     TIME,
+    PrintedTask,
     PrintedThresholds,
     Sample,
-    Task,
     correlated_causes,
     locality_feature,
     mean_utilisation,
@@ -39,14 +39,16 @@ TABLE_IV = {
 """Of each slave: seconds and feature."""
 
 
-def stage(values: list[float], feature: str, durations: list[float] | None = None) -> list[Task]:
+def stage(
+    values: list[float], feature: str, durations: list[float] | None = None
+) -> list[PrintedTask]:
     """Tasks on two nodes in turn, the last of which is a straggler."""
     took = durations or [1000.0] * (len(values) - 1) + [2000.0]
     each = zip(took, values, strict=True)
-    return [Task(0, n % 2, d, {feature: v}) for n, (d, v) in enumerate(each)]
+    return [PrintedTask(0, n % 2, d, {feature: v}) for n, (d, v) in enumerate(each)]
 
 
-def named(tasks: list[Task], limits: PrintedThresholds = DEFAULT) -> set:
+def named(tasks: list[PrintedTask], limits: PrintedThresholds = DEFAULT) -> set:
     return {(one.task, one.feature) for one in root_causes(tasks, limits)}
 
 
@@ -75,15 +77,15 @@ def test_equation_5_asks_for_both_conditions() -> None:
     values = [1.0] * 9 + [1.51]
     assert named(stage(values, "read_bytes")) == {(9, "read_bytes")}
     assert not named(stage([1.0] * 9 + [1.5], "read_bytes"))  # not above 1.5 × its peers'
-    elsewhere = [Task(1, 0, 1000.0, {"read_bytes": 9.0}) for _ in range(10)]
+    elsewhere = [PrintedTask(1, 0, 1000.0, {"read_bytes": 9.0}) for _ in range(10)]
     assert not named([*stage(values, "read_bytes"), *elsewhere])  # nor above the quantile of all
 
 
 def test_one_group_of_peers_is_enough() -> None:
     """On its own node all read as much; on the other node, less."""
-    tasks = [Task(0, n % 2, 1000.0, {"read_bytes": 1.0 + n % 2}) for n in range(18)]
-    tasks += [Task(1, 0, 1000.0, {"read_bytes": 0.5}) for _ in range(40)]
-    assert named([*tasks, Task(0, 1, 2000.0, {"read_bytes": 2.0})]) == {(58, "read_bytes")}
+    tasks = [PrintedTask(0, n % 2, 1000.0, {"read_bytes": 1.0 + n % 2}) for n in range(18)]
+    tasks += [PrintedTask(1, 0, 1000.0, {"read_bytes": 0.5}) for _ in range(40)]
+    assert named([*tasks, PrintedTask(0, 1, 2000.0, {"read_bytes": 2.0})]) == {(58, "read_bytes")}
 
 
 @pytest.mark.parametrize("feature", TIME)
@@ -93,9 +95,9 @@ def test_a_time_is_more_than_a_fifth_of_the_duration(feature: str) -> None:
 
 
 def test_equation_6_drops_what_rose_with_the_task_and_fell_with_it() -> None:
-    def task(head: float | None, tail: float | None) -> Task:
+    def task(head: float | None, tail: float | None) -> PrintedTask:
         sides = ({} if edge is None else {"cpu": edge} for edge in (head, tail))
-        return Task(0, 0, 2000.0, {"cpu": 0.8}, *sides)
+        return PrintedTask(0, 0, 2000.0, {"cpu": 0.8}, *sides)
 
     assert was_its_own(task(0.1, 0.1), "cpu", 0.5)
     assert not was_its_own(task(0.1, 0.7), "cpu", 0.5)
@@ -154,7 +156,7 @@ def test_injections_of_table_4_are_named_where_and_when_they_were() -> None:
             during, head, tail = (
                 mean_utilisation(samples, 1000.0 * a, 1000.0 * b) for a, b in spans
             )
-            tasks.append(Task(number, slave, 1000.0 * (end - begin), during, head, tail))
+            tasks.append(PrintedTask(number, slave, 1000.0 * (end - begin), during, head, tail))
     assert truth
     assert named(tasks, PrintedThresholds(quantile=0.5)) == truth
 
@@ -171,7 +173,7 @@ FEATURES = st.fixed_dictionaries(
 EDGES = st.fixed_dictionaries({}, optional=dict.fromkeys(RESOURCE, LEVELS))
 TASKS = st.lists(
     st.builds(
-        Task,
+        PrintedTask,
         stage=st.integers(0, 1),
         node=st.integers(0, 2),
         duration=st.sampled_from((10.0, 20.0, 31.0, 100.0)),
@@ -184,7 +186,7 @@ TASKS = st.lists(
 
 
 @given(TASKS, st.randoms(use_true_random=False))
-def test_the_order_of_tasks_changes_nothing(tasks: list[Task], random) -> None:
+def test_the_order_of_tasks_changes_nothing(tasks: list[PrintedTask], random) -> None:
     order = list(range(len(tasks)))
     random.shuffle(order)
     mixed = [tasks[n] for n in order]
@@ -194,7 +196,7 @@ def test_the_order_of_tasks_changes_nothing(tasks: list[Task], random) -> None:
 
 
 @given(TASKS)
-def test_a_task_with_no_feature_above_its_peers_has_no_cause(tasks: list[Task]) -> None:
+def test_a_task_with_no_feature_above_its_peers_has_no_cause(tasks: list[PrintedTask]) -> None:
     for one in root_causes(tasks):
         mine = tasks[one.task]
         peers = [

@@ -4,8 +4,8 @@ H. Zhou, Y. Li, H. Yang, J. Jia, W. Li: *BigRoots: An Effective Approach for Roo
 Stragglers in Big Data System*, 2018. Our own method, and why it leaves the paper:
 docs/stragglers.md.
 
-Symbols: F `Task.features`; F_peer :func:`peer_means`; λq, λp, λe, t `quantile`, `ratio`, `edge`,
-`edge_ms` of :class:`PrintedThresholds`; λ of eq. 8 `pearson` and `most`; t₀, t₁ `start`, `end`.
+Symbols: F `PrintedTask.features`; F_peer :func:`peer_means`; λq, λp, λe, t `quantile`, `ratio`,
+`edge`, `edge_ms` of :class:`PrintedThresholds`; λ of eq. 8 `pearson`, `most`; t₀, t₁ `start`, `end`.
 
 Where the print leaves a choice:
 
@@ -103,7 +103,7 @@ class Sample(NamedTuple):
     """Bytes sent and received per second."""
 
 
-class Task(NamedTuple):
+class PrintedTask(NamedTuple):
     """A task with its features; what is unknown is left out."""
 
     stage: int
@@ -131,14 +131,14 @@ class PrintedCause(NamedTuple):
 class FeaturePool:
     """All tasks, by stage and by node (figure 1)."""
 
-    tasks: Sequence[Task]
+    tasks: Sequence[PrintedTask]
     stages: Mapping[int, list[int]]
     nodes: Mapping[tuple[int, int], list[int]]
     medians: Mapping[int, float]
     """Of the durations, by stage."""
 
     @classmethod
-    def of(cls, tasks: Sequence[Task]) -> FeaturePool:
+    def of(cls, tasks: Sequence[PrintedTask]) -> FeaturePool:
         """Collect the tasks of each stage and of each node in it."""
         stages, nodes = defaultdict(list), defaultdict(list)
         for number, task in enumerate(tasks):
@@ -161,13 +161,18 @@ class FeaturePool:
         return [value for value in each if value is not None]
 
 
+def is_sane(value: float) -> bool:
+    """Return whether a number is known, and not damage in a log that would overflow a sum."""
+    return abs(value) < 1e100
+
+
 def mean_utilisation(samples: Sequence[Sample], start: float, end: float) -> dict[str, float]:
     """Compute eq. 1 to 3 from the samples of one node, ordered by time; empty without any."""
     first = bisect_left(samples, start, key=lambda one: one.time_ms)
     last = bisect_right(samples, end, key=lambda one: one.time_ms)
     within = samples[first:last]
     each = {name: [getattr(one, name) for one in within] for name in RESOURCE}
-    known = {name: [v for v in values if v == v] for name, values in each.items()}
+    known = {name: [v for v in values if is_sane(v)] for name, values in each.items()}
     return {name: fmean(values) for name, values in known.items() if values}
 
 
@@ -195,7 +200,9 @@ def peer_means(pool: FeaturePool, number: int, feature: str) -> list[float]:
     return [fmean(values) for values in groups if values]
 
 
-def root_causes(tasks: Sequence[Task], limits: PrintedThresholds = DEFAULT) -> list[PrintedCause]:
+def root_causes(
+    tasks: Sequence[PrintedTask], limits: PrintedThresholds = DEFAULT
+) -> list[PrintedCause]:
     """Find the root causes of all stragglers, by task, in the order of the features (§III-C)."""
     pool = FeaturePool.of(tasks)
     everyone = range(len(tasks))
@@ -227,7 +234,7 @@ def _above_peers(
             yield PrintedCause(number, feature, value, bound, max(over))
 
 
-def was_its_own(task: Task, feature: str, edge: float) -> bool:
+def was_its_own(task: PrintedTask, feature: str, edge: float) -> bool:
     """Return whether use rose when the task began and dropped when it ended (eq. 6, by its text).
 
     An edge that nobody sampled did not rise or drop.
@@ -248,7 +255,7 @@ def _badly_placed(pool: FeaturePool, number: int) -> Iterator[PrintedCause]:
 
 
 def correlated_causes(
-    tasks: Sequence[Task], limits: PrintedThresholds = DEFAULT
+    tasks: Sequence[PrintedTask], limits: PrintedThresholds = DEFAULT
 ) -> list[PrintedCause]:
     """Find causes by Pearson's correlation with the duration (PCC, eq. 8); `peer_mean` holds ρ."""
     pool = FeaturePool.of(tasks)
@@ -279,7 +286,7 @@ def pearson(x: Sequence[float], y: Sequence[float]) -> float:
         return 0.0
 
 
-class Rates(NamedTuple):
+class PrintedRates(NamedTuple):
     """Eq. 9: shares of decisions."""
 
     fpr: float
@@ -290,10 +297,12 @@ class Rates(NamedTuple):
     accuracy: float
 
 
-def rates(tp: int, tn: int, fp: int, fn: int) -> Rates:
+def rates(tp: int, tn: int, fp: int, fn: int) -> PrintedRates:
     """Compute eq. 9 from counts of decisions."""
     negative = fp + tn
-    return Rates(fp / negative, fn / negative, tp / (tp + fn), (tp + tn) / (negative + tp + fn))
+    return PrintedRates(
+        fp / negative, fn / negative, tp / (tp + fn), (tp + tn) / (negative + tp + fn)
+    )
 
 
 def sampled_nodes(tables: Tables) -> dict[int, list[Sample]]:
@@ -303,13 +312,14 @@ def sampled_nodes(tables: Tables) -> dict[int, list[Sample]]:
     moved = (frame["net_in_bytes"] + frame["net_out_bytes"]) / (frame["duration_ms"] / 1000)
     columns = (frame["host"], frame["time_ms"], frame["cpu_user"] / 100, frame["disk_busy"], moved)
     for host, *values in zip(*columns, strict=True):
-        found[int(host)].append(Sample(*map(float, values)))
+        if is_sane(values[0]):
+            found[int(host)].append(Sample(*map(float, values)))
     return {host: sorted(samples) for host, samples in found.items()}
 
 
 def tasks_with_features(
     tables: Tables, edge_ms: float = DEFAULT.edge_ms
-) -> tuple[list[int], list[Task]]:
+) -> tuple[list[int], list[PrintedTask]]:
     """Compute the features of the tasks that succeeded; also their rows in `tasks`."""
     frame, nodes = tables.tasks, sampled_nodes(tables)
     localities, status = texts(frame, "locality"), texts(frame, "status")
@@ -327,13 +337,22 @@ def tasks_with_features(
         if stage < 0 or status[row] != "success" or not end > start:
             continue
         samples = nodes.get(node, [])
-        known = {name: each[row] for name, each in values.items() if np.isfinite(each[row])}
+        known = {name: each[row] for name, each in values.items() if is_sane(each[row])}
         during = mean_utilisation(samples, start, end)
         features = {**known, **during, LOCALITY: locality_feature(localities[row])}
         head = mean_utilisation(samples, start - edge_ms, np.nextafter(start, -np.inf))
         tail = mean_utilisation(samples, np.nextafter(end, np.inf), end + edge_ms)
         rows.append(row)
-        tasks.append(Task(stage, node, end - start, features, head, tail))
+        tasks.append(
+            PrintedTask(
+                stage=stage,
+                node=node,
+                duration=end - start,
+                features=features,
+                head=head,
+                tail=tail,
+            )
+        )
     return rows, tasks
 
 

@@ -205,7 +205,8 @@ def variables_of(tables: Tables, waits: pd.DataFrame) -> tuple[Ints, dict[str, F
         known[sampled] = [task.features.get(feature, np.nan) for task in featured]
         if np.isfinite(known[row]).all():
             values[name] = known[row]
-    return row, values
+    sane = np.isfinite(np.stack([*values.values(), size * values["cpu"]])).all(axis=0)
+    return row[sane], {name: column[sane] for name, column in values.items()}
 
 
 CHANGES = {"disk": "disk_time", "network": "network_time", "cpu": "cpu"}

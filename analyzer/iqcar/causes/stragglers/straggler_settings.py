@@ -100,7 +100,7 @@ class StragglerSettings(Thresholds):
     least_peers: int = 2
     """Fewer peers than this have no mean to be compared with."""
     worth: bool = True
-    """Whether an amount counts only if it can matter (:mod:`~iqcar.causes.stragglers.bigroots`);
+    """Whether an amount counts only if it can matter (:mod:`~iqcar.causes.stragglers.root_causes`);
     the paper has a floor for times only."""
     shared: bool = True
     """Whether what the tasks of a host or executor share is compared with tasks elsewhere only,
