@@ -5,7 +5,7 @@ Stragglers in Big Data System*, 2018. Our own method, and why it leaves the pape
 docs/stragglers.md.
 
 Symbols: F `PrintedTask.features`; F_peer :func:`peer_means`; λq, λp, λe, t `quantile`, `ratio`,
-`edge`, `edge_ms` of :class:`PrintedThresholds`; λ of eq. 8 `pearson`, `most`; t₀, t₁ `start`, `end`.
+`edge`, `edge_ms` of :class:`PrintedThresholds`; λ of eq. 8 `pearson`, `most`; t₀, t₁ the span.
 
 Where the print leaves a choice:
 
