@@ -16,8 +16,8 @@ Where the print leaves a choice:
 - r "is expressed per byte" and multiplied by s: it is time per byte, though called "rate data_in".
   Taken: a task's waits for reads and fetches per byte. c likewise: its processor time and its waits
   for a processor per byte.
-- c stands for "the number and speed of the CPUs": twice the processors halve it, although one thread
-  computes no faster for them.
+- c stands for "the number and speed of the CPUs": twice the processors halve it; a
+  single thread computes no faster, though.
 - "Reading time" of a task that computes while it reads, as Spark's do, is its run time less that of
   writing. A is then the share of its computing that it does meanwhile.
 - One model per vertex: per stage, whose tasks are the replicas.
