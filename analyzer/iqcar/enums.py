@@ -204,6 +204,20 @@ class CompareMethod(Kind):
     PRINTED = "printed", "Spectroscope as it is printed, as a baseline to compare with."
 
 
+class StragglerMethod(Kind):
+    """How it is decided what delayed a straggler."""
+
+    WAITS = "waits", "Measured waits where recorded, else the load of hosts, and what can matter."
+    PRINTED = "printed", "BigRoots as it is printed, as a baseline to compare with."
+
+
+class WhatIfMethod(Kind):
+    """What answers a what-if question."""
+
+    REPLAY = "replay", "A replay of the run with shared devices and slots, fitted to the log."
+    PRINTED = "printed", "The intervention paper's causal model as it is printed: reading times."
+
+
 class ChangeKind(Kind):
     """What kind of change a query or stage went through between two sets of runs."""
 

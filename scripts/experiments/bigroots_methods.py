@@ -13,18 +13,19 @@ from numpy.typing import NDArray
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from iqcar.causes.stragglers.bigroots import cause_names, find_marks
 from iqcar.causes.stragglers.feature_list import CPU, DISK, NETWORK, PAPER_FEATURES, after, before
 from iqcar.causes.stragglers.features import TaskFeatures
 from iqcar.causes.stragglers.peers import ComparedTasks
+from iqcar.causes.stragglers.root_causes import cause_names, find_marks
 from iqcar.causes.stragglers.straggler_result import Marks
 from iqcar.causes.stragglers.straggler_settings import StragglerSettings
 from iqcar.enums import CauseEvidence
+from tests.support.naive_bigroots import EQUATIONS
 from tests.support.pearson_baseline import PccSettings, pcc_marks
 
 CAUSES = dict(zip((CPU, DISK, NETWORK), RESOURCES, strict=True))
 OURS = StragglerSettings()
-PAPER = replace(StragglerSettings.of_the_paper(), least_tasks=OURS.least_tasks)
+PAPER = replace(EQUATIONS, least_tasks=OURS.least_tasks)
 """The paper's method on the stages that ours looks at, so that both judge the same stragglers."""
 STEPS = 21
 """Values of a threshold that a ROC curve is drawn from."""

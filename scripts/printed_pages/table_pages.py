@@ -36,7 +36,9 @@ from iqcar.enums import (
     Request,
     Resource,
     RunBy,
+    StragglerMethod,
     WasteCause,
+    WhatIfMethod,
 )
 from iqcar.history.stored_tables import STORED
 from iqcar.lab.inject.anomalies import Anomaly, Pattern
@@ -44,13 +46,16 @@ from iqcar.model.demand.estimate import CAPACITIES, OWN_RATES
 from iqcar.model.waits.by_query import QUERY_WAITS
 from iqcar.model.waits.columns import WAITS
 from iqcar.model.waits.phases import PHASES
+from iqcar.papers.bigroots import PRINTED_STRAGGLERS
+from iqcar.papers.intervention import PRINTED_READING, TASK_CURVES
 from iqcar.papers.spectroscope import PRINTED_FINDINGS
 from iqcar.tables import SPECS, TableSpec
 from scripts.printed_pages.page_parts import PRINTED
 
 COMPARED_TABLES = (*COMPARISON_TABLES, STRUCTURES, VARIATION, PRINTED_FINDINGS)
 DEMAND_TABLES = (OWN_RATES, CAPACITIES)
-STRAGGLER_TABLES = (STRAGGLERS, STRAGGLER_CAUSES, STRAGGLER_SOURCES)
+STRAGGLER_TABLES = (STRAGGLERS, STRAGGLER_CAUSES, STRAGGLER_SOURCES, PRINTED_STRAGGLERS)
+WHATIF_TABLES = (PRINTED_READING, TASK_CURVES)
 TOPIC_TABLES = (
     TOPICS,
     TOPIC_WORDS,
@@ -72,7 +77,8 @@ def tables_page() -> str:
         "of the table it is named after; −1 means none. Unknown numbers are NaN, never zero.",
     ]
     derived = (WAITS, PHASES, QUERY_WAITS, *DEMAND_TABLES, WASTED_TASKS, WASTED_WORK, FEATURES)
-    for spec in (*SPECS, *derived, *STRAGGLER_TABLES, *TOPIC_TABLES, *COMPARED_TABLES):
+    answers = (*STRAGGLER_TABLES, *TOPIC_TABLES, *COMPARED_TABLES, *WHATIF_TABLES)
+    for spec in (*SPECS, *derived, *answers):
         lines += _columns(spec)
     return "\n".join(lines) + "\n"
 
@@ -106,7 +112,7 @@ def kinds_page() -> str:
         Resource, Request, Domain, Evidence, DemandEvidence, QueryBy, BlameKind,
         WasteCause, InputStatus, Level, FeatureKind, CauseEvidence, BaseModel, LearnerSet, Anomaly,
         Pattern, ChangeVerdict, ChangeKind, RunBy, MatchBy,
-        CompareMethod,
+        CompareMethod, StragglerMethod, WhatIfMethod,
     ):  # fmt: skip
         lines += ["", f"## {kind.__name__}", "", "| value | meaning |", "|---|---|"]
         lines += [f"| `{member.value}` | {member.sentence} |" for member in kind]

@@ -63,7 +63,7 @@ COMMANDS: tuple[tuple[str, ...], ...] = (
     ("queries", "--json", "-"),
     ("queries",),
     ("stragglers", "--json", "-"),
-    ("stragglers", "--settings", "paper"),
+    ("stragglers", "--method", "printed"),
     ("topics", "--json", "-"),
     ("topics",),
 )

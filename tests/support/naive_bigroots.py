@@ -7,6 +7,15 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from math import isnan
 
+from iqcar.causes.stragglers.straggler_settings import StragglerSettings
+from iqcar.enums import CauseEvidence
+
+EQUATIONS = StragglerSettings(
+    least_tasks=2, least_peers=1, worth=False, shared=False, slow_hosts=False,
+    evidence=CauseEvidence.PAPER,
+)  # fmt: skip
+"""Our method without what it adds to the equations, as it reads them."""
+
 
 @dataclass
 class NaiveTask:

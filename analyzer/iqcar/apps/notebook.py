@@ -70,7 +70,7 @@ class Diagnosis(data.Diagnosis):
         Parameters
         ----------
         method : str
-            ``merge`` or ``hmm`` (Intervention, §3).
+            ``merge`` or ``hmm`` (Intervention, §4).
         """
         if method not in STATE_FINDERS:
             known = " or ".join(STATE_FINDERS)

@@ -1,8 +1,8 @@
 """Fits a hidden Markov model with Gaussian evidence, and finds the most likely states.
 
-After Rabiner (1986). The hidden state of each interval is its phase; the evidence is what it spent
-its time on. The model is fitted by expectation maximisation (Baum–Welch) over all tasks; each gets
-its Viterbi path.
+The phases of "More intervention now!" (§4), after Rabiner (1986). The hidden state of each interval
+is its phase; the evidence is what it spent its time on. The model is fitted by expectation
+maximisation (Baum–Welch) over all tasks; each gets its Viterbi path.
 """
 
 from __future__ import annotations

@@ -9,18 +9,18 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from iqcar.causes.stragglers.bigroots import find_marks
 from iqcar.causes.stragglers.find_stragglers import explain
 from iqcar.causes.stragglers.peers import ComparedTasks
+from iqcar.causes.stragglers.root_causes import find_marks
 from iqcar.causes.stragglers.straggler_settings import StragglerSettings
 from iqcar.errors import UsageError
-from tests.support.naive_bigroots import NaiveTask, pearson, root_causes, stragglers
+from tests.support.naive_bigroots import EQUATIONS, NaiveTask, pearson, root_causes, stragglers
 from tests.support.pearson_baseline import PccSettings, correlation, pcc_marks
 from tests.support.random_features import AMOUNT, BUSY, KINDS, LISTED, SPENT, features_of, tasks
 
 # Thresholds that no ratio of small numbers hits: equality is a matter of rounding, not of rules.
 PAPER = replace(
-    StragglerSettings.of_the_paper(),
+    EQUATIONS,
     straggler=1.4999, quantile=0.8001, ratio=1.4142, edge=0.4999, floor=0.2003,
 )  # fmt: skip
 
@@ -234,13 +234,13 @@ def test_the_baseline_marks_only_large_values_of_correlated_features(of: list[Na
 
 
 def test_settings_are_read_and_rubbish_is_refused() -> None:
-    read = StragglerSettings.parse("paper, ratio=2.5,least_tasks=3,worth=true,evidence=measured")
+    read = StragglerSettings.parse("ratio=2.5,least_tasks=3,worth=true,evidence=measured")
     assert (read.ratio, read.least_tasks, read.worth, str(read.evidence)) == (
         2.5, 3, True, "measured",
     )  # fmt: skip
     assert StragglerSettings.parse("") == StragglerSettings()
     for text in (
-        "nonsense", "ratio", "ratio=", "ratio=x", "ratio=nan", "ratio=0.5", "ratio=inf",
+        "nonsense", "paper", "ratio", "ratio=", "ratio=x", "ratio=nan", "ratio=0.5", "ratio=inf",
         "quantile=2", "floor=-1", "least_tasks=1.5", "worth=maybe", "evidence=guess", "edge_ms=0",
         "=3", "ratio=1e999",
     ):  # fmt: skip

@@ -12,6 +12,7 @@ import iqcar
 from iqcar.causes.stragglers.straggler_result import Stragglers
 from iqcar.causes.stragglers.straggler_settings import StragglerSettings
 from iqcar.pipeline import stragglers_of
+from tests.support.naive_bigroots import EQUATIONS
 from tests.support.synthetic_log import SyntheticLog, stage_info, task_metrics
 
 PLAIN_MS, SLOW_MS, GC_MS = 1000, 4000, 3000
@@ -81,6 +82,6 @@ def test_a_host_whose_tasks_are_slow_for_no_recorded_reason_stays_a_slow_host(tm
     assert "gc" not in causes and causes
 
 
-def test_the_papers_method_does_not_look_elsewhere_first(tmp_path: Path) -> None:
+def test_the_papers_equations_do_not_look_elsewhere_first(tmp_path: Path) -> None:
     path = stage_log(tmp_path / "log", [False] * 10 + [True] * 10, ("a", "b"), JVM_GC_Time=GC_MS)
-    assert "gc" not in set(found(path, StragglerSettings.of_the_paper()).causes["cause"])
+    assert "gc" not in set(found(path, EQUATIONS).causes["cause"])

@@ -198,3 +198,22 @@ def fits_schema(found: dict) -> None:
     schema = json.loads(result_schema())
     part = {"$defs": schema["$defs"], "$ref": "#/$defs/ResultStragglers"}
     jsonschema.Draft202012Validator(part).validate(found)
+
+
+@pytest.mark.slow
+def test_the_printed_method_stands_beside_ours(log: Path, tmp_path: Path) -> None:
+    out = tmp_path / "stragglers.json"
+    done = iqcar("stragglers", log, "--method", "printed", "--json", out)
+    assert done.returncode == 0, done.stderr
+    assert "BigRoots as printed" in done.stdout
+    result = json.loads(out.read_text())
+    (printed,) = result["printed"]
+    (ours,) = result["stragglers"][0]["worst"]
+    for name in ("app", "stage", "query_id", "host", "task", "duration_ms", "median_ms"):
+        assert printed[name] == ours[name]
+    (cause,) = printed["causes"]
+    assert cause["feature"] == "read_bytes"
+    assert cause["value"] / cause["peer_mean"] == pytest.approx(8.0)
+    refused = iqcar("stragglers", log, "--method", "printed", "--settings", "ratio=2")
+    assert refused.returncode == 2
+    assert json.loads(iqcar("stragglers", log, "--json", "-").stdout)["printed"] is None

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from iqcar.apps.cli.command import Result, command
-from iqcar.enums import QueryBy
+from iqcar.enums import QueryBy, WhatIfMethod
+from iqcar.errors import UsageError
 from iqcar.replay.whatif.question import parse_request
 from iqcar.replay.whatif.question_parts import PARTS, SEVERAL, Part, PartKind, option_of
 
@@ -35,6 +36,7 @@ def whatif(
     asked: Asked,
     curves: str = "",
     recall: str = "",
+    method: WhatIfMethod = WhatIfMethod.REPLAY,
     top: int = 10,
     query_by: QueryBy = QueryBy.SQL,
 ) -> Result:
@@ -50,25 +52,38 @@ def whatif(
     ----------
     curves : FILE
         Own rates that `iqcar experiment` measured.
+    method
+        What answers the question.
     top : 1..1000
         How many queries to show.
     """
     from iqcar.apps.cli.reading import counting, read_for, recall_from, working
     from iqcar.diagnosis import WhatIfs
+    from iqcar.papers.intervention import printed_what_if
     from iqcar.pipeline import diagnose
     from iqcar.replay.whatif.curves import read_curves
     from iqcar.show.json.whatif import whatif_to_json
-    from iqcar.show.terminal.whatif import print_plan, print_removal_blame, print_what_if
+    from iqcar.show.terminal.whatif import (
+        print_plan,
+        print_printed,
+        print_removal_blame,
+        print_what_if,
+    )
 
     measured = tuple(read_curves(curves)) if curves else ()
     wanted = parse_request(**asdict(asked))
+    as_printed = method is WhatIfMethod.PRINTED
+    if as_printed and not wanted.question:
+        raise UsageError("answers changes only", "--method printed", "give --disk 2x or such")
     tables = read_for(paths, query_by)
     recalled = recall_from(recall, tables)
-    found, planned, blamed = None, None, None
+    found, planned, blamed, printed = None, None, None, None
     with working("fitting what tasks need"):
         diagnosis = diagnose(tables, query_by=query_by, rules=False, recalled=recalled)
         diagnosis = replace(diagnosis, curves=measured)
         replays = WhatIfs(diagnosis)
+        if as_printed:
+            printed = printed_what_if(diagnosis.tables, diagnosis.waits, wanted.question)
         _ = replays.model
     if wanted.question:
         with counting("replaying") as progress:
@@ -81,11 +96,15 @@ def whatif(
             blamed = replays.blame_by_removal(wanted.blame, progress)
 
     def show() -> None:
-        if found is not None:
+        if printed is not None:
+            print_printed(diagnosis.tables, printed, wanted.question.sentence(), top)
+        elif found is not None:
             print_what_if(found, top)
         if planned is not None:
             print_plan(planned)
         if blamed is not None:
             print_removal_blame(blamed, top)
 
-    return Result(show, partial(whatif_to_json, found, planned, blamed), tables=[diagnosis.tables])
+    of_paper = None if printed is None else (diagnosis.tables, printed)
+    content = partial(whatif_to_json, found, planned, blamed, printed=of_paper)
+    return Result(show, content, tables=[diagnosis.tables])

@@ -10,11 +10,11 @@ import pandas as pd
 
 from iqcar.base.units import percent
 from iqcar.causes.blame.attribute import Blame
-from iqcar.causes.stragglers.bigroots import cause_names, feature_of, find_marks
 from iqcar.causes.stragglers.blame_of_causes import blamed_queries
 from iqcar.causes.stragglers.feature_list import SLOW_HOST, Feature
 from iqcar.causes.stragglers.features import TaskFeatures
 from iqcar.causes.stragglers.peers import ComparedTasks
+from iqcar.causes.stragglers.root_causes import cause_names, feature_of, find_marks
 from iqcar.causes.stragglers.straggler_result import (
     INTRA,
     PEERS,

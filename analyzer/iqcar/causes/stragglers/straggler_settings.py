@@ -30,25 +30,16 @@ class Thresholds:
                 raise UsageError(f"{value} is not from {low} to {high:g}", f"settings: {name}")
 
     @classmethod
-    def presets(cls: type[Chosen]) -> Mapping[str, Chosen]:
-        """Settings that one word of the text stands for."""
-        return {}
-
-    @classmethod
     def parse(cls: type[Chosen], text: str, start: Chosen | None = None) -> Chosen:
         """Read ``name=value,name=value``.
 
         Raises UsageError if a name is unknown or a value does not fit it.
 
-        text: a word of :meth:`presets` replaces all settings before it.
         start: values of the settings that the text does not name; the defaults if left out.
         """
-        found, presets = start or cls(), cls.presets()
+        found = start or cls()
         types = {field.name: type(field.default) for field in fields(cls)}
         for part, name, value in named_values(text):
-            if part in presets:
-                found = presets[part]
-                continue
             if name not in types or value is None:
                 raise UsageError(
                     f"{part!r} is no setting", "--settings", f"use NAME=VALUE of {', '.join(types)}"
@@ -75,10 +66,6 @@ def _value(name: str, text: str, kind: type) -> Any:
     except (KeyError, ValueError):
         words = f"one of {', '.join(kind)}" if issubclass(kind, Kind) else WORDS[kind]
         raise UsageError(f"{text!r} is not {words}", f"settings: {name}") from None
-
-
-PAPER = "paper"
-"""Word that stands for :meth:`StragglerSettings.of_the_paper` in a text of settings."""
 
 
 @dataclass(frozen=True)
@@ -113,7 +100,7 @@ class StragglerSettings(Thresholds):
     least_peers: int = 2
     """Fewer peers than this have no mean to be compared with."""
     worth: bool = True
-    """Whether an amount counts only if it can matter (:mod:`~iqcar.causes.stragglers.bigroots`);
+    """Whether an amount counts only if it can matter (:mod:`~iqcar.causes.stragglers.root_causes`);
     the paper has a floor for times only."""
     shared: bool = True
     """Whether what the tasks of a host or executor share is compared with tasks elsewhere only,
@@ -130,16 +117,3 @@ class StragglerSettings(Thresholds):
         "edge_ms": (1, 1e9), "floor": (0, 1), "explains": (0, 1), "least_tasks": (2, 1e9),
         "least_peers": (1, 1e9),
     }  # fmt: skip
-
-    @classmethod
-    def of_the_paper(cls) -> StragglerSettings:
-        """Return the method as printed: no minimum of tasks or worth, no measured waits."""
-        return cls(
-            least_tasks=2, least_peers=1, worth=False, shared=False, slow_hosts=False,
-            evidence=CauseEvidence.PAPER,
-        )  # fmt: skip
-
-    @classmethod
-    def presets(cls) -> Mapping[str, StragglerSettings]:
-        """Return the paper's settings under the word ``paper``."""
-        return {PAPER: cls.of_the_paper()}

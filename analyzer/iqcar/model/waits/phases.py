@@ -2,7 +2,7 @@
 
 A phase is named by the resource that took most of its time: reading, computing, fetching, writing,
 spilling, or waiting for anything else. Runs of like intervals of the plugin's profile are merged.
-The paper proposes a hidden Markov model (Intervention, §3): :mod:`iqcar.papers.phase_model`.
+The paper proposes a hidden Markov model (Intervention, §4): :mod:`iqcar.papers.phase_model`.
 """
 
 from __future__ import annotations

@@ -26,7 +26,7 @@ from iqcar.show.json.check_types import RulesCheck
 from iqcar.show.json.described import schema_text
 from iqcar.show.json.plain import METHOD, plain
 from iqcar.show.json.result_types import DiagnosisResult
-from iqcar.show.json.stragglers import stragglers_to_dict
+from iqcar.show.json.stragglers import printed_to_list, stragglers_to_dict
 from iqcar.show.json.topics import topics_to_dict
 from iqcar.show.json.wasted import wasted_to_dict
 from iqcar.tables import INPUTS, Tables, texts
@@ -159,14 +159,21 @@ def check_to_json(check: Check) -> bytes:
     return _encode({**head, **check.to_dict()})
 
 
-def stragglers_to_json(tables: Tables | None, found: Sequence[Stragglers]) -> bytes:
-    """Encode the stragglers of event logs and of traces: what ``iqcar stragglers`` finds."""
+def stragglers_to_json(
+    tables: Tables | None, found: Sequence[Stragglers], printed: pd.DataFrame | None = None
+) -> bytes:
+    """Encode the stragglers of event logs and of traces: what ``iqcar stragglers`` finds.
+
+    printed: of the tables, as ``PRINTED_STRAGGLERS``.
+    """
+    of_paper = None if tables is None or printed is None else printed_to_list(tables, printed)
     return _encode(
         {
             "schema_version": SCHEMA_VERSION,
             "iqcar_version": __version__,
             "inputs": [] if tables is None else _inputs(tables.inputs),
             "stragglers": [stragglers_to_dict(one, most=None) for one in found],
+            "printed": of_paper,
         }
     )
 
