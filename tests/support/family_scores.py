@@ -14,6 +14,7 @@ from itertools import product
 
 import numpy as np
 
+from iqcar.papers.printed_blame import printed_shares
 from iqcar.replay.alone import blame_run
 from tests.support.cluster_simulator import Simulation
 from tests.support.quiet_clusters import LOUD, QUIET, Plans, Run, amounts_of, said, with_noise
@@ -113,6 +114,14 @@ def by_blame(run: Run) -> Answer:
         low = np.fmin(blame.cost.low_ms / ran, found)
         high = np.fmax(blame.cost.high_ms / ran, found)
     return Answer(found, low, high, lost_to_each(blame, run.tables))
+
+
+def by_print(run: Run) -> Answer:
+    """What iQCAR as printed says: DOR, a share of all blame; it names no amount of time."""
+    ran = run.tables.queries["duration_ms"].to_numpy()
+    unsaid = np.full(len(ran), np.nan)
+    shares = printed_shares(run.tables, run.waits, range(len(ran)))
+    return Answer(unsaid, unsaid, unsaid, shares * ran[:, None])
 
 
 @dataclass(frozen=True, eq=False)
