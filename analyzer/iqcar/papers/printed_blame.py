@@ -35,7 +35,7 @@ PRINTED_BLAME = TableSpec(
         ("request", "str", "", "At levels 3 and 4; else empty."),
         ("host", "int32", "row", "At levels 3 and 4; else −1."),
         ("source_stage", "int32", "row", "At levels 4 and 5; −1 if unknown."),
-        ("source_query", "int32", "row", "At level 6; −1 if unknown."),
+        ("source_query", "int32", "row", "From level 4 on; −1 if unknown."),
         ("contribution", "float64", "", "VC."),
         ("dor", "float64", "", "DOR towards the target."),
     ),
@@ -56,9 +56,10 @@ def printed_blame(
 ) -> pd.DataFrame:
     """Return the ``top`` vertices of every level towards each target: ``PRINTED_BLAME``."""
     graph = build_paper_graph(paper_tasks(tables, waits), targets)
-    dor = responsibilities(graph)
+    dor, query_of = responsibilities(graph), tables.stages["query"].tolist()
     rows = [
-        {"target": target, **_row(vertex), "contribution": graph.contribution[vertex], "dor": part}
+        _row(vertex, query_of)
+        | {"target": target, "contribution": graph.contribution[vertex], "dor": part}
         for target in targets
         for level in range(1, len(LEVELS))
         for vertex, part in top_vertices(dor, top, level, target)
@@ -79,14 +80,15 @@ def printed_shares(tables: Tables, waits: pd.DataFrame, targets: Sequence[int]) 
     return shares
 
 
-def _row(vertex: Vertex) -> dict[str, Any]:
-    level, *names = vertex
+def _row(vertex: Vertex, query_of: Sequence[int]) -> dict[str, Any]:
+    level = int(vertex[0])
     row: dict[str, Any] = dict.fromkeys(("stage", "host", "source_stage", "source_query"), NONE)
     row |= {"level": level, "resource": "", "request": ""}
-    return row | {
-        place: NONE if name == UNKNOWN else name
-        for place, name in zip(_PLACES[int(level)], names, strict=True)
-    }
+    for place, name in zip(_PLACES[level], vertex[1:], strict=True):
+        row[place] = NONE if name == UNKNOWN else name
+    if row["source_stage"] >= 0:
+        row["source_query"] = query_of[row["source_stage"]]
+    return row
 
 
 def paper_tasks(tables: Tables, waits: pd.DataFrame) -> list[PaperTask]:
