@@ -218,6 +218,7 @@ def main() -> None:
     parser.add_argument(
         "--families", nargs="*", metavar="NAME", help="that table alone, of families or groups"
     )
+    parser.add_argument("--printed", action="store_true", help="of iQCAR as printed, not ours")
     parser.add_argument("--queries", action="store_true", help="each query of those families")
     parser.add_argument("--seeds", type=int, help="runs of each family, instead of 8 or 24")
     parser.add_argument("--fresh", action="store_true", help="seeds that nothing is chosen on")
@@ -226,6 +227,8 @@ def main() -> None:
         from tests.support.family_scores import (
             FRESH,
             TUNING,
+            by_blame,
+            by_print,
             named,
             print_family_scores,
             print_queries,
@@ -237,7 +240,8 @@ def main() -> None:
         if options.truth:
             print_scores(seeds)
         show = print_queries if options.queries else print_family_scores
-        show(seeds, named(options.families or ()))
+        says = by_print if options.printed else by_blame
+        show(seeds, named(options.families or ()), says)
     else:
         speed(*((1_000_000, NAIVE_TASKS_FULL) if options.full else (200_000, NAIVE_TASKS)))
 

@@ -93,7 +93,7 @@ class Answer:
     Attributes
     ----------
     said, low, high : ndarray of shape (n_queries,)
-        Lost to other queries, and the range that it lies in.
+        Lost to other queries, and the range that it lies in; empty if the method names no amount.
     lost : ndarray of shape (n_queries, n_queries)
         Elapsed ms that each query (row) lost to each other (column).
     """
@@ -117,9 +117,8 @@ def by_blame(run: Run) -> Answer:
 
 
 def by_print(run: Run) -> Answer:
-    """What iQCAR as printed says: DOR, a share of all blame; it names no amount of time."""
-    ran = run.tables.queries["duration_ms"].to_numpy()
-    unsaid = np.full(len(ran), np.nan)
+    """What iQCAR as printed says: DOR, a share of all blame."""
+    ran, unsaid = run.tables.queries["duration_ms"].to_numpy(), np.empty(0)
     shares = printed_shares(run.tables, run.waits, range(len(ran)))
     return Answer(unsaid, unsaid, unsaid, shares * ran[:, None])
 
@@ -236,7 +235,8 @@ def _hear(family: str, seed: int, plain: bool, says: Callable[[Run], Answer]) ->
         for case, other in zip(at.cases, at.other_luck, strict=True):
             luck = {q: max(gain, 0.0) * duration[case.target] for q, gain in other.items()}
             heard.ranked.append((case, dict(enumerate(answer.lost[case.target])), luck))
-        heard.amounts.append(np.array([answer.said, answer.low, answer.high, run.cost]))
+        if len(answer.said):
+            heard.amounts.append(np.array([answer.said, answer.low, answer.high, run.cost]))
     if EVERY[family].quiet:
         run = scene(family, seed, False).run(plain)
         heard.quiet.append(says(run).said)
