@@ -4,9 +4,9 @@ With --truth: how it ranks the sources that are worth removing, beside the best 
 how the amounts that it says were lost compare with what all others together cost, on quiet clusters
 and on loud ones. The last table, which --families prints alone, has every measure of every family.
 
-scripts/bench blame [--full] [--truth | --families NAME …] [--seeds N] [--fresh]: seconds for n,
-n/2 and n/4 tasks (linear?) and the ratio to enumerating pairs at the largest size where that is
-possible; all in one run, after compiling.
+scripts/bench blame [--full] [--truth | --families NAME …] [--printed] [--seeds N] [--fresh]:
+seconds for n, n/2 and n/4 tasks (linear?) and the ratio to enumerating pairs at the largest size
+where that is possible; all in one run, after compiling.
 """
 
 from __future__ import annotations

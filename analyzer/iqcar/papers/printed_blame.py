@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Sequence
+from math import inf, isfinite
 from typing import Any
 
 import numpy as np
@@ -21,7 +22,7 @@ from iqcar.papers.iqcar import (
     top_vertices,
 )
 from iqcar.tables import NONE, Tables, TableSpec
-from iqcar.tables.arrays import Floats, known_or_zero, sum_known
+from iqcar.tables.arrays import Floats, positive_or_zero, sum_known
 from iqcar.tables.declarations import declare
 
 PRINTED_BLAME = TableSpec(
@@ -106,13 +107,15 @@ def paper_tasks(tables: Tables, waits: pd.DataFrame) -> list[PaperTask]:
         for kind, names in _BYTES.items()
     }
     data["slots_offered"] = _slots_offered(tasks, in_all)
-    cpu = known_or_zero(tasks["cpu_ms"].to_numpy(np.float64)).tolist()
+    cpu = positive_or_zero(tasks["cpu_ms"].to_numpy(np.float64)).tolist()
     names = ("query", "stage", "host", "launch_ms", "finish_ms")
     rows = zip(*(tasks[name].tolist() for name in names), cpu, strict=True)
     return [
-        PaperTask(*row, *({k: v[at] for k, v in of.items() if v[at] >= 0} for of in (wait, data)))
+        PaperTask(
+            *row, *({k: v[at] for k, v in of.items() if 0 <= v[at] < inf} for of in (wait, data))
+        )
         for at, row in enumerate(rows)
-        if min(row[:3]) >= 0 and row[4] >= row[3]
+        if min(row[:3]) >= 0 and -inf < row[3] <= row[4] < inf
     ]
 
 
@@ -129,9 +132,12 @@ _BYTES = {
 def _slots_offered(tasks: pd.DataFrame, waited: Floats) -> list[float]:
     """Return how many tasks of its application were launched while each task waited, with it."""
     app, launch = tasks["app"].tolist(), tasks["launch_ms"].tolist()
-    launches: dict[int, list[float]] = {}
-    for one, at in sorted(zip(app, launch, strict=True), key=lambda row: row[1]):
-        launches.setdefault(one, []).append(at)
+    launches: dict[int, list[float]] = {one: [] for one in app}
+    for one, at in zip(app, launch, strict=True):
+        if isfinite(at):
+            launches[one].append(at)
+    for of_app in launches.values():
+        of_app.sort()
     rows = zip(app, launch, waited.tolist(), strict=True)
     return [
         max(bisect_right(launches[one], at) - bisect_right(launches[one], at - wait), 1)
