@@ -177,6 +177,7 @@ def test_table_4_counts_reads_and_writes_apart_below_and_together_above() -> Non
     assert task.ratp(*TABLE_4["io"]) == 2.0
     assert task.ratp(*TABLE_4["cpu"]) == 2.0
     assert math.isnan(task.ratp("shuffle_fetch"))
+    assert task._replace(wait={"io_read": 6.0}).ratp(*TABLE_4["io"]) == 3.0
 
 
 def test_equation_7_multiplies_by_the_time_of_execution() -> None:

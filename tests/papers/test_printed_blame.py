@@ -53,6 +53,9 @@ def test_shares_and_vertices_are_those_of_the_graph() -> None:
     assert found["source_query"].tolist() == [-1, -1, -1, 1, 1, 1]
     assert found["dor"].iloc[-1] == pytest.approx(2 / 3)
     assert printed_blame(tables, waits, [], 1).empty
+    tables.stages["critical"] = [False, True, True]
+    assert printed_blame(tables, waits, [0], 1, critical_path=True).empty
+    assert len(printed_blame(tables, waits, [1], 1, critical_path=True)) == 6
 
 
 def fetching(path: Path) -> Path:

@@ -67,12 +67,11 @@ class PaperTask(NamedTuple):
 
         Of one request as in table 4's deep level, of several as in its immediate level: their
         waits over all data that they count ("storage or execution", "read or write" read as sums).
-        NaN where the wait is unknown or no data was processed: eq. 1 has no value there.
+        NaN where no wait is known or no data was processed: eq. 1 has no value there.
         """
-        if not any(request in self.wait for request in requests):
-            return nan
-        wait = sum(self.wait.get(request, 0.0) for request in requests)
-        data = sum(self.data.get(name, 0.0) for name in {DATA[request] for request in requests})
+        known = [request for request in requests if request in self.wait]
+        wait = sum(self.wait[request] for request in known)
+        data = sum(self.data.get(name, 0.0) for name in {DATA[request] for request in known})
         return wait / data if data > 0 else nan
 
 
@@ -259,9 +258,7 @@ def responsibilities(graph: PaperGraph) -> Responsibilities:
 def top_vertices(
     dor: Responsibilities, k: int, level: int, query: Name | None = None
 ) -> list[tuple[Vertex, float]]:
-    """Return the k vertices of a level with the highest DOR, towards one or all targets
-    (§6.2.1).
-    """
+    """Return a level's k vertices of the highest DOR, towards one or all targets (§6.2.1)."""
     at = ((u, towards) for u, towards in dor.items() if u[0] == level)
     if query is None:
         return _largest(((u, sum(towards.values())) for u, towards in at), k)

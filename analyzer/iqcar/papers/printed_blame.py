@@ -53,10 +53,19 @@ _PLACES = {
 
 
 def printed_blame(
-    tables: Tables, waits: pd.DataFrame, targets: Sequence[int], top: int
+    tables: Tables,
+    waits: pd.DataFrame,
+    targets: Sequence[int],
+    top: int,
+    *,
+    critical_path: bool = False,
 ) -> pd.DataFrame:
-    """Return the ``top`` vertices of every level towards each target: ``PRINTED_BLAME``."""
-    graph = build_paper_graph(paper_tasks(tables, waits), targets)
+    """Return the ``top`` vertices of every level towards each target: ``PRINTED_BLAME``.
+
+    critical_path: whether only stages on the targets' critical paths are looked at.
+    """
+    stages = np.flatnonzero(tables.stages["critical"]).tolist() if critical_path else None
+    graph = build_paper_graph(paper_tasks(tables, waits), targets, stages)
     dor, query_of = responsibilities(graph), tables.stages["query"].tolist()
     rows = [
         _row(vertex, query_of)

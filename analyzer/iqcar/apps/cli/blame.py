@@ -41,6 +41,8 @@ def blame(
     )
     show, printed = partial(print_levels, found), None
     if method is BlameMethod.PRINTED:
-        printed = printed_blame(found.tables, found.waits, found.targets, how.top)
+        printed = printed_blame(
+            found.tables, found.waits, found.targets, how.top, critical_path=how.critical_path
+        )
         show = partial(print_printed_levels, found, printed)
     return Result(show, partial(json_chunks, found, printed), tables=[found.tables])
