@@ -4,9 +4,9 @@ With --truth: how it ranks the sources that are worth removing, beside the best 
 how the amounts that it says were lost compare with what all others together cost, on quiet clusters
 and on loud ones. The last table, which --families prints alone, has every measure of every family.
 
-scripts/bench blame [--full] [--truth | --families NAME …] [--seeds N] [--fresh]: seconds for n,
-n/2 and n/4 tasks (linear?) and the ratio to enumerating pairs at the largest size where that is
-possible; all in one run, after compiling.
+scripts/bench blame [--full] [--truth | --families NAME …] [--printed] [--seeds N] [--fresh]:
+seconds for n, n/2 and n/4 tasks (linear?) and the ratio to enumerating pairs at the largest size
+where that is possible; all in one run, after compiling.
 """
 
 from __future__ import annotations
@@ -218,6 +218,7 @@ def main() -> None:
     parser.add_argument(
         "--families", nargs="*", metavar="NAME", help="that table alone, of families or groups"
     )
+    parser.add_argument("--printed", action="store_true", help="of iQCAR as printed, not ours")
     parser.add_argument("--queries", action="store_true", help="each query of those families")
     parser.add_argument("--seeds", type=int, help="runs of each family, instead of 8 or 24")
     parser.add_argument("--fresh", action="store_true", help="seeds that nothing is chosen on")
@@ -226,6 +227,8 @@ def main() -> None:
         from tests.support.family_scores import (
             FRESH,
             TUNING,
+            by_blame,
+            by_print,
             named,
             print_family_scores,
             print_queries,
@@ -237,7 +240,8 @@ def main() -> None:
         if options.truth:
             print_scores(seeds)
         show = print_queries if options.queries else print_family_scores
-        show(seeds, named(options.families or ()))
+        says = by_print if options.printed else by_blame
+        show(seeds, named(options.families or ()), says)
     else:
         speed(*((1_000_000, NAIVE_TASKS_FULL) if options.full else (200_000, NAIVE_TASKS)))
 

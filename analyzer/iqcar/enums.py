@@ -218,6 +218,13 @@ class WhatIfMethod(Kind):
     PRINTED = "printed", "The intervention paper's causal model as it is printed: reading times."
 
 
+class BlameMethod(Kind):
+    """How blame is divided among queries."""
+
+    DEMAND = "demand", "By time lost against what tasks would have needed alone."
+    PRINTED = "printed", "iQCAR as it is printed, as a baseline to compare with."
+
+
 class ChangeKind(Kind):
     """What kind of change a query or stage went through between two sets of runs."""
 

@@ -20,6 +20,7 @@ from iqcar.comparison.sides.comparison_tables import COMPARISON_TABLES
 from iqcar.enums import (
     BaseModel,
     BlameKind,
+    BlameMethod,
     CauseEvidence,
     ChangeKind,
     ChangeVerdict,
@@ -48,11 +49,12 @@ from iqcar.model.waits.columns import WAITS
 from iqcar.model.waits.phases import PHASES
 from iqcar.papers.bigroots import PRINTED_STRAGGLERS
 from iqcar.papers.intervention import PRINTED_READING, TASK_CURVES
+from iqcar.papers.printed_blame import PRINTED_BLAME
 from iqcar.papers.spectroscope import PRINTED_FINDINGS
 from iqcar.tables import SPECS, TableSpec
 from scripts.printed_pages.page_parts import PRINTED
 
-COMPARED_TABLES = (*COMPARISON_TABLES, STRUCTURES, VARIATION, PRINTED_FINDINGS)
+COMPARED_TABLES = (*COMPARISON_TABLES, STRUCTURES, VARIATION, PRINTED_FINDINGS, PRINTED_BLAME)
 DEMAND_TABLES = (OWN_RATES, CAPACITIES)
 STRAGGLER_TABLES = (STRAGGLERS, STRAGGLER_CAUSES, STRAGGLER_SOURCES, PRINTED_STRAGGLERS)
 WHATIF_TABLES = (PRINTED_READING, TASK_CURVES)
@@ -112,7 +114,7 @@ def kinds_page() -> str:
         Resource, Request, Domain, Evidence, DemandEvidence, QueryBy, BlameKind,
         WasteCause, InputStatus, Level, FeatureKind, CauseEvidence, BaseModel, LearnerSet, Anomaly,
         Pattern, ChangeVerdict, ChangeKind, RunBy, MatchBy,
-        CompareMethod, StragglerMethod, WhatIfMethod,
+        CompareMethod, BlameMethod, StragglerMethod, WhatIfMethod,
     ):  # fmt: skip
         lines += ["", f"## {kind.__name__}", "", "| value | meaning |", "|---|---|"]
         lines += [f"| `{member.value}` | {member.sentence} |" for member in kind]

@@ -14,6 +14,7 @@ from itertools import product
 
 import numpy as np
 
+from iqcar.papers.printed_blame import printed_shares
 from iqcar.replay.alone import blame_run
 from tests.support.cluster_simulator import Simulation
 from tests.support.quiet_clusters import LOUD, QUIET, Plans, Run, amounts_of, said, with_noise
@@ -92,7 +93,7 @@ class Answer:
     Attributes
     ----------
     said, low, high : ndarray of shape (n_queries,)
-        Lost to other queries, and the range that it lies in.
+        Lost to other queries, and the range that it lies in; empty if the method names no amount.
     lost : ndarray of shape (n_queries, n_queries)
         Elapsed ms that each query (row) lost to each other (column).
     """
@@ -113,6 +114,13 @@ def by_blame(run: Run) -> Answer:
         low = np.fmin(blame.cost.low_ms / ran, found)
         high = np.fmax(blame.cost.high_ms / ran, found)
     return Answer(found, low, high, lost_to_each(blame, run.tables))
+
+
+def by_print(run: Run) -> Answer:
+    """What iQCAR as printed says: DOR, a share of all blame."""
+    ran, unsaid = run.tables.queries["duration_ms"].to_numpy(), np.empty(0)
+    shares = printed_shares(run.tables, run.waits, range(len(ran)))
+    return Answer(unsaid, unsaid, unsaid, shares * ran[:, None])
 
 
 @dataclass(frozen=True, eq=False)
@@ -227,7 +235,8 @@ def _hear(family: str, seed: int, plain: bool, says: Callable[[Run], Answer]) ->
         for case, other in zip(at.cases, at.other_luck, strict=True):
             luck = {q: max(gain, 0.0) * duration[case.target] for q, gain in other.items()}
             heard.ranked.append((case, dict(enumerate(answer.lost[case.target])), luck))
-        heard.amounts.append(np.array([answer.said, answer.low, answer.high, run.cost]))
+        if len(answer.said):
+            heard.amounts.append(np.array([answer.said, answer.low, answer.high, run.cost]))
     if EVERY[family].quiet:
         run = scene(family, seed, False).run(plain)
         heard.quiet.append(says(run).said)

@@ -68,7 +68,10 @@ WAYS: dict[str, Callable[[Place], list[Words]]] = {
     ],
     "report": lambda p: [["report", p.before, "--out", p.new("report.html")]],
     "queries": lambda p: [["queries", p.before], ["queries", p.before, "--json", "-"]],
-    "blame": lambda p: [["blame", p.before, "--json", "-", f"--target={p.query}"]],
+    "blame": lambda p: [
+        ["blame", p.before, "--json", "-", f"--target={p.query}", *more]
+        for more in ([], ["--method=printed"])
+    ],
     "compare": lambda p: [
         ["compare", p.before, p.after, "--json", "-"],
         ["compare", p.before, p.after, "--out", p.new("compare.html")],

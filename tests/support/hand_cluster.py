@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from iqcar.causes.blame.attribute import Blame, attribute
+from iqcar.causes.blame.attribute import attribute
 from iqcar.enums import REQUESTS, Request
 from iqcar.model.demand.device import Device
 from iqcar.model.demand.own_rates import Grid
@@ -84,13 +84,7 @@ def parts(
     tables: Tables, waits: pd.DataFrame, stage: int, request: Request, **options: Any
 ) -> dict[tuple[int, int], tuple[float, float]]:
     """β and lost ms of one demand, by (kind, source stage)."""
-    return parts_of(attribute(tables, waits, **options), stage, request)
-
-
-def parts_of(
-    blame: Blame, stage: int, request: Request
-) -> dict[tuple[int, int], tuple[float, float]]:
-    """β and lost ms of one demand, by (kind, source stage)."""
+    blame = attribute(tables, waits, **options)
     demands = blame.demands
     row = demands.index[
         (demands["stage"] == stage) & (demands["request"] == REQUESTS.index(request))

@@ -15,31 +15,17 @@ from dataclasses import dataclass, field
 
 import pandas as pd
 
-from iqcar.causes.blame.attribute import Blame, attribute
 from iqcar.causes.blame.loads import CORES, SPEEDS
 from iqcar.enums import REQUESTS, Domain, Request
 from iqcar.model.demand.contention import ENOUGH_BYTES, ENOUGH_MS, NEGLIGIBLE
 from iqcar.model.demand.device import Device
 from iqcar.model.waits.columns import ESTIMATED
-from iqcar.papers.blame_as_printed import attribute_as_printed
 from iqcar.tables import Tables
 from tests.support import naive_demand
 from tests.support.naive_pieces import NaivePieces, known
 
 BYTES = (Request.SHUFFLE_FETCH, Request.IO_READ, Request.IO_WRITE)
 MEMORY = (Request.EXECUTION_MEMORY, Request.STORAGE_MEMORY)
-
-
-def attributed(
-    printed: bool,
-    tables: Tables,
-    waits: pd.DataFrame,
-    devices: dict[Request, Device] | None = None,
-) -> Blame:
-    """Blame by our method, or as the paper prints it, which knows no devices."""
-    if printed:
-        return attribute_as_printed(tables, waits)
-    return attribute(tables, waits, devices)
 
 
 @dataclass
@@ -60,10 +46,10 @@ class NaiveDemand:
 
 
 def naive_blame(
-    tables: Tables, waits: pd.DataFrame, printed: bool, devices: dict[Request, Device]
+    tables: Tables, waits: pd.DataFrame, devices: dict[Request, Device]
 ) -> dict[tuple[int, Request, int], NaiveDemand]:
     """Blame per (target stage, request, host)."""
-    return NaiveBlame(tables, waits, printed, devices).run()
+    return NaiveBlame(tables, waits, devices).run()
 
 
 class NaiveBlame(NaivePieces):
@@ -73,10 +59,9 @@ class NaiveBlame(NaivePieces):
         self,
         tables: Tables,
         waits: pd.DataFrame,
-        printed: bool,
         devices: dict[Request, Device],
     ) -> None:
-        self.printed, self.devices = printed, devices
+        self.devices = devices
         self.tasks = tables.tasks.to_dict("records")
         self.waits = waits.to_dict("records")
         self.records = tables.task_records.to_dict("records")
@@ -97,7 +82,7 @@ class NaiveBlame(NaivePieces):
         self.memory = {e: self.most_memory(e) for e in range(len(self.executors))}
         self.cores = [self.executor_cores(e) for e in range(len(self.executors))]
         self.shared: dict[Request, dict[int, float]] = {}
-        self.lost = {} if printed else self.losses_in_devices()
+        self.lost = self.losses_in_devices()
 
     # --- eq. 2
 
@@ -198,33 +183,18 @@ class NaiveBlame(NaivePieces):
         column = {Domain.APPLICATION: "app", Domain.HOST: "host", Domain.EXECUTOR: "executor"}
         return int(self.tasks[i][column[r.domain]])
 
-    def best(self, domain: int, r: Request) -> float:
-        speeds = [
-            self.data(i, r) / self.wait(i, r)
-            for i in range(len(self.tasks))
-            if self.domain(i, r) == domain >= 0 and self.data(i, r) > 0 and self.wait(i, r) > 0
-        ]
-        return max(speeds, default=math.nan)
-
     # --- eq. 3: (S, C_h / c_tt, T_tt, known S, lost ms)
 
     def target(self, i: int, r: Request) -> tuple[float, float, float, float, float]:
         wait, task = self.wait(i, r), self.tasks[i]
         life = max(task["T"], 1.0)
-        if r is Request.RUN_QUEUE and not self.printed:
+        if r is Request.RUN_QUEUE:
             if math.isnan(wait):
                 return 0, 1, task["T"], 0, 0
             cpu, gc = max(known(self.waits[i]["compute_ms"]), 1.0), self.waits[i]["gc_ms"]
             return (wait + gc) / cpu, (cpu + wait) / cpu, task["T"], gc / cpu, wait + gc
         if not wait > 0:
             return 0, 1, task["T"], 0, 0
-        if self.printed:
-            capacity, data = self.best(self.domain(i, r), r), self.data(i, r)
-            if not data > 0 or math.isnan(capacity):
-                return 0, 1, task["T"], 0, 0
-            slowdown = capacity / min(data / wait, capacity) - 1
-            span = wait if r is Request.SLOT_WAIT else task["T"]
-            return slowdown, 1 + slowdown, span, 0, wait * slowdown / (1 + slowdown)
         if r in BYTES:
             others, _, host = self.lost[r][i] if r in self.lost else (0.0, 0.0, 0.0)
             # A speed v = ideal · (1 − others) · (1 − host).
@@ -246,12 +216,7 @@ class NaiveBlame(NaivePieces):
         begin, end, _ = self.pieces[i][piece]
         length = end - begin if task["ok"] else 0.0
         life = max(length, 1.0)
-        wait, data = self.wait(i, r), self.data(i, r)
-        if self.printed:
-            best = self.best(self.domain(i, r), r)
-            if not data > 0 or math.isnan(wait):
-                return 0.0
-            return min(known(data / wait / best), 1.0) if wait > 0 else 1.0
+        wait = self.wait(i, r)
         if r in BYTES:
             pool = (r,) if r is Request.SHUFFLE_FETCH else (Request.IO_READ, Request.IO_WRITE)
             return min(sum(self.device_share(i, part, pool, piece) for part in pool), 1.0)
@@ -287,7 +252,7 @@ class NaiveBlame(NaivePieces):
     # --- of an estimated CPU wait others explain no more than the load of the processor does
 
     def explicable(self, i: int, r: Request) -> float:
-        if r is not Request.RUN_QUEUE or not self.estimated(i) or self.printed:
+        if r is not Request.RUN_QUEUE or not self.estimated(i):
             return math.inf
         if r not in self.lost:
             return 0.0
@@ -373,7 +338,7 @@ class NaiveBlame(NaivePieces):
             if i == j or not same or not source["ok"] or source["stage"] < 0:
                 continue
             if r is Request.SLOT_WAIT:
-                beta = self.slot_blame(target, source, self.wait(i, r), used[j][0], span) * stretch
+                beta = self.slot_integral(target, source, self.wait(i, r))[0] / span * stretch
             else:
                 beta = sum(
                     self.emphasis(i, at, r) * max(min(end, until) - max(begin, since), 0.0) * rate
@@ -384,17 +349,3 @@ class NaiveBlame(NaivePieces):
             if beta > 0:
                 raw[source["stage"]] += beta
         return raw
-
-    def slot_blame(
-        self,
-        target: dict[str, float],
-        source: dict[str, float],
-        wait: float,
-        used: float,
-        span: float,
-    ) -> float:
-        if not self.printed:
-            return self.slot_integral(target, source, wait)[0] / span
-        begin, end = target["launch_ms"] - wait, target["launch_ms"]
-        overlap = min(end, source["finish_ms"]) - max(begin, source["launch_ms"])
-        return max(overlap, 0.0) / span * used

@@ -1,4 +1,4 @@
-"""iQC-Graph as the paper prints it: networkx objects and algorithms 1 to 3, written naively.
+"""iQC-Graph by lost time: networkx objects and algorithms 1 to 3, written naively.
 
 Vertices are keyed by what they stand for, e.g. ``(3, stage, request, host)``; nothing here is
 shared with the real implementation.
@@ -17,7 +17,7 @@ from iqcar.tables import Tables
 KINDS = tuple(BlameKind)
 
 
-def build(tables: Tables, blame, targets, printed: bool, critical_path: bool) -> nx.DiGraph:
+def build(tables: Tables, blame, targets, critical_path: bool) -> nx.DiGraph:
     """All vertices with their VC, and edges from level l + 1 to level l without IF."""
     graph = nx.DiGraph()
     stages = tables.stages.to_dict("records")
@@ -35,19 +35,19 @@ def build(tables: Tables, blame, targets, printed: bool, critical_path: bool) ->
         if sum(losses[row]["lost_ms"] for row in rows) == 0:
             continue
         for row in rows:
-            vc = losses[row]["cpu_ms" if printed else "lost_ms"]
+            vc = losses[row]["lost_ms"]
             graph.add_node((1, row), level=1, vc=vc)
             graph.add_edge((1, row), (0, target))
             for number, demand in demands:
                 if demand["stage"] == row:
-                    _add_demand(graph, number, demand, blame, printed, stages)
+                    _add_demand(graph, number, demand, blame, stages)
     return graph
 
 
-def _add_demand(graph, number, demand, blame, printed, stages) -> None:
+def _add_demand(graph, number, demand, blame, stages) -> None:
     stage = demand["stage"]
     request = REQUESTS[demand["request"]]
-    vc = demand["ratp" if printed else "lost_ms"]
+    vc = demand["lost_ms"]
     resource = (2, stage, request.resource.value)
     if resource not in graph:
         graph.add_node(resource, level=2, vc=0.0)
@@ -62,7 +62,7 @@ def _add_demand(graph, number, demand, blame, printed, stages) -> None:
         kind = KINDS[source["kind"]].value
         at = source["source_stage"]
         explanation = (4, stage, request.value, demand["host"], kind, at)
-        graph.add_node(explanation, level=4, vc=source["beta" if printed else "lost_ms"], kind=kind)
+        graph.add_node(explanation, level=4, vc=source["lost_ms"], kind=kind)
         graph.add_edge(explanation, deep)
         query = stages[at]["query"] if at >= 0 else kind
         graph.add_node((5, at if at >= 0 else kind), level=5, vc=1.0)

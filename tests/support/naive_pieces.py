@@ -16,7 +16,6 @@ def known(value: float) -> float:
 class NaivePieces(NaiveSlots):
     """Pieces of every task: (begin, end, what its profile says of them; None = no interval)."""
 
-    printed: bool
     waits: list[dict[str, Any]]
     records: list[dict[str, Any]]
     intervals: dict[int, list[dict[str, Any]]]
@@ -25,7 +24,7 @@ class NaivePieces(NaiveSlots):
     def cut(self, i: int) -> list[tuple[float, float, dict[str, float] | None]]:
         task, rows = self.tasks[i], self.intervals.get(i, [])
         launch, finish = task["launch_ms"], task["finish_ms"]
-        if self.printed or not rows or not task["T"] > 0:
+        if not rows or not task["T"] > 0:
             return [(launch, finish, None)]
         first, last = rows[0]["start_ms"], rows[-1]["end_ms"]
         begin = min(max(first, launch), max(finish - (last - first), launch))

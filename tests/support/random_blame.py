@@ -24,10 +24,6 @@ def blame_of_rows(
     tables: Tables,
     demands: list[tuple[int, Request, int, float, list[Source]]],
     stage_lost: list[float],
-    *,
-    ratp: list[float] | None = None,
-    cpu: list[float] | None = None,
-    beta: list[float] | None = None,
 ) -> Blame:
     """A Blame written by hand.
 
@@ -55,17 +51,17 @@ def blame_of_rows(
         request=[REQUESTS.index(d[1]) for d in demands],
         host=[d[2] for d in demands],
         lost_ms=lost,
-        ratp=lost if ratp is None else ratp,
+        ratp=lost,
     )
     stage_columns: dict[str, Any] = {c.name: np.zeros(m) for c in STAGE_LOSSES.columns}
-    stage_columns.update(lost_ms=stage_lost, cpu_ms=np.ones(m) if cpu is None else cpu)
+    stage_columns.update(lost_ms=stage_lost, cpu_ms=np.ones(m))
     source_lost = [r[3] for r in rows]
     sources = SOURCES.frame(
         {
             "demand": [r[0] for r in rows],
             "kind": [r[1] for r in rows],
             "source_stage": [r[2] for r in rows],
-            "beta": source_lost if beta is None else beta,
+            "beta": source_lost,
             "lost_ms": source_lost,
             "idle_ms": np.zeros(len(rows)),
         }
@@ -126,15 +122,9 @@ def blamed_tables(draw) -> tuple[Tables, Blame]:
         )
     )
     demands = []
-    beta: list[float] = []
     for stage, request, host in keys:
         sources = draw(st.dictionaries(stages, AMOUNTS, max_size=4))
         parts = {KNOWN: draw(AMOUNTS), UNATTRIBUTED: draw(AMOUNTS), **sources}
         demands.append((stage, request, host, sum(parts.values()), list(parts.items())))
-        beta += draw(st.lists(AMOUNTS, min_size=len(parts), max_size=len(parts)))
-    ratp = draw(st.lists(AMOUNTS, min_size=len(demands), max_size=len(demands)))
     per_stage = st.lists(AMOUNTS, min_size=len(stage_query), max_size=len(stage_query))
-    blame = blame_of_rows(
-        tables, demands, draw(per_stage), ratp=ratp, cpu=draw(per_stage), beta=beta
-    )
-    return tables, blame
+    return tables, blame_of_rows(tables, demands, draw(per_stage))

@@ -14,12 +14,12 @@ from functools import cache
 import numpy as np
 import pandas as pd
 
-from iqcar.causes.blame.attribute import Blame
+from iqcar.causes.blame.attribute import Blame, attribute
 from iqcar.causes.blame.blame_tables import QUERY
+from iqcar.papers.printed_blame import printed_shares
 from iqcar.tables import Tables
 from iqcar.tables.arrays import share_of
 from tests.support.cluster_simulator import Simulation
-from tests.support.naive_blame import attributed
 from tests.support.simulated_work import ROUNDS, Cluster, QueryPlan, StagePlan
 
 GUILTY = 0.02
@@ -221,18 +221,16 @@ def blamed(blame: Blame, tables: Tables, target: int, weight: np.ndarray) -> dic
 
 
 @cache
-def blame_of(case: Case, printed: bool, profiled: bool = False) -> Blame:
+def blame_of(case: Case, profiled: bool = False) -> Blame:
     """Blame of one case, with the profiles of all tasks (eq. 5) or without."""
     tables = case.profiled if profiled else case.tables
     assert tables is not None
-    return attributed(printed, tables, case.waits)
+    return attribute(tables, case.waits)
 
 
-def predicted(
-    case: Case, printed: bool, *, elapsed: bool, profiled: bool = False
-) -> dict[int, float]:
+def predicted(case: Case, *, elapsed: bool, profiled: bool = False) -> dict[int, float]:
     """Time lost to each query, in elapsed time, or in task time scaled to the same sum."""
-    blame = blame_of(case, printed, profiled)
+    blame = blame_of(case, profiled)
     lost = blame.stages["lost_task_ms"].to_numpy()
     weight = np.divide(
         blame.stages["lost_ms"].to_numpy(), lost, out=np.zeros(len(lost)), where=lost > 0
@@ -247,17 +245,18 @@ def predicted(
 
 def ours(case: Case) -> dict[int, float]:
     """Our formula."""
-    return predicted(case, False, elapsed=True)
+    return predicted(case, elapsed=True)
 
 
 def as_printed(case: Case) -> dict[int, float]:
-    """The paper's formula."""
-    return predicted(case, True, elapsed=True)
+    """The paper's method: DOR, a share, of the target's duration."""
+    shares = printed_shares(case.tables, case.waits, [case.target])[case.target]
+    return dict(enumerate(shares * case.tables.queries["duration_ms"].to_numpy()[case.target]))
 
 
 def by_interval(case: Case) -> dict[int, float]:
     """Our formula with the profiles of all tasks."""
-    return predicted(case, False, elapsed=True, profiled=True)
+    return predicted(case, elapsed=True, profiled=True)
 
 
 def simple_overlap(case: Case) -> dict[int, float]:

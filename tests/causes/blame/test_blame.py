@@ -18,7 +18,7 @@ from iqcar.enums import REQUESTS, Request
 from iqcar.model.waits.columns import WAITS
 from iqcar.tables import Tables
 from tests.support.examples import examples
-from tests.support.naive_blame import attributed, naive_blame
+from tests.support.naive_blame import naive_blame
 from tests.support.random_tables import RandomInput, random_devices, random_input, tables_and_waits
 
 SEEDS = st.integers(0, 2**32)
@@ -43,14 +43,14 @@ def by_demand(blame: Blame) -> dict[tuple[int, Request, int], tuple[Row, list[Ro
 
 @pytest.mark.slow
 @examples(150)
-@given(tables_and_waits(), st.booleans(), SEEDS)
+@given(tables_and_waits(), SEEDS)
 def test_the_sweep_gives_the_blame_of_the_formulas_pair_by_pair(
-    random: RandomInput, printed: bool, seed: int
+    random: RandomInput, seed: int
 ) -> None:
     tables, waits, _ = random
     devices = random_devices(len(tables.hosts), seed)
-    blame = attributed(printed, tables, waits, devices)
-    expected = naive_blame(tables, waits, printed, devices)
+    blame = attribute(tables, waits, devices)
+    expected = naive_blame(tables, waits, devices)
     found = by_demand(blame)
     assert set(found) == set(expected)
     for key, (told, sources) in found.items():
@@ -70,12 +70,12 @@ def test_the_sweep_gives_the_blame_of_the_formulas_pair_by_pair(
 
 @pytest.mark.slow
 @examples(100)
-@given(tables_and_waits(30), st.booleans(), SEEDS)
+@given(tables_and_waits(30), SEEDS)
 def test_blame_of_every_demand_is_never_negative_and_sums_to_what_was_lost(
-    random: RandomInput, printed: bool, seed: int
+    random: RandomInput, seed: int
 ) -> None:
     devices = random_devices(len(random.tables.hosts), seed)
-    blame = attributed(printed, random.tables, random.waits, devices)
+    blame = attribute(random.tables, random.waits, devices)
     demands, sources = blame.demands, blame.sources
     assert (sources["beta"] >= 0).all()
     assert (sources["lost_ms"] >= 0).all()
@@ -94,9 +94,9 @@ def test_blame_of_every_demand_is_never_negative_and_sums_to_what_was_lost(
 
 @pytest.mark.slow
 @examples(60)
-@given(tables_and_waits(30), st.booleans())
-def test_frames_have_the_declared_columns_and_dtypes(random: RandomInput, printed: bool) -> None:
-    blame = attributed(printed, random.tables, random.waits)
+@given(tables_and_waits(30))
+def test_frames_have_the_declared_columns_and_dtypes(random: RandomInput) -> None:
+    blame = attribute(random.tables, random.waits)
     for frame, spec in (
         (blame.demands, DEMANDS),
         (blame.sources, SOURCES),
@@ -140,25 +140,25 @@ def rows(random: RandomInput, order: np.ndarray) -> RandomInput:
 
 @pytest.mark.slow
 @examples(60)
-@given(tables_and_waits(30), st.booleans(), st.randoms(use_true_random=False), st.none() | SEEDS)
+@given(tables_and_waits(30), st.randoms(use_true_random=False), st.none() | SEEDS)
 def test_the_order_of_tasks_changes_nothing(
-    random: RandomInput, printed: bool, shuffle: st.randoms, seed: int | None
+    random: RandomInput, shuffle: st.randoms, seed: int | None
 ) -> None:
     devices = None if seed is None else random_devices(len(random.tables.hosts), seed)
     order = list(range(len(random.waits)))
     shuffle.shuffle(order)
     other = rows(random, np.array(order, dtype=int))
     assert_same(
-        by_name(attributed(printed, random.tables, random.waits, devices)),
-        by_name(attributed(printed, other.tables, other.waits, devices)),
+        by_name(attribute(random.tables, random.waits, devices)),
+        by_name(attribute(other.tables, other.waits, devices)),
     )
 
 
 @pytest.mark.slow
 @examples(60)
-@given(tables_and_waits(30), st.booleans(), SEEDS)
+@given(tables_and_waits(30), SEEDS)
 def test_numbering_applications_and_hosts_differently_changes_nothing(
-    random: RandomInput, printed: bool, seed: int
+    random: RandomInput, seed: int
 ) -> None:
     tables = random.tables
     n_apps, n_hosts = len(tables.applications), len(tables.hosts)
@@ -179,8 +179,8 @@ def test_numbering_applications_and_hosts_differently_changes_nothing(
         hosts=tables.hosts.iloc[::-1].reset_index(drop=True),
     )
     assert_same(
-        by_name(attributed(printed, tables, random.waits, devices)),
-        by_name(attributed(printed, other, random.waits, turned), np.arange(n_hosts)[::-1]),
+        by_name(attribute(tables, random.waits, devices)),
+        by_name(attribute(other, random.waits, turned), np.arange(n_hosts)[::-1]),
     )
 
 

@@ -12,7 +12,6 @@ from iqcar.causes.blame.blame_tables import KNOWN, UNATTRIBUTED
 from iqcar.causes.blame.ratp import BYTES_REQUESTS
 from iqcar.causes.blame.task_intervals import BlameColumns, Pieces
 from iqcar.enums import REQUESTS, Request
-from iqcar.papers.blame_as_printed import attribute_as_printed
 from iqcar.tables import APPLICATIONS, EXECUTORS, HOSTS, QUERIES, STAGES, TASKS, Tables
 from tests.causes.blame.test_blame import assert_same, by_demand, by_name, close
 from tests.support.examples import examples
@@ -23,7 +22,7 @@ from tests.support.interval_profiles import (
     random_profiles,
     random_records,
 )
-from tests.support.naive_blame import attributed, naive_blame
+from tests.support.naive_blame import naive_blame
 from tests.support.random_tables import (
     EPOCH_MS,
     RandomInput,
@@ -38,15 +37,15 @@ SEEDS = st.integers(0, 2**32)
 
 @pytest.mark.slow
 @examples(150)
-@given(tables_and_waits(), st.booleans(), SEEDS)
+@given(tables_and_waits(), SEEDS)
 def test_the_sweep_over_pieces_gives_the_sums_over_all_pairs_of_pieces(
-    random: RandomInput, printed: bool, seed: int
+    random: RandomInput, seed: int
 ) -> None:
     tables = random_profiles(random_records(random.tables, seed), seed)
     waits = random.waits
     devices = random_devices(len(tables.hosts), seed)
-    blame = attributed(printed, tables, waits, devices)
-    expected = naive_blame(tables, waits, printed, devices)
+    blame = attribute(tables, waits, devices)
+    expected = naive_blame(tables, waits, devices)
     found = by_demand(blame)
     assert set(found) == set(expected)
     for key, (_, sources) in found.items():
@@ -60,12 +59,12 @@ def test_the_sweep_over_pieces_gives_the_sums_over_all_pairs_of_pieces(
 
 @pytest.mark.slow
 @examples(100)
-@given(tables_and_waits(30), st.booleans(), SEEDS)
+@given(tables_and_waits(30), SEEDS)
 def test_blame_by_interval_is_never_negative_and_sums_to_what_was_lost(
-    random: RandomInput, printed: bool, seed: int
+    random: RandomInput, seed: int
 ) -> None:
-    blame = attributed(printed, random_profiles(random.tables, seed), random.waits)
-    plain = attributed(printed, random.tables, random.waits)
+    blame = attribute(random_profiles(random.tables, seed), random.waits)
+    plain = attribute(random.tables, random.waits)
     for column in ("stage", "request", "host", "tasks", "wait_ms"):
         np.testing.assert_array_equal(blame.demands[column], plain.demands[column])
     # What was lost does not depend on when it was, but in devices, where load is measured then.
@@ -84,27 +83,25 @@ def test_blame_by_interval_is_never_negative_and_sums_to_what_was_lost(
 
 @pytest.mark.slow
 @examples(60)
-@given(tables_and_waits(20), st.booleans(), st.integers(1, 6))
+@given(tables_and_waits(20), st.integers(1, 6))
 def test_cutting_tasks_that_wait_and_work_evenly_changes_nothing(
-    random: RandomInput, printed: bool, width: int
+    random: RandomInput, width: int
 ) -> None:
     tables = even_profiles(random.tables, random.waits, width)
     assert_same(
-        by_name(attributed(printed, random.tables, random.waits)),
-        by_name(attributed(printed, tables, random.waits)),
+        by_name(attribute(random.tables, random.waits)),
+        by_name(attribute(tables, random.waits)),
     )
 
 
 @pytest.mark.slow
 @examples(60)
-@given(tables_and_waits(20), st.booleans())
-def test_one_interval_for_the_whole_life_is_the_average_of_the_task(
-    random: RandomInput, printed: bool
-) -> None:
+@given(tables_and_waits(20))
+def test_one_interval_for_the_whole_life_is_the_average_of_the_task(random: RandomInput) -> None:
     tables = even_profiles(random.tables, random.waits, width=10_000)
     assert_same(
-        by_name(attributed(printed, random.tables, random.waits)),
-        by_name(attributed(printed, tables, random.waits)),
+        by_name(attribute(random.tables, random.waits)),
+        by_name(attribute(tables, random.waits)),
     )
 
 
@@ -230,15 +227,6 @@ def test_the_clock_of_an_executor_may_be_off() -> None:
         lost = lost_to(*three_on_a_core(skew))
         assert lost[1] == pytest.approx(600.0)
         assert 2 not in lost
-
-
-def test_as_the_paper_prints_it_averages_are_taken() -> None:
-    tables, waits = three_on_a_core()
-    plain = tables.with_(intervals=Tables.empty().intervals)
-    assert_same(
-        by_name(attribute_as_printed(tables, waits)),
-        by_name(attribute_as_printed(plain, waits)),
-    )
 
 
 def test_the_series_of_intervals_are_those_of_the_table() -> None:

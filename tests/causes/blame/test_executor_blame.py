@@ -20,7 +20,6 @@ from iqcar.enums import REQUESTS, Request
 from iqcar.model.waits.measure import measure_waits
 from iqcar.tables import Tables
 from tests.support.examples import examples
-from tests.support.naive_blame import attributed
 from tests.support.shared_cluster_logs import (
     KUBERNETES,
     MANAGERS,
@@ -143,10 +142,10 @@ def test_an_application_that_ran_nothing_is_named_as_a_doubt(tmp_path: Path) -> 
 SEEDS = st.integers(0, 2**32)
 
 
-def blamed(seed: int, printed: bool) -> tuple[Tables, pd.DataFrame, Blame]:
+def blamed(seed: int) -> tuple[Tables, pd.DataFrame, Blame]:
     tables = random_shared_cluster(seed)
     waits = measure_waits(tables)
-    return tables, waits, attributed(printed, tables, waits)
+    return tables, waits, attribute(tables, waits)
 
 
 @pytest.mark.slow
@@ -165,11 +164,9 @@ def test_the_wait_for_launch_is_divided_and_nothing_counts_twice(seed: int) -> N
 
 @pytest.mark.slow
 @examples(25)
-@given(SEEDS, st.booleans())
-def test_waits_for_executors_are_shared_out_among_all_who_held_slots(
-    seed: int, printed: bool
-) -> None:
-    tables, waits, blame = blamed(seed, printed)
+@given(SEEDS)
+def test_waits_for_executors_are_shared_out_among_all_who_held_slots(seed: int) -> None:
+    tables, waits, blame = blamed(seed)
     demands, sources = blame.demands, blame.sources
     lost = np.bincount(sources["demand"], sources["lost_ms"], len(demands))
     np.testing.assert_allclose(lost, demands["lost_ms"], rtol=1e-7, atol=1e-6)
@@ -259,7 +256,7 @@ def slots_held(
 @examples(15)
 @given(SEEDS, st.randoms(use_true_random=False))
 def test_the_order_of_tasks_and_executors_changes_nothing(seed: int, shuffle: st.randoms) -> None:
-    tables, waits, blame = blamed(seed, False)
+    tables, waits, blame = blamed(seed)
     order = list(range(len(tables.tasks)))
     shuffle.shuffle(order)
     other = tables.with_(

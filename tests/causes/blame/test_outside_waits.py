@@ -14,7 +14,6 @@ from iqcar.causes.blame.attribute import attribute
 from iqcar.causes.blame.blame_tables import KNOWN, OWN, QUERY, UNATTRIBUTED
 from iqcar.enums import REQUESTS, Request
 from iqcar.model.demand.outside_load import beside_tasks, outside_load
-from iqcar.papers.blame_as_printed import attribute_as_printed
 from iqcar.tables import Tables
 from iqcar.tables.recorded_tables import SAMPLES
 from tests.causes.blame.test_blame_intervals import three_on_a_core
@@ -141,11 +140,7 @@ def test_tasks_that_are_shorter_than_a_sample_share_its_use() -> None:
     assert lost_of_first(tables.with_(samples=noise), waits)["others"] > 0.95 * plain > 0
 
 
-def test_the_papers_formula_and_other_resources_ask_no_samples() -> None:
-    tables, waits = three_on_two_cores()
-    sampled = tables.with_(samples=both_seconds(**OUTSIDE))
-    printed = (attribute_as_printed(one, waits) for one in (sampled, tables))
-    assert next(printed).sources.equals(next(printed).sources)
+def test_other_resources_ask_no_samples() -> None:
     tables, waits = cluster(
         {Request.EXECUTION_MEMORY: [1000.0, 0.0]}, launch=[0.0] * 2, finish=[2000.0] * 2,
         peak_memory_bytes=np.full(2, 1e6),

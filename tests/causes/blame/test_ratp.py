@@ -11,17 +11,8 @@ from iqcar.causes.blame.ratp import Loss, data_processed, measure_loss
 from iqcar.causes.blame.task_intervals import BlameColumns
 from iqcar.enums import Request
 from iqcar.model.demand.contention import Contention
-from iqcar.papers.blame_as_printed import best_seen, loss_as_printed
 from tests.support.hand_cluster import cluster, parts
 from tests.support.random_tables import EPOCH_MS
-
-# --- the best speed seen, for eq. 3 as it is printed
-
-
-def test_best_seen_is_the_highest_speed_of_the_domain() -> None:
-    best = best_seen(np.array([10.0, 30.0, 7.0]), np.array([1.0, 2.0, 1.0]), np.array([0, 0, 2]), 3)
-    np.testing.assert_array_equal(best, [15.0, np.nan, 7.0])
-
 
 # --- RATP, slowdown, lost time
 
@@ -67,16 +58,6 @@ def test_nothing_is_lost_in_a_device_of_which_nothing_is_known() -> None:
     loss = measure_loss(columns, Request.IO_READ, {})
     np.testing.assert_array_equal(loss.lost, [0, 0])
     np.testing.assert_array_equal(loss.wait, [10, 40])
-
-
-def test_as_the_paper_prints_it_a_read_at_a_quarter_of_the_best_speed_lost_the_rest() -> None:
-    tables, waits = cluster(
-        {Request.IO_READ: [10.0, 40.0]}, launch=[0, 0], finish=[50, 50], input_bytes=[1e6, 1e6]
-    )
-    columns = BlameColumns.from_tables(tables, waits)
-    loss = loss_as_printed(columns, Request.IO_READ)
-    np.testing.assert_allclose(loss.slowdown, [0, 3])
-    np.testing.assert_allclose(loss.lost, [0, 30])
 
 
 def test_a_task_that_waited_as_long_as_it_computed_has_lost_its_waiting_time() -> None:

@@ -146,7 +146,7 @@ def test_a_store_that_is_not_shared_costs_nobody_time() -> None:
 
 def test_splitting_elapsed_time_beats_adding_up_task_time() -> None:
     def by_task_time(case: truth.Case) -> dict[int, float]:
-        return truth.predicted(case, printed=False, elapsed=False)
+        return truth.predicted(case, elapsed=False)
 
     every = cases()
     assert truth.score(every, truth.ours).tau > truth.score(every, by_task_time).tau

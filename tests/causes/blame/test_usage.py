@@ -16,8 +16,7 @@ from iqcar.enums import REQUESTS, Request
 from iqcar.model.demand.contention import Contention, StageRates
 from iqcar.model.demand.estimate import Demand
 from iqcar.model.waits.columns import ESTIMATED, MEASURED
-from iqcar.papers.blame_as_printed import attribute_as_printed, used_while_waiting
-from tests.support.hand_cluster import cluster, known_device, parts, parts_of
+from tests.support.hand_cluster import cluster, known_device, parts
 from tests.support.tiny_tables import tiny_tables
 
 # --- use
@@ -87,17 +86,6 @@ def test_who_moved_data_in_a_device_of_which_nothing_is_known_used_it_while_it_w
 def test_the_processor_is_used_in_cores() -> None:
     data = cluster({}, launch=[0, 0], finish=[100, 100], compute_ms=[80.0, np.nan])
     np.testing.assert_allclose(used(Request.RUN_QUEUE, *data), [0.8, 0.0])
-
-
-def test_as_the_paper_prints_it_a_source_used_what_it_got_while_it_waited() -> None:
-    data = cluster(
-        {Request.SHUFFLE_FETCH: [10.0, 40.0, 0.0, 5.0]},
-        launch=[0] * 4,
-        finish=[100] * 4,
-        remote_bytes=[1e6, 1e6, 1e6, 0.0],
-    )
-    share = used_while_waiting(BlameColumns.from_tables(*data), Request.SHUFFLE_FETCH)
-    np.testing.assert_allclose(share, [1.0, 0.25, 1.0, 0.0])
 
 
 # --- memory, once somebody measures it
@@ -207,19 +195,6 @@ def test_the_rest_of_an_estimated_cpu_wait_is_lost_and_unattributed() -> None:
     found = parts(tables, waits, 0, Request.RUN_QUEUE)
     assert (QUERY, 1) not in found
     assert found[UNATTRIBUTED, -1] == pytest.approx((1.0, 50.0))
-
-
-def test_as_the_paper_prints_it_an_estimated_cpu_wait_is_blamed_like_any_other() -> None:
-    tables, waits = cluster(
-        {Request.RUN_QUEUE: [20.0, 50.0]},
-        launch=[0, 0],
-        finish=[100, 100],
-        compute_ms=[50.0, 50.0],
-        input_bytes=[1e6, 1e6],
-    )
-    waits["run_queue_evidence"] = np.int8(ESTIMATED)
-    found = parts_of(attribute_as_printed(tables, waits), 1, Request.RUN_QUEUE)
-    assert found[QUERY, 0][0] > 0
 
 
 @pytest.mark.parametrize(("waited_for_slots", "said"), [(100.0, True), (10_000.0, False)])

@@ -13,7 +13,6 @@ from iqcar.causes.blame.attribute import attribute
 from iqcar.causes.blame.blame_tables import UNATTRIBUTED as UNATTRIBUTED_CODE
 from iqcar.causes.graph.iqc_graph import build_graph
 from iqcar.enums import Request, Resource
-from iqcar.papers.blame_as_printed import build_graph_as_printed
 from iqcar.tables import Tables
 from tests.support import naive_graph
 from tests.support.examples import examples
@@ -26,14 +25,10 @@ from tests.support.random_blame import (
 )
 from tests.support.random_tables import tables_and_waits
 
-MODELS = st.booleans()
-"""Whether contributions are those of the paper."""
 
-
-def graphs(blamed, printed=False, critical_path=False, targets=None):
+def graphs(blamed, critical_path=False, targets=None):
     tables, blame = blamed
-    build = build_graph_as_printed if printed else build_graph
-    return build(tables, blame, targets=targets, critical_path=critical_path)
+    return build_graph(tables, blame, targets=targets, critical_path=critical_path)
 
 
 def key_of(level: int, row) -> tuple:
@@ -62,15 +57,13 @@ def keys_of(graph) -> list[list[tuple]]:
 
 @pytest.mark.slow
 @examples(80)
-@given(blamed_tables(), MODELS, st.booleans(), st.data())
-def test_graph_equals_algorithms_1_and_2_walked_in_networkx(blamed, printed, critical, data):
+@given(blamed_tables(), st.booleans(), st.data())
+def test_graph_equals_algorithms_1_and_2_walked_in_networkx(blamed, critical, data):
     tables, blame = blamed
     every = list(range(len(tables.queries)))
     targets = data.draw(st.one_of(st.none(), st.lists(st.sampled_from(every), unique=True)))
-    graph = graphs(blamed, printed, critical, targets)
-    naive = naive_graph.build(
-        tables, blame, every if targets is None else targets, printed, critical
-    )
+    graph = graphs(blamed, critical, targets)
+    naive = naive_graph.build(tables, blame, every if targets is None else targets, critical)
     naive_graph.update_impact_factors(naive)
     naive_graph.update_dor(naive)
     keys = keys_of(graph)
@@ -96,9 +89,9 @@ def test_graph_equals_algorithms_1_and_2_walked_in_networkx(blamed, printed, cri
 
 @pytest.mark.slow
 @examples(50)
-@given(blamed_tables(), MODELS, st.booleans())
-def test_dor_towards_one_target_sums_to_one_at_every_level(blamed, printed, critical):
-    graph = graphs(blamed, printed, critical)
+@given(blamed_tables(), st.booleans())
+def test_dor_towards_one_target_sums_to_one_at_every_level(blamed, critical):
+    graph = graphs(blamed, critical)
     for target in graph.targets:
         explained = graph.lost_ms(target) > 0
         for level in range(7):
@@ -115,9 +108,9 @@ def test_dor_towards_one_target_sums_to_one_at_every_level(blamed, printed, crit
 
 @pytest.mark.slow
 @examples(50)
-@given(blamed_tables(), MODELS)
-def test_lost_time_of_one_target_is_whole_at_every_level_in_both_models(blamed, printed):
-    graph = graphs(blamed, printed)
+@given(blamed_tables())
+def test_lost_time_of_one_target_is_whole_at_every_level(blamed):
+    graph = graphs(blamed)
     for target in graph.targets:
         lost = graph.lost_ms(target)
         for level in range(5):
@@ -139,9 +132,9 @@ def test_under_time_lost_dor_is_the_share_of_lost_time(blamed):
 
 
 @examples(50)
-@given(blamed_tables(), MODELS)
-def test_blame_of_a_target_sums_to_what_it_lost(blamed, printed):
-    graph = graphs(blamed, printed)
+@given(blamed_tables())
+def test_blame_of_a_target_sums_to_what_it_lost(blamed):
+    graph = graphs(blamed)
     for target in graph.targets:
         lost = graph.lost_ms(target)
         blame = graph.blame_of(target)
@@ -159,9 +152,9 @@ def test_blame_of_a_target_sums_to_what_it_lost(blamed, printed):
 
 
 @examples(40)
-@given(blamed_tables(), MODELS)
-def test_sums_over_all_targets_agree_between_the_views(blamed, printed):
-    graph = graphs(blamed, printed)
+@given(blamed_tables())
+def test_sums_over_all_targets_agree_between_the_views(blamed):
+    graph = graphs(blamed)
     lost = sum(graph.lost_ms(target) for target in graph.targets)
     assert graph.hot_resources()["lost_ms"].sum() == pytest.approx(lost)
     assert graph.slow_nodes()["lost_ms"].sum() == pytest.approx(lost)
@@ -176,8 +169,8 @@ def test_sums_over_all_targets_agree_between_the_views(blamed, printed):
 
 @pytest.mark.slow
 @examples(40)
-@given(blamed_tables(), MODELS, st.randoms(use_true_random=False))
-def test_order_of_demands_and_sources_changes_nothing(blamed, printed, random):
+@given(blamed_tables(), st.randoms(use_true_random=False))
+def test_order_of_demands_and_sources_changes_nothing(blamed, random):
     tables, blame = blamed
     order = list(range(len(blame.demands)))
     random.shuffle(order)
@@ -191,7 +184,7 @@ def test_order_of_demands_and_sources_changes_nothing(blamed, printed, random):
         blame.stages,
         (),
     )
-    first, second = graphs(blamed, printed), graphs((tables, shuffled), printed)
+    first, second = graphs(blamed), graphs((tables, shuffled))
     for level in range(7):
         a = first.vertices(level).set_index("id").sort_index()
         b = second.vertices(level).set_index("id").sort_index()
@@ -200,9 +193,9 @@ def test_order_of_demands_and_sources_changes_nothing(blamed, printed, random):
 
 
 @examples(40)
-@given(blamed_tables(), MODELS, st.integers(1, 6), st.integers(0, 6))
-def test_top_k_are_the_first_of_all_vertices_by_dor(blamed, printed, k, level):
-    graph = graphs(blamed, printed)
+@given(blamed_tables(), st.integers(1, 6), st.integers(0, 6))
+def test_top_k_are_the_first_of_all_vertices_by_dor(blamed, k, level):
+    graph = graphs(blamed)
     every = graph.vertices(level)
     every = every[every["dor"] > 0].sort_values("dor", ascending=False, kind="stable")
     assert graph.top(level, k)["id"].tolist() == every["id"].head(k).tolist()
@@ -283,26 +276,23 @@ def test_a_wait_for_slots_does_not_make_a_host_slow():
     assert nodes["share"].tolist() == pytest.approx([0.1, 0.9])
 
 
-def test_in_the_paper_model_a_vertex_nobody_contributes_to_ends_unattributed():
+def test_a_vertex_nobody_contributes_to_ends_unattributed():
     tables = named_tables([0, 1])
-    demands = [(0, Request.RUN_QUEUE, 0, 10.0, [(1, 10.0)])]
-    blame = blame_of_rows(tables, demands, [5.0, 0.0], ratp=[0.0], cpu=[0.0, 0.0], beta=[0.0] * 3)
-    graph = graphs((tables, blame), printed=True)
+    demands = [(0, Request.RUN_QUEUE, 0, 0.0, [(1, 0.0)])]
+    graph = graphs((tables, blame_of_rows(tables, demands, [5.0, 0.0])))
     by_kind = graph.vertices(4).set_index("kind")["dor"]
     assert by_kind["unattributed"] == 1
     assert by_kind["query"] == 0
-    assert graph.blame_of(0).set_index("kind")["share"]["query"] == 1
 
 
 def test_unknown_and_infinite_contributions_count_as_zero():
     tables = named_tables([0, 1])
     demands = [
-        (0, Request.RUN_QUEUE, 0, 10.0, [(1, 10.0)]),
-        (0, Request.IO_READ, 0, 10.0, [(1, 10.0)]),
-        (0, Request.SHUFFLE_FETCH, 0, 10.0, [(1, 10.0)]),
+        (0, Request.RUN_QUEUE, 0, np.nan, [(1, 10.0)]),
+        (0, Request.IO_READ, 0, np.inf, [(1, 10.0)]),
+        (0, Request.SHUFFLE_FETCH, 0, 2.0, [(1, 10.0)]),
     ]
-    blame = blame_of_rows(tables, demands, [5.0, 0.0], ratp=[np.nan, np.inf, 2.0])
-    frame = graphs((tables, blame), printed=True).vertices(3)
+    frame = graphs((tables, blame_of_rows(tables, demands, [5.0, 0.0]))).vertices(3)
     assert frame["dor"].tolist() == [0, 0, 1]
 
 
@@ -356,11 +346,11 @@ def test_the_graph_is_frozen():
 
 @pytest.mark.slow
 @examples(40)
-@given(tables_and_waits(), MODELS)
-def test_what_attribute_finds_makes_a_whole_graph(made, printed):
+@given(tables_and_waits())
+def test_what_attribute_finds_makes_a_whole_graph(made):
     tables, waits = made.tables, made.waits
     blame = attribute(tables, waits)
-    graph = graphs((tables, blame), printed)
+    graph = graphs((tables, blame))
     query = tables.stages["query"].to_numpy()
     of_stages = [blame.stages["lost_ms"][query == row].sum() for row in range(len(tables.queries))]
     for target in graph.targets:

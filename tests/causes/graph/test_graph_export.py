@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from iqcar.enums import Request
-from tests.causes.graph.test_graph import MODELS, a_blamed_pair, graphs
+from tests.causes.graph.test_graph import a_blamed_pair, graphs
 from tests.support.examples import examples
 from tests.support.random_blame import UNATTRIBUTED, blame_of_rows, blamed_tables, named_tables
 
@@ -41,9 +41,9 @@ def check_export_is_consistent(exported, targets: int, lost_targets: int) -> nx.
 
 @pytest.mark.slow
 @examples(50)
-@given(blamed_tables(), MODELS, st.integers(0, 8))
-def test_an_exported_graph_is_whole_whatever_was_folded(blamed, printed, limit):
-    graph = graphs(blamed, printed)
+@given(blamed_tables(), st.integers(0, 8))
+def test_an_exported_graph_is_whole_whatever_was_folded(blamed, limit):
+    graph = graphs(blamed)
     exported = graph.export(max_blame_nodes=limit)
     lost_targets = sum(graph.lost_ms(target) > 0 for target in graph.targets)
     check_export_is_consistent(exported, len(graph.targets), lost_targets)
@@ -102,9 +102,9 @@ def test_networkx_graph_is_a_dag_from_source_queries_to_targets():
 
 @pytest.mark.slow
 @examples(30)
-@given(blamed_tables(), MODELS)
-def test_networkx_graph_has_every_vertex_and_edge(blamed, printed):
-    graph = graphs(blamed, printed)
+@given(blamed_tables())
+def test_networkx_graph_has_every_vertex_and_edge(blamed):
+    graph = graphs(blamed)
     walk = graph.to_networkx()
     assert len(walk) == sum(graph.sizes())
     assert walk.number_of_edges() == len(graph.edges())

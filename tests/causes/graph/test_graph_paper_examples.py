@@ -6,7 +6,6 @@ import pytest
 
 from iqcar.causes.graph.iqc_graph import IQCGraph, build_graph
 from iqcar.enums import Request, Resource
-from iqcar.papers.blame_as_printed import build_graph_as_printed
 from tests.support.random_blame import UNATTRIBUTED, blame_of_rows, named_tables
 
 ONE_REQUEST_EACH = (
@@ -17,23 +16,20 @@ ONE_REQUEST_EACH = (
     Request.IO_READ,
 )
 
-BUILDERS = (build_graph, build_graph_as_printed)
-
 
 def test_figure_5_impact_factor_is_a_vertex_share_of_its_siblings_contribution():
     """One vertex with in-neighbours v1, v2, v3 of VC 10, 30 and 60: IF 0.1, 0.3 and 0.6."""
     tables = named_tables([0, 1, 2, 3])
     sources = [(1, 10.0), (2, 30.0), (3, 60.0)]
     blame = blame_of_rows(tables, [(0, Request.IO_READ, 0, 100.0, sources)], [50.0, 0, 0, 0])
-    for build in BUILDERS:
-        graph = build(tables, blame, targets=[0])
-        dor = dict(zip(graph.vertices(6)["label"], graph.vertices(6)["dor"], strict=True))
-        assert dor["q1"] == pytest.approx(0.1)
-        assert dor["q2"] == pytest.approx(0.3)
-        assert dor["q3"] == pytest.approx(0.6)
-        edges = graph.edges()
-        into_demand = edges[edges["from_level"] == 4]["impact_factor"]
-        assert sorted(into_demand) == pytest.approx([0, 0, 0.1, 0.3, 0.6])
+    graph = build_graph(tables, blame, targets=[0])
+    dor = dict(zip(graph.vertices(6)["label"], graph.vertices(6)["dor"], strict=True))
+    assert dor["q1"] == pytest.approx(0.1)
+    assert dor["q2"] == pytest.approx(0.3)
+    assert dor["q3"] == pytest.approx(0.6)
+    edges = graph.edges()
+    into_demand = edges[edges["from_level"] == 4]["impact_factor"]
+    assert sorted(into_demand) == pytest.approx([0, 0, 0.1, 0.3, 0.6])
 
 
 def test_figure_5_dor_of_a_vertex_is_the_sum_over_its_paths_of_products_of_impact_factors():
@@ -65,7 +61,7 @@ def test_figure_5_dor_of_a_vertex_is_the_sum_over_its_paths_of_products_of_impac
     assert sum(weights) == pytest.approx(1)
 
 
-def example_3_1(build) -> IQCGraph:
+def example_3_1() -> IQCGraph:
     """Q0 with stages s1, s3, s4, s5 on its critical path; Q1's r3 was with s1 on X, Q2's u5,
     u7, u9 with s5 on Y. s0 and s2 of Q0 are off the critical path. Rows: s0…s5 are 0…5, r3 is 6,
     u5, u7, u9 are 7, 8, 9; X is host 0, Y host 1.
@@ -85,12 +81,11 @@ def example_3_1(build) -> IQCGraph:
                 demands.append((stage, request, host, 10.0, sources.get((stage, host), nobody)))
     lost = [100.0] * 6 + [0.0] * 4
     blame = blame_of_rows(tables, demands, lost)
-    return build(tables, blame, targets=[0], critical_path=True)
+    return build_graph(tables, blame, targets=[0], critical_path=True)
 
 
-@pytest.mark.parametrize("build", BUILDERS)
-def test_example_5_2_four_target_stages_with_five_immediate_explanations_each(build):
-    graph = example_3_1(build)
+def test_example_5_2_four_target_stages_with_five_immediate_explanations_each():
+    graph = example_3_1()
     assert graph.vertices(0)["label"].tolist() == ["Q0"]
     assert graph.vertices(1)["stage"].tolist() == [1, 3, 4, 5]
     explanations = graph.vertices(2)
@@ -101,18 +96,16 @@ def test_example_5_2_four_target_stages_with_five_immediate_explanations_each(bu
         assert of_stage["resource"].tolist() == five
 
 
-@pytest.mark.parametrize("build", BUILDERS)
-def test_example_5_3_a_deep_explanation_per_request_and_host(build):
-    graph = example_3_1(build)
+def test_example_5_3_a_deep_explanation_per_request_and_host():
+    graph = example_3_1()
     deep = graph.vertices(3)
     assert len(deep) == 4 * 5 * 2
     of_s5 = deep[(deep["stage"] == 5) & (deep["resource"] == "io")]
     assert of_s5["label"].tolist() == ["io_read on h0", "io_read on h1"]
 
 
-@pytest.mark.parametrize("build", BUILDERS)
-def test_example_5_4_a_blame_explanation_per_concurrent_source_stage_and_demand(build):
-    graph = example_3_1(build)
+def test_example_5_4_a_blame_explanation_per_concurrent_source_stage_and_demand():
+    graph = example_3_1()
     blame = graph.vertices(4)
     from_q1 = blame[blame["source_query"] == 1]
     assert len(from_q1) == 5
@@ -133,7 +126,7 @@ def test_example_3_1_says_which_of_q1_and_q2_did_more():
     """Each of 4 stages is a quarter, each resource a fifth, each host a half: the sources of
     s1's demands on X get all of theirs, 1/4·1/2; so do s5's on Y together.
     """
-    graph = example_3_1(build_graph)
+    graph = example_3_1()
     dor = graph.vertices(6).set_index("label")["dor"]
     assert dor["Q1"] == pytest.approx(1 / 8)
     assert dor["Q2"] == pytest.approx(1 / 8)

@@ -16,13 +16,13 @@ from tests.support.random_blame import UNATTRIBUTED, blame_of_rows, blamed_table
 
 @pytest.mark.slow
 @examples(120)
-@given(blamed_tables(), st.booleans(), st.integers(0, 12), st.data())
-def test_paths_equal_the_first_of_all_paths_enumerated_and_sorted(blamed, printed, k, data):
+@given(blamed_tables(), st.integers(0, 12), st.data())
+def test_paths_equal_the_first_of_all_paths_enumerated_and_sorted(blamed, k, data):
     tables, blame = blamed
     queries = list(range(len(tables.queries)))
     target = data.draw(st.one_of(st.none(), st.sampled_from(queries)))
-    graph = graphs(blamed, printed)
-    naive = naive_graph.build(tables, blame, queries, printed, critical_path=False)
+    graph = graphs(blamed)
+    naive = naive_graph.build(tables, blame, queries, critical_path=False)
     naive_graph.update_impact_factors(naive)
     position = {key: at for level in keys_of(graph) for at, key in enumerate(level)}
     expected = sorted(
@@ -44,9 +44,9 @@ def test_paths_equal_the_first_of_all_paths_enumerated_and_sorted(blamed, printe
 
 
 @examples(40)
-@given(blamed_tables(), st.booleans())
-def test_paths_of_one_target_weigh_one_in_all(blamed, printed):
-    graph = graphs(blamed, printed)
+@given(blamed_tables())
+def test_paths_of_one_target_weigh_one_in_all(blamed):
+    graph = graphs(blamed)
     for target in graph.targets:
         weight = graph.paths(10**6, int(target))["weight"].sum()
         assert weight == pytest.approx(1.0 if graph.lost_ms(target) > 0 else 0.0)

@@ -381,20 +381,10 @@ class DomainSchedules:
             )
         slots = columns.slots
         # Slot clocks never run backwards: their order is that of the times.
-        return slot_schedule(columns, slots.asked, slots.launched, slots.finished)
-
-
-def slot_schedule(
-    columns: BlameColumns, asked: Floats, launched: Floats, finished: Floats
-) -> Schedule:
-    """Return the schedule of slots, which tasks wait for from asked to launched and then hold.
-
-    asked, launched, finished: (n_tasks,) in the order of their times.
-    """
-    return schedule(
-        columns.app,
-        (asked, TARGET_STARTS),
-        (launched, TARGET_ENDS | SOURCE_STARTS),
-        (finished, SOURCE_ENDS),
-        order=columns.order,
-    )
+        return schedule(
+            columns.app,
+            (slots.asked, TARGET_STARTS),
+            (slots.launched, TARGET_ENDS | SOURCE_STARTS),
+            (slots.finished, SOURCE_ENDS),
+            order=columns.order,
+        )

@@ -25,8 +25,9 @@ from iqcar.say.straggler_links import links_to_dict
 from iqcar.show.json.check_types import RulesCheck
 from iqcar.show.json.described import schema_text
 from iqcar.show.json.plain import METHOD, plain
+from iqcar.show.json.printed_blame import printed_blame_to_list
 from iqcar.show.json.result_types import DiagnosisResult
-from iqcar.show.json.stragglers import printed_to_list, stragglers_to_dict
+from iqcar.show.json.stragglers import printed_stragglers_to_list, stragglers_to_dict
 from iqcar.show.json.topics import topics_to_dict
 from iqcar.show.json.wasted import wasted_to_dict
 from iqcar.tables import INPUTS, Tables, texts
@@ -134,9 +135,12 @@ def to_json(diagnosis: Diagnosis) -> bytes:
     return b"".join(json_chunks(diagnosis))
 
 
-def json_chunks(diagnosis: Diagnosis) -> Iterator[bytes]:
-    """Encode a diagnosis piece by piece, a query at a time: never the whole in memory."""
-    return _chunks(_fields(diagnosis))
+def json_chunks(diagnosis: Diagnosis, printed: pd.DataFrame | None = None) -> Iterator[bytes]:
+    """Encode a diagnosis piece by piece, a query at a time: never the whole in memory.
+
+    printed: ``PRINTED_BLAME``, if asked for.
+    """
+    return _chunks(_fields(diagnosis, printed))
 
 
 def queries_to_json(diagnosis: Diagnosis) -> bytes:
@@ -166,7 +170,9 @@ def stragglers_to_json(
 
     printed: of the tables, as ``PRINTED_STRAGGLERS``.
     """
-    of_paper = None if tables is None or printed is None else printed_to_list(tables, printed)
+    of_paper = (
+        None if tables is None or printed is None else printed_stragglers_to_list(tables, printed)
+    )
     return _encode(
         {
             "schema_version": SCHEMA_VERSION,
@@ -202,7 +208,9 @@ def _with_lists(value: Any) -> Any:
     return list(value) if isinstance(value, Iterator) else value
 
 
-def _fields(diagnosis: Diagnosis) -> dict[str, Callable[[], Any]]:
+def _fields(
+    diagnosis: Diagnosis, printed: pd.DataFrame | None = None
+) -> dict[str, Callable[[], Any]]:
     """Functions that make the fields of the result, in order; an iterator stands for a list."""
     graph, settings, together = diagnosis.graph, diagnosis.settings, diagnosis.rules_together
     topics = diagnosis.topics
@@ -228,6 +236,7 @@ def _fields(diagnosis: Diagnosis) -> dict[str, Callable[[], Any]]:
             _each_record(losses_by_owner(diagnosis, settings.by)) if settings.by else ()
         ),
         "paths": lambda: _paths(diagnosis),
+        "printed": lambda: None if printed is None else printed_blame_to_list(diagnosis, printed),
         "wasted_work": lambda: wasted_to_dict(diagnosis),
         "stragglers": lambda: stragglers_to_dict(diagnosis.stragglers),
         "topics": lambda: None if topics is None else topics_to_dict(topics),

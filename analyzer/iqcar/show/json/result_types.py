@@ -15,6 +15,7 @@ from iqcar.show.json.graph_result_types import (
     ResultHotResource,
     ResultOwnerLoss,
     ResultPath,
+    ResultPrinted,
     ResultSlowNode,
 )
 from iqcar.show.json.straggler_result_types import (
@@ -25,7 +26,6 @@ from iqcar.show.json.straggler_result_types import (
 from iqcar.show.json.topic_result_types import ResultTopics
 
 Share = Annotated[float, Meta(description="Its part, 0 to 1.", ge=0, le=1.000001)]
-Tasks = Annotated[int, Meta(description="Tasks that it is estimated from.", ge=0)]
 
 
 class ResultSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -73,10 +73,7 @@ class ResultWait(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     ms: Annotated[
         Annotated[float, Meta(ge=0)] | None,
-        Meta(
-            description="Task time waited, summed over the query's tasks; null if nobody recorded "
-            "it."
-        ),
+        Meta(description="How long its tasks waited in all; null if nobody recorded it."),
     ]
     evidence: Annotated[
         Literal["missing", "estimated", "reported", "measured"],
@@ -341,6 +338,10 @@ class DiagnosisResult(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
         list[ResultPath],
         Meta(description="The heaviest impact paths from a source query to a target."),
     ]
+    printed: Annotated[
+        list[ResultPrinted] | UnsetType | None,
+        Meta(description="First vertices of each level; null without --method printed."),
+    ] = UNSET
     wasted_work: Annotated[
         ResultWastedWork,
         Meta(
@@ -365,18 +366,16 @@ class DiagnosisResult(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     rules_together: Annotated[
         dict[str, Any] | None,
         Meta(
-            description="The predicted effect of all rules together, with the fields of "
-            "`expected` in rule.schema.json; null where no rule acts through pools or "
-            "nothing could be replayed."
+            description="The predicted effect of all rules together, as `expected` in "
+            "rule.schema.json; null where no rule acts through pools or nothing can be replayed."
         ),
     ]
     rejected_rules: Annotated[
         list[dict[str, Any]] | UnsetType,
         Meta(
             description="Scheduler rules that are predicted to harm, and so are not in `rules`, "
-            "nor in the rules file; each has the fields of a rule in "
-            "rule.schema.json, and `rejected`, which says why. Empty with "
-            "--all-rules."
+            "nor in the rules file; each has the fields of a rule in rule.schema.json, and "
+            "`rejected`, which says why. Empty with --all-rules."
         ),
     ] = UNSET
     earlier_round: Annotated[

@@ -130,7 +130,7 @@ def _advice(found: Stragglers) -> list[dict[str, Any]]:
     return rows
 
 
-def printed_to_list(tables: Tables, printed: pd.DataFrame) -> list[dict[str, Any]]:
+def printed_stragglers_to_list(tables: Tables, printed: pd.DataFrame) -> list[dict[str, Any]]:
     """Lay out what BigRoots as printed finds: an object per straggler, with its causes."""
     labels, tasks = labels_of(tables), tables.tasks
     listed = []

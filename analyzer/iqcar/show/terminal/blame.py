@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.text import Text
 
 from iqcar.base.units import REQUEST_NAMES, duration, percent, printable, resource_name, short
+from iqcar.causes.graph.contents import Names
 from iqcar.diagnosis import Diagnosis
 from iqcar.enums import Request
 from iqcar.say import Target, find_verdict
@@ -28,6 +29,54 @@ def print_levels(diagnosis: Diagnosis, console: Console | None = None) -> None:
         wasted = [line.sentence for line in verdict.wasted if line.query == target.query]
         _print_target(diagnosis, target, wasted, console)
     print_doubts(verdict.doubts, console)
+
+
+LEVEL_TITLES = (
+    "Which of its stages lost the time",
+    "What those stages waited for",
+    "In which way, and on which host",
+    "Whose stages were in the way there",
+    "Those stages, wherever they were in the way",
+    "Which queries that makes",
+)
+"""Of levels 1 to 6."""
+
+
+def print_printed_levels(
+    diagnosis: Diagnosis, printed: pd.DataFrame, console: Console | None = None
+) -> None:
+    """Print the vertices of ``PRINTED_BLAME``, level by level, with their DOR."""
+    console = console or terminal()
+    console.print("iQCAR as printed: shares of responsibility (DOR); it names no lost time.")
+    names = diagnosis.graph.names
+    for target in diagnosis.targets:
+        title = f"{names.query_names[target]}  {names.query_ids[target]}"
+        console.print(Text(printable(title), style="bold"))
+        mine = printed[(printed["target"] == target).to_numpy()]
+        for level, rows in mine.groupby("level"):
+            _title(console, int(str(level)))
+            for row in rows.to_dict("records"):
+                _line(console, f"{percent(row['dor']):>5}  {_printed_label(names, row)}")
+        if mine.empty:
+            _line(console, "None of its tasks waited while it processed data.")
+        console.print()
+
+
+def _printed_label(names: Names, row: dict[Any, Any]) -> str:
+    level, source = row["level"], row["source_query"]
+    if level == 6:
+        return short(names.query_names[source], 80) if source >= 0 else "unknown"
+    stage = short(names.stage_label(row["stage"]), 60) if level < 5 else ""
+    if level == 1:
+        return stage
+    if level == 2:
+        return f"{resource_name(row['resource'])}, {stage}"
+    blamed = row["source_stage"]
+    blamed = short(names.stage_label(blamed), 80) if blamed >= 0 else "unknown"
+    if level == 5:
+        return blamed
+    where = f"waiting for {REQUEST_NAMES[Request(row['request'])]} on {names.host(row['host'])}"
+    return f"{where}, {stage}" if level == 3 else f"{blamed}, in the way of {stage}"
 
 
 def _print_target(
@@ -49,36 +98,36 @@ def _print_target(
     graph = diagnosis.graph
     critical = diagnosis.tables.stages["critical"].to_numpy(bool)
 
-    _title(console, 1, "Which of its stages lost the time")
+    _title(console, 1)
     for row in _largest(graph.top(1, top, target)):
         on_path = "on the critical path" if critical[row["stage"]] else "beside the critical path"
         _line(console, f"{_amount(row, lost)}  {short(row['label'], 60)}, {on_path}")
 
-    _title(console, 2, "What those stages waited for")
+    _title(console, 2)
     for row in _largest(graph.top(2, top, target)):
         _line(
             console,
             f"{_amount(row, lost)}  {resource_name(row['resource'])}{_of_stage(diagnosis, row)}",
         )
 
-    _title(console, 3, "In which way, and on which host")
+    _title(console, 3)
     for row in _largest(graph.top(3, top, target)):
         what = REQUEST_NAMES[Request(row["request"])]
         where = diagnosis.tables.hosts["host"].iloc[row["host"]] if row["host"] >= 0 else "unknown"
         request = f"waiting for {what} on {printable(where)}"
         _line(console, f"{_amount(row, lost)}  {request}{_of_stage(diagnosis, row)}")
 
-    _title(console, 4, "Whose stages were in the way there")
+    _title(console, 4)
     for row in _largest(graph.top(4, top, target)):
         what = f"{short(row['label'], 80)}, in the way of stage"
         stage = diagnosis.tables.stages["stage_id"].iloc[row["stage"]]
         _line(console, f"{_amount(row, lost)}  {what} {stage}")
 
-    _title(console, 5, "Those stages, wherever they were in the way")
+    _title(console, 5)
     by_stage = graph.dor_by_target(5)
     _sources(by_stage, target, graph.vertices(5), lost=lost, top=top, console=console)
 
-    _title(console, 6, "Which queries that makes")
+    _title(console, 6)
     console.print(indented(blame_table(finding.blamed)))
     console.print()
 
@@ -113,9 +162,9 @@ def _of_stage(diagnosis: Diagnosis, row: dict[Any, Any]) -> str:
     return f", stage {diagnosis.tables.stages['stage_id'].iloc[stage]}"
 
 
-def _title(console: Console, level: int, words: str) -> None:
+def _title(console: Console, level: int) -> None:
     console.print()
-    console.print(Text(f"   Level {level}. {words}", style="italic"))
+    console.print(Text(f"   Level {level}. {LEVEL_TITLES[level - 1]}", style="italic"))
 
 
 def _line(console: Console, words: str) -> None:
