@@ -37,6 +37,28 @@ def source_elimination(result: dict[str, Any]) -> str:
     )
 
 
+def user_study(result: dict[str, Any]) -> str:
+    """What two programs answered to each question, and how much of it was right."""
+    programs = {"iqcar": "iqcar", "spark": "Spark's REST"}
+    asked = result["questions"]
+    rows = [
+        [one["level"], one["question"], one["truth"], *(", ".join(one[who]) for who in programs)]
+        for one in asked
+    ]
+    for level in (*dict.fromkeys(one["level"] for one in asked), "all"):
+        of = [one for one in asked if level in (one["level"], "all")]
+        right = [
+            sum(said == one["truth"] for one in of for said in one[who])
+            / sum(len(one[who]) for one in of)
+            for who in programs
+        ]
+        rows.append(["right", level, "", *(f"{share:.0%}" for share in right)])
+    return (
+        f"{result['repeats']} runs of each arm, medians; both programs answer about each BASE run."
+        f"\n\n{table(['level', 'question', 'truth', *programs.values()], rows)}"
+    )
+
+
 def rules_efficacy(result: dict[str, Any]) -> str:
     """What changed with each set of rules."""
     rows = [
