@@ -25,6 +25,8 @@ from simulated_tables import (
 from tables import table
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
+PAGES = ("evaluation.md", "history.md")
+"""Pages with tables of results, beside those of long results."""
 PRINTED = re.compile(
     r"<!-- printed: (?P<name>\w+)(?P<short>, short)? -->\n(?:.*?\n)??<!-- end -->", re.S
 )
@@ -33,7 +35,7 @@ PRINTED = re.compile(
 
 def pages() -> dict[str, str]:
     """Print the tables of every page, by its path in docs/; the text beside them stays."""
-    files = [DOCS / "evaluation.md", *sorted((DOCS / "evaluation").glob("*.md"))]
+    files = [*(DOCS / name for name in PAGES), *sorted((DOCS / "evaluation").glob("*.md"))]
     return {
         str(file.relative_to(DOCS)): PRINTED.sub(_printed, file.read_text("utf-8"))
         for file in files

@@ -88,6 +88,19 @@ def families_table(rows: Sequence[dict[str, Any]]) -> str:
     return table((*head, "quiet", "noise"), lines)
 
 
+def known_runs(result: dict[str, Any]) -> str:
+    """Errors, widths of ranges and missed victims, without a store and with it."""
+    rows = []
+    for row in result["rows"]:
+        sides = row["without"], row["store"]
+        error, width = (
+            ", ".join(_cell(side[key], 100) for side in sides) for key in ("error", "width")
+        )
+        missed = ", ".join(str(side["missed"]) for side in sides)
+        rows.append((row["family"], error, width, f"{missed} of {row['victims']}"))
+    return table(("", "error, without and with the store", "width", "missed"), rows)
+
+
 def _logs(rows: Sequence[dict[str, Any]], key: str, times: float = 1) -> str:
     cells = dict.fromkeys(_cell(row[key], times) for row in rows)
     return ", ".join(cells)
