@@ -8,6 +8,7 @@ import pytest
 
 import iqcar
 from iqcar.diagnosis import Diagnosis
+from iqcar.model.demand.outside_load import outside_load
 from iqcar.tables import INTERVALS, SAMPLES, TASK_RECORDS
 from tests.support import SUPPORT
 from tests.support.golden import recorded_app
@@ -20,6 +21,9 @@ JOB = SUPPORT / "format_jobs.py"
 FORMATS = ("parquet", "orc", "csv", "json", "text")
 HARDLY = 0.05
 """Share of its run that a query may lose to others where nothing is short."""
+
+OUTSIDE = 0.2
+"""Share of the processors that programs outside of Spark use on a machine that is busy."""
 
 
 @pytest.fixture(scope="module", params=spark_params())
@@ -58,9 +62,11 @@ def shares_lost(found: Diagnosis, prefix: str) -> dict[str, float]:
 
 
 def test_formats_side_by_side_on_free_cores_blame_nobody(
-    measured: Diagnosis, plain: Diagnosis
+    tables: iqcar.Tables, measured: Diagnosis, plain: Diagnosis
 ) -> None:
-    for found in (measured, plain):
+    """A plain log cannot tell that it was programs outside of Spark that held the cores."""
+    free = (outside_load(tables).share or 0.0) < OUTSIDE
+    for found in (measured, plain) if free else (measured,):
         lost = shares_lost(found, "quiet-")
         assert len(lost) == len(FORMATS)
         assert max(lost.values()) <= HARDLY, lost

@@ -98,7 +98,8 @@ def test_nothing_begins_after_the_budget(tmp_path: Path) -> None:
     done = iqcar("experiment", str(file), "--yes", "--json", "-", cwd=tmp_path)
     found = json.loads(done.stdout)
     assert found["ended_by"] == "budget"
-    assert {run["pair"] for run in found["runs"]} == {1}  # the one that ran then, finished
+    # The pair that ran then finished; on a busy machine none began.
+    assert {run["pair"] for run in found["runs"]} <= {1}
 
 
 def test_a_run_that_takes_too_long_has_failed(tmp_path: Path) -> None:
