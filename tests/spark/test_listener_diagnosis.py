@@ -157,9 +157,9 @@ def test_waiting_for_what_a_task_beside_it_holds_is_lost_to_that_request(
         assert code not in mine.index or mine.loc[code, "lost_ms"] < 100
 
 
-def test_a_lock_is_blamed_on_the_task_that_ran_meanwhile(blocked: Diagnosis) -> None:
+def test_a_lock_is_blamed_on_nobody_who_only_ran_meanwhile(blocked: Diagnosis) -> None:
     lost = lost_to(blocked, "lock", Request.MONITOR_BLOCKED)
-    assert lost["lock"] > 0.5 * sum(lost.values())
+    assert lost[""] == sum(lost.values()) > 0
 
 
 def test_memory_is_blamed_on_the_query_that_held_it(blocked: Diagnosis) -> None:

@@ -229,7 +229,7 @@ class NaiveBlame(NaivePieces):
             held = self.held(i, piece)
             return held / self.memory[task["executor"]] if held > 0 else 0.0
         wait = known(wait) * self.part(i, piece, f"{r}_ms")
-        return min(max(1 - wait / life, 0.0), 1.0)
+        return 0.0  # nobody knows who held a lock
 
     def device_share(
         self, i: int, part: Request, pool: tuple[Request, ...], piece: int = 0

@@ -211,7 +211,6 @@ def test_cutting_a_source_in_two_changes_nothing(random: RandomInput) -> None:
     waits[0]["compute_ms"], waits[1]["compute_ms"] = 0.6, (span - 1) * 0.6
     cut_tasks = pd.concat([first, second, whole.tables.tasks.iloc[1:]], ignore_index=True)
     cut_waits = pd.concat([*waits, whole.waits.iloc[1:]], ignore_index=True)
-    # Locks are held by whoever runs and does not wait: the same for both halves.
     assert_same(
         by_name(attribute(whole.tables, whole.waits)),
         by_name(attribute(whole.tables.with_(tasks=cut_tasks), cut_waits)),
@@ -226,11 +225,25 @@ def test_a_source_that_used_nothing_gets_nothing(random: RandomInput) -> None:
     for row in np.flatnonzero(random.tables.tasks["stage"] == 0):
         random = quiet(random, row, 0.0)
     blame = attribute(random.tables, random.waits)
-    held_by_running = [Request.SLOT_WAIT, Request.MONITOR_BLOCKED, Request.NOTIFICATION_WAIT]
-    codes = [REQUESTS.index(r) for r in held_by_running]
     blamed = blame.sources[blame.sources["source_stage"] == 0]
     requests = blame.demands["request"].to_numpy()[blamed["demand"].to_numpy()]
-    assert set(requests) <= set(codes)
+    assert set(requests) <= {REQUESTS.index(Request.SLOT_WAIT)}
+
+
+@examples(60)
+@given(tables_and_waits(20))
+def test_nobody_is_blamed_for_a_lock_because_of_running_beside_the_waiter(
+    random: RandomInput,
+) -> None:
+    blame = attribute(random.tables, random.waits)
+    locks = [REQUESTS.index(r) for r in (Request.MONITOR_BLOCKED, Request.NOTIFICATION_WAIT)]
+    waiting = blame.demands.index[blame.demands["request"].isin(locks)]
+    rows = blame.sources[blame.sources["demand"].isin(waiting)]
+    unattributed = rows[rows["kind"] == UNATTRIBUTED]
+    assert (rows.loc[rows["kind"] != UNATTRIBUTED, "lost_ms"] == 0).all()
+    np.testing.assert_allclose(
+        unattributed["lost_ms"].sum(), blame.demands.loc[waiting, "lost_ms"].sum(), rtol=1e-9
+    )
 
 
 def test_tables_without_tasks_have_no_blame() -> None:
