@@ -217,7 +217,7 @@ def used_share(columns: Users, request: Request, demand: Demand) -> Floats:
         return _memory_share(columns)
     if request is Request.RUN_QUEUE:
         return np.minimum(positive_or_zero(columns.compute()) / life, 1.0)
-    # Who holds a lock is not recorded, and whoever runs meanwhile need not hold it.
+    # Nobody records who sends the notification that a task waits for.
     return np.zeros(len(life))
 
 
