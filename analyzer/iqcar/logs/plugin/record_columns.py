@@ -125,6 +125,8 @@ def read_owners(text: str) -> list[Owner]:
     [(17.0, 820.0), (23.0, 40.0)]
     """
     pairs = [part.partition(":") for part in text.split(",", MOST_OWNERS)] if text else []
+    if len(pairs) > MOST_OWNERS:
+        return []
     for task, _, ms in pairs:
         if not (task.isdecimal() and ms.isdecimal() and max(len(task), len(ms)) <= MAX_DIGITS):
             return []
