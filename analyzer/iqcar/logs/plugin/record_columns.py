@@ -306,8 +306,9 @@ class RecordColumns:
                 owner_counts[row] = len(record.owners)
                 owners += record.owners
         chunk = Chunk(
-            numbers, texts, counts, np.array(runs, np.uint16).reshape(-1, 3),
-            np.array(values, np.float64), owner_counts, owner_array(owners),
+            numbers, texts, run_counts=counts, runs=np.array(runs, np.uint16).reshape(-1, 3),
+            values=np.array(values, np.float64), owner_counts=owner_counts,
+            owners=owner_array(owners),
         )  # fmt: skip
         self._add(chunk, np.array([task for task, _ in found], np.float64), order)
 
@@ -342,8 +343,9 @@ def pick(chunk: Chunk, rows: NDArray[np.int64]) -> Chunk:
     """Return some records of a chunk, in the order that is asked for."""
     runs, owners = (_own(counts, rows) for counts in (chunk.run_counts, chunk.owner_counts))
     return Chunk(
-        chunk.numbers[rows], chunk.texts[rows], chunk.run_counts[rows], chunk.runs[runs],
-        chunk.values[runs], chunk.owner_counts[rows], chunk.owners[owners],
+        chunk.numbers[rows], chunk.texts[rows], run_counts=chunk.run_counts[rows],
+        runs=chunk.runs[runs], values=chunk.values[runs], owner_counts=chunk.owner_counts[rows],
+        owners=chunk.owners[owners],
     )  # fmt: skip
 
 

@@ -159,8 +159,11 @@ class RecordScanner:
         numbers = self._numbers[:count, : len(NUMBERS)]
         if not read.all():
             numbers, run_counts = numbers[read], run_counts[read]
-        runs, values = self._runs[:used], self._values[:used]
-        return Chunk(numbers, texts, run_counts, runs, values, owner_counts, owners), read
+        chunk = Chunk(
+            numbers, texts, run_counts=run_counts, runs=self._runs[:used],
+            values=self._values[:used], owner_counts=owner_counts, owners=owners,
+        )  # fmt: skip
+        return chunk, read
 
     def _make_room(self, records: int, runs: int) -> None:
         if records > len(self._numbers):
