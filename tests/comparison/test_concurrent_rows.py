@@ -16,6 +16,7 @@ from iqcar.comparison.causes import blame_change as module
 from iqcar.comparison.causes.blame_change import blame_change, concurrent_rows
 from iqcar.comparison.comparison import Comparison
 from iqcar.comparison.match.compared_rows import ComparedRows, compared_rows
+from iqcar.tables import LOCK_OWNERS
 from tests.support.compare_pairs import pair_of
 from tests.support.compared_runs import SUITE, StageWork, suite_with, write_runs
 
@@ -120,6 +121,29 @@ def test_too_few_tasks_for_the_devices_are_more_time(folder: Path) -> None:
     more = concurrent_rows(sides, query, NOBODY, enough=count + 1)
     assert more is None or len(more[0].tables.tasks) > count
     assert concurrent_rows(sides, query, NOBODY, enough=10**6) is None
+
+
+def test_selected_tasks_keep_who_held_their_locks(folder: Path) -> None:
+    comparison = iqcar.compare(folder / "before", folder / "after")
+    before, after = rows_of(comparison)
+    query = np.array([comparison.find("etl_load")])
+    every = np.arange(len(before.tables.tasks))
+    tables = before.tables.with_(
+        tasks=before.tables.tasks.assign(task_id=every),
+        lock_owners=LOCK_OWNERS.frame(
+            {"task": every, "owner": np.roll(every, 1), "wait_ms": every + 1.0}
+        ),
+    )
+    found = concurrent_rows((before._replace(tables=tables), after), query, NOBODY, enough=1)
+    assert found is not None
+    ids, owners = found[0].tables.tasks["task_id"].tolist(), found[0].tables.lock_owners
+    assert 0 < len(ids) < len(every)
+    assert [ids[task] for task in owners["task"]] == ids
+    assert owners["wait_ms"].tolist() == [task + 1.0 for task in ids]
+    expected = [(one - 1) % len(every) for one in ids]
+    named = [ids[owner] if owner >= 0 else -1 for owner in owners["owner"]]
+    assert named == [one if one in ids else -1 for one in expected]
+    assert {-1} < set(named)
 
 
 def test_tasks_of_no_query_count_as_what_ran_beside(folder: Path) -> None:

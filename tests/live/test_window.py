@@ -9,10 +9,11 @@ import pandas as pd
 import iqcar
 from iqcar.diagnosis import Settings
 from iqcar.live.watch import Watch
-from iqcar.live.window import Window
+from iqcar.live.window import Window, cut_before
 from iqcar.model.waits.columns import ESTIMATED
 from tests.support.contended_log import contended_log
 from tests.support.synthetic_log import SyntheticLog
+from tests.support.tiny_tables import tiny_tables
 
 ALL_MS = 1e9
 
@@ -49,6 +50,22 @@ def test_a_wait_that_began_before_the_window_counts_from_its_start(tmp_path: Pat
     assert lost_to(window(log, ALL_MS)) == 9000.0
     assert lost_to(window(log, 5000.0)) == 4000.0
     assert lost_to(window(log, 500.0)) == 0.0
+
+
+def test_a_task_that_is_cut_keeps_of_its_holders_what_it_keeps_of_its_wait() -> None:
+    """It waited 1.5 s before the window and 0.5 s in it, by its profile, but for half of that."""
+    ran = {"launch_ms": 0.0, "finish_ms": 4000.0}
+    at = [{"start_ms": 1000.0 * n, "end_ms": 1000.0 * n + 1000.0} for n in range(4)]
+    waits = (1000.0, 500.0, 500.0, 0.0)
+    tables = tiny_tables(
+        tasks=[ran, ran], stages=[{}], queries=[{}],
+        task_records=[{"start_ms": 0.0, "wall_ms": 4000.0, "monitor_blocked_ms": 2000.0}],
+        intervals=[{**one, "monitor_blocked_ms": ms} for one, ms in zip(at, waits, strict=True)],
+        lock_owners=[{"task": 0, "owner": 1, "wait_ms": 1000.0}],
+    )  # fmt: skip
+    cut = cut_before(tables, 2000.0)
+    assert cut.task_records["monitor_blocked_ms"].tolist() == [500.0]
+    assert cut.lock_owners.to_numpy().tolist() == [[0, 1, 250.0]]
 
 
 def queue() -> SyntheticLog:

@@ -111,6 +111,29 @@ def test_without_the_kernel_the_run_queue_is_unknown() -> None:
     assert np.isnan(decoded(record).records["run_queue_ms"][0])
 
 
+def test_owners_of_locks_become_a_row_each() -> None:
+    found = decoded({**RECORD, "lock_owners": "1:820,2:40"}, RECORD, RECORD)
+    rows = found.owners.itertuples(index=False)
+    assert [tuple(row) for row in rows] == [(0, 1, 820.0), (0, 2, 40.0)]
+
+
+@pytest.mark.parametrize(
+    "owners",
+    [
+        *("", "x", "1", "1:", ":5", "1:-5", "-1:5", "1:5,", "1:5;2:5", "1:1.5", "1:5,1:2:3"),
+        *("1:9" + "9" * 12, "9" * 30 + ":5", ",".join(["1:5"] * 17), "\u0661:x"),
+        *(7, None, ["1:5"], {"1": 5}),
+        *("7:5", "0:5", "1:0"),
+    ],
+)
+def test_owners_that_no_task_can_have_are_nobody(owners: object) -> None:
+    """Damaged, of another application, the task itself, or for no time: the rest is read."""
+    found = decoded({**RECORD, "lock_owners": owners}, RECORD)
+    assert found.damaged == 0
+    assert len(found.records) == 2
+    assert len(found.owners) == 0
+
+
 @pytest.mark.parametrize(
     "later",
     [

@@ -16,7 +16,7 @@ from iqcar.logs.assemble.plugin_records import read_tables
 from iqcar.logs.collect import Collector
 from iqcar.logs.plugin import record_fields
 from iqcar.logs.plugin.record_columns import RecordColumns
-from iqcar.logs.plugin.record_fields import FIELDS, SERIES, TEXTS, WAITS
+from iqcar.logs.plugin.record_fields import FIELDS, OWNERS, SERIES, TEXTS, WAITS
 from iqcar.logs.tasks import record_scanner
 from iqcar.logs.tasks.record_scanner import RecordScanner
 from iqcar.logs.tasks.task_lines import RECORD, TaskDecoder, record_at
@@ -42,6 +42,23 @@ RUN = st.one_of(
     st.tuples(st.integers(0, 9), st.integers(0, 12)).map(lambda run: f"{run[0]}*{run[1]}"),
     st.sampled_from(ODD_RUNS),
 )
+ODD_OWNERS = (
+    "1:5,",
+    ":",
+    "1",
+    "1:5:7",
+    "1:-5",
+    "9" * 13 + ":1",
+    "\u0663:1",
+    ",".join(["1:5"] * 17),
+)
+OWNERS_TEXT = st.one_of(
+    st.lists(st.tuples(st.integers(0, 99), st.integers(0, 10**13)), max_size=5).map(
+        lambda pairs: ",".join(f"{task}:{ms}" for task, ms in pairs)
+    ),
+    st.sampled_from(ODD_OWNERS),
+    NUMBERS,
+)
 SERIES_TEXT = st.one_of(st.lists(RUN, max_size=4).map(",".join), NUMBERS)
 KEYS = [one.key for one in FIELDS]
 
@@ -54,8 +71,10 @@ def records(draw: st.DrawFn) -> dict[str, Any]:
     if draw(st.booleans()):
         record["pool"] = draw(st.text(max_size=5))
     if draw(st.booleans()):
+        record[OWNERS] = draw(OWNERS_TEXT)
+    if draw(st.booleans()):
         return record
-    for key in draw(st.lists(st.sampled_from([*KEYS, "v", "host", *TEXTS]), max_size=3)):
+    for key in draw(st.lists(st.sampled_from([*KEYS, "v", "host", *TEXTS, OWNERS]), max_size=3)):
         record[key] = draw(NUMBERS)
     for one in draw(st.lists(st.sampled_from(WAITS), max_size=3)):
         record["waits_ns"][one.key] = draw(NUMBERS)
@@ -96,7 +115,7 @@ def assert_same(texts: list[bytes]) -> int:
     *columns, read = both(texts)
     (ids, chunk), (other_ids, other) = (one.columns() for one in columns)
     np.testing.assert_array_equal(ids, other_ids)
-    for name in ("numbers", "run_counts", "runs", "values"):
+    for name in ("numbers", "run_counts", "runs", "values", "owner_counts", "owners"):
         np.testing.assert_array_equal(getattr(chunk, name), getattr(other, name), err_msg=name)
     texts_of = [list(one.texts) for one in columns]
     codes = (chunk.texts.tolist(), other.texts.tolist())
@@ -150,6 +169,7 @@ def everything() -> dict[str, Any]:
         **{one.key: next(number) for one in FIELDS},
         "waits_ns": {one.key: next(number) for one in WAITS},
         **{key: f"a {key}" for key in TEXTS},
+        OWNERS: "17:820,23:40",
         "profile": {
             "bucket_ms": 10, "buckets": 9, **{one.key: f"0,{next(number)}*2" for one in SERIES}
         },
@@ -163,8 +183,9 @@ def test_every_field_and_series_is_known_in_any_order(order: int) -> None:
     record["waits_ns"] = dict(list(record["waits_ns"].items())[::order])
     texts = [carried(compact(record))] * 2
     assert assert_same(texts) == 2
-    numbers = both(texts)[0].columns()[1].numbers
-    assert np.isfinite(numbers).all()
+    found = both(texts)[0].columns()[1]
+    assert np.isfinite(found.numbers).all()
+    assert found.owners.tolist() == 2 * [[17, 820], [23, 40]]
 
 
 @pytest.mark.parametrize("level", [None, "waits_ns", "profile"])
@@ -182,6 +203,7 @@ def test_records_stay_in_the_order_of_the_log_whoever_reads_them() -> None:
     draw = random.Random(1).randrange
     usual, odd = (plugin_record(draw, 5, 600) for _ in range(2))
     odd["pool"] = "caf\u00e9"
+    odd[OWNERS], usual[OWNERS] = "2:5", "1:7"
     log = SyntheticLog(version=None)
     for task, record in ((1, odd), (1, usual), (2, usual), (2, odd)):
         carrier = {"ID": 0, "Name": "iqcar.task", "Update": compact(record), "Value": "n=1"}
@@ -197,6 +219,8 @@ def test_records_stay_in_the_order_of_the_log_whoever_reads_them() -> None:
         assert one.damaged == 0
     pd.testing.assert_frame_equal(frames[0].records, frames[1].records)
     pd.testing.assert_frame_equal(frames[0].intervals, frames[1].intervals)
+    pd.testing.assert_frame_equal(frames[0].owners, frames[1].owners)
+    assert frames[0].owners.to_numpy().tolist() == [[0, 1, 5], [1, 0, 7]]
 
 
 def test_compiled_code_keeps_nothing_of_the_table_of_fields() -> None:

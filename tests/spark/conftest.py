@@ -79,8 +79,8 @@ def record_known_waits(home: Path, folder: Path) -> App:
     done = run_workloads(
         home,
         folder,
-        *("lock", "memory", "hoard", "notify", "sleep", f"fifo:{fifo}", "spin", "long:3000"),
-        *("failed", "pooled:gold", "killed", "many"),
+        *("lock", "memory", "hoard", "queue", "notify", "sleep", f"fifo:{fifo}", "spin"),
+        *("long:3000", "failed", "pooled:gold", "killed", "many"),
         master="local[4,2]",
         conf={
             **PLUGIN,

@@ -124,6 +124,29 @@ def test_a_lock_held_by_another_task_is_monitor_blocked(app: App) -> None:
     assert waiter["blocked_ms"] > 800
 
 
+def owned_ms(record: dict[str, Any]) -> dict[int, int]:
+    """By task, how long it held locks that the record's task waited for."""
+    pairs = [pair.split(":") for pair in record.get("lock_owners", "").split(",") if pair]
+    return {int(task): int(ms) for task, ms in pairs}
+
+
+@smoke
+def test_the_record_names_the_task_that_held_the_lock(app: App) -> None:
+    holder = app.group("lock")[0]["Task Info"]["Task ID"]
+    held, waited = app.records("lock")
+    locked = [waited["waits_ns"].get(name, 0) / MS for name in ("monitor_blocked", "codegen_lock")]
+    assert set(owned_ms(waited)) == {holder}
+    assert 0.8 * sum(locked) < owned_ms(waited)[holder] <= sum(locked)
+    # Both load classes when they begin, and may wait for one another then.
+    assert sum(owned_ms(held).values()) < 0.1 * owned_ms(waited)[holder]
+
+
+def test_nobody_owns_what_is_no_lock(app: App) -> None:
+    for name in ("notify", "sleep", "fifo", "holder", "starved"):
+        for record in app.records(name):
+            assert sum(owned_ms(record).values()) < 0.1 * record["wall_ns"] / MS
+
+
 @smoke
 def test_waiting_for_a_notification_is_notification_wait(app: App) -> None:
     (record,) = app.records("notify")

@@ -65,6 +65,7 @@ class NaiveBlame(NaivePieces):
         self.tasks = tables.tasks.to_dict("records")
         self.waits = waits.to_dict("records")
         self.records = tables.task_records.to_dict("records")
+        self.lock_owners = tables.lock_owners.to_dict("records")
         self.executors = tables.executors.to_dict("records")
         self.cpus_of_task = tables.applications["task_cpus"].tolist()
         self.query_of_stage = tables.stages["query"].tolist()
@@ -216,7 +217,6 @@ class NaiveBlame(NaivePieces):
         begin, end, _ = self.pieces[i][piece]
         length = end - begin if task["ok"] else 0.0
         life = max(length, 1.0)
-        wait = self.wait(i, r)
         if r in BYTES:
             pool = (r,) if r is Request.SHUFFLE_FETCH else (Request.IO_READ, Request.IO_WRITE)
             return min(sum(self.device_share(i, part, pool, piece) for part in pool), 1.0)
@@ -228,8 +228,7 @@ class NaiveBlame(NaivePieces):
                 return 0.0
             held = self.held(i, piece)
             return held / self.memory[task["executor"]] if held > 0 else 0.0
-        wait = known(wait) * self.part(i, piece, f"{r}_ms")
-        return min(max(1 - wait / life, 0.0), 1.0)
+        return 0.0  # notifications, and locks: lock_blame
 
     def device_share(
         self, i: int, part: Request, pool: tuple[Request, ...], piece: int = 0
@@ -314,6 +313,23 @@ class NaiveBlame(NaivePieces):
                         self.divide(stage, demand.beta_lost, demand.of_others_lost)
         return demands
 
+    def lock_blame(self, i: int) -> dict[int, float]:
+        """Blame on those who ran beside a task in its executor and are recorded as holders."""
+        target, held = self.tasks[i], defaultdict[int, float](float)
+        for row in self.lock_owners:
+            j = row["owner"]
+            source = self.tasks[j]
+            if row["task"] != i or j in (i, -1) or not (target["ok"] and source["ok"]):
+                continue
+            both = min(target["finish_ms"], source["finish_ms"]) - max(
+                target["launch_ms"], source["launch_ms"]
+            )
+            if target["executor"] == source["executor"] >= 0:
+                held[source["stage"]] += max(min(known(row["wait_ms"]), both), 0.0)
+        whole = max(sum(held.values()), self.waited(i, Request.MONITOR_BLOCKED))
+        slowdown = self.target(i, Request.MONITOR_BLOCKED)[0]
+        return {stage: slowdown * ms / whole for stage, ms in held.items() if ms > 0 and stage >= 0}
+
     def divide(self, target: int, parts: dict[int, float], of_others: float) -> None:
         """Give other queries their sum, and the target the rest, also where none of it was."""
         mine = [s for s in parts if s == target or self.owner(s) == self.owner(target)]
@@ -330,6 +346,8 @@ class NaiveBlame(NaivePieces):
     def raw_blame(
         self, i: int, r: Request, used: list[list[float]], stretch: float, span: float
     ) -> dict[int, float]:
+        if r is Request.MONITOR_BLOCKED:
+            return self.lock_blame(i)
         target, raw = self.tasks[i], defaultdict[int, float](float)
         if not target["ok"] or span <= 0:
             return raw

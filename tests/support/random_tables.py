@@ -17,6 +17,7 @@ from iqcar.tables import (
     APPLICATIONS,
     EXECUTORS,
     HOSTS,
+    LOCK_OWNERS,
     QUERIES,
     STAGES,
     TASKS,
@@ -169,6 +170,21 @@ def random_input(
         told = (found[column] == MEASURED) & (rng.random(n) < 0.4)
         found[column] = np.where(told, ESTIMATED, found[column]).astype(found[column].dtype)
     return RandomInput(tables, found, recipe)
+
+
+def with_lock_owners(random: RandomInput, seed: int) -> RandomInput:
+    """Let tasks name who held locks they waited for: some rightly, some as no task could have."""
+    n = len(random.tables.tasks)
+    rng = np.random.default_rng([seed, 9])
+    named = 3 * n
+    owners = LOCK_OWNERS.frame(
+        {
+            "task": rng.integers(n, size=named) if n else [],
+            "owner": rng.integers(-1, n, size=named),
+            "wait_ms": rng.choice([-5.0, 0.0, 0.5, 2.0, 9.0, 1e300, np.nan], named),
+        }
+    )
+    return random._replace(tables=random.tables.with_(lock_owners=owners))
 
 
 def random_devices(n_hosts: int, seed: int) -> dict[Request, Device]:

@@ -34,7 +34,10 @@ from iqcar.tables.arrays import Floats, Ints
 OUTLINE, TABLES, FACTS, JOBS, LOOKS = "outline", "tables", "facts", "jobs", "looks"
 LOADS, SOURCES = "loads", "sources"
 """Kinds of rows."""
-HEAVY = ("tasks", "sql_metrics", "task_records", "intervals", "samples", "stage_parents", "conf")
+HEAVY = (
+    "tasks", "sql_metrics", "task_records", "intervals", "lock_owners", "samples",
+    "stage_parents", "conf",
+)  # fmt: skip
 """Tables that grow with tasks, or of hundreds of rows each: they stay on the executors."""
 UNUSED = ("sql_metrics", "conf")
 """Tables that no step of topics needs."""

@@ -20,6 +20,7 @@ import pandas as pd
 
 from iqcar import tables as tb
 from iqcar.diagnosis import Diagnosis, Settings
+from iqcar.enums import Request
 from iqcar.live.growing_log import GrowingLog
 from iqcar.logs.events.lines import LineTally
 from iqcar.logs.find.log_parts import EventLog
@@ -27,6 +28,7 @@ from iqcar.logs.forget import Forgotten
 from iqcar.logs.ingest import tables_of
 from iqcar.model.queries.critical_path import add_critical_path
 from iqcar.model.queries.identify import identify
+from iqcar.model.waits.columns import wait_column
 from iqcar.pipeline import diagnose
 from iqcar.tables import NONE, TIMES, Tables
 from iqcar.tables.arrays import Flags, Floats, Ints, share_of, sum_by
@@ -173,6 +175,7 @@ def cut_before(tables: Tables, time_ms: float) -> Tables:
         frames["task_records"] = _scaled(records, of_task, shares)
         begin = np.where(of_task < 1.0, np.fmax(records["start_ms"], time_ms), records["start_ms"])
         frames["task_records"] = frames["task_records"].assign(start_ms=begin)
+        frames["lock_owners"] = _cut_owners(tables, kept, shares)
     frames["samples"] = tables.samples[tables.samples["time_ms"] >= time_ms].reset_index(drop=True)
     return tables.with_(**frames)
 
@@ -219,6 +222,14 @@ def _cut_intervals(
             shares[str(name)] = by_profile[of_record]
     left = scaled[(scaled["end_ms"] > scaled["start_ms"]).to_numpy() & (share > 0)]
     return left.reset_index(drop=True), shares
+
+
+def _cut_owners(tables: Tables, kept: Floats, shares: dict[str, Floats]) -> pd.DataFrame:
+    """Return who held locks, as long as the share of the waits for locks that is kept."""
+    locks = kept.copy()
+    of_record = tables.task_records["task"].to_numpy(np.int64)
+    locks[of_record] = shares.get(wait_column(Request.MONITOR_BLOCKED), kept[of_record])
+    return _scaled(tables.lock_owners, locks[tables.lock_owners["task"].to_numpy(np.int64)])
 
 
 MOST_WAITING = 20_000

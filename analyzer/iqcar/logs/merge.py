@@ -33,6 +33,7 @@ POINTS_TO: dict[str, dict[str, str]] = {
     "job_properties": {"job": "jobs"},
     "task_records": {"task": "tasks"},
     "intervals": {"task": "tasks"},
+    "lock_owners": {"task": "tasks", "owner": "tasks"},
     "pools": {"app": "applications"},
     "rule_changes": {"app": "applications"},
     "executor_targets": {"app": "applications"},

@@ -4,6 +4,7 @@ from iqcar.tables.declarations import NONE, Column, TableSpec, texts
 from iqcar.tables.recorded_tables import (
     EXECUTOR_TARGETS,
     INTERVALS,
+    LOCK_OWNERS,
     POOLS,
     RULE_CHANGES,
     SAMPLES,
@@ -43,6 +44,7 @@ __all__ = [
     "JOBS",
     "JOB_PROPERTIES",
     "LAST_PLAUSIBLE_MS",
+    "LOCK_OWNERS",
     "NONE",
     "POOLS",
     "QUERIES",

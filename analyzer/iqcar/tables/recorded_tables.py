@@ -1,4 +1,4 @@
-"""Declares the tables that only the plugin fills: task records, intervals, scheduler, samples."""
+"""Declares the tables that only the plugin fills: records, intervals, locks, scheduler, samples."""
 
 from __future__ import annotations
 
@@ -50,6 +50,16 @@ INTERVALS = TableSpec(
             if not request.before_launch
         ),
         ("held_bytes", "float64", "bytes", "Execution memory held, mean; NaN if not sampled."),
+    ),
+)
+
+LOCK_OWNERS = TableSpec(
+    "lock_owners",
+    "One row per measured task and task that held locks it waited for; of each the four largest.",
+    declare(
+        ("task", "int32", "row", "The task that waited."),
+        ("owner", "int32", "row", "The task that held the locks; −1 if it is not known any more."),
+        ("wait_ms", "float64", "ms", "How long it held what the other waited for, by samples."),
     ),
 )
 

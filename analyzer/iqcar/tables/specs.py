@@ -20,6 +20,7 @@ from iqcar.tables.declarations import TableSpec, declare, texts
 from iqcar.tables.recorded_tables import (
     EXECUTOR_TARGETS,
     INTERVALS,
+    LOCK_OWNERS,
     POOLS,
     RULE_CHANGES,
     SAMPLES,
@@ -291,27 +292,10 @@ JOB_PROPERTIES = TableSpec(
 )
 
 SPECS: tuple[TableSpec, ...] = (
-    INPUTS,
-    APPLICATIONS,
-    HOSTS,
-    EXECUTORS,
-    QUERIES,
-    SQL_EXECUTIONS,
-    JOBS,
-    STAGES,
-    STAGE_PARENTS,
-    TASKS,
-    TASK_FAILURES,
-    SQL_METRICS,
-    CONF,
-    JOB_PROPERTIES,
-    TASK_RECORDS,
-    INTERVALS,
-    POOLS,
-    RULE_CHANGES,
-    EXECUTOR_TARGETS,
-    SAMPLES,
-)
+    INPUTS, APPLICATIONS, HOSTS, EXECUTORS, QUERIES, SQL_EXECUTIONS, JOBS, STAGES, STAGE_PARENTS,
+    TASKS, TASK_FAILURES, SQL_METRICS, CONF, JOB_PROPERTIES, TASK_RECORDS, INTERVALS, LOCK_OWNERS,
+    POOLS, RULE_CHANGES, EXECUTOR_TARGETS, SAMPLES,
+)  # fmt: skip
 """Every table, in the order of the documentation."""
 
 
@@ -352,6 +336,7 @@ class Tables:
     job_properties: pd.DataFrame
     task_records: pd.DataFrame
     intervals: pd.DataFrame
+    lock_owners: pd.DataFrame
     pools: pd.DataFrame
     rule_changes: pd.DataFrame
     executor_targets: pd.DataFrame

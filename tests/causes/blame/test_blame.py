@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,13 @@ from iqcar.model.waits.columns import WAITS
 from iqcar.tables import Tables
 from tests.support.examples import examples
 from tests.support.naive_blame import naive_blame
-from tests.support.random_tables import RandomInput, random_devices, random_input, tables_and_waits
+from tests.support.random_tables import (
+    RandomInput,
+    random_devices,
+    random_input,
+    tables_and_waits,
+    with_lock_owners,
+)
 
 SEEDS = st.integers(0, 2**32)
 RELATIVE = 1e-7
@@ -47,7 +54,7 @@ def by_demand(blame: Blame) -> dict[tuple[int, Request, int], tuple[Row, list[Ro
 def test_the_sweep_gives_the_blame_of_the_formulas_pair_by_pair(
     random: RandomInput, seed: int
 ) -> None:
-    tables, waits, _ = random
+    tables, waits, _ = with_lock_owners(random, seed)
     devices = random_devices(len(tables.hosts), seed)
     blame = attribute(tables, waits, devices)
     expected = naive_blame(tables, waits, devices)
@@ -75,6 +82,7 @@ def test_blame_of_every_demand_is_never_negative_and_sums_to_what_was_lost(
     random: RandomInput, seed: int
 ) -> None:
     devices = random_devices(len(random.tables.hosts), seed)
+    random = with_lock_owners(random, seed)
     blame = attribute(random.tables, random.waits, devices)
     demands, sources = blame.demands, blame.sources
     assert (sources["beta"] >= 0).all()
@@ -134,7 +142,12 @@ def assert_same(one: dict[tuple[int, ...], tuple], two: dict[tuple[int, ...], tu
 
 
 def rows(random: RandomInput, order: np.ndarray) -> RandomInput:
-    tables = random.tables.with_(tasks=random.tables.tasks.iloc[order].reset_index(drop=True))
+    place = np.append(np.argsort(order), -1)
+    owners = random.tables.lock_owners
+    tables = random.tables.with_(
+        tasks=random.tables.tasks.iloc[order].reset_index(drop=True),
+        lock_owners=owners.assign(task=place[owners["task"]], owner=place[owners["owner"]]),
+    )
     return random._replace(tables=tables, waits=random.waits.iloc[order].reset_index(drop=True))
 
 
@@ -145,6 +158,7 @@ def test_the_order_of_tasks_changes_nothing(
     random: RandomInput, shuffle: st.randoms, seed: int | None
 ) -> None:
     devices = None if seed is None else random_devices(len(random.tables.hosts), seed)
+    random = with_lock_owners(random, seed or 0)
     order = list(range(len(random.waits)))
     shuffle.shuffle(order)
     other = rows(random, np.array(order, dtype=int))
@@ -211,7 +225,6 @@ def test_cutting_a_source_in_two_changes_nothing(random: RandomInput) -> None:
     waits[0]["compute_ms"], waits[1]["compute_ms"] = 0.6, (span - 1) * 0.6
     cut_tasks = pd.concat([first, second, whole.tables.tasks.iloc[1:]], ignore_index=True)
     cut_waits = pd.concat([*waits, whole.waits.iloc[1:]], ignore_index=True)
-    # Locks are held by whoever runs and does not wait: the same for both halves.
     assert_same(
         by_name(attribute(whole.tables, whole.waits)),
         by_name(attribute(whole.tables.with_(tasks=cut_tasks), cut_waits)),
@@ -226,11 +239,37 @@ def test_a_source_that_used_nothing_gets_nothing(random: RandomInput) -> None:
     for row in np.flatnonzero(random.tables.tasks["stage"] == 0):
         random = quiet(random, row, 0.0)
     blame = attribute(random.tables, random.waits)
-    held_by_running = [Request.SLOT_WAIT, Request.MONITOR_BLOCKED, Request.NOTIFICATION_WAIT]
-    codes = [REQUESTS.index(r) for r in held_by_running]
     blamed = blame.sources[blame.sources["source_stage"] == 0]
     requests = blame.demands["request"].to_numpy()[blamed["demand"].to_numpy()]
-    assert set(requests) <= set(codes)
+    assert set(requests) <= {REQUESTS.index(Request.SLOT_WAIT)}
+
+
+@examples(100)
+@given(tables_and_waits(20), SEEDS)
+def test_who_only_ran_beside_a_task_that_waited_for_a_lock_gets_no_share(
+    random: RandomInput, seed: int
+) -> None:
+    random = with_lock_owners(random, seed)
+    tables, tasks = random.tables, random.tables.tasks
+    blame = attribute(tables, random.waits)
+    demands, sources = blame.demands, blame.sources
+    named = defaultdict[tuple[int, int], dict[int, float]](lambda: defaultdict(float))
+    for task, owner, ms in tables.lock_owners.itertuples(index=False):
+        if owner >= 0 and ms > 0:
+            place = tasks["stage"][task], tasks["host"][task]
+            named[place][tasks["stage"][owner]] += ms
+    for row, demand in enumerate(demands.to_dict("records")):
+        request = REQUESTS[demand["request"]]
+        if request not in (Request.MONITOR_BLOCKED, Request.NOTIFICATION_WAIT):
+            continue
+        mine = sources[sources["demand"] == row]
+        assert mine["lost_ms"].sum() == pytest.approx(demand["lost_ms"])
+        holders = named[demand["stage"], demand["host"]]
+        for one in mine[mine["kind"] != UNATTRIBUTED].itertuples():
+            if request is Request.NOTIFICATION_WAIT or one.kind == KNOWN:
+                assert one.lost_ms == one.beta == 0
+            else:
+                assert one.lost_ms <= holders[one.source_stage] * (1 + RELATIVE)
 
 
 def test_tables_without_tasks_have_no_blame() -> None:

@@ -25,6 +25,7 @@ from iqcar.causes.blame.demand_weights import stage_losses, weigh_demands
 from iqcar.causes.blame.executor_blame import executor_sweep_input
 from iqcar.causes.blame.folding import MOST_SOURCES
 from iqcar.causes.blame.loads import find_loads, is_estimated
+from iqcar.causes.blame.lock_blame import lock_shares
 from iqcar.causes.blame.others_parts import as_replayed, parts_of_others, room_of
 from iqcar.causes.blame.ratp import (
     BYTES_REQUESTS,
@@ -111,6 +112,9 @@ def attribute(
         if request.domain is Domain.CLUSTER:
             accounts.add_executors(loss)
             continue
+        if request is Request.MONITOR_BLOCKED:
+            accounts.add_locks(loss)
+            continue
         parts = tasks if request.domain is Domain.APPLICATION else pieces
         found = demand.contention.get(request)
         room = np.minimum(room_of(loss), most_explicable(columns, loss, found))
@@ -169,6 +173,11 @@ class Accounts:
         sweep = executor_sweep_input(self.columns, loss, self.places.group)
         nothing = np.zeros(len(loss.lost))
         self.add(loss, BlameShares(sweep, nobody, nobody, raw=nothing, room=loss.slowdown))
+
+    def add_locks(self, loss: Loss) -> None:
+        """Take in waits for locks: only who was seen holding them explains them."""
+        places = self.places
+        self.add(loss, lock_shares(self.columns, loss, places.group, len(places.stage)))
 
     def blame(
         self, waits: pd.DataFrame, demand: Demand, most_sources: int | None, critical_path: bool

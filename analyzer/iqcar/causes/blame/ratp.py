@@ -217,8 +217,8 @@ def used_share(columns: Users, request: Request, demand: Demand) -> Floats:
         return _memory_share(columns)
     if request is Request.RUN_QUEUE:
         return np.minimum(positive_or_zero(columns.compute()) / life, 1.0)
-    # Holders of locks are not recorded; a task cannot hold a lock while waiting for it.
-    return np.clip(1.0 - positive_or_zero(columns.wait(request)) / life, 0.0, 1.0)
+    # Nobody records who sends the notification that a task waits for.
+    return np.zeros(len(life))
 
 
 def most_explicable(columns: BlameColumns, loss: Loss, found: Contention | None) -> Floats:

@@ -189,7 +189,7 @@ ENOUGH_TASKS = 50_000
 from about 48 tasks of each of 100 stages, which is a tenth of it."""
 WORTH = 0.5
 """Share of a side's tasks from which all are kept: the selection costs time, too."""
-_OF_TASKS = ("task_records", "intervals", "task_failures")
+_OF_TASKS = ("task_records", "intervals", "lock_owners", "task_failures")
 """Tables that name tasks."""
 
 
@@ -281,14 +281,15 @@ def _tasks_of(side: ComparedRows, wanted: Ints, windows: _Times, enough: int) ->
 
 def _with_tasks(side: ComparedRows, kept: Flags) -> ComparedRows:
     rows = np.flatnonzero(kept)
-    place = np.cumsum(kept) - 1
+    place = np.append(np.where(kept, np.cumsum(kept) - 1, NONE), NONE)
     frames: dict[str, pd.DataFrame] = {"tasks": side.tables.tasks.iloc[rows].reset_index(drop=True)}
     for name in _OF_TASKS:
         frame: pd.DataFrame = getattr(side.tables, name)
         task = frame["task"].to_numpy(np.int64)
         here = np.flatnonzero((task >= 0) & np.append(kept, False)[task])
-        moved = place[task[here]].astype(np.int32)
-        frames[name] = frame.iloc[here].reset_index(drop=True).assign(task=moved)
+        frames[name] = frame.iloc[here].reset_index(drop=True)
+        for column in {"task", "owner"}.intersection(frame):
+            frames[name][column] = place[frames[name][column].to_numpy()].astype(np.int32)
     waits = side.waits.iloc[rows].reset_index(drop=True)
     return side._replace(tables=side.tables.with_(**frames), waits=waits)
 

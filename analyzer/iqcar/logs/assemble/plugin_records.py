@@ -46,13 +46,14 @@ class Records:
 
     Attributes
     ----------
-    records, intervals : rows of :data:`iqcar.tables.TASK_RECORDS` and of
-        :data:`iqcar.tables.INTERVALS`.
+    records, intervals, owners : rows of :data:`iqcar.tables.TASK_RECORDS`, of
+        :data:`iqcar.tables.INTERVALS` and of :data:`iqcar.tables.LOCK_OWNERS`.
     damaged : records that could not be read, or belong to no task: missing, not zero.
     """
 
     records: pd.DataFrame
     intervals: pd.DataFrame
+    owners: pd.DataFrame
     damaged: int
 
 
@@ -69,7 +70,8 @@ def read_tables(columns: RecordColumns, task_id: pd.Series[int]) -> Records:
     """
     texts = list(columns.texts)
     task_ids, found = columns.columns()
-    rows = _rows_of(task_ids, task_id.to_numpy(np.int64))
+    ids = task_id.to_numpy(np.int64)
+    rows = _rows_of(task_ids, ids)
     good = np.flatnonzero((rows >= 0) & ~np.isnan(found.numbers[:, WALL]))
     tasks, first = np.unique(rows[good], return_index=True)
     chosen = good[first]
@@ -79,9 +81,10 @@ def read_tables(columns: RecordColumns, task_id: pd.Series[int]) -> Records:
     if not np.array_equal(chosen, np.arange(len(rows))):
         found = pick(found, chosen)
     records = _record_table(tasks, found, texts)
+    owners = _owner_table(tasks, found, ids)
     profiles = found._replace(numbers=found.numbers[:, _OF_PROFILES])
     del found  # the table of intervals is the largest: the other numbers need not be beside it
-    return Records(records, _interval_table(tasks, profiles), damaged)
+    return Records(records, _interval_table(tasks, profiles), owners, damaged)
 
 
 def _rows_of(wanted: NDArray[np.float64], task_ids: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -111,6 +114,17 @@ def _record_table(
         shown = [redact_text(one[place], MAX_NAME) for one in texts]
         columns[name] = np.array(shown, object)[found.texts]
     return tb.TASK_RECORDS.frame({"task": tasks, **columns})
+
+
+def _owner_table(
+    tasks: NDArray[np.int64], found: Chunk, task_ids: NDArray[np.int64]
+) -> pd.DataFrame:
+    """One row per record and other task that it names."""
+    task = np.repeat(tasks, found.owner_counts)
+    owner, wait = _rows_of(found.owners[:, 0], task_ids), found.owners[:, 1]
+    named = np.flatnonzero((owner >= 0) & (owner != task) & (wait > 0))
+    columns = {"task": task[named], "owner": owner[named], "wait_ms": wait[named]}
+    return tb.LOCK_OWNERS.frame(columns)
 
 
 def _interval_table(tasks: NDArray[np.int64], found: Chunk) -> pd.DataFrame:
@@ -166,7 +180,7 @@ def _interval_counts(
 
 
 def add_records(log: Collector, frames: dict[str, pd.DataFrame]) -> int:
-    """Add ``task_records`` and ``intervals`` to the frames of one log.
+    """Add ``task_records``, ``intervals`` and ``lock_owners`` to the frames of one log.
 
     A pool that a task's record names fills the pool of its stage and job where the log has none.
 
@@ -175,6 +189,7 @@ def add_records(log: Collector, frames: dict[str, pd.DataFrame]) -> int:
     tasks, stages, jobs = frames["tasks"], frames["stages"], frames["jobs"]
     read = read_tables(log.task_records, tasks["task_id"])
     frames["task_records"], frames["intervals"] = read.records, read.intervals
+    frames["lock_owners"] = read.owners
     pools = tb.texts(read.records, "pool")
     if any(pools):
         of_stage, of_job = tb.texts(stages, "pool"), tb.texts(jobs, "pool")

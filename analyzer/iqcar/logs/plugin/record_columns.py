@@ -18,8 +18,10 @@ from iqcar.logs.plugin.record_fields import (
     FIELDS,
     MAX_DIGITS,
     MOST_INTERVALS,
+    MOST_OWNERS,
     NS_PER_MS,
     NUMBERS,
+    OWNERS,
     TEXTS,
     TOTALS,
     WAITS,
@@ -28,6 +30,8 @@ from iqcar.tables import LAST_PLAUSIBLE_MS
 
 Run = tuple[int, int, int, float]
 """Column among VALUES, first interval, number of intervals, and what is in each; not 0."""
+Owner = tuple[float, float]
+"""Id of a task, and how long it held locks that the record's task waited for, in ms."""
 
 
 class Record(NamedTuple):
@@ -37,6 +41,7 @@ class Record(NamedTuple):
     """As :data:`~iqcar.logs.plugin.record_fields.NUMBERS`, NaN for what it lacks."""
     texts: tuple[str, ...]
     runs: list[Run]
+    owners: list[Owner]
 
 
 _Fields = msgspec.defstruct(
@@ -45,6 +50,7 @@ _Fields = msgspec.defstruct(
         *((key, float) for key in TOTALS),
         *((one.key, float, one.missing) for one in FIELDS if one.key not in TOTALS),
         *((key, str, "") for key in TEXTS),
+        (OWNERS, str, ""),
         ("waits_ns", dict[str, float], msgspec.field(default_factory=dict)),
         ("profile", dict[str, Any] | None, None),
     ],
@@ -59,8 +65,8 @@ _decode_object = msgspec.json.Decoder(dict[str, Any]).decode
 def read_record(text: bytes | str) -> Record | None:
     """Read one record; None if it is damaged: no object, no totals, or impossible numbers.
 
-    Fields and classes that are not known are left out, whatever the record's version; so is a
-    profile that is damaged.
+    Fields and classes that are not known are left out, whatever the record's version; so are a
+    profile and owners of locks that are damaged.
     """
     found: Any
     try:
@@ -83,7 +89,8 @@ def read_record(text: bytes | str) -> Record | None:
         width,
         count,
     )
-    return Record(numbers, tuple(getattr(found, name) for name in TEXTS), runs)
+    texts = tuple(getattr(found, name) for name in TEXTS)
+    return Record(numbers, texts, runs, read_owners(getattr(found, OWNERS)))
 
 
 def _fitting(fields: dict[str, Any]) -> Any:
@@ -101,7 +108,7 @@ def _fitting(fields: dict[str, Any]) -> Any:
     waits, profile = fields.get("waits_ns"), fields.get("profile")
     return _Fields(
         **{name: number(name, missing) for name, missing in _MISSING.items()},
-        **{name: text(name) for name in TEXTS},
+        **{name: text(name) for name in (*TEXTS, OWNERS)},
         waits_ns={
             name: float(value)
             for name, value in (waits if isinstance(waits, dict) else {}).items()
@@ -109,6 +116,21 @@ def _fitting(fields: dict[str, Any]) -> Any:
         },
         profile=profile if isinstance(profile, dict) else None,
     )
+
+
+def read_owners(text: str) -> list[Owner]:
+    """Unpack who held the locks that a task waited for; nobody if that is damaged.
+
+    >>> read_owners("17:820,23:40")
+    [(17.0, 820.0), (23.0, 40.0)]
+    """
+    pairs = [part.partition(":") for part in text.split(",", MOST_OWNERS)] if text else []
+    if len(pairs) > MOST_OWNERS:
+        return []
+    for task, _, ms in pairs:
+        if not (task.isdecimal() and ms.isdecimal() and max(len(task), len(ms)) <= MAX_DIGITS):
+            return []
+    return [(float(task), float(ms)) for task, _, ms in pairs]
 
 
 def read_profile(profile: dict[str, Any]) -> tuple[float, int, list[Run]] | None:
@@ -167,6 +189,8 @@ class Chunk(NamedTuple):
         :data:`~iqcar.logs.plugin.record_fields.VALUES`), its first interval, and how many there
         are.
     values : (runs,) array; the number that is in each interval of a run; never 0.
+    owner_counts : (records,) array; how many of the owners are its own.
+    owners : (owners, 2) array; of each task that held locks its id, and for how long, in ms.
     """
 
     numbers: NDArray[np.float64]
@@ -174,6 +198,8 @@ class Chunk(NamedTuple):
     run_counts: NDArray[np.int64]
     runs: NDArray[np.uint16]
     values: NDArray[np.float64]
+    owner_counts: NDArray[np.int64]
+    owners: NDArray[np.float64]
 
 
 class _Rows:
@@ -221,7 +247,7 @@ class RecordColumns:
         self.texts: dict[tuple[str, ...], int] = {("",) * len(TEXTS): 0}
         self._columns: tuple[_Rows, ...] = (
             _Rows(np.float64, len(NUMBERS)), _Rows(np.int32), _Rows(np.int64),
-            _Rows(np.uint16, 3), _Rows(np.float64),
+            _Rows(np.uint16, 3), _Rows(np.float64), _Rows(np.int64), _Rows(np.float64, 2),
         )  # fmt: skip
         self._task_ids, self._orders = _Rows(np.float64), _Rows(np.int64)
         self._next = 0
@@ -265,8 +291,10 @@ class RecordColumns:
             return
         numbers = np.full((len(found), len(NUMBERS)), np.nan)
         texts, counts = np.zeros(len(found), np.int32), np.zeros(len(found), np.int64)
+        owner_counts = counts.copy()
         runs: list[tuple[int, int, int]] = []
         values: list[float] = []
+        owners: list[Owner] = []
         for row, (_, text) in enumerate(found):
             record = read_record(text)
             if record is not None:
@@ -275,8 +303,13 @@ class RecordColumns:
                 counts[row] = len(record.runs)
                 runs += [run[:3] for run in record.runs]
                 values += [run[3] for run in record.runs]
-        places = np.array(runs, np.uint16).reshape(-1, 3)
-        chunk = Chunk(numbers, texts, counts, places, np.array(values, np.float64))
+                owner_counts[row] = len(record.owners)
+                owners += record.owners
+        chunk = Chunk(
+            numbers, texts, run_counts=counts, runs=np.array(runs, np.uint16).reshape(-1, 3),
+            values=np.array(values, np.float64), owner_counts=owner_counts,
+            owners=owner_array(owners),
+        )  # fmt: skip
         self._add(chunk, np.array([task for task, _ in found], np.float64), order)
 
     def _add(self, chunk: Chunk, task_ids: NDArray[np.float64], order: NDArray[np.int64]) -> None:
@@ -308,9 +341,22 @@ class RecordColumns:
 
 def pick(chunk: Chunk, rows: NDArray[np.int64]) -> Chunk:
     """Return some records of a chunk, in the order that is asked for."""
-    counts = chunk.run_counts[rows]
-    at = spread((np.cumsum(chunk.run_counts) - chunk.run_counts)[rows], counts)
-    return Chunk(chunk.numbers[rows], chunk.texts[rows], counts, chunk.runs[at], chunk.values[at])
+    runs, owners = (_own(counts, rows) for counts in (chunk.run_counts, chunk.owner_counts))
+    return Chunk(
+        chunk.numbers[rows], chunk.texts[rows], run_counts=chunk.run_counts[rows],
+        runs=chunk.runs[runs], values=chunk.values[runs], owner_counts=chunk.owner_counts[rows],
+        owners=chunk.owners[owners],
+    )  # fmt: skip
+
+
+def _own(counts: NDArray[np.int64], rows: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return where the elements of some rows are, of which each row has so many."""
+    return spread((np.cumsum(counts) - counts)[rows], counts[rows])
+
+
+def owner_array(owners: list[Owner]) -> NDArray[np.float64]:
+    """Return owners as in a :class:`Chunk`."""
+    return np.array(owners, np.float64).reshape(-1, 2)
 
 
 def spread(starts: NDArray[np.int64], counts: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -63,6 +63,8 @@ WAITS = tuple(Field(kind.value, f"{kind}_ms", NS_PER_MS, 0.0) for kind in WaitCl
 """Numbers of ``waits_ns``."""
 TEXTS = ("pool", "sampler")
 """Texts of a record, by the names of their columns."""
+OWNERS = "lock_owners"
+"""Text of a record: ``17:820,23:40`` says that for 820 ms task 17 held locks that it waited for."""
 
 
 def _column_of(kind: WaitClass) -> str:
@@ -98,3 +100,5 @@ MOST_INTERVALS = 10_000
 """Intervals of one profile beyond which it is damage: the plugin writes some hundreds at most."""
 MAX_DIGITS = 12
 """Digits of a number in a series beyond which it is damage: 31 years in ms, 1 PB in KiB."""
+MOST_OWNERS = 16
+"""Tasks that held locks, in one record, beyond which it is damage: the plugin writes four."""

@@ -16,7 +16,7 @@ from numba import njit
 from numpy.lib.stride_tricks import as_strided
 from numpy.typing import NDArray
 
-from iqcar.logs.plugin.record_columns import Chunk
+from iqcar.logs.plugin.record_columns import Chunk, Owner, owner_array, read_owners
 from iqcar.logs.plugin.record_fields import (
     COLUMN_OF,
     COUNT,
@@ -24,6 +24,7 @@ from iqcar.logs.plugin.record_fields import (
     MAX_DIGITS,
     MOST_INTERVALS,
     NUMBERS,
+    OWNERS,
     SERIES,
     START,
     TEXTS,
@@ -38,6 +39,8 @@ _NUMBER, _TEXT, _SERIES, _WAITS, _PROFILE = range(5)
 """What a key may have; the last two are objects of their own."""
 _UNUSED = len(NUMBERS)
 """Column of numbers that are not kept."""
+_OWNERS, _UNREAD = len(TEXTS), len(TEXTS) + 1
+"""Columns of texts: the owners of locks, and those that are not kept."""
 _Keys = list[tuple[str, int, int]]
 """Key, what it has, and the column for it."""
 
@@ -47,12 +50,13 @@ def _top_keys() -> _Keys:
     waits = 1 + [key for key, _, _ in numbers].index("off_cpu_ns")  # where the plugin has them
     return [
         ("v", _NUMBER, _UNUSED),
-        ("host", _TEXT, len(TEXTS)),
-        ("executor", _TEXT, len(TEXTS)),
+        ("host", _TEXT, _UNREAD),
+        ("executor", _TEXT, _UNREAD),
         *numbers[:waits],
         ("waits_ns", _WAITS, 0),
         *numbers[waits:],
         *((key, _TEXT, column) for column, key in enumerate(TEXTS)),
+        (OWNERS, _TEXT, _OWNERS),
         ("profile", _PROFILE, 0),
     ]
 
@@ -64,7 +68,7 @@ _LEVELS: tuple[_Keys, _Keys, _Keys] = (
         ("bucket_ms", _NUMBER, WIDTH),
         ("buckets", _NUMBER, COUNT),
         *(
-            (key, _SERIES, COLUMN_OF[key]) if column else (key, _TEXT, len(TEXTS))
+            (key, _SERIES, COLUMN_OF[key]) if column else (key, _TEXT, _UNREAD)
             for key, column in SERIES
         ),
     ],
@@ -106,7 +110,7 @@ class RecordScanner:
 
     def __init__(self) -> None:
         self._numbers = np.empty((0, len(_MISSING)))
-        self._spans = np.empty((0, 2 * len(TEXTS) + 2), np.int64)
+        self._spans = np.empty((0, 2 * _UNREAD + 2), np.int64)
         self._runs, self._values = np.empty((0, 3), np.uint16), np.empty(0)
 
     def scan(
@@ -144,7 +148,9 @@ class RecordScanner:
             starts + len(RECORD), np.array(ends), *_KEYS, _MISSING, _TOTALS, _LIMITS,
             self._numbers, self._spans, run_counts, self._runs, self._values, read,
         )  # fmt: skip
-        spans = self._spans[:count][read, : 2 * len(TEXTS)]
+        spans = self._spans[:count][read]
+        owner_counts, owners = _owners(text, spans[:, 2 * _OWNERS : 2 * _UNREAD])
+        spans = spans[:, : 2 * len(TEXTS)]
         texts = np.zeros(len(spans), np.int32)
         for row in np.flatnonzero(spans.any(axis=1)).tolist():
             bounds = spans[row].reshape(-1, 2).tolist()
@@ -153,7 +159,11 @@ class RecordScanner:
         numbers = self._numbers[:count, : len(NUMBERS)]
         if not read.all():
             numbers, run_counts = numbers[read], run_counts[read]
-        return Chunk(numbers, texts, run_counts, self._runs[:used], self._values[:used]), read
+        chunk = Chunk(
+            numbers, texts, run_counts=run_counts, runs=self._runs[:used],
+            values=self._values[:used], owner_counts=owner_counts, owners=owners,
+        )  # fmt: skip
+        return chunk, read
 
     def _make_room(self, records: int, runs: int) -> None:
         if records > len(self._numbers):
@@ -161,6 +171,18 @@ class RecordScanner:
             self._spans = np.empty((records, self._spans.shape[1]), np.int64)
         if runs > len(self._values):
             self._runs, self._values = np.empty((runs, 3), np.uint16), np.empty(runs)
+
+
+def _owners(text: bytes, spans: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """Unpack the owners of locks, which few tasks wait for; where their texts are is given."""
+    counts = np.zeros(len(spans), np.int64)
+    owners: list[Owner] = []
+    for row in np.flatnonzero(spans.any(axis=1)).tolist():
+        first, last = spans[row].tolist()
+        found = read_owners(text[first:last].decode())
+        counts[row] = len(found)
+        owners += found
+    return counts, owner_array(owners)
 
 
 @njit(cache=True, nogil=True)

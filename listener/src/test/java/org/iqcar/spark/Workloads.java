@@ -41,6 +41,9 @@ public final class Workloads {
     private final CountDownLatch memoryWanted = new CountDownLatch(1);
     private final CountDownLatch allTaken = new CountDownLatch(1);
     private final CountDownLatch partWanted = new CountDownLatch(1);
+    private final Object room = new Object();
+    private final CountDownLatch roomTaken = new CountDownLatch(1);
+    private final CountDownLatch roomWanted = new CountDownLatch(2);
   }
 
   public static void main(String[] args) throws Exception {
@@ -61,6 +64,7 @@ public final class Workloads {
       case "lock": each(sc, 2, i -> lock(i)); break;
       case "memory": each(sc, 2, i -> memory(i)); break;
       case "hoard": hoard(sc); break;
+      case "queue": queue(sc); break;
       case "notify": each(sc, 1, i -> await()); break;
       case "sleep": each(sc, 1, i -> Thread.sleep(1_000)); break;
       case "fifo": each(sc, 1, i -> read(argument)); break;
@@ -147,7 +151,7 @@ public final class Workloads {
 
   /** Runs three queries at once: one takes all memory, one waits for its part, one needs none. */
   private static void hoard(JavaSparkContext sc) throws InterruptedException {
-    Thread[] queries = {
+    together(
       query(sc, "holder", () -> {
         Holder holder = new Holder();
         holder.acquireMemory(Long.MAX_VALUE / 2);
@@ -166,8 +170,40 @@ public final class Workloads {
       query(sc, "bystander", () -> {
         latches.partWanted.await();
         Thread.sleep(2_000);
+      }));
+  }
+
+  /**
+   * Runs four queries at once: one holds a lock for 2 s, two wait for it and then hold it for 1 s
+   * one after the other, and one has nothing to do with it.
+   */
+  private static void queue(JavaSparkContext sc) throws InterruptedException {
+    together(
+      query(sc, "keeper", () -> {
+        synchronized (latches.room) {
+          latches.roomTaken.countDown();
+          latches.roomWanted.await();
+          Thread.sleep(2_000);
+        }
       }),
-    };
+      query(sc, "outside-1", () -> enter()),
+      query(sc, "outside-2", () -> enter()),
+      query(sc, "passer-by", () -> {
+        latches.roomWanted.await();
+        spin(300);
+        Thread.sleep(3_000);
+      }));
+  }
+
+  private static void enter() throws InterruptedException {
+    latches.roomTaken.await();
+    latches.roomWanted.countDown();
+    synchronized (latches.room) {
+      Thread.sleep(1_000);
+    }
+  }
+
+  private static void together(Thread... queries) throws InterruptedException {
     for (Thread query : queries) {
       query.start();
     }

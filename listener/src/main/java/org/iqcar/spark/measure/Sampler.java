@@ -45,13 +45,18 @@ public final class Sampler implements Runnable {
     final long cpu;
     final long runQueue;
     final boolean disk;
+    final WaitClass before;
 
-    Asleep(TaskWatch watch, long now, long cpu, long runQueue, boolean disk) {
+    /**
+     * @param before what it was last seen waiting for, if it has not run since; else null
+     */
+    Asleep(TaskWatch watch, long now, long cpu, long runQueue, boolean disk, WaitClass before) {
       this.watch = watch;
       this.now = now;
       this.cpu = cpu;
       this.runQueue = runQueue;
       this.disk = disk;
+      this.before = before;
     }
   }
 
@@ -137,10 +142,11 @@ public final class Sampler implements Runnable {
 
   private void round() {
     List<Asleep> asleep = new ArrayList<>();
+    List<Asleep> blocked = new ArrayList<>();
     pausesMs = Pauses.totalMs();
     for (TaskWatch watch : watches.values()) {
       try {
-        look(watch, asleep);
+        look(watch, asleep, blocked);
       } catch (IOException ended) {
         // The thread ended between two looks: its record is complete without this one.
         watches.remove(watch.thread.getId(), watch);
@@ -149,9 +155,13 @@ public final class Sampler implements Runnable {
     if (!asleep.isEmpty()) {
       readStacks(asleep);
     }
+    if (!blocked.isEmpty()) {
+      readOwners(blocked);
+    }
   }
 
-  private void look(TaskWatch watch, List<Asleep> asleep) throws IOException {
+  private void look(TaskWatch watch, List<Asleep> asleep, List<Asleep> blocked)
+      throws IOException {
     boolean linux = watch.kernel != null;
     char state = 'S';
     long runQueue = 0;
@@ -176,20 +186,39 @@ public final class Sampler implements Runnable {
     }
     // A thread that has not run since the last look has the same stack: no need to stop it.
     WaitClass wait = watch.stillWaits(cpu);
-    if (wait != null) {
-      slept(watch, now, cpu, runQueue, wait);
+    Asleep seen = new Asleep(watch, now, cpu, runQueue, state == 'D', wait);
+    if (wait == null) {
+      asleep.add(seen);
+    } else if (wait.isLock()) {
+      blocked.add(seen);
     } else {
-      asleep.add(new Asleep(watch, now, cpu, runQueue, state == 'D'));
+      slept(seen, wait, LockOwners.UNKNOWN);
     }
   }
 
-  private void readStacks(List<Asleep> asleep) {
-    long[] ids = new long[asleep.size()];
-    for (int i = 0; i < ids.length; i++) {
-      ids[i] = asleep.get(i).watch.thread.getId();
+  private static long[] ids(List<Asleep> threads) {
+    return threads.stream().mapToLong(seen -> seen.watch.thread.getId()).toArray();
+  }
+
+  /** Reads who holds a lock now: others may pass it on while a thread waits without running. */
+  private void readOwners(List<Asleep> blocked) {
+    // Without stacks, no thread is stopped.
+    ThreadInfo[] infos = TaskWatch.THREADS.getThreadInfo(ids(blocked));
+    for (int i = 0; i < infos.length; i++) {
+      Asleep seen = blocked.get(i);
+      slept(seen, seen.before, owner(infos[i], seen.before));
     }
-    ThreadInfo[] infos = TaskWatch.THREADS.getThreadInfo(ids, settings.sampleDepth);
-    for (int i = 0; i < ids.length; i++) {
+  }
+
+  /** The task that holds the lock that a thread waits for. */
+  private long owner(ThreadInfo info, WaitClass wait) {
+    TaskWatch holder = watches.get(LockOwners.threadOf(info, wait));
+    return holder == null ? LockOwners.UNKNOWN : holder.context.taskAttemptId();
+  }
+
+  private void readStacks(List<Asleep> asleep) {
+    ThreadInfo[] infos = TaskWatch.THREADS.getThreadInfo(ids(asleep), settings.sampleDepth);
+    for (int i = 0; i < infos.length; i++) {
       Asleep seen = asleep.get(i);
       TaskWatch watch = seen.watch;
       StackTraceElement[] stack =
@@ -202,15 +231,16 @@ public final class Sampler implements Runnable {
       }
       WaitClass wait = stack.length == 0 || wokeUp(watch, state, stack, seen.disk)
           ? null : StackClassifier.classify(state, stack, seen.disk);
-      slept(watch, seen.now, seen.cpu, seen.runQueue, wait);
+      slept(seen, wait, owner(infos[i], wait));
     }
   }
 
-  private void slept(TaskWatch watch, long now, long cpu, long runQueue, WaitClass wait) {
+  private void slept(Asleep seen, WaitClass wait, long owner) {
+    TaskWatch watch = seen.watch;
     if (wait == WaitClass.PYTHON_WORKER && watch.python != null) {
       watch.python.search(watch.context);
     }
-    watch.slept(now, cpu, runQueue, pausesMs, wait);
+    watch.slept(seen.now, seen.cpu, seen.runQueue, pausesMs, wait, owner);
   }
 
   /** Whether a thread woke up before its stack was read, so the stack does not show the wait. */

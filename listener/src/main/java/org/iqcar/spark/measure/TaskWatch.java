@@ -4,6 +4,7 @@ import java.io.IOException;
 import java.lang.management.ManagementFactory;
 import java.lang.management.ThreadInfo;
 import java.lang.management.ThreadMXBean;
+import java.util.stream.DoubleStream;
 import org.apache.spark.TaskContext;
 import org.iqcar.spark.eventlog.Profile;
 import org.iqcar.spark.eventlog.TaskRecord;
@@ -45,6 +46,7 @@ public final class TaskWatch {
   private int samples;
   private int offSamples;
   private final HeldBytes held;
+  private final LockOwners owners = new LockOwners();
   private boolean closed;
 
   /** Starts the task's clocks; called by the task's own thread. */
@@ -109,9 +111,10 @@ public final class TaskWatch {
    * The sampler saw the thread asleep.
    *
    * @param wait what it waits for, or null where it woke up before its stack was read
+   * @param owner the task that holds the lock that it waits for, or {@link LockOwners#UNKNOWN}
    */
   synchronized void slept(
-      long now, long cpu, long runQueue, long pausesMs, WaitClass wait) {
+      long now, long cpu, long runQueue, long pausesMs, WaitClass wait, long owner) {
     if (!closed) {
       long from = seenNanos - startNanos;
       double elapsed = now - seenNanos;
@@ -126,6 +129,9 @@ public final class TaskWatch {
         }
       } else if (wait != null) {
         addWait(wait, from, now - startNanos, off);
+      }
+      if (owner != LockOwners.UNKNOWN) {
+        owners.held(owner, off);
       }
       if (wait != null) {
         offSamples++;
@@ -203,6 +209,7 @@ public final class TaskWatch {
     record.text("pool", context.getLocalProperty("spark.scheduler.pool"));
     record.text("sampler", sampler);
     record.known("failures", Failures.count(), Failures.count() > 0);
+    record.text("lock_owners", owners.encode(off / DoubleStream.of(waits).sum()));
     if (profile != null && samples > 0) {
       long[] totals = new long[Profile.series(WaitClass.ALL[0]) + split.length];
       totals[Profile.CPU] = cpu;

@@ -37,6 +37,11 @@ public enum WaitClass {
     return doc;
   }
 
+  /** Whether one thread has what others wait for. */
+  public boolean isLock() {
+    return this == MONITOR_BLOCKED || this == CODEGEN_LOCK;
+  }
+
   /** The name in records. */
   public String label() {
     return label;
