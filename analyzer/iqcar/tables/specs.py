@@ -18,6 +18,7 @@ import pandas as pd
 from iqcar.enums import QueryBy
 from iqcar.tables.declarations import TableSpec, declare, texts
 from iqcar.tables.recorded_tables import (
+    CACHED,
     EXECUTOR_TARGETS,
     INTERVALS,
     POOLS,
@@ -188,12 +189,7 @@ STAGE_PARENTS = TableSpec(
     declare(
         ("stage", "int32", "row", "The stage that reads."),
         ("parent", "int32", "row", "The stage that wrote what it reads."),
-        (
-            "side_bytes",
-            "float64",
-            "bytes",
-            "Size of the parent, if a join could broadcast it.",
-        ),
+        ("side_bytes", "float64", "bytes", "Size of the parent, if a join could broadcast it."),
     ),
 )
 
@@ -305,6 +301,7 @@ SPECS: tuple[TableSpec, ...] = (
     SQL_METRICS,
     CONF,
     JOB_PROPERTIES,
+    CACHED,
     TASK_RECORDS,
     INTERVALS,
     POOLS,
@@ -323,6 +320,7 @@ TIMES = {
     "queries": ("start_ms", "end_ms"),
     "stages": ("submission_ms", "first_launch_ms", "completion_ms"),
     "tasks": ("launch_ms", "finish_ms"),
+    "cached": ("since_ms", "until_ms"),
     "pools": ("time_ms",),
     "executor_targets": ("time_ms",),
 }
@@ -350,6 +348,7 @@ class Tables:
     sql_metrics: pd.DataFrame
     conf: pd.DataFrame
     job_properties: pd.DataFrame
+    cached: pd.DataFrame
     task_records: pd.DataFrame
     intervals: pd.DataFrame
     pools: pd.DataFrame

@@ -32,12 +32,22 @@ class AnyEvent(Struct, gc=False):
     name: str = msgspec.field(name="Event")
 
 
+class StorageLevel(Struct, gc=False, frozen=True):
+    """``Storage Level``: whether an RDD is cached in memory."""
+
+    in_memory: bool = msgspec.field(default=False, name="Use Memory")
+
+
+NO_STORAGE = StorageLevel()
+
+
 class RddInfo(Struct, gc=False):
-    """``RDD Info``: what tells a Python stage, and the id that links a skipped stage."""
+    """``RDD Info``: what tells a Python stage, what is cached, and links a skipped stage."""
 
     rdd_id: IntId = msgspec.field(default=nan, name="RDD ID")
     name: str = msgspec.field(default="", name="Name")
     scope: str = msgspec.field(default="", name="Scope")
+    level: StorageLevel = msgspec.field(default=NO_STORAGE, name="Storage Level")
 
 
 class StageInfo(Struct, gc=False):
