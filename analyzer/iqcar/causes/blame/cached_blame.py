@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
+import pandas as pd
 
 from iqcar.causes.blame.blame_sources import BlameShares, SweepInput
+from iqcar.causes.blame.blame_tables import QUERY
 from iqcar.causes.blame.ratp import Loss
 from iqcar.causes.blame.sweep import SOURCE_ENDS, SOURCE_STARTS, TARGET_ENDS, TARGET_STARTS
 from iqcar.causes.blame.task_intervals import Pieces
-from iqcar.tables import NONE
-from iqcar.tables.arrays import Floats, Ints, schedule, share_of
+from iqcar.enums import REQUESTS, Request
+from iqcar.tables import NONE, Tables
+from iqcar.tables.arrays import Floats, Ints, distinct, most_at_once, schedule, share_of
 
 
 def cached_shares(pieces: Pieces, loss: Loss, group: Ints, n_groups: int) -> BlameShares:
@@ -79,3 +84,49 @@ def _clock(since: Floats, until: Floats, size: Floats) -> tuple[Floats, Floats, 
     most = float(held.max())
     passed = np.cumsum(np.diff(edges) * share_of(np.full(len(held), most), held))
     return edges, np.append(0.0, passed), most
+
+
+Pair = tuple[int, int]
+"""Rows of a target query and of a source query."""
+
+
+class CachedData(NamedTuple):
+    """Cached data of a query: its name, and the most bytes at one time in all executors."""
+
+    name: str
+    bytes: float
+
+
+def cached_by_query(tables: Tables) -> dict[int, list[CachedData]]:
+    """Return what each query had cached, the largest first, by the row of the query."""
+    query = tables.stages["query"].to_numpy(np.int64)
+    cached = tables.cached[(tables.cached["stage"] >= 0).to_numpy()]
+    owner = query[cached["stage"].to_numpy(np.int64)]
+    cached, owner = cached[owner >= 0], owner[owner >= 0]
+    if not len(cached):
+        return {}
+    key = pd.factorize(pd.MultiIndex.from_arrays([owner, cached["app"], cached["rdd"]]))[0]
+    codes, group = distinct(key.astype(np.int64))
+    first = np.unique(group, return_index=True)[1]
+    since, until, size = (
+        cached[name].to_numpy(np.float64) for name in ("since_ms", "until_ms", "bytes")
+    )
+    most = most_at_once(group, since, until, size, len(codes))
+    found: dict[int, list[CachedData]] = {}
+    for at in np.argsort(-most, kind="stable").tolist():
+        name = str(cached["name"].iloc[first[at]])
+        found.setdefault(int(owner[first[at]]), []).append(CachedData(name, float(most[at])))
+    return found
+
+
+def held_from(demands: pd.DataFrame, sources: pd.DataFrame, stages: pd.DataFrame) -> set[Pair]:
+    """Return who waited for storage memory that whose blocks filled: rows of both queries.
+
+    demands, sources: frames of `DEMANDS` and of `SOURCES`.
+    """
+    storage = (demands["request"] == REQUESTS.index(Request.STORAGE_MEMORY)).to_numpy()
+    demand, stage = (sources[name].to_numpy(np.int64) for name in ("demand", "source_stage"))
+    kept = storage[demand] & (sources["kind"] == QUERY).to_numpy() & (stage >= 0)
+    victim = demands["query"].to_numpy(np.int64)[demand[kept]]
+    source = stages["query"].to_numpy(np.int64)[stage[kept]]
+    return set(zip(victim.tolist(), source.tolist(), strict=True))

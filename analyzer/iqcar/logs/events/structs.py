@@ -13,7 +13,7 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta, Raw, Struct
 
-from iqcar.logs.events.task_structs import EMPTY, ID, LongId
+from iqcar.logs.events.task_structs import EMPTY, ID, NO_STORAGE, LongId, StorageLevel
 from iqcar.logs.events.task_structs import NOT_FITTING as NOT_FITTING
 from iqcar.logs.events.task_structs import Accumulable as Accumulable
 from iqcar.tables import LAST_PLAUSIBLE_MS
@@ -30,15 +30,6 @@ class AnyEvent(Struct, gc=False):
     """Any event: only its name, which is all that an unneeded event is read for."""
 
     name: str = msgspec.field(name="Event")
-
-
-class StorageLevel(Struct, gc=False, frozen=True):
-    """``Storage Level``: whether an RDD is cached in memory."""
-
-    in_memory: bool = msgspec.field(default=False, name="Use Memory")
-
-
-NO_STORAGE = StorageLevel()
 
 
 class RddInfo(Struct, gc=False):

@@ -69,9 +69,19 @@ Size = Annotated[float, Meta(ge=0, lt=2**53)]
 """Bytes of a block; from here on (9 PB) they are damage, and sums would not be exact."""
 
 
-class BlockStatus(Struct, gc=False, frozen=True):
-    """``Status`` of an updated block."""
+class StorageLevel(Struct, gc=False, frozen=True):
+    """``Storage Level``: whether an RDD is, or a block was left, in memory."""
 
+    in_memory: bool = msgspec.field(default=False, name="Use Memory")
+
+
+NO_STORAGE, STORED = StorageLevel(), StorageLevel(in_memory=True)
+
+
+class BlockStatus(Struct, gc=False, frozen=True):
+    """``Status`` of an updated block; of one driven out the size is that which it had."""
+
+    level: StorageLevel = msgspec.field(default=STORED, name="Storage Level")
     bytes: Size = msgspec.field(default=nan, name="Memory Size")
 
 
@@ -95,10 +105,11 @@ NO_BLOCK_MANAGER = BlockManagerId()
 
 
 class BlockInfo(Struct, gc=False, frozen=True):
-    """``Block Updated Info``; a block that left memory has no size there."""
+    """``Block Updated Info``; of a block driven out the size is that which it had."""
 
     manager: BlockManagerId = msgspec.field(default=NO_BLOCK_MANAGER, name="Block Manager ID")
     block: str = msgspec.field(default="", name="Block ID")
+    level: StorageLevel = msgspec.field(default=STORED, name="Storage Level")
     bytes: Size = msgspec.field(default=nan, name="Memory Size")
 
 

@@ -36,7 +36,7 @@ class Told(IntEnum):
     UNPERSIST = 2
 
 
-class Change(NamedTuple):
+class BlockChange(NamedTuple):
     """A block's size in an executor's memory from a time on.
 
     time_ms: since the epoch; NaN where the log told no time yet.
@@ -92,6 +92,8 @@ class _Series:
     def _change(self, time_ms: float) -> int:
         if not self.blocks:
             self.total = 0.0  # no rounding error is left
+        if self.times and self.sizes[-1] == self.total:
+            return 0
         if self.times and time_ms <= self.times[-1]:
             self.sizes[-1] = self.total
             return 0
@@ -123,12 +125,12 @@ class CachedBlocks:
         self.too_many = False
         self._now = nan
         self._in_events = False
-        self._early: list[Change] = []
+        self._early: list[BlockChange] = []
         self._series: dict[tuple[str, int], _Series] = {}
         self._of_rdd: dict[float, list[_Series]] = {}
         self._blocks = self._changes = 0
 
-    def take(self, changes: list[Change], now_ms: float) -> None:
+    def take(self, changes: list[BlockChange], now_ms: float) -> None:
         """Take in changes, in the order of the log, and the time that it had reached after them."""
         for change in changes:
             if not self.too_many:
@@ -159,7 +161,7 @@ class CachedBlocks:
         for change in early:
             self._apply(change, time_ms)
 
-    def _take(self, change: Change) -> None:
+    def _take(self, change: BlockChange) -> None:
         self._see(change.time_ms)
         self._in_events |= change.told == Told.EVENT
         if change.told == Told.TASK and self._in_events:
@@ -171,7 +173,7 @@ class CachedBlocks:
         else:
             self._give_up()
 
-    def _apply(self, change: Change, time_ms: float) -> None:
+    def _apply(self, change: BlockChange, time_ms: float) -> None:
         if not change.size >= 0:
             return
         if change.told == Told.UNPERSIST:

@@ -23,7 +23,7 @@ from iqcar.logs.events.event_names import (
     UNPERSIST,
 )
 from iqcar.logs.events.wait_metrics import Place, find_waits, value_of, wait_of
-from iqcar.logs.tasks.cached_blocks import Change, Told
+from iqcar.logs.tasks.cached_blocks import BlockChange, Told
 
 END_START = b'{"Event":"' + TASK_END.encode() + b'"'
 START_START = b'{"Event":"' + TASK_START.encode() + b'"'
@@ -121,7 +121,7 @@ class TaskBlock(msgspec.Struct, array_like=True, gc=False):
     started: list[tuple[float, int, int]]
     starts: int
     others: list[tuple[int, int]]
-    blocks: list[Change]
+    blocks: list[BlockChange]
     now_ms: float
     bad_numbers: int
 
@@ -144,7 +144,7 @@ class TaskDecoder:
         self._records: list[bytes] = []
         self._listed: list[tuple[int, str]] = []
         self._failures: list[tuple[int, str, str]] = []
-        self._blocks: list[Change] = []
+        self._blocks: list[BlockChange] = []
         self._now = nan
         self._bad_numbers = 0
 
@@ -231,8 +231,8 @@ class TaskDecoder:
             m = _settled(m)
         self._now = i.finish
         for one in m.blocks:
-            told = (Told.TASK, i.executor_id, one.block, one.status.bytes)
-            self._blocks.append(Change(i.finish, *told))
+            told = (Told.TASK, i.executor_id, one.block, _in_memory(one.status))
+            self._blocks.append(BlockChange(i.finish, *told))
         r, w, come, gone = m.shuffle_read, m.shuffle_write, m.input, m.output
         # Where a stage runs again for some partitions, Spark's index counts only those.
         index = i.partition if i.partition >= 0 else i.index
@@ -294,15 +294,19 @@ class TaskDecoder:
         return True
 
 
-def update_of(event: ev.BlockUpdated, now_ms: float) -> Change:
+def update_of(event: ev.BlockUpdated, now_ms: float) -> BlockChange:
     """Return the change that an event of a block tells."""
     one = event.info
-    return Change(now_ms, Told.EVENT, one.manager.executor_id, one.block, one.bytes)
+    return BlockChange(now_ms, Told.EVENT, one.manager.executor_id, one.block, _in_memory(one))
 
 
-def unpersisted(event: ev.UnpersistRdd, now_ms: float) -> Change:
+def _in_memory(block: ev.BlockInfo | ev.BlockStatus) -> float:
+    return block.bytes if block.level.in_memory else 0.0
+
+
+def unpersisted(event: ev.UnpersistRdd, now_ms: float) -> BlockChange:
     """Return the change that all blocks of an RDD left memory."""
-    return Change(now_ms, Told.UNPERSIST, "", "", event.rdd)
+    return BlockChange(now_ms, Told.UNPERSIST, "", "", event.rdd)
 
 
 def _pieces(text: bytes, start: int, end: int) -> tuple[int, int, int]:

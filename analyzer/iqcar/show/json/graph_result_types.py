@@ -245,3 +245,10 @@ class ResultFinding(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     action: Annotated[str, Meta(description="What to do.")]
     settings: Annotated[list[ResultSetting], Meta(description="Settings that help.")]
     section: Annotated[str, Meta(description="Part of the report that shows the numbers.")]
+
+
+class ResultCached(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Cached data that a query held in storage memory."""
+
+    name: Annotated[str, Meta(description="Of the RDD, else the plan node; empty if unknown.")]
+    bytes: Annotated[float, Meta(description="Most at one time, in all executors.", ge=0)]
