@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +12,7 @@ import iqcar
 from iqcar.causes.blame.blame_tables import OWN, QUERY, UNATTRIBUTED
 from iqcar.diagnosis import Diagnosis
 from iqcar.enums import REQUESTS, Request
+from iqcar.show.json.analyze import to_json
 from iqcar.tables import CACHED
 from tests.support import SUPPORT
 from tests.support.golden import recorded_app
@@ -44,8 +46,8 @@ def lost_in_storage(found: Diagnosis) -> dict[tuple[int, str], float]:
     """Task time that the victim lost to storage memory, by kind and name of the source."""
     demands, sources = found.blame.demands, found.blame.sources
     victim = found.find_query("victim")[0]
-    mine = (demands["request"] == REQUESTS.index(Request.STORAGE_MEMORY)).to_numpy()
-    mine &= (demands["query"] == victim).to_numpy()
+    storage = demands["request"] == REQUESTS.index(Request.STORAGE_MEMORY)
+    mine = (storage & (demands["query"] == victim)).to_numpy()
     query = np.append(found.tables.stages["query"].to_numpy(), -1)
     names = [*found.tables.queries["name"], ""]
     lost: dict[tuple[int, str], float] = {}
@@ -69,7 +71,7 @@ def test_the_blamed_query_is_said_to_hold_its_cached_table(tables: iqcar.Tables)
     (data,) = found.cached[found.find_query("holder")[0]]
     assert data.name == "table_of_holder"
     assert data.bytes == pytest.approx(HELD_BYTES, rel=0.02)
-    (held,) = (one for one in found.to_dict()["queries"] if one["name"] == "holder")
+    (held,) = (one for one in json.loads(to_json(found))["queries"] if one["name"] == "holder")
     assert held["cached"] == [data._asdict()]
 
 
