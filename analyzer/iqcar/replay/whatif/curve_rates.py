@@ -8,6 +8,7 @@ were under hogs.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import isfinite, log
 from typing import NamedTuple
 
 import numpy as np
@@ -97,7 +98,7 @@ def _own_rate(curve: Curve) -> _Told | None:
     """Return log bytes per ms of one task; None where its tasks may have filled the device."""
     if not curve.own_rate_per_s or not curve.high < FILLED:
         return None
-    return _sane(float(np.log(curve.own_rate_per_s / 1e3)), curve.residual**2)
+    return _sane(curve.own_rate_per_s / 1e3, curve.residual * curve.residual)
 
 
 def _capacity(curve: Curve) -> _Told | None:
@@ -106,16 +107,16 @@ def _capacity(curve: Curve) -> _Told | None:
         return None
     if not curve.own_rate_share > 0:
         return None
-    spread = float(np.log(curve.high / curve.low)) / (2.0 * MIDDLE)
-    mean = float(np.log(curve.own_rate_per_s / 1e3 / curve.own_rate_share))
-    return _sane(mean, spread**2 + curve.residual**2)
+    spread = (log(curve.high) - log(curve.low)) / (2.0 * MIDDLE)
+    capacity = curve.own_rate_per_s / 1e3 / curve.own_rate_share
+    return _sane(capacity, spread**2 + curve.residual * curve.residual)
 
 
-def _sane(mean: float, variance: float) -> _Told | None:
+def _sane(value: float, variance: float) -> _Told | None:
     low, high = BOUNDS
-    if not (low <= mean <= high and np.isfinite(variance)):
+    if not (value > 0 and low <= log(value) <= high and isfinite(variance)):
         return None
-    return _Told(mean, variance + LEAST_SPREAD**2)
+    return _Told(log(value), variance + LEAST_SPREAD**2)
 
 
 def _merged(told: Sequence[_Told]) -> _Told:
