@@ -9,13 +9,14 @@ import msgspec
 import numpy as np
 import pytest
 
-from iqcar.enums import REQUESTS, Request
+from iqcar.enums import REQUESTS, DemandEvidence, Request
 from iqcar.errors import UsageError
 from iqcar.model.demand.estimate import EXPERIMENT, HISTORY
 from iqcar.model.demand.known import Known, KnownCapacities, KnownRates
 from iqcar.replay.alone import blame_run
 from iqcar.replay.whatif.curve_rates import LEAST_SPREAD, NO_CURVE, known_of_curves
 from iqcar.replay.whatif.curves import Curve, MeasuredCurves, read_curves
+from iqcar.show.json.analyze import result_schema
 from tests.support.command import iqcar
 from tests.support.known_runs import Crowd, blamed, crowd_of, said
 from tests.support.simulated_curves import curves_of
@@ -186,3 +187,8 @@ def test_a_file_without_hosts_is_of_an_older_iqcar_and_read(tmp_path: Path) -> N
     assert read_curves(str(file)).hosts == []
     with pytest.raises(UsageError):
         read_curves(str(tmp_path))
+
+
+def test_every_evidence_of_own_rates_is_in_the_schema() -> None:
+    fields = json.loads(result_schema())["$defs"]["ResultOwnRate"]["properties"]
+    assert set(fields["evidence"]["enum"]) == set(map(str, DemandEvidence))

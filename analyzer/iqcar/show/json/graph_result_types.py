@@ -8,10 +8,11 @@ import msgspec
 from msgspec import Meta
 
 KnownFrom = Annotated[
-    Literal["prior", "inferred", "history"],
+    Literal["prior", "inferred", "history", "experiment"],
     Meta(
         description="prior: what is likely before the data, or the highest speed seen; inferred: "
-        "from the tasks of this run; history: from earlier runs, in a store."
+        "from the tasks of this run; history: from earlier runs, in a store; experiment: from "
+        "runs under hogs, in a file of curves."
     ),
 ]
 Tasks = Annotated[int, Meta(description="Tasks that it is estimated from.", ge=0)]
