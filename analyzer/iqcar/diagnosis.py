@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
+from iqcar.causes.blame.cached_blame import CachedData, Pair, cached_by_query, held_from
 from iqcar.causes.blame.others_range import OthersRange, range_of_others
 from iqcar.causes.topics.topic_result import Topics
 from iqcar.causes.wasted.wasted_work import WastedWork
@@ -141,6 +142,16 @@ class Diagnosis:
         held = sum_by(target, lost, n)
         duration = self.tables.queries["duration_ms"].to_numpy(np.float64)
         return range_of_others(self.blame, self.lost_to_others_ms(), held, duration)
+
+    @cached_property
+    def cached(self) -> dict[int, list[CachedData]]:
+        """What each query had cached, the largest first, by the row of the query."""
+        return cached_by_query(self.tables)
+
+    @cached_property
+    def held_from(self) -> set[Pair]:
+        """Who waited for storage memory that whose cached blocks filled: rows of both queries."""
+        return held_from(self.blame.demands, self.blame.sources, self.tables.stages)
 
     def find_query(self, wanted: str) -> tuple[int, ...]:
         """Rows of the queries that a user means.

@@ -170,6 +170,7 @@ class DemandEvidence(Kind):
     PRIOR = "prior", "What is likely before the data; of a device, the highest speed seen."
     INFERRED = "inferred", "The tasks of this run."
     HISTORY = "history", "Earlier runs, in a store; this run does not tell."
+    EXPERIMENT = "experiment", "Runs under hogs, in a file of curves; this run does not tell."
 
 
 class QueryBy(Kind):

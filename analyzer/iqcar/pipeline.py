@@ -28,7 +28,7 @@ from iqcar.logs import ReadProgress, join_samples, read_logs
 from iqcar.logs.find.log_parts import EventLog
 from iqcar.logs.merge import without_faulty
 from iqcar.model.demand.device import Device
-from iqcar.model.demand.known import CONTRADICTED, Recalled
+from iqcar.model.demand.known import CONTRADICTED, Known, Recalled
 from iqcar.model.doubts import find_doubts
 from iqcar.model.queries.critical_path import add_critical_path
 from iqcar.model.queries.identify import identify
@@ -37,6 +37,8 @@ from iqcar.model.waits.by_query import sum_query_waits
 from iqcar.model.waits.measure import measure_waits
 from iqcar.replay.alone import blame_run
 from iqcar.replay.proposals import Proposals, WantedRules, propose_and_predict
+from iqcar.replay.whatif.curve_rates import known_of_curves
+from iqcar.replay.whatif.curves import MeasuredCurves
 from iqcar.rules.rule_file import RulesFile
 from iqcar.rules.vocabulary.topics import topic_name
 from iqcar.tables import Tables
@@ -169,6 +171,7 @@ def diagnose(
     devices: dict[Request, Device] | None = None,
     by: str = "",
     recalled: Recalled | None = None,
+    curves: MeasuredCurves | None = None,
 ) -> Diagnosis:
     """Find out which queries made which wait, for what, where, and what to change.
 
@@ -210,6 +213,9 @@ def diagnose(
     recalled : Recalled, optional
         What earlier runs told of these queries and hosts
         (:func:`iqcar.history.known_demand`): likely before the data of this run.
+    curves : MeasuredCurves, optional
+        What ``iqcar experiment`` measured of these stages and hosts
+        (:func:`iqcar.replay.whatif.curves.read_curves`): the same, and surer than earlier runs.
 
     Returns
     -------
@@ -235,6 +241,7 @@ def diagnose(
         most_sources=None if all_sources else MOST_SOURCES,
         devices=devices,
         recalled=recalled,
+        curves=curves,
         rules=WantedRules(expected, advice, all_rules, previous) if rules else None,
     )
     if wanted is not tables.query_by:
@@ -258,6 +265,7 @@ class _DiagnosisOptions:
     most_sources: int | None
     devices: dict[Request, Device] | None
     recalled: Recalled | None
+    curves: MeasuredCurves | None
     rules: WantedRules | None
 
 
@@ -265,13 +273,18 @@ def _diagnose(asked: _DiagnosisOptions, tables: Tables) -> Diagnosis:
     """Go through all steps."""
     settings = asked.settings
     waits = measure_waits(tables)
+    known = Known() if asked.recalled is None else asked.recalled.of(tables)
+    doubts: tuple[str, ...] = () if asked.recalled is None else asked.recalled.doubts
+    if asked.curves is not None:
+        known, of_curves = known_of_curves(asked.curves, tables, known)
+        doubts += of_curves
     blame, _ = blame_run(
         tables,
         waits,
         asked.devices,
         most_sources=asked.most_sources,
         critical_path=settings.critical_path,
-        known=None if asked.recalled is None else asked.recalled.of(tables),
+        known=known,
     )
     graph = build_graph(tables, blame, critical_path=settings.critical_path)
     targets = _targets(asked, tables, graph)
@@ -301,7 +314,8 @@ def _diagnose(asked: _DiagnosisOptions, tables: Tables) -> Diagnosis:
         doubts=(
             *find_doubts(tables, waits),
             *blame.doubts,
-            *_recall_doubts(asked.recalled, blame),
+            *doubts,
+            *_contradicted(known, blame),
             *found.doubts,
         ),
         settings=settings,
@@ -311,12 +325,10 @@ def _diagnose(asked: _DiagnosisOptions, tables: Tables) -> Diagnosis:
     )
 
 
-def _recall_doubts(recalled: Recalled | None, blame: Blame) -> tuple[str, ...]:
-    if recalled is None:
-        return ()
+def _contradicted(known: Known, blame: Blame) -> tuple[str, ...]:
     if not blame.demand.learned.refused:
-        return recalled.doubts
-    return (*recalled.doubts, CONTRADICTED)
+        return ()
+    return (CONTRADICTED.format("curves" if len(known.measured_rates) else "store"),)
 
 
 def _targets(asked: _DiagnosisOptions, tables: Tables, graph: IQCGraph) -> tuple[int, ...]:

@@ -277,3 +277,34 @@ def _errors(methods: dict[str, Any], method: str, prefix: str = "") -> str:
 
 def _percent(share: float | None) -> str:
     return "" if share is None else f"{100 * share:.0f} %"
+
+
+def experiment_live(result: dict[str, Any]) -> str:
+    """Curves of queries, and each level predicted from the others, of queries and of stages."""
+    rows = [
+        [
+            one["query"],
+            one["resource"],
+            f"{one['alone_ms'] / 1e3:.1f} s",
+            f"{one['share']:.2f} ({one['low']:.2f} … {one['high']:.2f})",
+            "yes" if one["identified"] else "no",
+            str(one["pairs"]),
+        ]
+        for one in result["curves"]
+        if one["of"] == "query"
+    ]
+    head = ["query", "hogs", "alone", "r/C (80 %)", "slowed for certain", "pairs"]
+    checked = []
+    for of, resource in dict.fromkeys((one["of"], one["resource"]) for one in result["validation"]):
+        mine = [
+            row for row in result["validation"] if (row["of"], row["resource"]) == (of, resource)
+        ]
+        off = np.abs([row["error"] for row in mine])
+        held = np.mean([row["low"] <= row["measured"] <= row["high"] for row in mine])
+        largest = max(row["measured"] for row in mine)
+        checked.append(
+            [of, resource, str(len(mine)), f"{largest:.1f}", f"{np.median(off):.0%}",
+             f"{off.max():.0%}", f"{held:.0%}"]
+        )  # fmt: skip
+    judged = ["of", "hogs", "levels", "largest slowdown", "error, median", "largest", "in range"]
+    return f"{table(head, rows)}\n\n{table(judged, checked)}"

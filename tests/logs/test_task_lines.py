@@ -47,6 +47,10 @@ def columns(lines: list[bytes], cut: bool, nanoseconds: bool = False) -> dict[st
         found[name] = np.array([texts[code] for code in found[name]], dtype=object)
     found["counts"] = [log.events, log.malformed, log.task_intake.ends, log.skipped]
     found["running"] = sorted(log.running)
+    found["held"] = [
+        (one.executor, one.rdd, one.times.tolist(), one.sizes.tolist())
+        for one in log.task_intake.cached.held()
+    ]
     found["records"] = sorted(log.task_records.columns()[0].tolist())
     return found
 
@@ -116,6 +120,7 @@ def test_an_unusual_task_info_is_read_alike(change: dict[str, Any]) -> None:
         {"Executor Run Time": float("nan")},
         {"Executor Run Time": "900"},
         {"Updated Blocks": [{"Block ID": "rdd_0_0", "Status": {"Memory Size": 5}}]},
+        {"Updated Blocks": [{"Block ID": 7, "Status": []}]},
         {"Updated Blocks": ...},
         {"Task Metrics": {"Executor Run Time": 5}},
     ],

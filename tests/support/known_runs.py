@@ -44,10 +44,15 @@ def named(run: Simulation, application_id: str) -> tuple[Tables, pd.DataFrame]:
         applications=tables.applications.assign(application_id=application_id),
         queries=tables.queries.assign(fingerprint=[f"name:{plan.name}" for plan in run.plans]),
         stages=tables.stages.assign(
-            label=[f"scan of {run.plans[q].name} {p}" for q, p in zip(rows, position, strict=True)]
+            label=[label_of(run.plans[q], p) for q, p in zip(rows, position, strict=True)]
         ),
     )
     return tables, waits
+
+
+def label_of(plan: QueryPlan, stage: int) -> str:
+    """What tells a stage of a query in every run."""
+    return f"scan of {plan.name} {stage}"
 
 
 def crowd_of(plans: tuple[Cluster, list[QueryPlan]], seed: int) -> Crowd:

@@ -9,6 +9,7 @@ Eq. 2 (RATP), eq. 3 (slowdown), eq. 6 (blame; eq. 5 where tasks have profiles) a
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections import defaultdict
 from dataclasses import dataclass, field
@@ -67,6 +68,7 @@ class NaiveBlame(NaivePieces):
         self.records = tables.task_records.to_dict("records")
         self.lock_owners = tables.lock_owners.to_dict("records")
         self.executors = tables.executors.to_dict("records")
+        self.cached = tables.cached.to_dict("records")
         self.cpus_of_task = tables.applications["task_cpus"].tolist()
         self.query_of_stage = tables.stages["query"].tolist()
         self.launches: dict[int, list[float]] = defaultdict(list)
@@ -351,6 +353,8 @@ class NaiveBlame(NaivePieces):
         target, raw = self.tasks[i], defaultdict[int, float](float)
         if not target["ok"] or span <= 0:
             return raw
+        if r is Request.STORAGE_MEMORY:
+            return self.by_cached(i, span)
         for j, source in enumerate(self.tasks):
             same = self.domain(i, r) == self.domain(j, r) >= 0
             if i == j or not same or not source["ok"] or source["stage"] < 0:
@@ -366,4 +370,21 @@ class NaiveBlame(NaivePieces):
                 beta *= stretch / span
             if beta > 0:
                 raw[source["stage"]] += beta
+        return raw
+
+    def by_cached(self, i: int, span: float) -> dict[int, float]:
+        """At each moment of a wait for storage memory, all cached bytes there have their share."""
+        raw, r = defaultdict[int, float](float), Request.STORAGE_MEMORY
+        slowdown, executor = self.target(i, r)[0], self.tasks[i]["executor"]
+        rows = [row for row in self.cached if row["executor"] == executor >= 0]
+        edges = {row[name] for row in rows for name in ("since_ms", "until_ms")}
+        for at, (begin, end, _) in enumerate(self.pieces[i]):
+            cuts = sorted({begin, end, *(edge for edge in edges if begin < edge < end)})
+            for since, until in itertools.pairwise(cuts):
+                there = [one for one in rows if one["since_ms"] <= since < one["until_ms"]]
+                total = sum(one["bytes"] for one in there)
+                for one in there:
+                    if one["stage"] >= 0:
+                        share = one["bytes"] / total * (until - since) / span
+                        raw[one["stage"]] += slowdown * self.emphasis(i, at, r) * share
         return raw

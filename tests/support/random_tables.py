@@ -15,6 +15,7 @@ from iqcar.model.demand.own_rates import Grid
 from iqcar.model.waits.columns import ESTIMATED, MEASURED, MISSING, WAITS, evidence_column
 from iqcar.tables import (
     APPLICATIONS,
+    CACHED,
     EXECUTORS,
     HOSTS,
     LOCK_OWNERS,
@@ -160,6 +161,7 @@ def random_input(
             critical=rng.random(n_stages) < 0.5,
         ),
         tasks=tasks,
+        cached=_cached(executor_app, stage_app, seed),
     )
     recipe = (
         f"random_input({n}, {n_apps}, {n_hosts}, {n_executors}, {n_queries}, {n_stages}, {seed})"
@@ -185,6 +187,26 @@ def with_lock_owners(random: RandomInput, seed: int) -> RandomInput:
         }
     )
     return random._replace(tables=random.tables.with_(lock_owners=owners))
+
+
+def _cached(executor_app: Any, stage_app: Any, seed: int) -> pd.DataFrame:
+    """Spans in which executors held cached blocks; some of no known stage, some of no task."""
+    rng = np.random.default_rng([seed, 9])
+    n = int(rng.integers(0, 8))
+    executor, stage = rng.integers(len(executor_app), size=n), rng.integers(len(stage_app), size=n)
+    stage = np.where(stage_app[stage] == executor_app[executor], stage, -1)
+    since = EPOCH_MS + rng.integers(-5, 60, size=n)
+    return frame(
+        CACHED,
+        n,
+        app=executor_app[executor],
+        executor=executor,
+        stage=stage,
+        rdd=np.arange(n),
+        since_ms=since,
+        until_ms=since + rng.integers(1, 30, size=n),
+        bytes=rng.choice([1.0, 70_000.0, 1e6, 5e9], n),
+    )
 
 
 def random_devices(n_hosts: int, seed: int) -> dict[Request, Device]:

@@ -85,7 +85,7 @@ class Diagnosis(data.Diagnosis):
         UsageError
             If the file cannot be read or is no such file.
         """
-        return replace(self, curves=tuple(read_curves(path)))
+        return replace(self, curves=tuple(read_curves(path).curves))
 
     @cached_property
     def _what_ifs(self) -> WhatIfs:

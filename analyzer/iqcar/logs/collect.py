@@ -14,6 +14,7 @@ from iqcar.logs.events import lenient
 from iqcar.logs.events import structs as ev
 from iqcar.logs.events.descriptions import (
     CONNECT,
+    cached_name,
     clean_description,
     connect_operation,
     connect_owner,
@@ -27,9 +28,9 @@ from iqcar.logs.events.nesting import decode_deep, is_too_dense
 from iqcar.logs.events.operators import runs_python, scope_name
 from iqcar.logs.events.settings import execution_number, job_properties, settings_of
 from iqcar.logs.events.sql_collect import MAX_ERROR, SqlCollector
-from iqcar.logs.events.task_structs import TaskEnd, TaskStart
+from iqcar.logs.events.task_structs import BlockUpdated, TaskEnd, TaskStart, UnpersistRdd
 from iqcar.logs.tasks.task_columns import TaskIntake
-from iqcar.logs.tasks.task_lines import TaskBlock
+from iqcar.logs.tasks.task_lines import TaskBlock, unpersisted, update_of
 from iqcar.logs.text.redact import redact_text
 
 LINES_TO_JUDGE = 200
@@ -37,6 +38,9 @@ LINES_TO_JUDGE = 200
 
 MAX_NAME = 500
 """Characters kept of a name: application, stage, pool, host."""
+
+MOST_RDDS = 100_000
+"""Cached RDDs whose names and stages are kept."""
 
 _WITH_PLANS = (ev.SqlStart, ev.SqlAdaptive)
 """Events that can nest deeper than the typed decoders can follow."""
@@ -68,6 +72,8 @@ class Collector:
     executors: dict[str, Executor] = field(default_factory=dict)
     last_rdd: dict[int, int] = field(default_factory=dict)
     """Each stage's last RDD, skipped ones too: it tells which executed stage did its work."""
+    cached_rdds: dict[int, tuple[str, tuple[int, int]]] = field(default_factory=dict)
+    """Name of each RDD that is cached in memory, and the first stage attempt that had it."""
     connect_requests: dict[str, str] = field(default_factory=dict)
     """What Spark Connect operations were asked for, of those that say so in words."""
     thrift_sessions: dict[str, tuple[str, str]] = field(default_factory=dict)
@@ -97,6 +103,8 @@ class Collector:
             "SparkListenerJobEnd": (ev.JobEnd, self._job_end),
             "SparkListenerStageSubmitted": (ev.StageSubmitted, self._stage_submitted),
             "SparkListenerStageCompleted": (ev.StageCompleted, self._stage_completed),
+            names.BLOCK_UPDATED: (BlockUpdated, self._block_updated),
+            names.UNPERSIST: (UnpersistRdd, self._unpersisted),
             f"{names.SQL}SparkListenerSQLExecutionStart": (ev.SqlStart, sql.start),
             f"{names.SQL}SparkListenerSQLExecutionEnd": (ev.SqlEnd, sql.end),
             f"{names.SQL}SparkListenerSQLAdaptiveExecutionUpdate": (ev.SqlAdaptive, sql.adapt),
@@ -125,7 +133,8 @@ class Collector:
     @property
     def events(self) -> int:
         """Events taken in."""
-        return self.other_events + self.task_intake.starts + self.task_intake.ends
+        of_tasks = self.task_intake.starts + self.task_intake.ends
+        return self.other_events + of_tasks + self.task_intake.block_events
 
     def add(self, text: bytes, tasks: TaskBlock, compiled: bool = False) -> None:
         """Take in a block of lines.
@@ -331,6 +340,12 @@ class Collector:
         stage.fed = tuple([one.id for one in event.info.accumulables])
         self._see_time(stage.completion)
 
+    def _block_updated(self, event: BlockUpdated) -> None:
+        self.task_intake.cached.take([update_of(event, nan)], nan)
+
+    def _unpersisted(self, event: UnpersistRdd) -> None:
+        self.task_intake.cached.take([unpersisted(event, nan)], nan)
+
     def _stage(self, info: ev.StageInfo) -> Stage | None:
         """Return the stage attempt that an event is about, brought up to date."""
         if not (isfinite(info.stage_id) and isfinite(info.attempt)):
@@ -350,6 +365,9 @@ class Collector:
         if not stage.scopes:
             stage.python = stage.python or any(runs_python(r.name, r.scope) for r in info.rdds)
             stage.scopes = tuple({scope_name(rdd.scope) for rdd in info.rdds} - {""})
+        for rdd in info.rdds:
+            if rdd.level.in_memory and isfinite(rdd.rdd_id) and len(self.cached_rdds) < MOST_RDDS:
+                self.cached_rdds.setdefault(int(rdd.rdd_id), (cached_name(rdd.name), key))
         self._remember_rdd(info)
         self._see_time(info.submission)
         return stage

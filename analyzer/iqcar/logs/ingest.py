@@ -19,6 +19,7 @@ from iqcar import tables as tb
 from iqcar.base.units import MINUTES, moment
 from iqcar.enums import InputStatus
 from iqcar.errors import IqcarError, explain_bug
+from iqcar.logs.assemble.cached_table import TOO_MANY
 from iqcar.logs.assemble.log_tables import Assembled, application_id, assemble
 from iqcar.logs.collect import MAX_NAME, Collector, NotAnEventLogError
 from iqcar.logs.events.lines import LineTally, read_blocks
@@ -263,6 +264,8 @@ def judge(
     bad = read.bad.count + read.tasks.bad_numbers
     if bad:
         said.append(f"{_count(bad, 'number')} that made no sense and counted as unknown")
+    if read.task_intake.cached.too_many:
+        said.append(TOO_MANY)
     if assembled.bad_times:
         said.append(f"{_count(assembled.bad_times, 'task')} with an impossible start or end")
     if assembled.bad_moments:

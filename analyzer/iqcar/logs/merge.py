@@ -31,6 +31,7 @@ POINTS_TO: dict[str, dict[str, str]] = {
     "sql_metrics": {"app": "applications", "sql_execution": "sql_executions"},
     "conf": {"app": "applications", "sql_execution": "sql_executions"},
     "job_properties": {"job": "jobs"},
+    "cached": {"app": "applications", "executor": "executors", "stage": "stages"},
     "task_records": {"task": "tasks"},
     "intervals": {"task": "tasks"},
     "lock_owners": {"task": "tasks", "owner": "tasks"},

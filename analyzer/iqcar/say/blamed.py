@@ -7,12 +7,14 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from iqcar.base.limits import MOST_BLAMED, fold
-from iqcar.base.units import short
+from iqcar.base.units import short, size
 from iqcar.causes.graph.iqc_graph import IQCGraph
 from iqcar.enums import BlameKind, Resource
 from iqcar.rules.vocabulary.lost_time import cause_of, vocabulary
 
 if TYPE_CHECKING:
+    from iqcar.causes.blame.cached_blame import CachedData
+    from iqcar.diagnosis import Diagnosis
     from iqcar.say.query_names import QueryNames
 
 Key = TypeVar("Key")
@@ -46,6 +48,9 @@ class Blamed:
         The same time in ms by what was waited for and by host, the largest first.
     idle_ms : float
         The part of the time in which executors that it held had no tasks.
+    cached : str
+        Cached data of the query that filled the storage memory that was waited for, such as
+        ``1.2 GB of cached `orders```; empty where none is known.
     """
 
     kind: BlameKind
@@ -60,6 +65,42 @@ class Blamed:
     by_resource: Mapping[Resource, float]
     by_host: Mapping[str, float]
     idle_ms: float = 0.0
+    cached: str = ""
+
+
+def with_cached(
+    blamed: Sequence[Blamed], diagnosis: Diagnosis, targets: Sequence[int], shown: Sequence[int]
+) -> tuple[Blamed, ...]:
+    """Say which cached data of queries some targets waited for.
+
+    Parameters
+    ----------
+    blamed : sequence of Blamed
+    diagnosis : Diagnosis
+    targets : sequence of int
+        Rows of queries.
+    shown : sequence of int
+        The row that stands for each query in these lines.
+    """
+    found: dict[int, Sequence[CachedData]] = {}
+    for target, source in diagnosis.held_from:
+        data = diagnosis.cached.get(source, ())
+        if target in targets and _bytes(data) > _bytes(found.get(shown[source], ())):
+            found[shown[source]] = data
+    return tuple(
+        replace(one, cached=_cached_words(found[one.query])) if one.query in found else one
+        for one in blamed
+    )
+
+
+def _bytes(data: Sequence[CachedData]) -> float:
+    return sum(one.bytes for one in data)
+
+
+def _cached_words(data: Sequence[CachedData]) -> str:
+    name = short(data[0].name, NAME_WIDTH)
+    more = f" and {len(data) - 1} more" if len(data) > 1 else ""
+    return f"{size(_bytes(data))} of cached " + (f"`{name}`{more}" if name else f"data{more}")
 
 
 def cause_name(kind: BlameKind | str, resource: Resource | str | None = None) -> str:

@@ -110,7 +110,9 @@ def _part_words(part: SentencePart, names: QueryNames, hosts: int) -> str:
         who = names.called(one.query)
         if part.resource is Resource.EXECUTORS:
             return f"{_HELD[part.resource]} {who}{names.of_application(one.query)}{_idle(part)}"
-        return f"{_HELD[part.resource]} {who} {_where(one.by_host, hosts)}".rstrip()
+        cached = part.resource is Resource.MEMORY and one.cached
+        held = f" (holds {one.cached})" if cached else ""
+        return f"{_HELD[part.resource]} {who}{held} {_where(one.by_host, hosts)}".rstrip()
     resource, ms = next(iter(one.by_resource.items()))
     if one.kind is BlameKind.KNOWN:
         return _KNOWN.get(resource, f"for {one.name}")

@@ -13,7 +13,7 @@ from iqcar.diagnosis import Diagnosis
 from iqcar.enums import BlameKind
 from iqcar.logs.text.redact import redact_text
 from iqcar.rules.rule import QueryType, RuleType
-from iqcar.say.blamed import find_blamed, fold_blamed, sum_blamed
+from iqcar.say.blamed import find_blamed, fold_blamed, sum_blamed, with_cached
 from iqcar.say.finding import Finding
 from iqcar.say.findings import find_findings, findings_headline
 from iqcar.say.others_words import LostToOthers, OthersLosses
@@ -284,9 +284,12 @@ def _target(
     ran, lost_ms, to_others = lost.of(runs)
     others = lost.others.of(runs)
     blamed = find_blamed(diagnosis.graph, runs[0], names)
+    shown: Sequence[int] = range(len(diagnosis.tables.queries))
     if isinstance(names, RecurringNames):
+        shown = names.first
         more = [find_blamed(diagnosis.graph, run, names) for run in runs[1:]]
         blamed = sum_blamed([blamed, *more], names.first, ran)
+    blamed = with_cached(blamed, diagnosis, runs, shown)
     parts = parts_of(blamed)
     severity = severity_of(ran, lost_ms, to_others)
     query = runs[0]

@@ -2,6 +2,7 @@
 
 from iqcar.tables.declarations import NONE, Column, TableSpec, texts
 from iqcar.tables.recorded_tables import (
+    CACHED,
     EXECUTOR_TARGETS,
     INTERVALS,
     LOCK_OWNERS,
@@ -35,6 +36,7 @@ from iqcar.tables.specs import (
 
 __all__ = [
     "APPLICATIONS",
+    "CACHED",
     "CONF",
     "EXECUTORS",
     "EXECUTOR_TARGETS",

@@ -1,9 +1,25 @@
-"""Declares the tables that only the plugin fills: records, intervals, locks, scheduler, samples."""
+"""Declares the tables that only some logs fill: cached blocks, and all that the plugin records."""
 
 from __future__ import annotations
 
 from iqcar.enums import REQUESTS, WaitClass
 from iqcar.tables.declarations import TableSpec, declare
+
+CACHED = TableSpec(
+    "cached",
+    "One row per span of time in which an executor held blocks of an RDD in storage memory; a log "
+    "tells it only with `spark.eventLog.logBlockUpdates.enabled`, or up to Spark 2.2.",
+    declare(
+        ("app", "int32", "row", "Its application."),
+        ("executor", "int32", "row", "The executor that held them."),
+        ("stage", "int32", "row", "The first stage that had the RDD cached; −1 if unknown."),
+        ("rdd", "int64", "", "Spark's id of the RDD; −1 for all other blocks (broadcasts)."),
+        ("name", "category", "", "The RDD's name, else the plan node; empty if unknown."),
+        ("since_ms", "float64", "ms", "Start; about, as Spark does not record it."),
+        ("until_ms", "float64", "ms", "End."),
+        ("bytes", "float64", "bytes", "Mean size in memory."),
+    ),
+)
 
 TASK_RECORDS = TableSpec(
     "task_records",

@@ -18,6 +18,7 @@ import pandas as pd
 from iqcar.enums import QueryBy
 from iqcar.tables.declarations import TableSpec, declare, texts
 from iqcar.tables.recorded_tables import (
+    CACHED,
     EXECUTOR_TARGETS,
     INTERVALS,
     LOCK_OWNERS,
@@ -189,12 +190,7 @@ STAGE_PARENTS = TableSpec(
     declare(
         ("stage", "int32", "row", "The stage that reads."),
         ("parent", "int32", "row", "The stage that wrote what it reads."),
-        (
-            "side_bytes",
-            "float64",
-            "bytes",
-            "Size of the parent, if a join could broadcast it.",
-        ),
+        ("side_bytes", "float64", "bytes", "Size of the parent, if a join could broadcast it."),
     ),
 )
 
@@ -293,8 +289,8 @@ JOB_PROPERTIES = TableSpec(
 
 SPECS: tuple[TableSpec, ...] = (
     INPUTS, APPLICATIONS, HOSTS, EXECUTORS, QUERIES, SQL_EXECUTIONS, JOBS, STAGES, STAGE_PARENTS,
-    TASKS, TASK_FAILURES, SQL_METRICS, CONF, JOB_PROPERTIES, TASK_RECORDS, INTERVALS, LOCK_OWNERS,
-    POOLS, RULE_CHANGES, EXECUTOR_TARGETS, SAMPLES,
+    TASKS, TASK_FAILURES, SQL_METRICS, CONF, JOB_PROPERTIES, CACHED, TASK_RECORDS, INTERVALS,
+    LOCK_OWNERS, POOLS, RULE_CHANGES, EXECUTOR_TARGETS, SAMPLES,
 )  # fmt: skip
 """Every table, in the order of the documentation."""
 
@@ -307,6 +303,7 @@ TIMES = {
     "queries": ("start_ms", "end_ms"),
     "stages": ("submission_ms", "first_launch_ms", "completion_ms"),
     "tasks": ("launch_ms", "finish_ms"),
+    "cached": ("since_ms", "until_ms"),
     "pools": ("time_ms",),
     "executor_targets": ("time_ms",),
 }
@@ -334,6 +331,7 @@ class Tables:
     sql_metrics: pd.DataFrame
     conf: pd.DataFrame
     job_properties: pd.DataFrame
+    cached: pd.DataFrame
     task_records: pd.DataFrame
     intervals: pd.DataFrame
     lock_owners: pd.DataFrame

@@ -76,7 +76,7 @@ def test_each_cell_is_a_pair_and_the_file_is_as_described(tmp_path: Path) -> Non
     assert [run["pair"] for run in runs] == [0, 1, 1, 2, 2, 3, 3, 4, 4]
     order = [[run["level"] > 0 for run in runs if run["pair"] == pair] for pair in (1, 2, 3, 4)]
     assert order == [[False, True], [True, False]] * 2
-    (curve,) = read_curves(str(tmp_path / "out" / "curves.json"))
+    (curve,) = read_curves(str(tmp_path / "out" / "curves.json")).curves
     assert (curve.of, curve.query, curve.resource, curve.pairs) == ("query", "work", "cpu", 4)
     assert [row["level"] for row in found["validation"]] == [0.5, 1]
     again = iqcar("experiment", str(file), "--yes", "--out", "out", cwd=tmp_path)

@@ -33,6 +33,7 @@ def analyze(
     master: str = "",
     by: str = "",
     recall: str = "",
+    curves: str = "",
     full: bool = False,
 ) -> Result:
     """Find who made your queries wait, for what, where, and propose scheduler rules.
@@ -71,6 +72,7 @@ def analyze(
                 "--rules": rules, "--previous": previous, "--html": html, "--target": target,
                 "--topics": topics, "--advice": advice, "--samples": samples,
                 "--all-rules": all_rules, "--by": by, "--store": recall,
+                "--curves": curves,
             }
         )  # fmt: skip
         return _on_spark(paths, master, how, all_sources)
@@ -86,6 +88,7 @@ def analyze(
         paths,
         samples,
         recall,
+        curves,
         targets=target or (),
         previous=load_rules_file(previous) if previous else None,
         **asdict(how),

@@ -61,6 +61,8 @@ store : STORE
 recall : --store STORE
     A store (`iqcar history`): what earlier runs in it told of these queries and hosts counts as
     likely before these logs tell.
+curves : FILE
+    What `iqcar experiment` measured of these queries' own rates: surer than what a store tells.
 most : --top 1..100000
     How many rows to show.
 force
@@ -71,7 +73,7 @@ force
 GROUPS = {
     "Output": "json rules html out force full title show",
     "Method": "query_by critical_path topics advice samples all_sources all_rules previous by"
-    " on_spark master columns trace threshold confidence recall",
+    " on_spark master columns trace threshold confidence recall curves",
 }
 """Options that the help shows under a title of their own, by parameter, where there are many."""
 _GROUP_OF = {name: title for title, names in GROUPS.items() for name in names.split()}

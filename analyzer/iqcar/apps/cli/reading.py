@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from iqcar.diagnosis import Diagnosis
     from iqcar.logs import ReadProgress
     from iqcar.model.demand.known import Recalled
+    from iqcar.replay.whatif.curves import MeasuredCurves
     from iqcar.tables import Tables
 
 FIRST = "(the first run on a machine compiles for some seconds)"
@@ -60,15 +61,21 @@ def read_for(paths: list[str], query_by: QueryBy, samples: list[str] | None = No
 
 
 def diagnosed(
-    paths: list[str], samples: list[str] | None = None, recall: str = "", **settings: Any
+    paths: list[str],
+    samples: list[str] | None = None,
+    recall: str = "",
+    curves: str = "",
+    **settings: Any,
 ) -> Diagnosis:
     """Read the logs at some paths and diagnose them: :func:`iqcar.pipeline.diagnose`."""
     from iqcar.pipeline import diagnose
 
+    measured = curves_from(curves)
+
     tables = read_for(paths, settings["query_by"], samples)
     recalled = recall_from(recall, tables)
     with working("analysing"):
-        return diagnose(tables, **settings, recalled=recalled)
+        return diagnose(tables, **settings, recalled=recalled, curves=measured)
 
 
 def recall_from(store: str, tables: Tables) -> Recalled | None:
@@ -78,6 +85,15 @@ def recall_from(store: str, tables: Tables) -> Recalled | None:
     from iqcar.history import known_demand
 
     return known_demand(store, tables)
+
+
+def curves_from(path: str) -> MeasuredCurves | None:
+    """Read a file that `iqcar experiment` wrote; None where none is named."""
+    if not path:
+        return None
+    from iqcar.replay.whatif.curves import read_curves
+
+    return read_curves(path)
 
 
 def check_any(tables: Tables) -> None:

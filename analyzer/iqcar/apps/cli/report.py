@@ -27,6 +27,7 @@ def report(
     all_rules: bool = False,
     by: str = "",
     recall: str = "",
+    curves: str = "",
     force: bool = False,
 ) -> Result:
     """Write the diagnosis as one interactive HTML file, which needs no network.
@@ -49,7 +50,7 @@ def report(
     show : --open
         Open the report in a browser.
     """
-    from iqcar.apps.cli.reading import logs_of, read_for, recall_from, working
+    from iqcar.apps.cli.reading import curves_from, logs_of, read_for, recall_from, working
     from iqcar.causes.topics.jobs import enough_for_topics
     from iqcar.pipeline import diagnose
     from iqcar.rules.vocabulary.advice_kinds import advice_kinds
@@ -64,12 +65,14 @@ def report(
     check_writable(file, force)
     if advice:
         advice_kinds(advice)
+    measured = curves_from(curves)
     tables = read_for(paths, how.query_by, samples)
     recalled = recall_from(recall, tables)
     with working("analysing"):
         diagnosis = diagnose(
             tables,
             recalled=recalled,
+            curves=measured,
             targets=target or (),
             by=by,
             topics=enough_for_topics(tables) if topics is None else topics,

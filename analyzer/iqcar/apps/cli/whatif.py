@@ -57,11 +57,10 @@ def whatif(
     top : 1..1000
         How many queries to show.
     """
-    from iqcar.apps.cli.reading import counting, read_for, recall_from, working
+    from iqcar.apps.cli.reading import counting, curves_from, read_for, recall_from, working
     from iqcar.diagnosis import WhatIfs
     from iqcar.papers.intervention import printed_what_if
     from iqcar.pipeline import diagnose
-    from iqcar.replay.whatif.curves import read_curves
     from iqcar.show.json.whatif import whatif_to_json
     from iqcar.show.terminal.whatif import (
         print_plan,
@@ -70,7 +69,7 @@ def whatif(
         print_what_if,
     )
 
-    measured = tuple(read_curves(curves)) if curves else ()
+    measured = curves_from(curves)
     wanted = parse_request(**asdict(asked))
     as_printed = method is WhatIfMethod.PRINTED
     if as_printed and not wanted.question:
@@ -79,8 +78,10 @@ def whatif(
     recalled = recall_from(recall, tables)
     found, planned, blamed, printed = None, None, None, None
     with working("fitting what tasks need"):
-        diagnosis = diagnose(tables, query_by=query_by, rules=False, recalled=recalled)
-        diagnosis = replace(diagnosis, curves=measured)
+        diagnosis = diagnose(
+            tables, query_by=query_by, rules=False, recalled=recalled, curves=measured
+        )
+        diagnosis = replace(diagnosis, curves=tuple(measured.curves) if measured else ())
         replays = WhatIfs(diagnosis)
         if as_printed:
             printed = printed_what_if(diagnosis.tables, diagnosis.waits, wanted.question)

@@ -21,6 +21,7 @@ import pandas as pd
 from iqcar.causes.blame.blame_doubts import doubts_of
 from iqcar.causes.blame.blame_sources import BlameShares, Ledger, SweepInput, name_sources
 from iqcar.causes.blame.blame_tables import DEMANDS, FOLDED, SOURCES
+from iqcar.causes.blame.cached_blame import cached_shares
 from iqcar.causes.blame.demand_weights import stage_losses, weigh_demands
 from iqcar.causes.blame.executor_blame import executor_sweep_input
 from iqcar.causes.blame.folding import MOST_SOURCES
@@ -114,6 +115,10 @@ def attribute(
             continue
         if request is Request.MONITOR_BLOCKED:
             accounts.add_locks(loss)
+            continue
+        if request is Request.STORAGE_MEMORY:
+            places = accounts.places
+            accounts.add(loss, cached_shares(pieces, loss, places.group, len(places.stage)))
             continue
         parts = tasks if request.domain is Domain.APPLICATION else pieces
         found = demand.contention.get(request)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 import pandas as pd
 
-from iqcar.base.units import percent, short
+from iqcar.base.units import duration, percent, short
 from iqcar.causes.blame.ratp import BYTES_REQUESTS, data_processed
 from iqcar.causes.blame.task_intervals import BlameColumns
 from iqcar.enums import REQUESTS, Request
@@ -22,6 +22,8 @@ MUCH_OVER = 3.0
 LEAST_PART = 0.05
 """Share of the wait for one request, or of the time lost to it, from which a doubt about that part
 is mentioned: a smaller part rarely changes the order of the sources."""
+LEAST_UNTOLD_MS = 100.0
+"""Waits for storage memory from which on it matters that nobody is known who held it."""
 ONE_MACHINE_NAMES = ("localhost", "127.0.0.1", "::1")
 """Host names that refer to the local machine."""
 
@@ -53,6 +55,7 @@ def doubts_of(columns: BlameColumns, demand: Demand, demands: pd.DataFrame) -> t
         *_unknown_slots(columns),
         *_estimated_executors(columns, demands),
         *_holders_without_tasks(columns),
+        *_unknown_cached_blocks(columns),
         *_one_machine(columns),
     )
 
@@ -145,6 +148,18 @@ def _holders_without_tasks(columns: BlameColumns) -> Iterator[str]:
                 f"{short(str(name))} held {slots:.0f} slots and ran no task: what "
                 "others lost waiting for them is unattributed"
             )
+
+
+def _unknown_cached_blocks(columns: BlameColumns) -> Iterator[str]:
+    """Say how to have it recorded who held the storage memory that was waited for."""
+    waited = np.nan_to_num(columns.wait(Request.STORAGE_MEMORY))
+    told = np.unique(columns.tables.cached["app"].to_numpy(np.int64))
+    untold = waited[~np.isin(columns.app, told)].sum()
+    if untold >= LEAST_UNTOLD_MS and untold > LEAST_PART * waited.sum():
+        yield (
+            f"who held the storage memory that tasks waited for ({duration(float(untold))}) is not "
+            "recorded, and so is unattributed: set spark.eventLog.logBlockUpdates.enabled=true"
+        )
 
 
 def _one_machine(columns: BlameColumns) -> Iterator[str]:

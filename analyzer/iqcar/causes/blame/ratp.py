@@ -213,7 +213,7 @@ def used_share(columns: Users, request: Request, demand: Demand) -> Floats:
     if request in ONE_DEVICE:
         return _device_share(columns, request, demand)
     life = np.maximum(columns.span, SHORTEST_MS)
-    if request in (Request.EXECUTION_MEMORY, Request.STORAGE_MEMORY):
+    if request is Request.EXECUTION_MEMORY:
         return _memory_share(columns)
     if request is Request.RUN_QUEUE:
         return np.minimum(positive_or_zero(columns.compute()) / life, 1.0)

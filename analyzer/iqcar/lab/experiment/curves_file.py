@@ -191,6 +191,7 @@ def results_of(plan: LoadedPlan, done: Done) -> dict[str, Any]:
         "law": LAW,
         "ended_by": done.ended_by,
         "plan": plan.as_given,
+        "hosts": sorted(plan.loaded_hosts),
         "curves": [msgspec.to_builtins(curve_of(key, of)) for key, of in points.items()],
         "validation": [
             msgspec.to_builtins(row) for key, of in points.items() for row in validate(key, of)

@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 
 from iqcar import tables as tb
+from iqcar.logs.assemble.cached_table import cached_table
 from iqcar.logs.assemble.join_sides import sides_of_joins
 from iqcar.logs.assemble.plugin_records import add_records
 from iqcar.logs.assemble.stage_graph import link_stages
@@ -75,8 +76,10 @@ def assemble(log: Collector, path: str, attempt_id: str) -> Assembled:
     job_rows = {number: row for row, number in enumerate(log.jobs)}
     sql_rows = {number: row for row, number in enumerate(log.sql.executions)}
     stage_frame, parents = _stages(log, stages, job_rows, facts.first_launch, facts.last_finish)
+    application = _application(log, path, attempt_id, facts.first_time, facts.last_time)
+    end = float(application["end_ms"].iloc[0])
     frames = {
-        "applications": _application(log, path, attempt_id, facts.first_time, facts.last_time),
+        "applications": application,
         "hosts": tb.HOSTS.frame({"host": [redact_text(host, MAX_NAME) for host in hosts]}),
         "executors": _executors(log, list(executors), hosts),
         "sql_executions": _sql(log),
@@ -88,6 +91,7 @@ def assemble(log: Collector, path: str, attempt_id: str) -> Assembled:
         "sql_metrics": _metrics(log, sql_rows),
         "conf": _conf(log, sql_rows),
         "job_properties": _job_properties(log),
+        "cached": cached_table(log, executors, stages, end),
         "samples": samples,
     }
     add_records(log, frames)

@@ -6,6 +6,8 @@ the user and the plan. They recur in other queries and differ in the next run of
 
 from __future__ import annotations
 
+import re
+
 from iqcar.logs.text.linear import BLANK, END, Match, Replacement, compiled, encoded
 from iqcar.logs.text.redact import redact_text
 
@@ -145,3 +147,23 @@ def is_statement(text: str) -> bool:
 def is_broadcast(text: str) -> bool:
     """Tell whether Spark describes the job of a broadcast, whatever the user's description is."""
     return text.startswith("broadcast exchange (runId ")
+
+
+_PLAN_MARKS = re.compile(r"^[\s:+\-]*(?:\*\(\d+\) )?|#\d+L?|,? \[plan_id=\d+\]")
+_NO_OPERATION = "AdaptiveSparkPlan"
+_LONGEST_CACHED, _MOST_OF_PLAN = 80, 2000
+"""Characters of a name, and of a plan that one is looked for in."""
+
+
+def cached_name(name: str) -> str:
+    r"""Return a cached RDD's name; of a plan, which Spark names it after, the first operation.
+
+    >>> cached_name("In-memory table orders")
+    'orders'
+    >>> cached_name("AdaptiveSparkPlan isFinalPlan=false\n+- *(1) Project [id#0L, k#2]\n   +- ...")
+    'Project [id, k]'
+    """
+    lines = [_PLAN_MARKS.sub("", line).strip() for line in name[:_MOST_OF_PLAN].splitlines()]
+    told = [line for line in lines if line and not line.startswith(_NO_OPERATION)] or [""]
+    shown = redact_text(told[0].removeprefix("In-memory table "), _LONGEST_CACHED)
+    return shown.rstrip()

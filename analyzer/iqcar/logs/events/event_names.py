@@ -27,12 +27,13 @@ TASK_RECORD = "iqcar.task"
 
 TASK_END = "SparkListenerTaskEnd"
 TASK_START = "SparkListenerTaskStart"
+BLOCK_UPDATED = "SparkListenerBlockUpdated"
+UNPERSIST = "SparkListenerUnpersistRDD"
 
 _LEFT_OUT = frozenset(
     (
         "SparkListenerBlockManagerAdded",
         "SparkListenerBlockManagerRemoved",
-        "SparkListenerBlockUpdated",
         "SparkListenerBarrierTaskFailed",
         "SparkListenerExecutorBlacklisted",
         "SparkListenerExecutorBlacklistedForStage",
@@ -52,7 +53,6 @@ _LEFT_OUT = frozenset(
         "SparkListenerSpeculativeTaskSubmitted",
         "SparkListenerStageExecutorMetrics",
         "SparkListenerTaskGettingResult",
-        "SparkListenerUnpersistRDD",
         "SparkListenerUnschedulableTaskSetAdded",
         "SparkListenerUnschedulableTaskSetRemoved",
         f"{SQL}SparkListenerQueryExecutionMetrics",

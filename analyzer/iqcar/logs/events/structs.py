@@ -13,7 +13,7 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta, Raw, Struct
 
-from iqcar.logs.events.task_structs import EMPTY, ID, LongId
+from iqcar.logs.events.task_structs import EMPTY, ID, NO_STORAGE, LongId, StorageLevel
 from iqcar.logs.events.task_structs import NOT_FITTING as NOT_FITTING
 from iqcar.logs.events.task_structs import Accumulable as Accumulable
 from iqcar.tables import LAST_PLAUSIBLE_MS
@@ -33,11 +33,12 @@ class AnyEvent(Struct, gc=False):
 
 
 class RddInfo(Struct, gc=False):
-    """``RDD Info``: what tells a Python stage, and the id that links a skipped stage."""
+    """``RDD Info``: what tells a Python stage, what is cached, and links a skipped stage."""
 
     rdd_id: IntId = msgspec.field(default=nan, name="RDD ID")
     name: str = msgspec.field(default="", name="Name")
     scope: str = msgspec.field(default="", name="Scope")
+    level: StorageLevel = msgspec.field(default=NO_STORAGE, name="Storage Level")
 
 
 class StageInfo(Struct, gc=False):

@@ -65,6 +65,69 @@ class Output(Struct, gc=False, frozen=True):
     records: float = msgspec.field(default=nan, name="Records Written")
 
 
+Size = Annotated[float, Meta(ge=0, lt=2**53)]
+"""Bytes of a block; from here on (9 PB) they are damage, and sums would not be exact."""
+
+
+class StorageLevel(Struct, gc=False, frozen=True):
+    """``Storage Level``: whether an RDD is, or a block was left, in memory."""
+
+    in_memory: bool = msgspec.field(default=False, name="Use Memory")
+
+
+NO_STORAGE, STORED = StorageLevel(), StorageLevel(in_memory=True)
+
+
+class BlockStatus(Struct, gc=False, frozen=True):
+    """``Status`` of an updated block; of one driven out the size is that which it had."""
+
+    level: StorageLevel = msgspec.field(default=STORED, name="Storage Level")
+    bytes: Size = msgspec.field(default=nan, name="Memory Size")
+
+
+NO_STATUS = BlockStatus()
+
+
+class TaskBlockUpdate(Struct, gc=False, frozen=True):
+    """An element of ``Updated Blocks``: a block that a task stored, or drove out."""
+
+    block: str = msgspec.field(default="", name="Block ID")
+    status: BlockStatus = msgspec.field(default=NO_STATUS, name="Status")
+
+
+class BlockManagerId(Struct, gc=False, frozen=True):
+    """``Block Manager ID``."""
+
+    executor_id: str = msgspec.field(default="", name="Executor ID")
+
+
+NO_BLOCK_MANAGER = BlockManagerId()
+
+
+class BlockInfo(Struct, gc=False, frozen=True):
+    """``Block Updated Info``; of a block driven out the size is that which it had."""
+
+    manager: BlockManagerId = msgspec.field(default=NO_BLOCK_MANAGER, name="Block Manager ID")
+    block: str = msgspec.field(default="", name="Block ID")
+    level: StorageLevel = msgspec.field(default=STORED, name="Storage Level")
+    bytes: Size = msgspec.field(default=nan, name="Memory Size")
+
+
+NO_BLOCK_INFO = BlockInfo()
+
+
+class BlockUpdated(Struct, gc=False, frozen=True):
+    """``SparkListenerBlockUpdated``; it has no time."""
+
+    info: BlockInfo = msgspec.field(default=NO_BLOCK_INFO, name="Block Updated Info")
+
+
+class UnpersistRdd(Struct, gc=False, frozen=True):
+    """``SparkListenerUnpersistRDD``; it has no time."""
+
+    rdd: float = msgspec.field(default=nan, name="RDD ID")
+
+
 NO_SHUFFLE_READ, NO_SHUFFLE_WRITE, NO_INPUT, NO_OUTPUT = (
     ShuffleRead(),
     ShuffleWrite(),
@@ -94,6 +157,7 @@ class Metrics(Struct, gc=False, frozen=True):
     input: Input = msgspec.field(default=NO_INPUT, name="Input Metrics")
     output: Output = msgspec.field(default=NO_OUTPUT, name="Output Metrics")
     host_name: str = msgspec.field(default="", name="Host Name")
+    blocks: list[TaskBlockUpdate] = msgspec.field(default_factory=list, name="Updated Blocks")
 
 
 NO_METRICS = Metrics()
@@ -154,9 +218,10 @@ class TaskEnd(Struct, gc=False):
 
 
 class StartedInfo(Struct, gc=False):
-    """``Task Info`` of a task start, as far as it tells which task it is."""
+    """``Task Info`` of a task start, as far as it tells which task it is, and when."""
 
     task_id: float = msgspec.field(default=nan, name="Task ID")
+    launch: float = msgspec.field(default=nan, name="Launch Time")
 
 
 class TaskStart(Struct, gc=False):

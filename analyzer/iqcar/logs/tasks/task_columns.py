@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from iqcar.logs.events.task_structs import TaskEnd
 from iqcar.logs.events.wait_metrics import DeclaredWaits, Wait
 from iqcar.logs.plugin.record_columns import RecordColumns
+from iqcar.logs.tasks.cached_blocks import CachedBlocks, Told
 from iqcar.logs.tasks.task_lines import NUMBERS, TEXTS, TaskBlock, TaskDecoder, record_at
 from iqcar.tables import LAST_PLAUSIBLE_MS
 
@@ -215,14 +216,16 @@ class TaskIntake:
     columns : the tasks that ended.
     running : lines of tasks that started and have not ended yet, by task id.
     records : what iqcar's own Spark plugin recorded of tasks.
-    starts, ends : events taken in.
+    cached : what was in storage memory.
+    starts, ends, block_events : events taken in.
     """
 
     def __init__(self) -> None:
         self.columns = TaskColumns()
         self.running: dict[float, bytes] = {}
         self.records = RecordColumns()
-        self.starts = self.ends = 0
+        self.cached = CachedBlocks()
+        self.starts = self.ends = self.block_events = 0
         self._decoder = TaskDecoder()
         self._scanner: RecordScanner | None = None
         self._may_compile = True
@@ -243,6 +246,8 @@ class TaskIntake:
         if block.waits:
             self.columns.add_waits(np.frombuffer(block.waits).reshape(-1, 4), first_row)
         self.starts += block.starts
+        self.cached.take(block.blocks, block.now_ms)
+        self.block_events += sum(change.told != Told.TASK for change in block.blocks)
         for task_id, start, end in block.started:
             self.running[task_id] = text[start:end]
         for task_id in self.running.keys() & set(task_ids.tolist()):
@@ -256,7 +261,8 @@ class TaskIntake:
         part.columns = self.columns.since(time_ms)
         part.records = self.records.of_tasks(part.columns.task_ids())
         part.running = dict(self.running)
-        part.starts, part.ends = self.starts, self.ends
+        part.cached = self.cached.since(time_ms)
+        part.starts, part.ends, part.block_events = self.starts, self.ends, self.block_events
         return part
 
     def add_start(self, task_id: float, line: bytes) -> None:

@@ -15,11 +15,20 @@ from math import isnan, nan
 import msgspec
 
 from iqcar.logs.events import task_structs as ev
-from iqcar.logs.events.event_names import TASK_END, TASK_RECORD, TASK_START
+from iqcar.logs.events.event_names import (
+    BLOCK_UPDATED,
+    TASK_END,
+    TASK_RECORD,
+    TASK_START,
+    UNPERSIST,
+)
 from iqcar.logs.events.wait_metrics import Place, find_waits, value_of, wait_of
+from iqcar.logs.tasks.cached_blocks import BlockChange, Told
 
 END_START = b'{"Event":"' + TASK_END.encode() + b'"'
 START_START = b'{"Event":"' + TASK_START.encode() + b'"'
+BLOCK_START = b'{"Event":"' + BLOCK_UPDATED.encode() + b'"'
+UNPERSIST_START = b'{"Event":"' + UNPERSIST.encode() + b'"'
 _INFO = b'"Reason":"Success"},"Task Info":{'
 _ACCUMULABLES = b',"Accumulables":['
 _METRICS = b'},"Task Metrics":{'
@@ -97,7 +106,9 @@ class TaskBlock(msgspec.Struct, array_like=True, gc=False):
         say.
     started : task id of each start without an end in the block, start and end of its line.
     starts : number of task starts.
-    others : start and end of the lines that are of no task in a usual spelling.
+    others : start and end of the lines that are of no task or block in a usual spelling.
+    blocks : changes of blocks in storage memory, in the order of the log.
+    now_ms : when the last of the tasks started or ended; NaN without any.
     bad_numbers : numbers of tasks that could not be read.
     """
 
@@ -110,6 +121,8 @@ class TaskBlock(msgspec.Struct, array_like=True, gc=False):
     started: list[tuple[float, int, int]]
     starts: int
     others: list[tuple[int, int]]
+    blocks: list[BlockChange]
+    now_ms: float
     bad_numbers: int
 
 
@@ -119,6 +132,8 @@ class TaskDecoder:
     def __init__(self) -> None:
         self._decode = msgspec.json.Decoder(ev.TaskEnd).decode
         self._decode_start = msgspec.json.Decoder(ev.TaskStart).decode
+        self._decode_block = msgspec.json.Decoder(ev.BlockUpdated).decode
+        self._decode_unpersist = msgspec.json.Decoder(ev.UnpersistRdd).decode
         self._clear()
 
     def _clear(self) -> None:
@@ -129,6 +144,8 @@ class TaskDecoder:
         self._records: list[bytes] = []
         self._listed: list[tuple[int, str]] = []
         self._failures: list[tuple[int, str, str]] = []
+        self._blocks: list[BlockChange] = []
+        self._now = nan
         self._bad_numbers = 0
 
     def _taken(
@@ -138,7 +155,7 @@ class TaskDecoder:
             rows=b"".join(self._rows), texts=list(self._codes), waits=b"".join(self._waits),
             records=b"".join(self._records), listed=self._listed, failures=self._failures,
             started=[(task_id, *place) for task_id, place in started.items()], starts=starts,
-            others=others, bad_numbers=self._bad_numbers,
+            others=others, blocks=self._blocks, now_ms=self._now, bad_numbers=self._bad_numbers,
         )  # fmt: skip
         self._clear()
         return block
@@ -188,8 +205,15 @@ class TaskDecoder:
                     if started:
                         started.pop(task.info.task_id, None)
                 elif startswith(START_START, start):
-                    started[decode_start(text[start:end]).info.task_id] = (start, end)
+                    begun = decode_start(text[start:end]).info
+                    started[begun.task_id] = (start, end)
+                    self._now = begun.launch
                     starts += 1
+                elif startswith(BLOCK_START, start):
+                    self._blocks.append(update_of(self._decode_block(text[start:end]), self._now))
+                elif startswith(UNPERSIST_START, start):
+                    gone = self._decode_unpersist(text[start:end])
+                    self._blocks.append(unpersisted(gone, self._now))
                 elif text[start] > _SPACE or text[start:end].strip():
                     others.append((start, end))
             except ev.NOT_FITTING:
@@ -205,6 +229,10 @@ class TaskDecoder:
         i, m = task.info, task.metrics
         if m.host_name:
             m = _settled(m)
+        self._now = i.finish
+        for one in m.blocks:
+            told = (Told.TASK, i.executor_id, one.block, _in_memory(one.status))
+            self._blocks.append(BlockChange(i.finish, *told))
         r, w, come, gone = m.shuffle_read, m.shuffle_write, m.input, m.output
         # Where a stage runs again for some partitions, Spark's index counts only those.
         index = i.partition if i.partition >= 0 else i.index
@@ -264,6 +292,21 @@ class TaskDecoder:
         self._add_whole(fit(ev.TaskEnd, event, bad))
         self._bad_numbers += bad.count
         return True
+
+
+def update_of(event: ev.BlockUpdated, now_ms: float) -> BlockChange:
+    """Return the change that an event of a block tells."""
+    one = event.info
+    return BlockChange(now_ms, Told.EVENT, one.manager.executor_id, one.block, _in_memory(one))
+
+
+def _in_memory(block: ev.BlockInfo | ev.BlockStatus) -> float:
+    return block.bytes if block.level.in_memory else 0.0
+
+
+def unpersisted(event: ev.UnpersistRdd, now_ms: float) -> BlockChange:
+    """Return the change that all blocks of an RDD left memory."""
+    return BlockChange(now_ms, Told.UNPERSIST, "", "", event.rdd)
 
 
 def _pieces(text: bytes, start: int, end: int) -> tuple[int, int, int]:

@@ -19,12 +19,12 @@ from iqcar.model.demand.contention import (
     usable,
 )
 from iqcar.model.demand.device import Device, fit_device
-from iqcar.model.demand.known import Known, Learned
+from iqcar.model.demand.known import Known, Learned, pair_codes
 from iqcar.model.demand.load import Load, joined
 from iqcar.tables import Column, TableSpec
 from iqcar.tables.arrays import Ints
 
-PRIOR, INFERRED, HISTORY = range(len(DemandEvidence))
+PRIOR, INFERRED, HISTORY, EXPERIMENT = range(len(DemandEvidence))
 _EVIDENCE = "Position of `DemandEvidence`: " + ", ".join(
     f"{code}: {kind}" for code, kind in enumerate(DemandEvidence)
 )
@@ -108,7 +108,9 @@ class Demand:
         columns, known = _stacked(parts), self.learned.recalled.capacities
         at, row = _places(columns["host"], columns["request"], known.host, known.request)
         columns["capacity"][at] = np.exp(known.log_capacity[row])
-        columns["identified"][at], columns["evidence"][at] = True, HISTORY
+        measured = np.isin(pair_codes(known.host, known.request), self.known.measured_capacities)
+        columns["identified"][at] = True
+        columns["evidence"][at] = np.where(measured[row], EXPERIMENT, HISTORY)
         return CAPACITIES.frame(columns)
 
     def own_rates(self) -> pd.DataFrame:
@@ -133,7 +135,9 @@ class Demand:
         off = MIDDLE * np.sqrt(known.variance[row])
         for name, sign in (("low", -1.0), ("own_rate", 0.0), ("high", 1.0)):
             columns[name][at] = np.exp(known.log_rate[row] + sign * off)
-        columns["identified"][at], columns["evidence"][at] = True, HISTORY
+        measured = np.isin(pair_codes(known.stage, known.request), self.known.measured_rates)
+        columns["identified"][at] = True
+        columns["evidence"][at] = np.where(measured[row], EXPERIMENT, HISTORY)
         return OWN_RATES.frame(columns)
 
 

@@ -21,8 +21,9 @@ OTHER_HOSTS = 0.3
 BOUNDS = (-12.0, 30.0)
 """Logarithms of what a device or task can be: bytes per ms, or cores."""
 CONTRADICTED = (
-    "nothing of the store was used: most queries whose own rates this run tells had others in it"
+    "nothing of the {} was used: most queries whose own rates this run tells had others in it"
 )
+"""Said of the store, or of the file of curves."""
 STAGE_KEY = ["fingerprint", "stage", "position", "request"]
 HOST_KEY = ["host", "request"]
 
@@ -58,13 +59,47 @@ _NO_CAPACITIES = KnownCapacities(_NO_ROWS, _NO_ROWS, _NOTHING, _NOTHING)
 
 @dataclass(frozen=True)
 class Known:
-    """What is known of the stages and hosts of some tables."""
+    """What is known of the stages and hosts of some tables.
+
+    measured_rates, measured_capacities: pairs of stage, or host, and request that an experiment
+        told, as :func:`pair_codes`; earlier runs told the others.
+    """
 
     rates: KnownRates = _NO_RATES
     capacities: KnownCapacities = _NO_CAPACITIES
+    measured_rates: Ints = field(default_factory=lambda: _NO_ROWS)
+    measured_capacities: Ints = field(default_factory=lambda: _NO_ROWS)
 
     def __bool__(self) -> bool:
         return bool(len(self.rates.stage) or len(self.capacities.host))
+
+    def over(self, other: Known) -> Known:
+        """Return what an experiment told here, and what is known besides."""
+        rates, capacities = self.rates, self.capacities
+        codes = pair_codes(rates.stage, rates.request)
+        hosts = pair_codes(capacities.host, capacities.request)
+        rest = other.rates.where(
+            ~np.isin(pair_codes(other.rates.stage, other.rates.request), codes)
+        )
+        kept = ~np.isin(pair_codes(other.capacities.host, other.capacities.request), hosts)
+        both = KnownRates(
+            np.append(rates.stage, rest.stage), np.append(rates.query, rest.query),
+            np.append(rates.request, rest.request), np.append(rates.log_rate, rest.log_rate),
+            np.append(rates.variance, rest.variance),
+        )  # fmt: skip
+        besides = other.capacities
+        devices = KnownCapacities(
+            np.append(capacities.host, besides.host[kept]),
+            np.append(capacities.request, besides.request[kept]),
+            np.append(capacities.log_capacity, besides.log_capacity[kept]),
+            np.append(capacities.variance, besides.variance[kept]),
+        )
+        return Known(both, devices, codes, hosts)
+
+
+def pair_codes(row: Ints, request: Ints) -> Ints:
+    """Return one number per stage, or host, and request."""
+    return row * len(REQUESTS) + request
 
 
 @dataclass(frozen=True)

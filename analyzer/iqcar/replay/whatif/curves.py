@@ -63,12 +63,18 @@ class Curve(msgspec.Struct, frozen=True):
     own_rate_per_s: float | None = None
 
 
-class _CurvesFile(msgspec.Struct):
+class MeasuredCurves(msgspec.Struct, frozen=True):
+    """What ``iqcar experiment`` wrote, as far as later analyses use it.
+
+    hosts: Names of the hosts under hogs.
+    """
+
     schema_version: str
     curves: list[Curve]
+    hosts: list[str] = []
 
 
-def read_curves(path: str) -> list[Curve]:
+def read_curves(path: str) -> MeasuredCurves:
     """Read a file that ``iqcar experiment`` wrote.
 
     Raises UsageError if it cannot be read or is no such file.
@@ -77,7 +83,7 @@ def read_curves(path: str) -> list[Curve]:
     try:
         if file.stat().st_size > MOST_BYTES:
             raise UsageError("is larger than 64 MB: no file of curves", path)
-        read = msgspec.json.decode(file.read_bytes(), type=_CurvesFile)
+        read = msgspec.json.decode(file.read_bytes(), type=MeasuredCurves)
     except OSError as error:
         raise UsageError(f"cannot be read: {error.strerror}", path) from error
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
@@ -92,7 +98,7 @@ def read_curves(path: str) -> list[Curve]:
     below = [c for c in read.curves if (c.own_rate_per_s or 0.0) < 0]
     if below:
         raise UsageError(f"{below[0].own_rate_per_s:g} is below 0", f"{path}: own_rate_per_s")
-    return read.curves
+    return read
 
 
 def set_own_rates(

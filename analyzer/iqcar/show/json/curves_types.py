@@ -103,7 +103,7 @@ class CurveRun(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class CurvesFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What `iqcar experiment` writes, and `iqcar whatif --curves` reads.
+    """What `iqcar experiment` writes, and `--curves` of `iqcar analyze` and `iqcar whatif` reads.
 
     Durations are milliseconds.
     """
@@ -118,3 +118,6 @@ class CurvesFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     curves: list[CurveCurve]
     validation: list[CurveValidation]
     runs: list[CurveRun]
+    hosts: Annotated[
+        list[str], Meta(description="Names of the hosts under hogs, where tasks count.")
+    ] = []

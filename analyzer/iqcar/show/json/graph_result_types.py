@@ -8,10 +8,11 @@ import msgspec
 from msgspec import Meta
 
 KnownFrom = Annotated[
-    Literal["prior", "inferred", "history"],
+    Literal["prior", "inferred", "history", "experiment"],
     Meta(
         description="prior: what is likely before the data, or the highest speed seen; inferred: "
-        "from the tasks of this run; history: from earlier runs, in a store."
+        "from the tasks of this run; history: from earlier runs, in a store; experiment: from "
+        "runs under hogs, in a file of curves."
     ),
 ]
 Tasks = Annotated[int, Meta(description="Tasks that it is estimated from.", ge=0)]
@@ -245,3 +246,10 @@ class ResultFinding(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     action: Annotated[str, Meta(description="What to do.")]
     settings: Annotated[list[ResultSetting], Meta(description="Settings that help.")]
     section: Annotated[str, Meta(description="Part of the report that shows the numbers.")]
+
+
+class ResultCached(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Cached data that a query held in storage memory."""
+
+    name: Annotated[str, Meta(description="Of the RDD, else the plan node; empty if unknown.")]
+    bytes: Annotated[float, Meta(description="Most at one time, in all executors.", ge=0)]

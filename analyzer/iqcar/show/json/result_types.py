@@ -9,6 +9,7 @@ from msgspec import UNSET, Meta, UnsetType
 
 from iqcar.show.json.graph_result_types import (
     ResultAggressiveQuery,
+    ResultCached,
     ResultDemand,
     ResultFinding,
     ResultGraph,
@@ -180,11 +181,7 @@ class ResultQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     stages: Annotated[int, Meta(description="Its stage attempts.", ge=0)]
     tasks: Annotated[int, Meta(description="Its task attempts that ended.", ge=0)]
     target: Annotated[
-        bool,
-        Meta(
-            description="Whether it is under analysis (named by the user, or among the most "
-            "slowed down)."
-        ),
+        bool, Meta(description="Whether it was named by the user, or is among the most slowed.")
     ]
     waits: Annotated[ResultWaits, Meta(description="Task time waited, by resource.")]
     lost_ms: Annotated[
@@ -219,6 +216,9 @@ class ResultQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             description="How much later it ended for them; estimated. It overlaps with lost_ms.",
             ge=0,
         ),
+    ]
+    cached: Annotated[
+        list[ResultCached], Meta(description="Cached data of it, the largest first; if recorded.")
     ]
     blame: Annotated[
         list[ResultBlame],

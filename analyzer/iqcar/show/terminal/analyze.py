@@ -202,13 +202,15 @@ def blame_table(blamed: Sequence[Blamed]) -> Table:
             write(one.lost_ms),
             percent(one.share_of_run),
             breakdown({resource_name(key): ms for key, ms in one.by_resource.items()}),
-            _idle(one) or _where(one.by_host),
+            _held(one) or _where(one.by_host),
         )
     return table
 
 
-def _idle(one: Blamed) -> str:
-    """Say how much of what it held was idle, where that is most of what can be said of it."""
+def _held(one: Blamed) -> str:
+    """Say what it held, cached data or idle executors, where that is most of what can be said."""
+    if one.cached and one.by_resource.get(Resource.MEMORY, 0.0) > one.lost_ms / 2:
+        return f"holds {one.cached}"
     executors = one.by_resource.get(Resource.EXECUTORS, 0.0)
     if executors <= one.lost_ms / 2 or one.idle_ms <= 0:
         return ""

@@ -91,9 +91,10 @@ public final class StackClassifier {
     rule("java.lang.Class", "forName", WaitClass.CODEGEN_LOCK),
   };
 
+  private static final String MEMORY_STORE = SPARK + "storage.memory.MemoryStore";
   /** Dropping a cached block to make room is a wait for memory, whatever frames write it. */
   private static final Rule EVICTION =
-      rule(SPARK + "storage.memory.MemoryStore", "evictBlocks", WaitClass.STORAGE_MEMORY);
+      rule(MEMORY_STORE, "evictBlocks", WaitClass.STORAGE_MEMORY);
   /** Decides only where no frame inside the call matches a rule. */
   private static final Rule ASK = rule(SPARK + "rpc.Rpc", null, WaitClass.DRIVER_RPC);
 
@@ -156,6 +157,10 @@ public final class StackClassifier {
   }
 
   private static WaitClass blocked(StackTraceElement[] stack) {
+    // It asks for memory to unroll a block while who holds the memory manager's lock evicts others.
+    if (stack[0].getClassName().startsWith(MEMORY_STORE)) {
+      return WaitClass.STORAGE_MEMORY;
+    }
     WaitClass named = innermost(stack);
     if (named == null) {
       return WaitClass.MONITOR_BLOCKED;

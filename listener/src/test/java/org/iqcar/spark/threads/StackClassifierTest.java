@@ -25,6 +25,8 @@ class StackClassifierTest {
     "BLOCKED | EXECUTION_MEMORY | ~memory.UnifiedMemoryManager.acquireExecutionMemory",
     "BLOCKED | STORAGE_MEMORY | ~memory.UnifiedMemoryManager.acquireUnrollMemory"
         + " ~storage.memory.MemoryStore.putIterator",
+    "BLOCKED | STORAGE_MEMORY | ~storage.memory.MemoryStore.reserveUnrollMemoryForThisTask"
+        + " ~storage.memory.MemoryStore.putIterator ~storage.BlockManager.doPutIterator",
     "RUNNABLE | STORAGE_MEMORY | java.io.FileOutputStream.writeBytes*"
         + " ~storage.DiskStore.putBytes ~storage.memory.MemoryStore.evictBlocksToFreeSpace",
     "WAITING | IO_READ | COND ~io.ReadAheadInputStream.waitForAsyncReadComplete"
