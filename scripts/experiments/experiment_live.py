@@ -23,7 +23,7 @@ SQL = {
     "shuffle": "SELECT k, count(DISTINCT repeat(cast(id AS string), 12)) AS n FROM numbers "
     "GROUP BY k",
 }
-ROWS, PARTS = 3_000_000, 3
+ROWS, PARTS = 600_000, 3
 
 
 def plan(folder: Path) -> dict[str, Any]:
@@ -36,8 +36,9 @@ def plan(folder: Path) -> dict[str, Any]:
         "queries": [{"name": name, "sql": text} for name, text in SQL.items()],
         "resources": {"cpu": {"processes": 2}, "disk": {"folder": str(folder), "processes": 4}},
         "levels": [0, 0.5, 1],
-        "repeats": 3,
-        "budget": "6m",
+        "repeats": 6,
+        "warm_up": 3,
+        "budget": "8m",
         "hosts": ["localhost"],
     }
 

@@ -230,9 +230,12 @@ class TaskDecoder:
         if m.host_name:
             m = _settled(m)
         self._now = i.finish
-        for one in m.blocks:
-            told = (Told.TASK, i.executor_id, one.block, _in_memory(one.status))
-            self._blocks.append(BlockChange(i.finish, *told))
+        if m.blocks:
+            executor, finish = i.executor_id, i.finish
+            self._blocks += [
+                BlockChange(finish, Told.TASK, executor, one.block, _in_memory(one.status))
+                for one in m.blocks
+            ]
         r, w, come, gone = m.shuffle_read, m.shuffle_write, m.input, m.output
         # Where a stage runs again for some partitions, Spark's index counts only those.
         index = i.partition if i.partition >= 0 else i.index
