@@ -129,13 +129,15 @@ class Host:
         use.idle += since_s - (user + system) * scale
         use.cpu = now[0], now[1]
         read, written = self._served() if self._size.as_served else self._moved()
+        # Bytes are counted when they are asked for, in bursts; the disk serves them at its speed.
+        use.queued = use.queued[0] + read, use.queued[1] + written
+        queued_s = sum(use.queued) / self._size.disk_bytes_per_s
+        served = min(since_s / queued_s, 1.0) if queued_s > 0 else 0.0
+        read, written = (round(served * waiting) for waiting in use.queued)
+        use.queued = use.queued[0] - read, use.queued[1] - written
         use.read_bytes += read
         use.written_bytes += written
-        # Bytes are counted when they are asked for, in bursts; the disk serves them at its speed.
-        use.queued_s += (read + written) / self._size.disk_bytes_per_s
-        served_s = min(use.queued_s, since_s)
-        use.queued_s -= served_s
-        use.busy_ms += 1000 * served_s
+        use.busy_ms += 1000 * served * queued_s
         rewrite(self.folder / "stat", stat_text(use))
         rewrite(self.folder / "diskstats", diskstats_text(use, self._disk))
 
@@ -292,7 +294,7 @@ class Use:
     read_bytes: int = 0
     written_bytes: int = 0
     busy_ms: float = 0.0
-    queued_s: float = 0.0
+    queued: tuple[int, int] = (0, 0)
     seen: dict[int, tuple[int, int]] = field(default_factory=dict)
     ended: list[tuple[float, int, int]] = field(default_factory=list)
     cpu: tuple[int, int] = (0, 0)
