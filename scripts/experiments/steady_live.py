@@ -13,6 +13,7 @@ there, so that tasks wait for what they write; its pages are forgotten before ea
 from __future__ import annotations
 
 import argparse
+import fcntl
 import json
 import os
 import subprocess
@@ -38,6 +39,7 @@ SIZE = Size(cores=4.0, disk_bytes_per_s=16 << 20, as_served=True)
 SLOTS = 6
 """Of one application; of two, the readers and the others have :data:`SLOTS_OF` each."""
 IMAGE_MB = 1024
+LOOP_SET_FD = 0x4C00
 READ_AHEAD_KB = 64
 """More would keep the disk's queue full of one reader's requests."""
 FILES = {"parquet": 16, "csv": 16, "narrow": 8, "wide": 40, "parquet-warm": 4, "csv-warm": 4}
@@ -93,7 +95,11 @@ def slow_disk(folder: Path) -> Iterator[Path]:
         for _ in range(IMAGE_MB):
             file.write(bytes(1 << 20))
     _call("chattr", "+S", str(image))
-    device = _call("losetup", "--find", "--show", str(image))
+    device = _call("losetup", "--find")
+    with image.open("r+b") as file, Path(device).open("r+b") as loop:
+        # Read what is asked for only: what lies behind it in the image belongs to other files.
+        os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_RANDOM)
+        fcntl.ioctl(loop, LOOP_SET_FD, file.fileno())
     try:
         name = Path(device).name
         Path(f"/sys/block/{name}/queue/read_ahead_kb").write_text(str(READ_AHEAD_KB))
