@@ -138,7 +138,7 @@ class Host:
         use.read_bytes += read
         use.written_bytes += written
         use.busy_ms += 1000 * served * queued_s
-        rewrite(self.folder / "stat", stat_text(use))
+        rewrite(self.folder / "stat", stat_text(use, max(1, int(capacity))))
         rewrite(self.folder / "diskstats", diskstats_text(use, self._disk))
 
     def _served(self) -> tuple[int, int]:
@@ -300,12 +300,16 @@ class Use:
     cpu: tuple[int, int] = (0, 0)
 
 
-def stat_text(use: Use) -> str:
-    """The host's /proc/stat: one processor whose ticks are the quota's."""
-    user, system, idle = (round(TICKS_PER_S * t) for t in (use.user, use.system, use.idle))
-    times = f"{user:018d} 0 {system:018d} {idle:018d} 0 0 0 0 0 0"
+def stat_text(use: Use, processors: int) -> str:
+    """The host's /proc/stat: so many processors, whose ticks are the quota's."""
+    each = [round(TICKS_PER_S * t) for t in (use.user, use.system, use.idle)]
+    of_all, times = (
+        f"{n * each[0]:018d} 0 {n * each[1]:018d} {n * each[2]:018d} 0 0 0 0 0 0"
+        for n in (processors, 1)
+    )
     boot = re.search(r"^btime \d+$", Path("/proc/stat").read_text(), re.M)
-    lines = [f"cpu  {times}", f"cpu0 {times}", "intr 0", "ctxt 0", boot.group() if boot else ""]
+    lines = [f"cpu  {of_all}", *(f"cpu{n} {times}" for n in range(processors))]
+    lines += ["intr 0", "ctxt 0", boot.group() if boot else ""]
     return "\n".join([*lines, "processes 0", "procs_running 1", "procs_blocked 0"]) + "\n"
 
 
