@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from iqcar.causes.blame import blame_sources
 from iqcar.causes.blame.attribute import Blame
 from iqcar.causes.blame.blame_tables import OWN, QUERY
 from iqcar.causes.blame.longer_held import SourceEntries, hand_over, held_longer
@@ -85,9 +86,10 @@ def random_case(seed: int) -> tuple[SourceEntries, list[SourceEntries], np.ndarr
     )
     own, group = slots.kind == OWN, slots.demand
     to_others = np.where(rng.random(stages) < 0.2, np.nan, rng.exponential(200.0, stages))
-    beyond = held_longer(group, own, slots.lost, slots.lost, to_others)
+    lost = blame_sources._divided(group, own, slots.lost, to_others)
+    beyond = held_longer(group, own, slots.lost, lost, to_others)
     takes = rng.random(len(stage)) < 0.8
-    return slots._replace(beyond=beyond), devices, takes, stage
+    return slots._replace(lost=lost, beyond=beyond), devices, takes, stage
 
 
 @examples(200)

@@ -165,9 +165,9 @@ def _handed_over(
 ) -> tuple[list[SourceEntries], Floats]:
     """Hand over waits for slots that a query's own tasks held longer, to the entries of devices."""
     requests = [ledger.request for ledger in ledgers]
-    if Request.SLOT_WAIT not in requests:
+    slots = requests.index(Request.SLOT_WAIT) if Request.SLOT_WAIT in requests else NONE
+    if slots == NONE or not every[slots].beyond.any():
         return every, np.zeros(len(stage))
-    slots = requests.index(Request.SLOT_WAIT)
     devices = [at for at, one in enumerate(requests) if one not in LAUNCH_REQUESTS]
     kept, more, moved = hand_over(every[slots], [every[at] for at in devices], told, stage)
     new = dict(zip((slots, *devices), (kept, *more), strict=True))

@@ -74,17 +74,16 @@ def hand_over(
     """
     n, n_stages = len(stage), int(stage.max(initial=-1)) + 1
     taking = [(one.kind == QUERY) & takes[one.demand] for one in devices]
-    room, given = np.zeros(n_stages), np.zeros(n_stages)
+    room = np.zeros(n_stages)
     for one, mine in zip(devices, taking, strict=True):
         room += sum_by(stage[one.demand[mine]], one.lost[mine], n_stages)
     taken = room[stage[slots.demand]] > 0
     gone = np.where(taken | (slots.kind == OWN), slots.beyond, 0.0)
     handed = np.where(taken, gone, 0.0)
-    given += sum_by(stage[slots.demand], handed, n_stages)
     moved = -sum_by(slots.demand, handed, n)
     left = 1.0 - share_of(gone, slots.lost)
     kept = slots._replace(lost=slots.lost * left, beta=np.where(taken, 1.0, left) * slots.beta)
-    factor = 1.0 + share_of(given, room)
+    factor = 1.0 + share_of(sum_by(stage[slots.demand], handed, n_stages), room)
     more = []
     for one, mine in zip(devices, taking, strict=True):
         lost = np.where(mine, one.lost * factor[stage[one.demand]], one.lost)
