@@ -45,11 +45,14 @@ class Size:
     cores: processor quota of a host; Spark may use half of it.
     disk_bytes_per_s: most that a host reads, and most that it writes, per second.
     hogs: processes of an anomaly that are given the weight of one each.
+    as_served: count bytes when the disk gets them, not when a process asks: reads behind a loop
+        device. What the kernel writes later, by itself, is not counted then.
     """
 
     cores: float = 0.36
     disk_bytes_per_s: int = 8 << 20
     hogs: int = 4
+    as_served: bool = False
 
 
 def check_machine() -> None:
@@ -125,16 +128,26 @@ class Host:
         use.system += system * scale
         use.idle += since_s - (user + system) * scale
         use.cpu = now[0], now[1]
-        read, written = self._moved()
+        read, written = self._served() if self._size.as_served else self._moved()
+        # Bytes are counted when they are asked for, in bursts; the disk serves them at its speed.
+        use.queued = use.queued[0] + read, use.queued[1] + written
+        queued_s = sum(use.queued) / self._size.disk_bytes_per_s
+        served = min(since_s / queued_s, 1.0) if queued_s > 0 else 0.0
+        read, written = (round(served * waiting) for waiting in use.queued)
+        use.queued = use.queued[0] - read, use.queued[1] - written
         use.read_bytes += read
         use.written_bytes += written
-        # Bytes are counted when they are asked for, in bursts; the disk serves them at its speed.
-        use.queued_s += (read + written) / self._size.disk_bytes_per_s
-        served_s = min(use.queued_s, since_s)
-        use.queued_s -= served_s
-        use.busy_ms += 1000 * served_s
-        rewrite(self.folder / "stat", stat_text(use))
+        use.busy_ms += 1000 * served * queued_s
+        rewrite(self.folder / "stat", stat_text(use, max(1, int(capacity))))
         rewrite(self.folder / "diskstats", diskstats_text(use, self._disk))
+
+    def _served(self) -> tuple[int, int]:
+        """Bytes that the disk got to read and write for its groups since the last call."""
+        text = (self._groups["blkio"] / "blkio.throttle.io_service_bytes").read_text()
+        found = dict(re.findall(rf"^{self._disk} (Read|Write) (\d+)$", text, re.M))
+        now = int(found.get("Read", 0)), int(found.get("Write", 0))
+        before, self._use.seen[0] = self._use.seen.get(0, (0, 0)), now
+        return now[0] - before[0], now[1] - before[1]
 
     def _moved(self) -> tuple[int, int]:
         """Bytes its processes read from and wrote to disks since the last call.
@@ -281,18 +294,22 @@ class Use:
     read_bytes: int = 0
     written_bytes: int = 0
     busy_ms: float = 0.0
-    queued_s: float = 0.0
+    queued: tuple[int, int] = (0, 0)
     seen: dict[int, tuple[int, int]] = field(default_factory=dict)
     ended: list[tuple[float, int, int]] = field(default_factory=list)
     cpu: tuple[int, int] = (0, 0)
 
 
-def stat_text(use: Use) -> str:
-    """The host's /proc/stat: one processor whose ticks are the quota's."""
-    user, system, idle = (round(TICKS_PER_S * t) for t in (use.user, use.system, use.idle))
-    times = f"{user:018d} 0 {system:018d} {idle:018d} 0 0 0 0 0 0"
+def stat_text(use: Use, processors: int) -> str:
+    """The host's /proc/stat: so many processors, whose ticks are the quota's."""
+    each = [round(TICKS_PER_S * t) for t in (use.user, use.system, use.idle)]
+    of_all, times = (
+        f"{n * each[0]:018d} 0 {n * each[1]:018d} {n * each[2]:018d} 0 0 0 0 0 0"
+        for n in (processors, 1)
+    )
     boot = re.search(r"^btime \d+$", Path("/proc/stat").read_text(), re.M)
-    lines = [f"cpu  {times}", f"cpu0 {times}", "intr 0", "ctxt 0", boot.group() if boot else ""]
+    lines = [f"cpu  {of_all}", *(f"cpu{n} {times}" for n in range(processors))]
+    lines += ["intr 0", "ctxt 0", boot.group() if boot else ""]
     return "\n".join([*lines, "processes 0", "procs_running 1", "procs_blocked 0"]) + "\n"
 
 

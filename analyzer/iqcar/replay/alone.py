@@ -173,8 +173,10 @@ def others_cost(model: Model, waits: pd.DataFrame) -> OthersCost | None:
     )
     off = np.minimum(np.abs(model.error[np.isfinite(model.error)]), MOST_OFF)
     noise = recorded * (np.sqrt(np.mean(off**2)) if len(off) else MOST_OFF)
-    low = lost - RATES_DOWN * np.maximum(lost - least, 0.0) - NOISE_DOWN * noise
     open_ = (one.fast.capacity < one.capacity).any()
+    low = lost - RATES_DOWN * np.maximum(lost - least, 0.0) - NOISE_DOWN * noise
+    # Who fills a disk by itself loses nothing to who holds a slot.
+    low = low - open_ * np.maximum(lost - most, 0.0)
     high = lost + (1.0 if open_ else RATES_UP) * np.maximum(most - lost, 0.0) + NOISE_UP * noise
     to_others, to_tasks = _parts(model, waits, together, alone)
     query = one.tables.tasks["query"].to_numpy(np.int64)

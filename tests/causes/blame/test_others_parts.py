@@ -52,7 +52,7 @@ def random_cost(tables: Tables, waits: pd.DataFrame, seed: int) -> OthersCost:
 def test_parts_of_every_demand_sum_to_what_was_lost_whatever_replays_say(
     random: RandomInput, seed: int
 ) -> None:
-    """Lost time is all there, and dividing changes no sum of blame."""
+    """Lost time is all there, and dividing changes no sum of blame, nor of a stage's lost time."""
     cost = random_cost(random.tables, random.waits, seed)
     nothing = {request: np.full(len(random.tables.tasks), np.nan) for request in DIVIDED}
     undivided = replace(cost, to_others=nothing, lost_ms=np.full(len(cost.lost_ms), np.nan))
@@ -60,7 +60,7 @@ def test_parts_of_every_demand_sum_to_what_was_lost_whatever_replays_say(
     divided, whole = (
         attribute(random.tables, random.waits, devices, cost=one) for one in (cost, undivided)
     )
-    sums, nobodys = [], []
+    sums, nobodys, of_stages = [], [], []
     for blame in (divided, whole):
         demands, sources = blame.demands, blame.sources
         at, n = sources["demand"].to_numpy(), len(demands)
@@ -71,9 +71,18 @@ def test_parts_of_every_demand_sum_to_what_was_lost_whatever_replays_say(
         sums.append(np.bincount(at, sources["beta"], n))
         of_nobody = sources["kind"] == UNATTRIBUTED
         nobodys.append(np.bincount(at[of_nobody], sources["lost_ms"][of_nobody], n))
+        of_stages.append(np.bincount(demands["stage"], demands["lost_ms"]))
+        np.testing.assert_allclose(
+            of_stages[-1], blame.stages["lost_task_ms"][: len(of_stages[-1])], rtol=RELATIVE
+        )
     np.testing.assert_allclose(*sums, rtol=RELATIVE, atol=1e-9)
-    # What others have less is the query's own, not nobody's.
-    np.testing.assert_allclose(*nobodys, rtol=1e-6, atol=1e-6)
+    np.testing.assert_allclose(*of_stages, rtol=RELATIVE, atol=1e-9)
+    # What others have less is the query's own, not nobody's; nobody held slots for others only.
+    slots = (divided.demands["request"] == REQUESTS.index(Request.SLOT_WAIT)).to_numpy()
+    with_others, without = (part[~slots] for part in nobodys)
+    np.testing.assert_allclose(with_others, without, rtol=1e-6, atol=1e-6)
+    with_others, without = (part[slots] for part in nobodys)
+    assert (with_others >= without * (1 - 1e-6) - 1e-6).all()
 
 
 @examples(60)

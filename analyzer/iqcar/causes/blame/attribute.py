@@ -197,9 +197,10 @@ class Accounts:
         )
         losses = stage_losses(tables, waits, lost)
         weights = weigh_demands(tables, demands, losses, critical_path)
-        sources, folded = name_sources(
+        sources, folded, moved = name_sources(
             self._ledgers, self.places.stage, tables, weights, most_sources
         )
+        demands = demands.assign(lost_ms=np.maximum(demands["lost_ms"] + moved, 0.0))
         return Blame(
             demands=demands, sources=_joined(sources, SOURCES), stages=losses,
             doubts=doubts_of(self.columns, demand, demands), folded=folded, demand=demand,

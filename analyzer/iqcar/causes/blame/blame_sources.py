@@ -9,11 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from iqcar.causes.blame.blame_tables import FOLDED, KNOWN, OWN, QUERY, REST, SOURCES, UNATTRIBUTED
 from iqcar.causes.blame.demand_weights import RESOURCES, DemandWeights
@@ -24,9 +22,11 @@ from iqcar.causes.blame.folding import (
     beyond_largest,
     distinct_pairs,
 )
+from iqcar.causes.blame.longer_held import SourceEntries, hand_over, held_longer
 from iqcar.causes.blame.ratp import ROUNDING
 from iqcar.causes.blame.sweep import pair_integrals, pairs_of_groups
 from iqcar.enums import Request
+from iqcar.model.waits.columns import LAUNCH_REQUESTS
 from iqcar.tables import NONE, Tables, recurring_queries
 from iqcar.tables.arrays import Flags, Floats, Ints, Schedule, share_of, sum_by
 
@@ -106,28 +106,13 @@ class Ledger:
     known_lost: Floats
 
 
-class _Entries(NamedTuple):
-    """Blame of source stages for demands: columns with one entry per pair."""
-
-    demand: Ints
-    kind: Ints
-    stage: Ints
-    beta: Floats
-    lost: Floats
-    idle: Floats
-
-    def some(self, kept: Flags) -> _Entries:
-        columns: list[NDArray[Any]] = [column[kept] for column in self]
-        return _Entries(*columns)
-
-
 def name_sources(
     ledgers: Sequence[Ledger],
     stage_of_group: Ints,
     tables: Tables,
     weights: DemandWeights,
     most: int | None,
-) -> tuple[list[pd.DataFrame], pd.DataFrame]:
+) -> tuple[list[pd.DataFrame], pd.DataFrame, Floats]:
     """Divide the losses of demands among their sources.
 
     stage_of_group: (n_groups,) row of the target stage.
@@ -136,13 +121,19 @@ def name_sources(
     What is returned:
     sources: list of frame of `SOURCES`; one per ledger.
     folded: frame of `FOLDED`.
+    moved: (n_demands,), ms; what each demand lost more than its tasks did in it, because it made
+        them wait longer for slots; these lost as much less.
     """
     query = tables.stages["query"].to_numpy(np.int64)
     rest = _Rest(query, recurring_queries(tables), weights)
-    found: list[list[_Entries]] = [[] for _ in ledgers]
+    found: list[list[SourceEntries]] = [[] for _ in ledgers]
     given = [(np.zeros(len(ledger.lost)), np.zeros(len(ledger.lost))) for ledger in ledgers]
+    stage, told = _of_demands(ledgers, stage_of_group)
+    moved = np.zeros(len(stage))
     for batch in _batches(ledgers, stage_of_group, query, len(tables.queries), most):
         every = [_entries(ledger, stage_of_group, query, batch) for ledger in ledgers]
+        every, more = _handed_over(ledgers, every, stage, told)
+        moved += more
         for ledger, (beta, lost), entries in zip(ledgers, given, every, strict=True):
             beta += sum_by(entries.demand - ledger.first, entries.beta, len(beta))
             lost += sum_by(entries.demand - ledger.first, entries.lost, len(lost))
@@ -151,10 +142,36 @@ def name_sources(
         for parts, entries in zip(found, every, strict=True):
             parts.append(entries)
     frames = [
-        _frame(ledger, parts, *sums)
+        _frame(ledger, moved, parts, *sums)
         for ledger, parts, sums in zip(ledgers, found, given, strict=True)
     ]
-    return frames, rest.table()
+    return frames, rest.table(), moved
+
+
+def _of_demands(ledgers: Sequence[Ledger], stage_of_group: Ints) -> tuple[Ints, Flags]:
+    """Return the target stage of each demand, and whether it is known what others cost it."""
+    n = sum(len(ledger.lost) for ledger in ledgers)
+    stage, told = np.zeros(n, np.int64), np.zeros(n, bool)
+    for ledger in ledgers:
+        groups = np.flatnonzero(ledger.demand_of >= 0)
+        stage[ledger.demand_of[groups]] = stage_of_group[groups]
+        if ledger.shares.to_others is not None:
+            told[ledger.demand_of[groups]] = np.isfinite(ledger.shares.to_others[1][groups])
+    return stage, told
+
+
+def _handed_over(
+    ledgers: Sequence[Ledger], every: list[SourceEntries], stage: Ints, told: Flags
+) -> tuple[list[SourceEntries], Floats]:
+    """Hand over waits for slots that a query's own tasks held longer, to the entries of devices."""
+    requests = [ledger.request for ledger in ledgers]
+    slots = requests.index(Request.SLOT_WAIT) if Request.SLOT_WAIT in requests else NONE
+    if slots == NONE or not every[slots].beyond.any():
+        return every, np.zeros(len(stage))
+    devices = [at for at, one in enumerate(requests) if one not in LAUNCH_REQUESTS]
+    kept, more, moved = hand_over(every[slots], [every[at] for at in devices], told, stage)
+    new = dict(zip((slots, *devices), (kept, *more), strict=True))
+    return [new.get(at, one) for at, one in enumerate(every)], moved
 
 
 def _batches(
@@ -176,7 +193,7 @@ def _batches(
     return batches(owner, cost, max(PAIRS_AT_ONCE, PAIRS_PER_TASK * pieces))
 
 
-def _entries(ledger: Ledger, stage_of_group: Ints, query: Ints, batch: Flags) -> _Entries:
+def _entries(ledger: Ledger, stage_of_group: Ints, query: Ints, batch: Flags) -> SourceEntries:
     """Compute the blame of pairs of some groups, without the blame of tasks on themselves."""
     sweep = ledger.shares.sweep
     first, second = sweep.weights
@@ -198,6 +215,7 @@ def _entries(ledger: Ledger, stage_of_group: Ints, query: Ints, batch: Flags) ->
     lost = np.where(beta > 0, lost, 0.0)
     target = stage_of_group[group]
     own = (target == source) | ((query[target] == query[source]) & (query[source] != NONE))
+    beyond = np.zeros(len(lost))
     if ledger.shares.to_others is not None:
         # What the query would have lost alone is its own, whoever was there.
         alone = np.setdiff1d(group[~own], group[own])
@@ -205,12 +223,14 @@ def _entries(ledger: Ledger, stage_of_group: Ints, query: Ints, batch: Flags) ->
         group, source = np.append(group, alone), np.append(source, stage_of_group[alone])
         own = np.append(own, np.ones(len(alone), bool))
         beta = _divided(group, own, np.append(beta, none), ledger.shares.to_others[0])
-        lost = _divided(group, own, np.append(lost, none), ledger.shares.to_others[1])
-        idle = np.append(idle, none)
+        held, to_others = np.append(lost, none), ledger.shares.to_others[1]
+        lost, idle = _divided(group, own, held, to_others), np.append(idle, none)
+        beyond = held_longer(group, own, held, lost, to_others)
     kind = np.where(own, OWN, QUERY)
-    entries = _Entries(
-        demand=ledger.demand_of[group], kind=kind, stage=source, beta=beta, lost=lost, idle=idle
-    )
+    entries = SourceEntries(
+        demand=ledger.demand_of[group], kind=kind, stage=source, beta=beta, lost=lost, idle=idle,
+        beyond=beyond,
+    )  # fmt: skip
     return entries.some(beta > 0)
 
 
@@ -237,24 +257,27 @@ def _without(total: Floats, itself: Floats) -> Floats:
     return np.where(rest > ROUNDING * total, rest, 0.0)
 
 
-def _frame(ledger: Ledger, parts: list[_Entries], beta: Floats, lost: Floats) -> pd.DataFrame:
+def _frame(
+    ledger: Ledger, moved: Floats, parts: list[SourceEntries], beta: Floats, lost: Floats
+) -> pd.DataFrame:
     """Return the sources of one request: named, REST, known causes and unattributed."""
     each = ledger.first + np.arange(len(ledger.lost))
+    whole = ledger.lost + moved[each]
     nobody = np.full(len(each), NONE)
     left = ledger.slowdown - ledger.known - beta
-    left_lost = ledger.lost - ledger.known_lost - lost
+    left_lost = whole - ledger.known_lost - lost
     none = np.zeros(len(each))
-    known = _Entries(
+    known = SourceEntries(
         demand=each, kind=np.full(len(each), KNOWN), stage=nobody, beta=ledger.known,
-        lost=ledger.known_lost, idle=none,
+        lost=ledger.known_lost, idle=none, beyond=none,
     )  # fmt: skip
-    unattributed = _Entries(
+    unattributed = SourceEntries(
         demand=each, kind=np.full(len(each), UNATTRIBUTED), stage=nobody,
         beta=np.where(left > ROUNDING * ledger.slowdown, left, 0),
-        lost=np.where(left_lost > ROUNDING * ledger.lost, left_lost, 0), idle=none,
+        lost=np.where(left_lost > ROUNDING * ledger.lost, left_lost, 0), idle=none, beyond=none,
     )  # fmt: skip
     columns = [np.concatenate(column) for column in zip(*parts, known, unattributed, strict=True)]
-    return SOURCES.frame(dict(zip(SOURCES.column_names(), columns, strict=True)))
+    return SOURCES.frame(dict(zip(SOURCES.column_names(), columns[:-1], strict=True)))
 
 
 class _Rest:
@@ -271,13 +294,13 @@ class _Rest:
         self._lost = np.zeros((queries, len(RESOURCES)))
 
     def fold(
-        self, ledgers: Sequence[Ledger], every: list[_Entries], stage_of_group: Ints, most: int
-    ) -> list[_Entries]:
+        self, ledgers: Sequence[Ledger], every: list[SourceEntries], stage_of_group: Ints, most: int
+    ) -> list[SourceEntries]:
         """Replace the entries of small sources by one REST entry per demand."""
         size = np.array([len(entries.demand) for entries in every], np.int64)
         if not size.any():
             return every
-        merged = _Entries(*(np.concatenate(column) for column in zip(*every, strict=True)))
+        merged = SourceEntries(*(np.concatenate(column) for column in zip(*every, strict=True)))
         query_of_demand = np.full(len(self._weights.lost_ms), NONE)
         for ledger in ledgers:
             groups = np.flatnonzero(ledger.demand_of >= 0)
@@ -341,16 +364,16 @@ class _Rest:
         )
 
 
-def _with_rest(entries: _Entries, small: Flags) -> _Entries:
+def _with_rest(entries: SourceEntries, small: Flags) -> SourceEntries:
     """Replace the small entries of each demand by one REST entry."""
     owner = entries.demand[small]
     size = int(owner.max(initial=-1)) + 1
     demand = np.flatnonzero(np.bincount(owner, minlength=size))
-    rest = _Entries(
+    rest = SourceEntries(
         demand=demand, kind=np.full(len(demand), REST), stage=np.full(len(demand), NONE),
         beta=sum_by(owner, entries.beta[small], size)[demand],
         lost=sum_by(owner, entries.lost[small], size)[demand],
-        idle=sum_by(owner, entries.idle[small], size)[demand],
+        idle=sum_by(owner, entries.idle[small], size)[demand], beyond=np.zeros(len(demand)),
     )  # fmt: skip
     kept = entries.some(~small)
-    return _Entries(*(np.concatenate(pair) for pair in zip(kept, rest, strict=True)))
+    return SourceEntries(*(np.concatenate(pair) for pair in zip(kept, rest, strict=True)))

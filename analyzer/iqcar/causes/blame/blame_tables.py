@@ -22,7 +22,13 @@ DEMANDS = TableSpec(
         Column("evidence", "int8", "code", "Worst evidence among these tasks."),
         Column("ratp", "float64", "ms per unit", "Cumulative RATP, Σ WT / DP (eq. 8)."),
         Column("slowdown", "float64", "", "Mean S of these tasks (eq. 3), weighted by task time."),
-        Column("lost_ms", "float64", "ms", "Task time lost, Σ `Loss.lost` of its tasks."),
+        Column(
+            "lost_ms",
+            "float64",
+            "ms",
+            "Task time lost, Σ `Loss.lost` of its tasks; in a device with the waits for slots that "
+            "the query's own tasks held longer because of it.",
+        ),
         Column("over_attribution", "float64", "", "Σ β / S where sources exceeded S; else 1."),
     ),
 )
