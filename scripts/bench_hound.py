@@ -32,7 +32,7 @@ from iqcar.causes.topics.learners import Learners
 from iqcar.causes.topics.topic_result import TopicSettings
 from iqcar.enums import LearnerSet
 from iqcar.lab.traces.trace_topic_search import TraceStream, find_topics_in_trace
-from iqcar.papers.learners_as_printed import SETTINGS
+from iqcar.papers.hound_learners import SETTINGS
 from tests.support import hound_traces, reference_hound
 from tests.support.hound_traces import METRICS, Planted, plant
 from tests.support.topic_truth import nearness

@@ -13,7 +13,7 @@ from iqcar.causes.topics.analyse_job import profiles_of_job
 from iqcar.causes.topics.build_topics import find_topics, word
 from iqcar.causes.topics.jobs import Jobs
 from iqcar.enums import BaseModel
-from iqcar.papers.learners_as_printed import PaperSettings
+from iqcar.papers.hound_learners import PaperSettings
 from tests.support import reference_hound
 from tests.support.hound_traces import Planted, cause_of_words, plant
 from tests.support.topic_truth import Nearness, known, nearness, nearness_of, variation_of_profiles

@@ -66,7 +66,7 @@ def topics(
     from iqcar.causes.topics.topic_result import TopicSettings
     from iqcar.errors import UsageError
     from iqcar.lab.traces.trace_columns import TraceColumns
-    from iqcar.papers.learners_as_printed import SETTINGS
+    from iqcar.papers.hound_learners import SETTINGS
     from iqcar.rules.vocabulary.topics import topic_vocabulary
     from iqcar.show.json.analyze import topics_to_json
     from iqcar.show.terminal.topics import print_topics
