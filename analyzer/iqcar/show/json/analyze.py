@@ -28,7 +28,7 @@ from iqcar.show.json.plain import METHOD, plain
 from iqcar.show.json.printed_blame import printed_blame_to_list
 from iqcar.show.json.result_types import DiagnosisResult
 from iqcar.show.json.stragglers import printed_stragglers_to_list, stragglers_to_dict
-from iqcar.show.json.topics import topics_to_dict
+from iqcar.show.json.topics import printed_topics_to_dict, topics_to_dict
 from iqcar.show.json.wasted import wasted_to_dict
 from iqcar.tables import INPUTS, Tables, texts
 from iqcar.version import __version__
@@ -184,14 +184,28 @@ def stragglers_to_json(
     )
 
 
-def topics_to_json(tables: Tables | None, found: Sequence[Topics], names: str = "") -> bytes:
-    """Encode the topics of event logs and of traces: what ``iqcar topics`` finds."""
+def topics_to_json(
+    tables: Tables | None,
+    found: Sequence[Topics],
+    names: str = "",
+    printed: Sequence[tuple[pd.DataFrame, pd.DataFrame]] | None = None,
+) -> bytes:
+    """Encode the topics of event logs and of traces: what ``iqcar topics`` finds.
+
+    printed: of each as ``PRINTED_TOPICS`` and ``PRINTED_MIXTURES``.
+    """
     return _encode(
         {
             "schema_version": SCHEMA_VERSION,
             "iqcar_version": __version__,
             "inputs": [] if tables is None else _inputs(tables.inputs),
             "topics": [topics_to_dict(one, names) for one in found],
+            "printed": None
+            if printed is None
+            else [
+                printed_topics_to_dict(one.labels, *tables, names)
+                for one, tables in zip(found, printed, strict=True)
+            ],
         }
     )
 
