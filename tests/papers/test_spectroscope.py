@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,7 @@ import pytest
 import scipy
 from hypothesis import given
 from hypothesis import strategies as st
+from rich.console import Console
 
 import iqcar
 from iqcar.model.queries.critical_path import add_critical_path
@@ -20,6 +22,7 @@ from iqcar.papers.spectroscope import (
     compare_as_printed,
     printed_findings,
 )
+from iqcar.show.terminal.compare_explain import print_printed
 from tests.support.compare_pairs import pair_of
 from tests.support.naive_spectroscope import Latency, Request, compare_naively, p_by_counting
 
@@ -165,6 +168,21 @@ def test_only_stages_on_the_critical_path_are_edges_of_a_request() -> None:
     assert red and red <= on_path < all_stages
     assert set(pair.plants) <= {comparison.name(of) for of in found["category"]}
     assert not found.loc[found["kind"] == "structural", "stages"].any()
+
+
+@pytest.mark.slow
+def test_another_plan_is_shown_with_the_graph_that_its_runs_had_before() -> None:
+    pair = pair_of("plan", 21, 5)
+    comparison = iqcar.compare(pair.before, pair.after)
+    found = printed_findings(comparison)
+    switched = found[(found["kind"] == "structural") & (found["precursors"] != "")]
+    assert set(pair.plants) <= {comparison.name(of) for of in switched["category"]}
+    for row in switched.to_dict("records"):
+        assert (row["runs_before"], row["runs_after"]) == (0, 5)
+        assert row["graph"] not in row["precursors"].split("\n\n")
+    console = Console(width=120, record=True, file=io.StringIO())
+    print_printed(comparison, found, 10, console)
+    assert "1. 0 " in console.export_text()
 
 
 values = st.lists(st.integers(0, 8).map(float), min_size=1, max_size=12)

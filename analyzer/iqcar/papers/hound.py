@@ -25,6 +25,10 @@ Where the print leaves a choice:
   4 trims topics. Taken: the algorithm. Table 18 mixes up the names of its first two causes.
 - Of table 5, limited processor is in three jobs of six; the text says 33.3 %. Table 6 has 45 % of
   jobs with fewer than three causes; the text says more than 80 %.
+
+Paper: Hound | algorithm 3, §5.1: coverage | exact; documents at once, at most 30 topics |
+  tests/papers/test_hound_printed.py
+Paper: Hound | algorithm 4, tables 4, 17, 18 | exact | tests/papers/test_hound_printed.py
 """
 
 from __future__ import annotations

@@ -23,6 +23,14 @@ Where the print leaves a choice:
 - §3.1 writes Z as 0 and 1, algorithm 2 as −1 and 1. "High" has no cut: above the median, here.
 - Δ as printed is not divided by the sums of its weights, so that it depends on where latency's zero
   is, which is not printed. Taken: its mean; latency is standardised.
+
+Paper: Hound | algorithm 1: BAE | exact; another solver of the same minimum |
+  tests/papers/test_hound_learners_printed.py
+Paper: Hound | §3.1: SSW | exact; the sign's misprint mended |
+  tests/papers/test_hound_learners_printed.py
+Paper: Hound | algorithm 2, IPW | exact; splits for C4.5 |
+  tests/papers/test_hound_learners_printed.py
+Paper: Hound | appendix F: simpler learners | exact | tests/papers/test_hound_learners_printed.py
 """
 
 from __future__ import annotations

@@ -1,6 +1,8 @@
 """Tests whether two samples have one distribution, in many categories at once.
 
 The test of Kolmogorov and Smirnov, which Spectroscope takes (CMU-PDL-10-107, section 5.1).
+
+Paper: Spectroscope | §5.1: the test | exact | tests/papers/test_spectroscope.py
 """
 
 from __future__ import annotations

@@ -19,6 +19,13 @@ Where the print leaves a choice:
 - `SM_THRESHOLD` is 50 requests; recurring queries run 1 to 30 times, so `LEAST_REQUESTS` is taken
   ("the exact choice of the threshold values is not important", §5.2).
 - "Increased in cost" (§1) is tested two-sided (§5.1): speed-ups are found, and rank last.
+
+Paper: Spectroscope | §4.1: categories | exact; one string of a graph |
+  tests/papers/test_spectroscope.py
+Paper: Spectroscope | §5.1: mutations, red edges | exact | tests/papers/test_spectroscope.py
+Paper: Spectroscope | §5.2: precursors, 1:N | exact; one run for 50 requests |
+  tests/papers/test_spectroscope.py
+Paper: Spectroscope | §5.3: ranking | exact | tests/papers/test_spectroscope.py
 """
 
 from __future__ import annotations

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
@@ -144,13 +145,23 @@ def _advice(named: list[TopicName]) -> list[dict[str, Any]]:
     ]  # fmt: skip
 
 
-def printed_topics_to_dict(
-    labels: Labels, topics: pd.DataFrame, mixtures: pd.DataFrame, names: str = ""
-) -> dict[str, Any]:
+def printed_topics_to_list(
+    found: Sequence[Topics],
+    printed: Sequence[tuple[pd.DataFrame, pd.DataFrame]] | None,
+    names: str = "",
+) -> list[dict[str, Any]] | None:
     """Lay out what Hound as printed finds: all models' topics, then each job's mixtures of them.
 
-    topics, mixtures: frames of ``PRINTED_TOPICS`` and ``PRINTED_MIXTURES``.
+    printed: of each, the frames of ``PRINTED_TOPICS`` and ``PRINTED_MIXTURES``.
     """
+    if printed is None:
+        return None
+    return [_printed(one.labels, *of, names) for one, of in zip(found, printed, strict=True)]
+
+
+def _printed(
+    labels: Labels, topics: pd.DataFrame, mixtures: pd.DataFrame, names: str
+) -> dict[str, Any]:
     listed = []
     for (model, number), rows in topics.groupby(["model", "topic"], sort=False):
         keywords = dict(zip(rows["word"].tolist(), rows["weight"].tolist(), strict=True))
