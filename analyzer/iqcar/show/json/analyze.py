@@ -7,7 +7,6 @@ from itertools import islice
 from math import isfinite
 from typing import Any
 
-import numpy as np
 import pandas as pd
 
 from iqcar.base.files.json_text import json_bytes
@@ -15,13 +14,14 @@ from iqcar.causes.stragglers.straggler_result import Stragglers
 from iqcar.causes.topics.topic_result import Topics
 from iqcar.comparison.check_rules import Check
 from iqcar.diagnosis import Diagnosis
-from iqcar.enums import REQUESTS, DemandEvidence, Request, Resource
+from iqcar.enums import Resource
 from iqcar.say.finding import Finding
 from iqcar.say.findings import find_findings
 from iqcar.say.owner_losses import losses_by_owner
 from iqcar.say.rule_lines import do_not_apply
 from iqcar.say.rules_acting import acting_rules, not_accepted
 from iqcar.say.straggler_links import links_to_dict
+from iqcar.show.json.capacities import demand_to_dict
 from iqcar.show.json.check_types import RulesCheck
 from iqcar.show.json.described import schema_text
 from iqcar.show.json.plain import METHOD, plain
@@ -30,67 +30,8 @@ from iqcar.show.json.result_types import DiagnosisResult
 from iqcar.show.json.stragglers import printed_stragglers_to_list, stragglers_to_dict
 from iqcar.show.json.topics import printed_topics_to_list, topics_to_dict
 from iqcar.show.json.wasted import wasted_to_dict
-from iqcar.tables import INPUTS, Tables, texts
+from iqcar.tables import INPUTS, Tables
 from iqcar.version import __version__
-
-_EVIDENCE = tuple(map(str, DemandEvidence))
-
-
-def demand_to_dict(diagnosis: Diagnosis) -> dict[str, Any]:
-    """Lay out the capacities of all devices, and the own rates of the targets' stages.
-
-    Parameters
-    ----------
-    diagnosis : Diagnosis
-    """
-    return {"capacities": _capacities(diagnosis), "own_rates": _own_rates(diagnosis)}
-
-
-def _unit(request: Request) -> str:
-    return "cores" if request is Request.RUN_QUEUE else "bytes/s"
-
-
-def _per_second(request: Request, value: float) -> float:
-    return value if request is Request.RUN_QUEUE else value * 1000.0
-
-
-def _capacities(diagnosis: Diagnosis) -> Iterator[dict[str, Any]]:
-    names = texts(diagnosis.tables.hosts, "host")
-    for row in diagnosis.blame.demand.capacities().itertuples():
-        request = REQUESTS[row.request]
-        yield {
-            "host": names[row.host],
-            "request": str(request),
-            "capacity": plain(_per_second(request, row.capacity)),
-            "unit": _unit(request),
-            "identified": bool(row.identified),
-            "contended": plain(row.contended),
-            "relative_speed": plain(row.relative_speed),
-            "evidence": _EVIDENCE[row.evidence],
-            "tasks": int(row.tasks),
-        }
-
-
-def _own_rates(diagnosis: Diagnosis) -> Iterator[dict[str, Any]]:
-    stages = diagnosis.tables.stages
-    query, spark_id = stages["query"].to_numpy(), stages["stage_id"].to_numpy()
-    ids = texts(diagnosis.tables.queries, "query_id")
-    rates = diagnosis.blame.demand.own_rates()
-    of_targets = np.isin(query[rates["stage"].to_numpy(np.int64)], diagnosis.targets)
-    for row in rates[of_targets].itertuples():
-        request = REQUESTS[row.request]
-        yield {
-            "query_id": ids[query[row.stage]],
-            "stage_id": int(spark_id[row.stage]),
-            "request": str(request),
-            "own_rate": plain(_per_second(request, row.own_rate)),
-            "low": plain(_per_second(request, row.low)),
-            "high": plain(_per_second(request, row.high)),
-            "unit": _unit(request),
-            "identified": bool(row.identified),
-            "evidence": _EVIDENCE[row.evidence],
-            "tasks": int(row.tasks),
-        }
 
 
 def acting_rules_to_dict(tables: Tables) -> dict[str, Any]:
