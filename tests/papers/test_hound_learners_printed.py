@@ -150,6 +150,15 @@ def test_a_metric_with_one_value_has_no_effect_by_any_learner() -> None:
         assert constant == pytest.approx(0, abs=1e-9) and varying > 0.05
 
 
+def test_a_single_metric_and_damaged_readings_are_looked_at_without_a_warning() -> None:
+    rng = drawn(7)
+    y = np.concatenate([rng.uniform(1, 2, 19), [1e300]])
+    x = np.concatenate([rng.uniform(1, 2, (19, 1)), [[1e300]]])
+    for learner in (bagged_elastic_net, schweizer_wolff, adaboost_ipw, *SIMPLER.values()):
+        (effect,) = learner(x, y, drawn())
+        assert np.isfinite(effect)
+
+
 def test_collinear_metrics_have_contradictory_signs_by_least_squares_only() -> None:
     """Appendix F, table 19: CACHE_MISS(-) with CPI(+)."""
     rng = drawn(6)
