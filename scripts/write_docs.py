@@ -14,6 +14,7 @@ from iqcar.show.json.analyze import result_schema
 from scripts.printed_pages.commands_page import commands_page
 from scripts.printed_pages.metrics_page import metrics_page
 from scripts.printed_pages.page_parts import PRINTED, fields
+from scripts.printed_pages.papers_page import papers_page
 from scripts.printed_pages.rules_page import rules_page
 from scripts.printed_pages.table_pages import kinds_page, stored_tables_page, tables_page
 
@@ -80,6 +81,7 @@ PAGES = {
     "rules.md": rules_page,
     "result.md": result_page,
     "metrics.md": metrics_page,
+    "papers.md": papers_page,
 }
 
 

@@ -212,6 +212,13 @@ class StragglerMethod(Kind):
     PRINTED = "printed", "BigRoots as it is printed, as a baseline to compare with."
 
 
+class TopicMethod(Kind):
+    """How it is decided what keeps making tasks slow."""
+
+    STRAGGLERS = "stragglers", "Three kinds of learners, then each straggler's own metrics."
+    PRINTED = "printed", "Hound as it is printed, as a baseline to compare with."
+
+
 class WhatIfMethod(Kind):
     """What answers a what-if question."""
 

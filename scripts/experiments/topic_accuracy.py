@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from iqcar.papers.learners_as_printed import SETTINGS
+from iqcar.papers.hound_learners import SETTINGS
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 

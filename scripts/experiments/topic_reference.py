@@ -2,8 +2,8 @@
 
     .venv/bin/python scripts/experiments/topic_reference.py
 
-AdaBoost takes it two seconds of a core a job; tests/test_topic_reference.py compares with the file
-(tests/reference_profiles.npz) and makes some of its jobs again.
+AdaBoost takes it two seconds of a core a job. `tests/causes/topics/test_topic_reference.py`
+compares with the file (`tests/support/reference_profiles.npz`) and makes some of its jobs again.
 """
 
 from __future__ import annotations

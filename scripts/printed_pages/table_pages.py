@@ -38,6 +38,7 @@ from iqcar.enums import (
     Resource,
     RunBy,
     StragglerMethod,
+    TopicMethod,
     WasteCause,
     WhatIfMethod,
 )
@@ -48,6 +49,7 @@ from iqcar.model.waits.by_query import QUERY_WAITS
 from iqcar.model.waits.columns import WAITS
 from iqcar.model.waits.phases import PHASES
 from iqcar.papers.bigroots import PRINTED_STRAGGLERS
+from iqcar.papers.hound import PRINTED_MIXTURES, PRINTED_TOPICS
 from iqcar.papers.intervention import PRINTED_READING, TASK_CURVES
 from iqcar.papers.printed_blame import PRINTED_BLAME
 from iqcar.papers.spectroscope import PRINTED_FINDINGS
@@ -66,6 +68,8 @@ TOPIC_TABLES = (
     VALIDATION,
     STRAGGLER_TOPICS,
     TOPIC_SOURCES,
+    PRINTED_TOPICS,
+    PRINTED_MIXTURES,
 )
 
 
@@ -114,7 +118,7 @@ def kinds_page() -> str:
         Resource, Request, Domain, Evidence, DemandEvidence, QueryBy, BlameKind,
         WasteCause, InputStatus, Level, FeatureKind, CauseEvidence, BaseModel, LearnerSet, Anomaly,
         Pattern, ChangeVerdict, ChangeKind, RunBy, MatchBy,
-        CompareMethod, BlameMethod, StragglerMethod, WhatIfMethod,
+        CompareMethod, BlameMethod, StragglerMethod, TopicMethod, WhatIfMethod,
     ):  # fmt: skip
         lines += ["", f"## {kind.__name__}", "", "| value | meaning |", "|---|---|"]
         lines += [f"| `{member.value}` | {member.sentence} |" for member in kind]

@@ -15,7 +15,6 @@ from iqcar.causes.graph.iqc_graph import build_graph
 from iqcar.comparison.comparison import Comparison
 from iqcar.model.waits.measure import measure_waits
 from tests.support.compare_pairs import Pair, pair_of
-from tests.support.compare_printed import found_as_printed
 from tests.support.compare_scores import Found, found_by, right_cause, right_kind
 from tests.support.planted_changes import EVERY_QUERY
 
@@ -37,11 +36,6 @@ def found_in(kind: str, seed: int) -> tuple[Pair, dict[str, Found]]:
 @pytest.mark.parametrize("kind", ["quiet", "renamed"])
 def test_a_pair_in_which_nothing_changed_is_quiet(kind: str) -> None:
     assert found_in(kind, 21)[1] == {}
-
-
-def test_the_printed_method_takes_renamed_queries_for_others() -> None:
-    _, comparison = compared("renamed", 21)
-    assert {one.kind for one in found_as_printed(comparison)} == {"structure"}
 
 
 @pytest.mark.parametrize(

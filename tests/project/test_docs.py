@@ -18,6 +18,7 @@ from typer.main import get_command
 from iqcar.apps.cli.main import app
 from iqcar.apps.cli.main import main as iqcar_main
 from scripts import pictures, tour, tour_logs, write_readme
+from scripts.printed_pages import papers_page
 from tests.conftest import REPO
 
 spec = importlib.util.spec_from_file_location("write_docs", REPO / "scripts" / "write_docs.py")
@@ -66,7 +67,10 @@ PRESENT = [page for page in MARKDOWN if page.name != "CHANGELOG.md"]
 MOST_BYTES_OF_A_PICTURE = 300_000
 MOST_WORDS = 60_000
 """Of docs/, without the pages that are printed from declarations."""
-DECLARED = ("commands", "compatibility", "kinds", "metrics", "result", "stored-tables", "tables")
+DECLARED = (
+    *("commands", "compatibility", "kinds", "metrics", "papers", "result"),
+    *("stored-tables", "tables"),
+)
 
 
 def test_written_pages_stay_short() -> None:
@@ -81,6 +85,17 @@ def test_paths_in_pages_exist(page: Path) -> None:
         if first in ROOTS and below and "target" not in path:
             found = any((REPO / place / path.rstrip("/")).exists() for place in PLACES)
             assert found, f"{page.name} names {path}"
+
+
+def test_what_is_marked_as_of_a_paper_is_checked_by_a_test_that_knows_the_file() -> None:
+    listed = papers_page.marks()
+    assert {mark.paper for mark in listed} == set(papers_page.PAPERS)
+    printed = {path.name for path in (REPO / "analyzer/iqcar/papers").glob("[!_]*.py")}
+    assert {Path(mark.file).name for mark in listed} >= printed
+    for mark in listed:
+        assert mark.how.startswith(("exact", "leaves it: ", "its text; ")), mark
+        module = mark.file.removesuffix(".py").replace("/", ".").removesuffix(".__init__")
+        assert f"iqcar.{module}" in (REPO / mark.test).read_text("utf-8"), mark
 
 
 @pytest.mark.parametrize("page", PRESENT, ids=lambda p: p.name)

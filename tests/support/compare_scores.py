@@ -22,6 +22,8 @@ MARGIN = 0.05
 NOTICEABLE = MARGIN / 2
 """Share of a query's duration from which an effect is one."""
 TOP = 10
+STRUCTURAL = {"structure", "added", "removed"}
+"""Kinds of change to other stages; of the others only times are different."""
 
 
 @dataclass(frozen=True)
@@ -63,11 +65,14 @@ def _planted(pair: Pair, query: str) -> Plant | None:
 def right_kind(pair: Pair, found: Found) -> bool | None:
     """Tell whether a planted query's kind is right; None if nothing was planted in it.
 
-    Where more than half of its effect comes from the other plants, contention is right, too.
+    Where more than half of its effect comes from the other plants, contention is right, too. The
+    printed method knows two kinds: other stages, or other times of the same.
     """
     plant = _planted(pair, found.query)
     if plant is None:
         return None
+    if found.kind in ("response-time", "structural"):
+        return (found.kind == "structural") == bool(plant.kinds & STRUCTURAL)
     return found.kind in plant.kinds or (found.kind == "contention" and _by_others(pair, found))
 
 

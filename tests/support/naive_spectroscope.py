@@ -55,7 +55,7 @@ def compare_naively(
             mean = sum(w * m for w, m in zip(weights, means, strict=True)) / whole if whole else 0
             contribution = more * (statistics.fmean(after) - mean)
             names = tuple(graph for _, graph in precursors)
-            found.append(row(category, "structural", contribution, names, edges))
+            found.append(row(category, "structural", contribution, names, ()))
     return sorted(found, key=lambda f: (-f["contribution_ms"], f["root"], f["graph"], f["kind"]))
 
 

@@ -24,6 +24,14 @@ Where the print leaves a choice:
 - Eq. 8 names one λ twice, §IV-B2 two thresholds. Taken: two, both within the stage.
 - Eq. 9 prints FPR = FN / (FP + TN); table V's own numbers are FP / (FP + TN).
 - λq, λp, λe, t and those of eq. 8 are tuned and not printed: ours stand in.
+
+Paper: BigRoots | eq. 1 to 3, table II | exact; means of samples |
+  tests/papers/test_bigroots_printed.py
+Paper: BigRoots | eq. 4, 5, 7, §III | exact | tests/papers/test_bigroots_printed.py
+Paper: BigRoots | eq. 6: edges | its text; the equation says the opposite |
+  tests/papers/test_bigroots_printed.py
+Paper: BigRoots | eq. 8, 9: PCC, rates | exact; FPR as in table V beside it |
+  tests/papers/test_bigroots_printed.py
 """
 
 from __future__ import annotations

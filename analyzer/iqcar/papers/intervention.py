@@ -23,6 +23,9 @@ Where the print leaves a choice:
 - One model per vertex: per stage, whose tasks are the replicas.
 - σ is called a variance.
 - The model ends at a task's reading time: what slots, shares and other queries do is not in it.
+
+Paper: Intervention | eq. 1, 2, interventions, figure 4 | exact |
+  tests/papers/test_intervention_printed.py
 """
 
 from __future__ import annotations

@@ -5,6 +5,12 @@ Frameworks*, 2018. Symbols: tt a target task, st a source task, r a request (of 
 level) or all requests of a resource, h a host, WT and DP waiting time and data processed. Where the
 print is silent, or contradicts itself, a docstring says so and what is done here. All times are in
 ms. The main path does without: docs/demand.md says why.
+
+Paper: iQCAR | eq. 1 to 6, table 4 | exact; the wait for the processor is added |
+  tests/papers/test_iqcar.py
+Paper: iQCAR | eq. 7 to 10, table 2, §5 | exact | tests/papers/test_iqcar.py
+Paper: iQCAR | eq. 13, algorithms 1 to 3, §6.2 | exact | tests/papers/test_iqcar.py
+Paper: iQCAR | §2.1, §2.3: depth, critical path | exact | tests/papers/test_iqcar.py
 """
 
 from __future__ import annotations

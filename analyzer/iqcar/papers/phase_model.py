@@ -3,6 +3,8 @@
 The phases of "More intervention now!" (§4), after Rabiner (1986). The hidden state of each interval
 is its phase; the evidence is what it spent its time on. The model is fitted by expectation
 maximisation (Baum–Welch) over all tasks; each gets its Viterbi path.
+
+Paper: Intervention | §4: phases | exact | tests/model/waits/test_phases.py
 """
 
 from __future__ import annotations

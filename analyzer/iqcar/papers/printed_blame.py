@@ -1,4 +1,8 @@
-"""Applies iQCAR as printed (:mod:`iqcar.papers.iqcar`) to tables that were read."""
+"""Applies iQCAR as printed (:mod:`iqcar.papers.iqcar`) to tables that were read.
+
+Paper: iQCAR | §4 to §6.2 on event logs | exact; data that Spark does not count is left out |
+  tests/papers/test_printed_blame.py
+"""
 
 from __future__ import annotations
 

@@ -1,9 +1,31 @@
-"""Compares two periods of requests as Spectroscope is printed: a baseline beside the tests of runs.
+"""Compares two periods of requests exactly as Spectroscope is printed: a baseline beside ours.
 
-Sambasivan et al., *Diagnosing performance changes by comparing system behaviours*, CMU-PDL-10-107
-(2010; NSDI 2011), sections 4.1 and 5.1 to 5.3. A request is a run of a query, its root the
-recurring query, its category the root with its stage graph, and its edges are the stages that held
-it up, with their elapsed times as latencies. docs/compare.md lists where this text leads astray.
+R. R. Sambasivan et al.: *Diagnosing performance changes by comparing system behaviours*,
+CMU-PDL-10-107 (2010; NSDI 2011), sections 4.1 and 5.1 to 5.3. Our own method, and why it leaves the
+text: docs/compare.md.
+
+A request is a run of a query, its root node the recurring query, its structure the stage graph, and
+its edges are stages, with their elapsed times as latencies. "Similar workloads" are as many runs.
+
+Where the print leaves a choice:
+
+- The critical path of a request (§5.1): the chain of stages that take longest in all.
+- "All possible string representations" (§4.1): parallel parts are sorted, which makes one of them.
+- "Normalized string-edit distance" (§5.2): edits over the lines of the larger graph; "structural
+  similarity", the weight of a precursor (§5.3), is 1 less that, and equal where all are 0.
+- "The change in average response time in the problem period" (§5.3) takes precursors' mean after; a
+  precursor without requests there has its mean before. Without precursors the change is from 0.
+- "Too few requests to run the test" (§5.1): p is exact, and is never 5 % below four a side.
+- `SM_THRESHOLD` is 50 requests; recurring queries run 1 to 30 times, so `LEAST_REQUESTS` is taken
+  ("the exact choice of the threshold values is not important", §5.2).
+- "Increased in cost" (§1) is tested two-sided (§5.1): speed-ups are found, and rank last.
+
+Paper: Spectroscope | §4.1: categories | exact; one string of a graph |
+  tests/papers/test_spectroscope.py
+Paper: Spectroscope | §5.1: mutations, red edges | exact | tests/papers/test_spectroscope.py
+Paper: Spectroscope | §5.2: precursors, 1:N | exact; one run for 50 requests |
+  tests/papers/test_spectroscope.py
+Paper: Spectroscope | §5.3: ranking | exact | tests/papers/test_spectroscope.py
 """
 
 from __future__ import annotations
@@ -17,7 +39,9 @@ import pandas as pd
 from iqcar.comparison.comparison import Comparison
 from iqcar.comparison.match.structures import distance
 from iqcar.errors import UsageError
+from iqcar.model.queries.critical_path import add_critical_path
 from iqcar.model.waits.stage_parts import stage_times
+from iqcar.papers.kolmogorov_smirnov import ks_test
 from iqcar.tables import TableSpec, texts
 from iqcar.tables.arrays import Floats, Ints, sum_by
 from iqcar.tables.declarations import declare
@@ -25,17 +49,9 @@ from iqcar.tables.declarations import declare
 ALPHA = 0.05
 """Level of the tests, "almost always 5 %" (section 5.1); nothing corrects for their number."""
 SM_THRESHOLD = 50
-"""Requests more or less by which a category counts as mutation or precursor (section 5.2). Spark's
-recurring queries run 1 to 30 times: give a threshold that fits."""
-
+"""Requests more or less by which a category counts as mutation or precursor (section 5.2)."""
 LEAST_REQUESTS = 1
-"""Runs of a query more or fewer that make a mutation; nothing in Spark reaches the text's 50."""
-MOST_EXACT = 10_000
-"""Product of the numbers of values up to which p is exact; beyond, its limit is near."""
-LIMIT_TERMS = 100
-"""Terms of the limit's alternating series; the last one is below 1e-21 above the least argument."""
-LEAST_ARGUMENT = 0.05
-"""Argument of the limit below which p is 1 to the last bit."""
+"""The same for runs of queries."""
 
 PRINTED_FINDINGS = TableSpec(
     "printed_findings",
@@ -51,8 +67,10 @@ PRINTED_FINDINGS = TableSpec(
         ("contribution_ms", "float64", "ms", "Expected contribution to all requests' time."),
         ("p", "float64", "", "Of the Kolmogorov–Smirnov test, not adjusted; NaN if structural."),
         ("stages", "str", "", "Categories of the stages with other latencies, by `, `."),
+        ("precursors", "str", "", "Graphs of its candidate precursors, the most similar first, an "
+         "empty line between them."),
     ),
-)
+)  # fmt: skip
 
 
 class PrintedFinding(NamedTuple):
@@ -74,9 +92,9 @@ class PrintedFinding(NamedTuple):
     p: float
     """Of the test; NaN where structural."""
     precursors: tuple[int, ...]
-    """Graphs from which the requests may have come, the most similar first."""
+    """Graphs from which the requests may have come, the most similar first; where structural."""
     edges: tuple[int, ...]
-    """Edges whose latencies have another distribution after: where the change is."""
+    """Edges whose latencies have another distribution after; none where structural."""
 
 
 class Requests(NamedTuple):
@@ -134,7 +152,7 @@ def compare_as_printed(
     red = _changed_edges(requests, edges, categories, alpha)
     found = [
         *_response_time_mutations(requests, categories, red, alpha),
-        *_structural_mutations(categories, red, graphs, max(threshold, 1), one_to_n),
+        *_structural_mutations(categories, graphs, max(threshold, 1), one_to_n),
     ]
     return tuple(sorted(found, key=lambda f: (-f.contribution_ms, f.root, f.graph, f.kind)))
 
@@ -186,7 +204,6 @@ def _response_time_mutations(
 
 def _structural_mutations(
     categories: _Categories,
-    red: dict[int, tuple[int, ...]],
     graphs: Sequence[str],
     threshold: int,
     one_to_n: bool,
@@ -216,16 +233,11 @@ def _structural_mutations(
             contribution_ms=int(more[number]) * (after - before),
             before_ms=before,
             precursors=tuple(graph for _, graph, _ in candidates),
-            edges=red.get(number, ()),
         )
 
 
 def _mean_of_precursors(categories: _Categories, candidates: list[tuple[float, int, int]]) -> float:
-    """Mean response time of the precursors after, weighted by similarity; 0 where there is none.
-
-    The text takes the problem period. A precursor without requests there has no such mean: its
-    mean before is taken. Weights are 1 less the distance, and equal where all are 0.
-    """
+    """Mean response time of the precursors after, weighted by similarity; 0 where there is none."""
     if not candidates:
         return 0.0
     rows = [number for *_, number in candidates]
@@ -242,9 +254,9 @@ def _finding(
     *,
     contribution_ms: float,
     before_ms: float,
-    edges: tuple[int, ...],
     p: float = np.nan,
     precursors: tuple[int, ...] = (),
+    edges: tuple[int, ...] = (),
 ) -> PrintedFinding:
     before, after = categories.requests[number].tolist()
     return PrintedFinding(
@@ -276,7 +288,9 @@ def printed_findings(comparison: Comparison) -> pd.DataFrame:
         )
         names += texts(side.graphs, "graph")
         began, ended = stage_times(side.tables)
-        stages = np.flatnonzero((side.rows.stage_node >= 0) & np.isfinite(ended - began))
+        critical = add_critical_path(side.tables).stages["critical"].to_numpy(bool)
+        known = (side.rows.stage_node >= 0) & np.isfinite(ended - began)
+        stages = np.flatnonzero(known & critical)
         query = side.tables.stages["query"].to_numpy(np.int64)[stages]
         edges.append(
             (place[query], category[side.rows.stage_node[stages]], (ended - began)[stages])
@@ -303,93 +317,6 @@ def printed_findings(comparison: Comparison) -> pd.DataFrame:
             "contribution_ms": [one.contribution_ms for one in found],
             "p": [one.p for one in found],
             "stages": [", ".join(map(str, one.edges)) for one in found],
+            "precursors": ["\n\n".join(graphs[g] for g in one.precursors) for one in found],
         }
     )
-
-
-class KsTest(NamedTuple):
-    """Results of shape (n_categories,); NaN where a side has no value."""
-
-    statistic: Floats
-    """Largest difference of the two distribution functions."""
-    p: Floats
-    """Probability of at least that, two-sided, if the distributions are equal; with ties, at
-    most."""
-
-
-def ks_test(category: Ints, side: Ints, value: Floats, n: int) -> KsTest:
-    """Compare the values of both sides in every category.
-
-    ``category``, (n_rows,): number of the category, < ``n``. ``side``, (n_rows,): 0 or 1.
-    ``value``, (n_rows,): NaN is left out. ``n``: number of categories. Returns KsTest: by counting
-    paths (Hodges 1957) where both sides are small, else by Kolmogorov's limit with the correction
-    of Stephens (1970).
-    """
-    known = ~np.isnan(value)
-    category, side, value = category[known], side[known], value[known]
-    order = np.lexsort((value, category))
-    category, after, value = category[order], side[order] == 1, value[order]
-    count = np.bincount(category * 2 + after, minlength=2 * n).reshape(n, 2)
-    statistic, p = np.full(n, np.nan), np.full(n, np.nan)
-    both = (count > 0).all(axis=1)
-    if not both.any():
-        return KsTest(statistic, p)
-    start = np.concatenate([[0], np.cumsum(count.sum(axis=1))])
-    upto_after = np.concatenate([[0], np.cumsum(after)])
-    upto_before = np.arange(len(after) + 1) - upto_after
-    lower = start[category]
-    rows = np.arange(1, len(after) + 1)
-    # Times both numbers of values, so that the difference stays a whole number.
-    gap = np.abs(
-        (upto_after[rows] - upto_after[lower]) * count[category, 0]
-        - (upto_before[rows] - upto_before[lower]) * count[category, 1]
-    )
-    tied = np.zeros(len(gap), bool)  # with the next value: both functions rise together
-    tied[:-1] = (value[1:] == value[:-1]) & (category[1:] == category[:-1])
-    gap[tied] = 0
-    largest = np.zeros(n, np.int64)
-    filled = np.flatnonzero(count.sum(axis=1) > 0)
-    largest[filled] = np.maximum.reduceat(gap, start[filled])
-    size = count.prod(axis=1)
-    statistic[both] = largest[both] / size[both]
-    exact = both & (size <= MOST_EXACT)
-    cases, of_case = np.unique(
-        np.column_stack([count[exact], largest[exact]]), axis=0, return_inverse=True
-    )
-    p[exact] = np.array([_exact(*case) for case in cases.tolist()], float)[of_case.ravel()]
-    many = both & ~exact
-    p[many] = _limit(statistic[many], size[many] / count[many].sum(axis=1))
-    return KsTest(statistic, p)
-
-
-def _exact(before: int, after: int, gap: int) -> float:
-    """Probability that a random order of the values has a gap of at least this somewhere.
-
-    The order is drawn value by value from those left; ``here[i]`` is the probability that i of
-    those drawn are from before and that no gap was so large yet.
-    """
-    before, after = sorted((before, after))  # the fewer make the shorter array
-    i = np.arange(before + 1)
-    here = np.zeros(before + 1)
-    here[0] = 1.0
-    reached = 0.0
-    total = before + after
-    for drawn in range(total):
-        j = drawn - i
-        one_more = here * (before - i) / (total - drawn)
-        here = here * np.maximum(after - j, 0) / (total - drawn)
-        here[1:] += one_more[:-1]
-        large = np.abs(i * after - (drawn + 1 - i) * before) >= gap
-        reached += float(here[large].sum())
-        here[large] = 0.0
-    return min(reached, 1.0)
-
-
-def _limit(statistic: Floats, effective: Floats) -> Floats:
-    """Kolmogorov's limit for ``effective`` = product over sum of the numbers of values."""
-    root = np.sqrt(effective)
-    scaled = (root + 0.12 + 0.11 / root) * statistic
-    k = np.arange(1, LIMIT_TERMS + 1)
-    terms = (-1.0) ** (k - 1) * np.exp(-2 * k**2 * scaled[:, None] ** 2)
-    p: Floats = np.clip(2 * terms.sum(axis=1), 0.0, 1.0)
-    return np.where(scaled < LEAST_ARGUMENT, 1.0, p)

@@ -5,6 +5,8 @@ the most queries that ran at once in its application, 2 at least. ``DYNP`` raise
 the top victims and lowers that of the top sources. Most queries are both: they count as the one
 they are more of (time that others lost to them, less time they lost to others), because a query
 cannot get more and less at the same time.
+
+Paper: iQCAR | §6.3: rules | leaves it: what a replay shows to help | tests/rules/test_rules.py
 """
 
 from __future__ import annotations

@@ -81,6 +81,28 @@ def test_each_query_has_its_recurring_cause_with_name_and_advice(log: Path) -> N
 
 
 @pytest.mark.slow
+def test_the_printed_method_stands_beside_ours(log: Path, tmp_path: Path) -> None:
+    out = tmp_path / "topics.json"
+    done = iqcar("topics", log, "--method", "printed", "--json", out)
+    assert done.returncode == 0, done.stderr
+    assert "Hound as printed" in done.stdout
+    result = json.loads(out.read_text())
+    (printed,), (ours,) = result["printed"], result["topics"]
+    kept = [topic for topic in printed["topics"] if topic["model"] == "ensemble"]
+    assert {"data skew: input", "garbage collection"} <= {topic["name"] for topic in kept}
+    assert {topic["name"] for topic in ours["topics"]} <= {topic["name"] for topic in kept}
+    assert all(sum(topic["keywords"].values()) == pytest.approx(1) for topic in printed["topics"])
+    assert len(printed["stages"]) == STAGES
+    for stage in printed["stages"]:
+        assert set(stage["mixtures"]) <= {"ensemble", "predictive", "dependence", "causal"}
+    simpler = iqcar("topics", log, "--method", "printed", "--learners", "simple", "--json", "-")
+    (appendix_f,) = json.loads(simpler.stdout)["printed"]
+    assert appendix_f["topics"] and appendix_f["topics"] != printed["topics"]
+    assert iqcar("topics", log, "--method", "printed", "--settings", "trim=0.2").returncode == 2
+    assert json.loads(iqcar("topics", log, "--json", "-").stdout)["printed"] is None
+
+
+@pytest.mark.slow
 def test_the_json_says_the_same_fits_its_schema_and_repeats(log: Path, tmp_path: Path) -> None:
     out = tmp_path / "topics.json"
     done = iqcar("topics", log, "--json", out, "--seed", 7)

@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING
 
 from iqcar.apps.cli import options
 from iqcar.apps.cli.command import Result, command
-from iqcar.enums import LearnerSet, QueryBy
+from iqcar.enums import LearnerSet, QueryBy, TopicMethod
 
 if TYPE_CHECKING:
     from iqcar.causes.topics.topic_result import Topics, TopicSettings
     from iqcar.lab.traces.trace_columns import TraceColumns
+    from iqcar.papers.hound import PrintedHound
     from iqcar.tables import Tables
 
 
@@ -24,6 +25,7 @@ def topics(
     learners: LearnerSet = LearnerSet.RECOMMENDED,
     seed: int = 0,
     settings: str = "",
+    method: TopicMethod = TopicMethod.STRAGGLERS,
     names: str = "",
     json: str | None = None,
     top: int = 10,
@@ -53,6 +55,8 @@ def topics(
         The same seed gives the same topics.
     settings : NAME=VALUE,…
         Thresholds (docs/topics.md), e.g. coverage=0.02,least_tasks=10.
+    method
+        How it is decided what recurs.
     names : FILE
         Your own names of topics, in the format of rules/topics.json.
     json : FILE|-
@@ -66,10 +70,10 @@ def topics(
     from iqcar.causes.topics.topic_result import TopicSettings
     from iqcar.errors import UsageError
     from iqcar.lab.traces.trace_columns import TraceColumns
-    from iqcar.papers.learners_as_printed import SETTINGS
+    from iqcar.papers.hound_learners import SETTINGS
     from iqcar.rules.vocabulary.topics import topic_vocabulary
     from iqcar.show.json.analyze import topics_to_json
-    from iqcar.show.terminal.topics import print_topics
+    from iqcar.show.terminal.topics import print_printed_topics, print_topics
 
     chosen = TopicSettings.parse(settings, SETTINGS[learners](seed=seed))
     named = TraceColumns.parse(columns)
@@ -78,16 +82,29 @@ def topics(
     if on_spark and samples:
         raise UsageError("cannot be joined on Spark", "--samples", "leave out one of the two")
     options.check_master(master, on_spark)
+    as_printed = method is TopicMethod.PRINTED
+    if as_printed and (on_spark or settings):
+        raise UsageError(
+            "looks at jobs here, with its own thresholds", "--method printed",
+            "leave --on-spark and --settings out",
+        )  # fmt: skip
     find = partial(_on_spark, master) if on_spark else partial(_here, samples)
     tables, found = find(
         paths or [], trace or [], columns=named, settings=chosen, query_by=query_by, names=names
     )
 
-    def show() -> None:
-        for one in found:
-            print_topics(one, top, names)
+    printed = None
+    if as_printed:
+        printed = _as_printed(tables, trace or [], columns=named, learners=learners, seed=seed)
 
-    content = partial(topics_to_json, tables, found, names)
+    def show() -> None:
+        for number, one in enumerate(found):
+            if printed is not None:
+                print_printed_topics(one.labels, *printed[number], top=top, names=names)
+            else:
+                print_topics(one, top, names)
+
+    content = partial(topics_to_json, tables, found, names, printed)
     return Result(show, content, tables=[] if tables is None else [tables])
 
 
@@ -148,3 +165,31 @@ def _on_spark(
             one = trace_topics_on_spark(spark, path, columns, settings, progress=progress)
             found.append(one)
     return tables, found
+
+
+def _as_printed(
+    tables: Tables | None,
+    traces: list[str],
+    columns: TraceColumns,
+    learners: LearnerSet,
+    seed: int,
+) -> list[PrintedHound]:
+    """Find topics in the logs, then in each trace, as Hound prints it."""
+    from iqcar.apps.cli.reading import FIRST, counting
+    from iqcar.causes.stragglers import build_features
+    from iqcar.causes.stragglers.straggler_settings import StragglerSettings
+    from iqcar.lab.traces.trace_survey import read_trace
+    from iqcar.model.waits.measure import measure_waits
+    from iqcar.papers.hound import printed_topics
+    from iqcar.papers.hound_learners import PRINTED, SIMPLER
+
+    features = [read_trace(path, columns) for path in traces]
+    if tables is not None:
+        edge_ms = StragglerSettings().edge_ms
+        features.insert(0, build_features(tables, measure_waits(tables), edge_ms))
+    chosen = SIMPLER if learners is LearnerSet.SIMPLE else PRINTED
+    found = []
+    for one in features:
+        with counting(f"learning from stages as printed {FIRST}") as progress:
+            found.append(printed_topics(one, chosen, seed, progress))
+    return found

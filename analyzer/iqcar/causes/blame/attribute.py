@@ -9,6 +9,9 @@ The target's factors come from :mod:`iqcar.causes.blame.ratp`, the source's u_st
 parts (scaled down where they would exceed the rest), and the unattributed remainder (eq. 4). A
 sweep over time (:mod:`iqcar.causes.blame.sweep`) computes sums over pairs of tasks without
 enumerating pairs.
+
+Paper: iQCAR | §4, appendix A | leaves it: time lost against what a task needs alone |
+  tests/causes/blame/test_blame.py
 """
 
 from __future__ import annotations

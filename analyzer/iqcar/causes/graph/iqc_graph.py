@@ -1,4 +1,9 @@
-"""Builds iQC-Graph, and ranks its vertices, paths and blame (iQCAR §5 and §6)."""
+"""Builds iQC-Graph, and ranks its vertices, paths and blame (iQCAR §5 and §6).
+
+Paper: iQCAR | §5, eq. 13, DOR | exact graph; vertices weigh lost time |
+  tests/causes/graph/test_graph_paper_examples.py
+Paper: iQCAR | §6.2, algorithm 3 | exact | tests/causes/graph/test_paths.py
+"""
 
 from __future__ import annotations
 

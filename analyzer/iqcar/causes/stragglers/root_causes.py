@@ -9,6 +9,9 @@ The paper names three reasons why it finds only 60.6 % of injected contention (Â
 that delayed nobody, peers that are equally loaded, and contention during a part of the straggler
 only. A straggler's own wait answers all three: what it waited beyond what its stage would wait for
 as much work is set against its time over the median.
+
+Paper: BigRoots | Â§III | leaves it: quantile of the stage, floors, measured waits first |
+  tests/causes/stragglers/test_bigroots.py
 """
 
 from __future__ import annotations

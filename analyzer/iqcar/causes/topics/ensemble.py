@@ -1,4 +1,8 @@
-"""Finds the topics that several models agree on, and their mixture per job (algorithm 4)."""
+"""Finds the topics that several models agree on, and their mixture per job (algorithm 4).
+
+Paper: Hound | algorithm 4 | exact clusters; mixtures then straggler by straggler |
+  tests/causes/topics/test_topic_model.py
+"""
 
 from __future__ import annotations
 

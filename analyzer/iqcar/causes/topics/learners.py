@@ -1,4 +1,8 @@
-"""Looks at one job with three kinds of base learners (Hound §3.1)."""
+"""Looks at one job with three kinds of base learners (Hound §3.1).
+
+Paper: Hound | §3.1 | leaves it: log latency, ranks on a grid, dependence above chance |
+  tests/causes/topics/test_topic_learners.py
+"""
 
 from __future__ import annotations
 

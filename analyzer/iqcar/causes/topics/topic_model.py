@@ -3,6 +3,9 @@
 A topic model by expectation and maximisation, with LDA's priors at their mode. It grows a topic
 at a time from what the last one explains worst, so nothing is drawn and nothing is restarted.
 Documents hold expected counts of words instead of words drawn at random.
+
+Paper: Hound | algorithm 3 | leaves it: expected counts, topics grown one by one |
+  tests/causes/topics/test_topic_model.py
 """
 
 from __future__ import annotations

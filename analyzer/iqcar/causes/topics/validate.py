@@ -1,4 +1,8 @@
-"""Checks topics against tasks: rank-sum test, quartiles, mutual information."""
+"""Checks topics against tasks: rank-sum test, quartiles, mutual information.
+
+Paper: Hound | §5.2, appendix E | exact; MQD in interquartile ranges |
+  tests/causes/topics/test_job_analysis.py
+"""
 
 from __future__ import annotations
 

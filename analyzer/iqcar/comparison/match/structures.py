@@ -2,6 +2,8 @@
 
 Structural mutations of Spectroscope (CMU-PDL-10-107, section 5.2), with shares of runs instead of
 counts of requests: the sides of a comparison rarely have equally many runs, and few of them.
+
+Paper: Spectroscope | §5.2 | leaves it: shares of runs | tests/comparison/test_structures.py
 """
 
 from __future__ import annotations

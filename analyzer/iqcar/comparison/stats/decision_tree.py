@@ -4,6 +4,9 @@ Spectroscope's explanation of mutations (CMU-PDL-10-107, section 5.5) with C4.5 
 classification tree of before and after, although the report calls it a regression tree. Whoever
 reads it can leave a parameter out and ask again. With few runs many parameters separate the sides
 equally well and a tree has to pick one: each node therefore names the others.
+
+Paper: Spectroscope | §5.5: explanation | exact; equals are named |
+  tests/comparison/test_decision_tree.py
 """
 
 from __future__ import annotations

@@ -1,6 +1,9 @@
 """Computes how values vary: C² of each category, and the density of durations.
 
 Spectroscope's browsing (CMU-PDL-10-107, sections 4.3 and 5.4).
+
+Paper: Spectroscope | §4.3, §5.4: C², density | exact; no ranges, no train schedules |
+  tests/comparison/test_density.py
 """
 
 from __future__ import annotations

@@ -5,6 +5,9 @@ therefore shrunk toward what the others show (Smyth 2004, *Linear models and emp
 for assessing differential expression*), the difference of mean logarithms is tested against a
 margin (McCarthy & Smyth 2009, *Testing significance relative to a fold-change threshold*), and
 p-values are adjusted for the number of categories (Benjamini & Hochberg 1995).
+
+Paper: Spectroscope | §5.1 | leaves it: shrunk t tests against a margin |
+  tests/comparison/test_shrunken_t.py
 """
 
 from __future__ import annotations

@@ -1,6 +1,8 @@
 """Loads a host: hogs that compute, hold memory, write to a disk, or send bytes over loopback.
 
 CPU, I/O and network are the anomalies of BigRoots, sections IV-A.1 to 3; memory is ours.
+
+Paper: BigRoots | §IV-A: anomalies | exact; memory is added | tests/lab/inject/test_inject.py
 """
 
 from __future__ import annotations

@@ -3,6 +3,9 @@
 The critical path is the chain of stages whose runtimes add up to the most (iQCAR §2.3). Within a
 job a chain follows the DAG's edges; from one job of the query to the next it follows time, since
 the driver submits a job only when it has what it needs from those before it.
+
+Paper: iQCAR | §2.1, §2.3: depth, critical path | exact in a job; jobs follow in time |
+  tests/model/queries/test_dag.py
 """
 
 from __future__ import annotations

@@ -2,6 +2,9 @@
 
 Each cuts the arrows into what it sets (Pearl's *do*): who is there, when queries start, shares, and
 what tasks need. Slots and devices: :mod:`iqcar.replay.whatif.edit_cluster`.
+
+Paper: Intervention | §2 | leaves it: a replay of the run with shared devices |
+  tests/replay/whatif/test_removal_blame.py
 """
 
 from __future__ import annotations

@@ -28,7 +28,7 @@ from iqcar.show.json.plain import METHOD, plain
 from iqcar.show.json.printed_blame import printed_blame_to_list
 from iqcar.show.json.result_types import DiagnosisResult
 from iqcar.show.json.stragglers import printed_stragglers_to_list, stragglers_to_dict
-from iqcar.show.json.topics import topics_to_dict
+from iqcar.show.json.topics import printed_topics_to_list, topics_to_dict
 from iqcar.show.json.wasted import wasted_to_dict
 from iqcar.tables import INPUTS, Tables
 from iqcar.version import __version__
@@ -107,6 +107,12 @@ def check_to_json(check: Check) -> bytes:
     return _encode({**head, **check.to_dict()})
 
 
+def _head(tables: Tables | None) -> dict[str, Any]:
+    """Say which version wrote it, of which inputs."""
+    inputs = [] if tables is None else _inputs(tables.inputs)
+    return {"schema_version": SCHEMA_VERSION, "iqcar_version": __version__, "inputs": inputs}
+
+
 def stragglers_to_json(
     tables: Tables | None, found: Sequence[Stragglers], printed: pd.DataFrame | None = None
 ) -> bytes:
@@ -119,23 +125,28 @@ def stragglers_to_json(
     )
     return _encode(
         {
-            "schema_version": SCHEMA_VERSION,
-            "iqcar_version": __version__,
-            "inputs": [] if tables is None else _inputs(tables.inputs),
+            **_head(tables),
             "stragglers": [stragglers_to_dict(one, most=None) for one in found],
             "printed": of_paper,
         }
     )
 
 
-def topics_to_json(tables: Tables | None, found: Sequence[Topics], names: str = "") -> bytes:
-    """Encode the topics of event logs and of traces: what ``iqcar topics`` finds."""
+def topics_to_json(
+    tables: Tables | None,
+    found: Sequence[Topics],
+    names: str = "",
+    printed: Sequence[tuple[pd.DataFrame, pd.DataFrame]] | None = None,
+) -> bytes:
+    """Encode the topics of event logs and of traces: what ``iqcar topics`` finds.
+
+    printed: of each as ``PRINTED_TOPICS`` and ``PRINTED_MIXTURES``.
+    """
     return _encode(
         {
-            "schema_version": SCHEMA_VERSION,
-            "iqcar_version": __version__,
-            "inputs": [] if tables is None else _inputs(tables.inputs),
+            **_head(tables),
             "topics": [topics_to_dict(one, names) for one in found],
+            "printed": printed_topics_to_list(found, printed, names),
         }
     )
 

@@ -139,6 +139,7 @@ def _printed(comparison: Comparison, printed: pd.DataFrame) -> list[dict[str, An
             "contribution_ms": plain(row["contribution_ms"]),
             "p": plain(row["p"]),
             "stages": [comparison.name(int(of)) for of in row["stages"].split(", ") if of],
+            "precursors": [graph.split("\n") for graph in row["precursors"].split("\n\n") if graph],
         }
         for row in printed.to_dict("records")
     ]

@@ -309,7 +309,14 @@ class ComparePrinted(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         float, Meta(description="Expected contribution to the time of all runs.")
     ]
     p: Annotated[float | None, Meta(description="Of the test, not adjusted; null if structural.")]
-    stages: Annotated[list[str], Meta(description="Stages with other latencies.")]
+    stages: Annotated[
+        list[str],
+        Meta(description="Stages on the critical path with other latencies; [] if structural."),
+    ]
+    precursors: Annotated[
+        list[list[str]],
+        Meta(description="Stage graphs that its runs may have had before, the most similar first."),
+    ]
 
 
 class ComparisonResult(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -59,9 +59,15 @@ def print_printed(
     if printed.empty:
         console.print(Text("No mutation was found.", style="bold"))
         return
-    table = plain_table("", "query", "mutation", ">runs", ">before", ">after", "stages")
+    table = plain_table(
+        "", "query", "mutation", ">runs", ">before", ">after", "changed stages, or graphs before"
+    )
     for number, row in enumerate(printed.head(top).to_dict("records"), 1):
-        stages = [short(comparison.name(int(of)), 30) for of in row["stages"].split(", ") if of]
+        where = [short(comparison.name(int(of)), 30) for of in row["stages"].split(", ") if of]
+        graphs = [graph for graph in row["precursors"].split("\n\n") if graph]
+        where += [
+            short(f"{n}. {graph}".replace("\n", " · "), 60) for n, graph in enumerate(graphs, 1)
+        ]
         table.add_row(
             f"{number}.",
             short(comparison.name(row["category"]), 40),
@@ -69,7 +75,7 @@ def print_printed(
             f"{row['runs_before']}/{row['runs_after']}",
             duration(row["before_ms"]),
             duration(row["after_ms"]),
-            Text(printable(", ".join(stages))),
+            Text(printable(", ".join(where))),
         )
     console.print(table)
     if len(printed) > top:
