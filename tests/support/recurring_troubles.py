@@ -16,12 +16,12 @@ from iqcar.rules.compile_pools import compile_rules
 from iqcar.rules.pool_plan import PoolPlan
 from iqcar.rules.recorded_setup import DEFAULT_POOL, recorded_scheduler
 from iqcar.rules.rule import Rule, scheduler_rules
-from iqcar.tables import texts
+from iqcar.tables import Tables, texts
 from tests.support.cluster_simulator import Simulation
 from tests.support.compare_pairs import Night
 from tests.support.planted_changes import MB, Job, Step, Workload
-from tests.support.planted_findings import World
-from tests.support.simulated_work import Cluster, QueryPlan, StagePlan, drawn_scales
+from tests.support.planted_findings import World, recorded
+from tests.support.simulated_work import Cluster, QueryPlan, StagePlan, number_of
 
 RATE = 1e5
 """Bytes per ms that one task moves when it is alone."""
@@ -32,17 +32,21 @@ CULPRIT = "culprit"
 
 
 class Draw:
-    """What the families draw alike: hosts, those with trouble, and how many queries there are."""
+    """What the families draw alike: hosts, those with the trouble, and how many queries there are.
+
+    Some hosts have more slots than others, and devices like theirs.
+    """
 
     def __init__(self, family: str, seed: int) -> None:
         self.rng = np.random.default_rng([seed, 83, *family.encode()])
-        self.hosts = int(self.rng.integers(4, 8))
-        self.slots = int(self.rng.integers(24, 33))
+        self.hosts = int(self.rng.integers(5, 9))
+        self.large = int(0.45 * self.hosts)
+        """Hosts that the culprit works on."""
         self.queries = int(self.rng.integers(24, 37))
-        self.at_once = float(self.rng.uniform(2.5, 4.0))
-        """Short queries at once, about."""
-        self.tasks = int(self.rng.integers(4, 7))
+        self.tasks = int(self.rng.integers(4, 6))
         """Tasks of a short query on each host."""
+        self.each = int(self.rng.integers(12, 19))
+        """Tasks of the culprit on each of its hosts."""
 
     def between(self, low: float, high: float) -> float:
         """Draw evenly."""
@@ -50,15 +54,17 @@ class Draw:
 
     def cluster(self, **short: float) -> Cluster:
         """Ample devices but for those that are short."""
+        wide, narrow = 2 * self.tasks + self.each, 2 * self.tasks + 2
         ample = Cluster(
-            hosts=self.hosts, cores=512, disk=AMPLE, network=AMPLE, slots=self.slots, fair=False
-        )
+            hosts=self.hosts, cores=512, disk=AMPLE, network=AMPLE, slots=wide, fair=False,
+            places=(tuple(wide if h < self.large else narrow for h in range(self.hosts)),),
+        )  # fmt: skip
         return replace(ample, **short)  # type: ignore[arg-type]
 
     def short_queries(
-        self, work: Callable[[], dict[str, float]], lasts: float, uneven: float = 0.0
+        self, ms: float, work: Callable[[float], dict[str, float]], uneven: float = 0.0
     ) -> list[Job]:
-        """Queries of one stage that last about so long in ms, some at once.
+        """Queries of one stage with about so much work, one after another or two at once.
 
         ``uneven``: share of those of which some tasks have two or three times as much to do.
         """
@@ -66,9 +72,9 @@ class Draw:
         for k in range(self.queries):
             tasks = self.tasks * self.hosts
             scales = self.skewed(tasks) if self.rng.random() < uneven else self.even(tasks)
-            stage = StagePlan(tasks, scales=scales, **work())
+            stage = StagePlan(tasks, scales=scales, **work(ms * self.between(0.8, 1.2)))
             jobs.append(Job(f"dash_{k}", (Step(f"Scan parquet t{k}", stage),), 0, at))
-            at += self.between(0.7, 1.3) * lasts / self.at_once
+            at += self.between(1.0, 2.0) * (ms + 60)
         return jobs
 
     def even(self, tasks: int) -> tuple[float, ...]:
@@ -81,82 +87,93 @@ class Draw:
         sizes[self.rng.integers(tasks, size=2)] *= self.between(2.0, 3.0)
         return tuple(sizes.tolist())
 
-    def culprit(self, each: int, stages: int, **work: float) -> Job:
-        """A long query that works hard on one or two of the hosts, with so many tasks there."""
-        busy = 1 if self.hosts < 6 else 2
-        sizes = np.where(np.arange(each * self.hosts) % self.hosts < busy, 1.0, 0.02)
-        stage = StagePlan(len(sizes), scales=tuple(sizes.tolist()), **work)
-        steps = tuple(
-            Step(f"Scan parquet archive{k}", replace(stage, parents=(k - 1,) if k else ()))
-            for k in range(stages)
-        )
-        return Job(CULPRIT, steps, 0, 0.0)
+    def culprit(self, lasts: float, part: float = 1.0, **work: float) -> Job:
+        """A long query that works hard on the large hosts.
+
+        ``lasts``: about how long, in ms; its work is that of a stage of some three seconds.
+        """
+        each, at = max(int(part * self.each), 1), number_of(QueryPlan(CULPRIT, ()))
+        steps = []
+        for k in range(max(round(lasts / 3_000), 2)):
+            place = (at + k + np.arange(each * self.hosts)) % self.hosts
+            scales = np.where(place < self.large, 1.0, 0.02).tolist()
+            stage = StagePlan(len(place), scales=tuple(scales), parents=(k - 1,) if k else (),
+                              **work)  # fmt: skip
+            steps.append(Step(f"Scan parquet archive{k}", stage))
+        return Job(CULPRIT, tuple(steps), 0, 0.0)
+
+    def beside(self, jobs: list[Job]) -> float:
+        """How long short queries come, in ms."""
+        return jobs[-1].submit + 1_000
 
 
-def _reader(draw: Draw, share: float) -> World:
+LITTLE, MUCH = 55.0, 450.0
+"""Work of a short query in ms: what a culprit takes of it is below what counts, or above."""
+
+
+def _reader(draw: Draw, ms: float) -> World:
     """One query reads on some of the hosts; the short ones read there, too."""
-    jobs = draw.short_queries(
-        lambda: {"read": draw.between(40, 80) * MB, "read_rate": RATE, "cpu": draw.between(60, 200)},
-        800.0,
-    )
-    wanted = draw.tasks * draw.at_once * RATE
-    hog = draw.culprit(max(int(draw.tasks * draw.at_once * share), 1), 8, read=250 * MB, cpu=50)
-    return World(Workload(draw.cluster(disk=1.1 * wanted), (hog, *jobs)))
+    disk = 2 * draw.tasks * RATE
+    jobs = draw.short_queries(ms, lambda t: {"read": t * RATE, "read_rate": RATE, "cpu": 20})
+    hog = draw.culprit(draw.beside(jobs), read=3_000 * disk / draw.each, cpu=20)
+    return World(Workload(draw.cluster(disk=disk), (hog, *jobs)))
 
 
-def _computer(draw: Draw, share: float) -> World:
+def _computer(draw: Draw, ms: float) -> World:
     """One query computes on some of the hosts; the short ones compute, too."""
-    jobs = draw.short_queries(
-        lambda: {"cpu": draw.between(500, 900), "read": 2 * MB, "read_rate": RATE}, 750.0
-    )
-    wanted = draw.tasks * draw.at_once
-    hog = draw.culprit(max(int(wanted * share), 1), 8, cpu=3_000)
-    return World(Workload(draw.cluster(cores=max(int(1.1 * wanted), 1)), (hog, *jobs)))
+    cores = 2 * draw.tasks
+    jobs = draw.short_queries(ms, lambda t: {"cpu": t, "read": RATE, "read_rate": RATE})
+    hog = draw.culprit(draw.beside(jobs), cpu=3_000 * cores / draw.each)
+    return World(Workload(draw.cluster(cores=cores), (hog, *jobs)))
 
 
-def _fetcher(draw: Draw, share: float) -> World:
+def _fetcher(draw: Draw, ms: float) -> World:
     """One query fetches on some of the hosts; the short ones fetch, too."""
-    jobs = draw.short_queries(
-        lambda: {"fetch": draw.between(40, 80) * MB, "fetch_rate": RATE, "cpu": 150}, 800.0
-    )
-    wanted = draw.tasks * draw.at_once * RATE
-    hog = draw.culprit(max(int(draw.tasks * draw.at_once * share), 1), 8, fetch=250 * MB, cpu=50)
-    return World(Workload(draw.cluster(network=1.1 * wanted), (hog, *jobs)))
+    network = 2 * draw.tasks * RATE
+    jobs = draw.short_queries(ms, lambda t: {"fetch": t * RATE, "fetch_rate": RATE, "cpu": 20})
+    hog = draw.culprit(draw.beside(jobs), fetch=3_000 * network / draw.each, cpu=20)
+    return World(Workload(draw.cluster(network=network), (hog, *jobs)))
 
 
 def _slots(draw: Draw) -> World:
     """One query's long tasks hold the slots."""
-    draw.slots = 10
-    jobs = draw.short_queries(
-        lambda: {"cpu": draw.between(200, 500), "read": 5 * MB, "read_rate": RATE}, 800.0, 0.9
-    )
-    stage = StagePlan(3 * draw.hosts * draw.slots, cpu=4_000)
+    jobs = draw.short_queries(MUCH, lambda t: {"cpu": t, "read": 5 * MB, "read_rate": RATE}, 0.9)
+    cluster = draw.cluster()
+    stage = StagePlan(3 * sum(cluster.places[0]), cpu=4_000)
     hog = Job(CULPRIT, (Step("Scan parquet archive", stage),), 0, 0.0)
-    return World(Workload(draw.cluster(), (hog, *jobs)))
+    return World(Workload(cluster, (hog, *jobs)))
 
 
-def _skew(draw: Draw, share: float = 0.0) -> World:
-    """Short queries with skewed input; with a share a reader takes from them beside that."""
-    jobs = draw.short_queries(
-        lambda: {"read": draw.between(40, 80) * MB, "read_rate": RATE, "cpu": 150}, 1_500.0, 0.9
-    )
-    each = max(int(draw.tasks * draw.at_once * share), 1)
-    hog = draw.culprit(each, 8, read=250 * MB, cpu=50)
-    wanted = draw.tasks * draw.at_once * RATE
-    return World(Workload(draw.cluster(**({"disk": 1.1 * wanted} if share else {})), (hog, *jobs)))
+def _skew(draw: Draw, part: float = 0.0) -> World:
+    """Short queries with skewed input; with a part a reader takes from them beside that."""
+    disk = 2 * draw.tasks * RATE
+    jobs = draw.short_queries(MUCH, lambda t: {"read": t * RATE, "read_rate": RATE, "cpu": 50}, 0.9)
+    hog = draw.culprit(draw.beside(jobs), part or 0.5, read=3_000 * disk / draw.each, cpu=20)
+    short = {"disk": disk} if part else {}
+    return World(Workload(draw.cluster(**short), (hog, *jobs)))
 
 
 FAMILIES: dict[str, Callable[[Draw], World]] = {
-    "a reader takes a little from many": lambda draw: _reader(draw, 0.25),
-    "a reader takes a lot from many": lambda draw: _reader(draw, 1.5),
-    "computing takes a little from many": lambda draw: _computer(draw, 0.3),
-    "computing takes a lot from many": lambda draw: _computer(draw, 1.5),
-    "fetching takes a little from many": lambda draw: _fetcher(draw, 0.25),
-    "fetching takes a lot from many": lambda draw: _fetcher(draw, 1.5),
+    "reading takes little from many": lambda draw: _reader(draw, LITTLE),
+    "reading takes much from many": lambda draw: _reader(draw, MUCH),
+    "computing takes little from many": lambda draw: _computer(draw, LITTLE),
+    "computing takes much from many": lambda draw: _computer(draw, MUCH),
+    "fetching takes little from many": lambda draw: _fetcher(draw, LITTLE),
+    "fetching takes much from many": lambda draw: _fetcher(draw, MUCH),
     "long tasks hold the slots": _slots,
-    "skew beside a reader": lambda draw: _skew(draw, 0.5),
+    "skew beside reading": lambda draw: _skew(draw, 0.7),
     "quiet, with skew": _skew,
 }
+
+
+def logged(world: World, seed: int) -> Tables:
+    """The tables that the reader would make of the world's log."""
+    tables, places = recorded(world, seed), world.work.cluster.places[0]
+    cores = np.array(places, float)[tables.executors["host"].to_numpy(np.int64)]
+    return tables.with_(
+        executors=tables.executors.assign(cores=cores),
+        applications=tables.applications.assign(most_slots=float(sum(places))),
+    )
 
 
 def trouble(family: str, seed: int) -> World:
@@ -195,7 +212,7 @@ def lasted(world: World, seed: int, ruled: RuledRun | None = None) -> dict[str, 
     ]
     if ruled is not None and ruled.plan.pools:
         pools = {pool.name: pool for pool in ruled.plan.pools}
-        slots = cluster.hosts * cluster.slots
+        slots = sum(cluster.places[0])
         cluster = replace(
             cluster,
             fair=True,
