@@ -23,10 +23,12 @@ from iqcar.rules.vocabulary.advice_kinds import advice_kinds
 from iqcar.rules.vocabulary.topics import TopicName, topic_name
 from iqcar.tables import Tables, recurring_queries, texts
 
-CULPRIT_SHARE = 0.25
-"""Part of the time lost to a topic's resource from which on who is blamed for it is its culprit."""
-LEAST_SHARING = 3
-"""Recurring queries that share a topic, from which on its culprit hurts many."""
+CULPRIT_PART = 0.25
+"""Part of what a query's stragglers lost to a resource from which on one query is its culprit:
+with less there are others to hold back."""
+LEAST_SHARING, SHARING_PART = 3, 0.25
+"""Recurring queries that share a culprit, and their part of those whose stragglers lack the
+resource, from which on that is no chance."""
 MOST_STRAGGLERS = 0.5
 """Part of a query's stragglers with topics that are nobody's fault, from which on those decide."""
 
@@ -118,18 +120,18 @@ def _shared(found: Topics, prints: Sequence[str]) -> dict[tuple[str, str], froze
             ],
         }
     )
-    found_: dict[tuple[str, str], frozenset[str]] = {}
-    for resource, rows in frame.groupby("resource", sort=True):
-        total = float(rows["lost_ms"].sum())
-        known = rows[(rows["source"] != "") & (rows["target"] != "")]
-        for source, mine in known[known["source"] != known["target"]].groupby("source", sort=True):
-            sharing = frozenset(mine["target"])
-            if (
-                float(mine["lost_ms"].sum()) >= CULPRIT_SHARE * total
-                and len(sharing) >= LEAST_SHARING
-            ):
-                found_[str(source), str(resource)] = sharing
-    return found_
+    sums = frame[frame["target"] != ""].groupby(["resource", "target", "source"], sort=True)
+    lost = sums["lost_ms"].sum().reset_index()
+    whole = lost.groupby(["resource", "target"])["lost_ms"].transform("sum")
+    culprits: dict[tuple[str, str], frozenset[str]] = {}
+    for resource, rows in lost.assign(part=lost["lost_ms"] / whole).groupby("resource", sort=True):
+        blamed = (rows["source"] != "") & (rows["source"] != rows["target"])
+        blamed &= rows["part"] >= CULPRIT_PART
+        for source, mine in rows[blamed.to_numpy(bool)].groupby("source", sort=True):
+            others = rows["target"][(rows["target"] != source).to_numpy(bool)].nunique()
+            if len(mine) >= max(LEAST_SHARING, SHARING_PART * others):
+                culprits[str(source), str(resource)] = frozenset(mine["target"])
+    return culprits
 
 
 def _nobodys(
