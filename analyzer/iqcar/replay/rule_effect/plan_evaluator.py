@@ -24,7 +24,14 @@ from iqcar.rules.compile_pools import compile_rules
 from iqcar.rules.pool_plan import PoolPlan
 from iqcar.rules.propose_rules import MIN_LOST_MS
 from iqcar.rules.recorded_setup import recorded_scheduler
-from iqcar.rules.rule import SLOWER_SHARE, QueryType, Rule, RuleType, outlook_of
+from iqcar.rules.rule import (
+    LEAST_GAIN_SHARE,
+    SLOWER_SHARE,
+    QueryType,
+    Rule,
+    RuleType,
+    outlook_of,
+)
 from iqcar.tables import Tables, texts
 from iqcar.tables.arrays import Flags, Floats, Ints
 
@@ -86,9 +93,10 @@ class Forecaster:
         return self._victims[rule.fingerprint][rule.query_type].runs
 
     def worth(self, rule: Rule, expected: Expected) -> bool:
-        """Whether a gain is worth its price: of many who lost little each, only if none is left."""
+        """Whether a gain is worth its price: of many who lost little each, if all together gain."""
         little = self._victims[rule.fingerprint][rule.query_type].little
-        return not little or expected.change_percent <= 0
+        sure = max(100 * LEAST_GAIN_SHARE, expected.replay_error_percent or 0.0)
+        return not little or expected.change_percent < -sure
 
     def on_victims_of(self, rule: Rule, rules: Sequence[Rule]) -> Expected | None:
         """Predict what rules together do for the victims of one."""
