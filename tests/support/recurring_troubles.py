@@ -62,11 +62,16 @@ class Draw:
         return replace(ample, **short)  # type: ignore[arg-type]
 
     def short_queries(
-        self, ms: float, work: Callable[[float], dict[str, float]], uneven: float = 0.0
+        self,
+        ms: float,
+        work: Callable[[float], dict[str, float]],
+        uneven: float = 0.0,
+        apart: float = 1.0,
     ) -> list[Job]:
         """Queries of one stage with about so much work, one after another or two at once.
 
         ``uneven``: share of those of which some tasks have two or three times as much to do.
+        ``apart``: how far apart they come, relative to other families.
         """
         jobs, at = [], 500.0
         for k in range(self.queries):
@@ -74,7 +79,7 @@ class Draw:
             scales = self.skewed(tasks) if self.rng.random() < uneven else self.even(tasks)
             stage = StagePlan(tasks, scales=scales, **work(ms * self.between(0.8, 1.2)))
             jobs.append(Job(f"dash_{k}", (Step(f"Scan parquet t{k}", stage),), 0, at))
-            at += self.between(1.0, 2.0) * (ms + 60)
+            at += apart * self.between(1.0, 2.0) * (ms + 60)
         return jobs
 
     def even(self, tasks: int) -> tuple[float, ...]:
@@ -153,6 +158,15 @@ def _skew(draw: Draw, part: float = 0.0) -> World:
     return World(Workload(draw.cluster(**short), (hog, *jobs)))
 
 
+def _skew_and_few_slots(draw: Draw) -> World:
+    """Short queries with skewed input that now and then wait a little for each other's slots."""
+    jobs = draw.short_queries(
+        MUCH, lambda t: {"read": t * RATE, "read_rate": RATE, "cpu": 50}, 0.9, apart=0.7
+    )
+    places = ((draw.tasks + draw.tasks // 2,) * draw.hosts,)
+    return World(Workload(replace(draw.cluster(), places=places), tuple(jobs)))
+
+
 FAMILIES: dict[str, Callable[[Draw], World]] = {
     "reading takes little from many": lambda draw: _reader(draw, LITTLE),
     "reading takes much from many": lambda draw: _reader(draw, MUCH),
@@ -162,6 +176,7 @@ FAMILIES: dict[str, Callable[[Draw], World]] = {
     "fetching takes much from many": lambda draw: _fetcher(draw, MUCH),
     "long tasks hold the slots": _slots,
     "skew beside reading": lambda draw: _skew(draw, 0.7),
+    "skew, and hardly too few slots": _skew_and_few_slots,
     "quiet, with skew": _skew,
 }
 
