@@ -134,10 +134,10 @@ def check_rules(file: RulesFile, before: Tables, after: Tables) -> Check:
     # Rules name queries, so equal plans do not make two of them one.
     comparison = compare_sides(sides, match_by=MatchBy.NAME, in_common=False)
     both = _BothRuns(comparison, recording, plan)
-    runs = TopicRun(before), TopicRun(after)
     doubts = [*recording.doubts, *comparison.doubts]
     if not both.changes:
         doubts.append("no query ended in both runs: nothing can be compared")
+    runs = TopicRun(before), TopicRun(after)
     outside = (sides[0].facts.outside_load, sides[1].facts.outside_load)
     about = {
         category
@@ -153,11 +153,9 @@ def check_rules(file: RulesFile, before: Tables, after: Tables) -> Check:
     def judged(change: float | None) -> JudgedEffect:
         return judge_effect(change, off, outside)
 
-    longest = sorted(
-        both.changes.values(), key=lambda c: (-c.before_ms * c.runs_before, c.fingerprint)
-    )
+    changes = both.changes.values()
     return Check(
-        queries=tuple(longest),
+        queries=tuple(sorted(changes, key=lambda c: (-c.before_ms * c.runs_before, c.fingerprint))),
         total=both.total(list(both.changes)) if both.changes else None,
         controls=controls,
         rules=tuple(
