@@ -20,7 +20,8 @@ from iqcar.causes.stragglers.features import TaskFeatures, build_features
 from iqcar.causes.stragglers.find_stragglers import find_stragglers
 from iqcar.causes.stragglers.straggler_result import Stragglers
 from iqcar.causes.stragglers.straggler_settings import StragglerSettings
-from iqcar.causes.topics.topic_result import Topics, TopicSettings
+from iqcar.causes.topics.jobs import enough_for_topics
+from iqcar.causes.topics.topic_result import FEW_JOBS, Topics, TopicSettings
 from iqcar.causes.wasted.wasted_work import find_wasted_work
 from iqcar.diagnosis import Diagnosis, Settings, find_query
 from iqcar.enums import QueryBy, Request
@@ -44,6 +45,10 @@ from iqcar.rules.vocabulary.topics import topic_name
 from iqcar.tables import Tables
 
 Given = TypeVar("Given")
+
+MOST_TOPIC_TASKS = 10_000
+"""Tasks that topics are found from where nobody asked for them: a third of a second, a tenth of
+what the analysis of such a log takes."""
 
 
 def read(
@@ -141,13 +146,14 @@ def _topics(
     settings: TopicSettings | None = None,
     names: str = "",
     progress: Callable[[int, int], None] | None = None,
+    most_tasks: int | None = None,
 ) -> Topics:
-    # Only here: nobody waits for numba who has not asked for topics.
+    # Only here: nobody waits for numba whose log has no topics.
     from iqcar.causes.topics.build_topics import find_topics
     from iqcar.causes.topics.topic_of_straggler import blamed_for, straggler_topics
     from iqcar.causes.topics.topic_result import TopicSettings
 
-    found = find_topics(features, settings or TopicSettings(), progress)
+    found = find_topics(features, settings or TopicSettings(), progress, most_tasks)
     named = [topic_name(found.words_of(topic), names) for topic in range(len(found.topics))]
     lacks = {topic: name.resource for topic, name in enumerate(named) if name.resource}
     found = replace(found, stragglers=straggler_topics(found, features))
@@ -163,7 +169,7 @@ def diagnose(
     top: int = 5,
     rules: bool = True,
     expected: bool = True,
-    topics: bool = False,
+    topics: bool | None = None,
     advice: str = "",
     all_sources: bool = False,
     all_rules: bool = False,
@@ -189,8 +195,10 @@ def diagnose(
         Whether to propose rules and advice; without, nothing is replayed either.
     expected : bool
         Whether to replay the run under the rules (:func:`iqcar.replay.rule_effect.effect.predict`).
-    topics : bool
-        Whether to look for causes of stragglers that recur (:func:`topics_of`).
+    topics : bool, optional
+        Whether to look for causes of stragglers that recur (:func:`topics_of`). By default where
+        rules are proposed and :data:`iqcar.causes.topics.topic_result.FEW_JOBS` stages have
+        stragglers; then of :data:`MOST_TOPIC_TASKS` at most.
     advice : str
         File with kinds of advice in the format of ``rules/advice_kinds.json``; ours by default.
     all_sources : bool
@@ -261,7 +269,7 @@ class _DiagnosisOptions:
 
     settings: Settings
     targets: tuple[str, ...]
-    topics: bool
+    topics: bool | None
     most_sources: int | None
     devices: dict[Request, Device] | None
     recalled: Recalled | None
@@ -290,7 +298,10 @@ def _diagnose(asked: _DiagnosisOptions, tables: Tables) -> Diagnosis:
     targets = _targets(asked, tables, graph)
     features = build_features(tables, waits, StragglerSettings().edge_ms)
     stragglers = find_stragglers(features, tables, blame)
-    topics = _topics(features, tables, blame) if asked.topics else None
+    topics, by_itself = None, asked.topics is None and asked.rules is not None
+    if asked.topics or (by_itself and enough_for_topics(tables, FEW_JOBS)):
+        most = MOST_TOPIC_TASKS if by_itself else None
+        topics = _topics(features, tables, blame, most_tasks=most)
     found = Proposals()
     if asked.rules is not None:
         found = propose_and_predict(

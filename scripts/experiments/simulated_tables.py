@@ -49,6 +49,32 @@ def findings_table(result: dict[str, Any]) -> str:
     return table((*head, "others", "false"), [[str(cell) for cell in row] for row in rows])
 
 
+def topic_rules(result: dict[str, Any]) -> str:
+    """What rules with and without topics save, by family."""
+    first, last = result["seeds"]
+    rows = [
+        (
+            row["family"], str(row["runs"]), str(row["topics"]),
+            *(f"{row[f'{key}_{arm}']:.1%}" for key in ("saved", "saved_short")
+              for arm in ("without", "with")),
+            *(f"{row[f'rules_{arm}']:.1f}" for arm in ("without", "with")),
+            f"{row['better']} / {row['worse']}", f"{100 * row['worst']:+.1f}",
+        )
+        for row in result["families"]
+    ]  # fmt: skip
+    head = ("family", "runs", "with topics", "saved without", "saved with", "short without")
+    return "\n".join(
+        [
+            f"Seeds {first} to {last}. Saved: share of the time of all queries in the next run "
+            "(means); short: of the many short queries alone. Rules: those that make pools or "
+            "caps. Better / worse: runs in which topics saved more, or less, by 0.1 % or more; "
+            "worst: the largest such loss, in percentage points.",
+            "",
+            table((*head, "short with", "rules without", "with", "better / worse", "worst"), rows),
+        ]
+    )
+
+
 def families(result: dict[str, Any]) -> str:
     """Every measure of families in which contention hardly varies, and of all groups."""
     first, last = result["seeds"]

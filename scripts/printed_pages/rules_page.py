@@ -65,8 +65,8 @@ HOW_ADVICE_IS_FOUND = f"""\
 ADVICE rules are for people: no scheduler acts on them, no pool is made from them, and no replay
 predicts their effect. They are written from the causes of stragglers
 ([stragglers.md](stragglers.md)); the cause that explains most time over the median comes first.
-With `--topics` a reason also says how many of the stragglers have a recurring topic that says the
-same. Last comes one rule for each application whose executors others waited for
+Where [topics](topics.md) are looked for, a reason says how many of the stragglers have one that
+says the same. Last comes one rule for each application whose executors others waited for
 ([blame.md](blame.md#waits-for-executors)).
 
 - A straggler's time over its stage's median is divided among its causes: measured waits take what
@@ -92,6 +92,12 @@ The kinds are in `rules/advice_kinds.json` (`rules/advice_kinds.schema.json`); `
 """
 
 
+TOPICS = (
+    "What keeps making the tasks slow of the queries that a rule is to help, and "
+    "[how that shapes rules](topics.md#topics-shape-rules)."
+)
+
+
 def rules_page() -> str:
     """The rules file, the fields of a rule and of pools, and advice where pools do not help."""
     schema = json.loads(rule_schema())
@@ -100,6 +106,7 @@ def rules_page() -> str:
     lines += [*fields(schema["properties"]), "", "## Rule", ""]
     lines += ["The first six fields are the paper's 6-tuple (iQCAR definition 6.1).", ""]
     lines += fields(parts["rule"]["properties"])
+    lines += ["", "## Topic", "", TOPICS, "", *fields(parts["topic"]["properties"])]
     lines += ["", "## Setting", "", *fields(parts["setting"]["properties"])]
     lines += [
         "",

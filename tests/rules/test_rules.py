@@ -237,7 +237,12 @@ def test_rule_fields_and_schema_agree():
     schema = json.loads(rule_schema())["$defs"]["rule"]
     (rule, *_) = rules_of({(0, 1): 30_000.0})
     assert set(rule.to_dict()) == set(schema["required"])
-    assert set(schema["properties"]) == {*schema["required"], *ADVICE_FIELDS, *CAP_FIELDS}
+    assert set(schema["properties"]) == {
+        *schema["required"],
+        *ADVICE_FIELDS,
+        *CAP_FIELDS,
+        "topics",
+    }
     with pytest.raises(AttributeError):
         rule.rule_value = 2.0
 

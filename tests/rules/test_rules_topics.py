@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+
+import jsonschema
 import numpy as np
 import pandas as pd
 import pytest
@@ -19,10 +22,13 @@ from iqcar.causes.topics.topic_result import (
     TopicSettings,
 )
 from iqcar.enums import Request
+from iqcar.errors import IqcarError
 from iqcar.pipeline import stragglers_of
 from iqcar.rules.advice_rules import advise
 from iqcar.rules.propose_rules import propose
+from iqcar.rules.rule_file import dump_rules, parse_rules
 from iqcar.rules.topic_reasons import SHARED_FROM, straggler_names, with_topics
+from iqcar.rules.vocabulary.data_files import rule_schema
 from tests.causes.stragglers.test_straggler_blame import rows
 from tests.support.advised_log import advised_log
 from tests.support.random_blame import blame_of_rows, named_tables
@@ -90,7 +96,44 @@ def test_a_rule_says_that_its_victims_stragglers_lack_the_same() -> None:
 )
 def test_nothing_is_said_where_they_do_not(found: Topics, request_: Request) -> None:
     before, after = rules_with(found, request_)
-    assert before and before == after
+    assert before and [rule.reason for rule in before] == [rule.reason for rule in after]
+
+
+def test_a_rule_carries_the_topics_of_its_victims_with_weights() -> None:
+    found = topics_of_jobs((0, 4, [CPU, CPU, CPU, IO]), (1, 2, [CPU, GC]))
+    _, rules = rules_with(found)
+    weights = {
+        f"{rule.query_type} {rule.query_name}": [
+            (topic.topic, round(topic.weight, 3), topic.queries) for topic in rule.topics
+        ]
+        for rule in rules
+    }
+    assert weights["target q0"] == [("limited-processor", 0.75, 1), ("input-read", 0.25, 1)]
+    assert weights["target q1"] == [("limited-processor", 0.5, 1), ("gc", 0.5, 1)]
+    assert weights["source q2"][0] == ("limited-processor", 0.667, 2)
+    assert rules[0].topics[0].words == {"wait_run_queue_ms(+)": 1.0}
+    assert "topics" not in rules_with(topics_of_jobs())[1][0].to_dict()
+
+
+def test_topics_of_rules_are_read_back_and_fit_the_schema() -> None:
+    _, rules = rules_with(topics_of_jobs((0, 4, [CPU, CPU, CPU, IO])))
+    content = dump_rules(rules)
+    jsonschema.validate(json.loads(content), json.loads(rule_schema()))
+    assert parse_rules(content) == rules
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [("weight", 1.5), ("weight", "much"), ("words", {"gc_ms(+)": -1}), ("stragglers", -1)],
+)
+def test_topics_that_break_the_schema_are_refused(field: str, value: object) -> None:
+    _, rules = rules_with(topics_of_jobs((0, 4, [CPU] * 4)))
+    file = json.loads(dump_rules(rules))
+    file["rules"][0]["topics"][0][field] = value
+    with pytest.raises(IqcarError, match=field):
+        parse_rules(json.dumps(file))
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate(file, json.loads(rule_schema()))
 
 
 def test_advice_counts_the_stragglers_whose_topic_says_the_same(tmp_path) -> None:

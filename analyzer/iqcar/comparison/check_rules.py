@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -17,6 +17,7 @@ import pandas as pd
 from iqcar.base.units import change_words
 from iqcar.comparison.compare_sets import compare_sides
 from iqcar.comparison.comparison import Comparison
+from iqcar.comparison.rule_topics import CheckedTopic, TopicRun, check_topics, in_words
 from iqcar.comparison.rule_verdict import (
     CONTROLS_OFF_PERCENT,
     JudgedEffect,
@@ -92,8 +93,9 @@ class RuleCheck:
     predicted_percent: float | None
     off_percent: float | None
     told: ChangeVerdict | None
-    """What the runs of its victims tell of that; None without any."""
+    """What the runs of its victims tell of that; None without any. Topics are theirs, too."""
     sentence: str
+    topics: tuple[CheckedTopic, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -135,6 +137,7 @@ def check_rules(file: RulesFile, before: Tables, after: Tables) -> Check:
     doubts = [*recording.doubts, *comparison.doubts]
     if not both.changes:
         doubts.append("no query ended in both runs: nothing can be compared")
+    runs = TopicRun(before), TopicRun(after)
     outside = (sides[0].facts.outside_load, sides[1].facts.outside_load)
     about = {
         category
@@ -150,15 +153,17 @@ def check_rules(file: RulesFile, before: Tables, after: Tables) -> Check:
     def judged(change: float | None) -> JudgedEffect:
         return judge_effect(change, off, outside)
 
-    longest = sorted(
-        both.changes.values(), key=lambda c: (-c.before_ms * c.runs_before, c.fingerprint)
-    )
+    changes = both.changes.values()
     return Check(
-        queries=tuple(longest),
+        queries=tuple(sorted(changes, key=lambda c: (-c.before_ms * c.runs_before, c.fingerprint))),
         total=both.total(list(both.changes)) if both.changes else None,
         controls=controls,
         rules=tuple(
-            _check_rule(rule, rules, plan, after=after, both=both, judged=judged) for rule in rules
+            _with_topics(
+                _check_rule(rule, rules, plan, after=after, both=both, judged=judged),
+                check_topics(rule.topics, runs, both.alike(_victims_of(rule, rules))),
+            )
+            for rule in rules
         ),
         only_before=both.only_on(0),
         only_after=both.only_on(1),
@@ -185,11 +190,16 @@ class _BothRuns:
         found = (self.category_of.get(fingerprint, -1) for fingerprint in fingerprints)
         return [category for category in dict.fromkeys(found) if category >= 0]
 
+    def alike(self, fingerprints: Sequence[str]) -> list[str]:
+        """Return fingerprints and those of the same queries on the other side."""
+        wanted = set(self.find(fingerprints))
+        found = (f for f, category in self.category_of.items() if category in wanted)
+        return list(dict.fromkeys((*fingerprints, *found)))
+
     def of_rule(self, rule: Rule, after: Tables) -> Flags:
         """Mark the runs after of a rule's query, ended or not, whatever it is called there."""
-        wanted = set(self.find([rule.fingerprint]))
-        alike = [f for f, category in self.category_of.items() if category in wanted]
-        same: Flags = after.queries["fingerprint"].isin([rule.fingerprint, *alike]).to_numpy(bool)
+        alike = self.alike([rule.fingerprint])
+        same: Flags = after.queries["fingerprint"].isin(alike).to_numpy(bool)
         return same
 
     def only_on(self, side: int) -> tuple[str, ...]:
@@ -307,6 +317,11 @@ def _check_rule(
         predicted_percent=predicted, off_percent=_less(predicted, change), told=told,
         sentence=_sentence(rule, pool, applied, ran_in, effect, told=told, predicted=predicted),
     )  # fmt: skip
+
+
+def _with_topics(checked: RuleCheck, topics: tuple[CheckedTopic, ...]) -> RuleCheck:
+    told = "" if checked.applied == RuleApplied.NO_POOL.value else in_words(topics)
+    return replace(checked, topics=topics, sentence=checked.sentence + told)
 
 
 def _applied(runs: Flags, pool: str, after: Tables) -> tuple[RuleApplied, dict[str, int]]:

@@ -115,6 +115,7 @@ def window_of(
         critical_path=settings.critical_path,
         top=settings.top,
         expected=expected,
+        topics=False,  # a window is too short for a cause to recur in it
     )
     return Window(
         start_ms=float(start),

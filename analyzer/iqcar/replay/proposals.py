@@ -33,11 +33,12 @@ from iqcar.replay.whatif.scenario import Scenario, never_short
 from iqcar.rules.advice_rules import advise
 from iqcar.rules.executor_advice import advise_on_executors
 from iqcar.rules.pool_plan import PoolPlan
-from iqcar.rules.propose_rules import propose
+from iqcar.rules.propose_rules import left_out, propose
 from iqcar.rules.recorded_setup import recorded_priorities
 from iqcar.rules.rule import RejectedRule, Rule
 from iqcar.rules.rule_file import RulesFile
 from iqcar.rules.topic_reasons import straggler_names, with_topics
+from iqcar.rules.topic_shapes import shapes_of
 from iqcar.tables import Tables
 from iqcar.tables.arrays import Floats
 
@@ -172,13 +173,15 @@ def propose_and_predict(
     earlier = (
         PreviousRules() if wanted.previous is None else review_previous(wanted.previous, tables)
     )
-    rules, earlier = add_to(earlier, propose(tables, graph, top=top, priorities=priorities))
-    names = None
+    kinds, shapes = wanted.advice, shapes_of(topics, tables, stragglers, wanted.advice)
+    proposed = propose(tables, graph, top=top, priorities=priorities, shapes=shapes)
+    rules, earlier = add_to(earlier, proposed)
+    names = straggler_names(topics) if topics is not None else None
+    instead = left_out(tables, graph, shapes)
+    advised = advise(tables, stragglers, top=top, topics=names, kinds=kinds, instead=instead)
     if topics is not None:
         rules = with_topics(rules, tables, graph, topics)
-        names = straggler_names(topics)
-    kinds = wanted.advice
-    advised = advise(tables, stragglers, top=top, topics=names, kinds=kinds)
+        advised = with_topics(advised, tables, graph, topics, kinds)
     advised += advise_on_executors(tables, graph, top=top, after=len(advised), kinds=kinds)
     prediction, model, coarse = Prediction(rules, None, ()), None, False
     if wanted.expected:

@@ -6,8 +6,8 @@ can replay what a person's change will do: their expected effect is always None.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
@@ -29,6 +29,7 @@ from iqcar.rules.straggler_delays import (
     tasks_at_once,
 )
 from iqcar.rules.task_sizes import large_tasks, small_tasks
+from iqcar.rules.topic_shapes import Nobodys
 from iqcar.rules.vocabulary.advice_kinds import AdviceKind, advice_kinds, filled, fits, version_of
 from iqcar.tables import Tables, recorded_applications, texts
 
@@ -54,6 +55,7 @@ def advise(
     top: int,
     topics: pd.DataFrame | None = None,
     kinds: str = "",
+    instead: Sequence[Nobodys] = (),
 ) -> tuple[Rule, ...]:
     """Make ADVICE rules from stragglers and their causes.
 
@@ -64,6 +66,7 @@ def advise(
     top: At most this many.
     topics: task, key: names of the stragglers' topics; reasons count those that say the same.
     kinds: File with kinds of advice in the format of ``rules/advice_kinds.json``; ours by default.
+    instead: Queries that get advice in place of a pool, beyond `top` too.
     """
     vocabulary = advice_kinds(kinds)
     hosts = {slow.host: slow for slow in slow_hosts(tables, found)}
@@ -72,8 +75,10 @@ def advise(
     pieces = writer.sizes()
     for key, of_kind in parts.groupby("kind", sort=True):
         pieces += writer.pieces(str(key), of_kind)
-    pieces.sort(key=lambda piece: (-piece.delay_ms, piece.key, piece.fingerprint, piece.host))
-    return tuple(writer.rule(piece, order) for order, piece in enumerate(pieces[: max(top, 0)], 1))
+    order = lambda piece: (-piece.delay_ms, piece.key, piece.fingerprint, piece.host)  # noqa: E731
+    chosen = sorted(pieces, key=order)[: max(top, 0)]
+    chosen = sorted(writer.with_instead(chosen, pieces, instead), key=order)
+    return tuple(writer.rule(piece, number) for number, piece in enumerate(chosen, 1))
 
 
 @dataclass(frozen=True)
@@ -149,6 +154,40 @@ class _AdviceWriter:
             *self._of_sizes(LARGE_KIND, large, self._too_large),
         ]
         return [piece for piece in made if piece.fingerprint]
+
+    def with_instead(
+        self, chosen: list[_AdvicePart], pieces: Sequence[_AdvicePart], instead: Sequence[Nobodys]
+    ) -> list[_AdvicePart]:
+        """Add advice for each query that gets it in place of a pool, and say so."""
+        for one in instead:
+            keys = [
+                key
+                for key, kind in self.vocabulary.items()
+                if one.name.key in kind.topics and kind.scope != "host"
+            ]
+            known = [p for p in pieces if p.key in keys and one.query in p.queries]
+            piece = known[0] if known else self._by_topic(keys[0], one)
+            chosen = [p for p in chosen if p is not piece]
+            said = (
+                f"; no pool is made for {in_a_sentence(self.names[one.query])}: it would not help"
+            )
+            reason = f"{piece.reason.removesuffix('.')}{said}."
+            chosen.append(replace(piece, reason=reason))
+        return chosen
+
+    def _by_topic(self, key: str, one: Nobodys) -> _AdvicePart:
+        """Advice against a topic, where single causes do not come to any."""
+        name = in_a_sentence(self.names[one.query])
+        reason = (
+            f"{one.stragglers:,} of {one.of:,} stragglers of {name} "
+            f"have the recurring topic {one.name.name}; stages ended about {_time(one.held_ms)} "
+            "later for that"
+        )
+        return _AdvicePart(
+            key=key, delay_ms=one.delay_ms, query=one.query,
+            apps=frozenset((int(self.app[one.query]),)), queries=frozenset((one.query,)), host="",
+            reason=f"{reason}.", fingerprint=one.fingerprint,
+        )  # fmt: skip
 
     def _of_sizes(
         self, key: str, stages: pd.DataFrame, said: Callable[[pd.DataFrame], str]

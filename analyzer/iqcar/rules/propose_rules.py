@@ -6,6 +6,10 @@ the top victims and lowers that of the top sources. Most queries are both: they 
 they are more of (time that others lost to them, less time they lost to others), because a query
 cannot get more and less at the same time.
 
+Topics shape this (:mod:`iqcar.rules.topic_shapes`): what a culprit takes from the queries that
+share a topic counts as one sum, and a query that is slow for what no scheduler can mend is no
+victim.
+
 Paper: iQCAR | §6.3: rules | leaves it: what a replay shows to help | tests/rules/test_rules.py
 """
 
@@ -25,9 +29,10 @@ from iqcar.rules.losses_between_queries import QueryLosses, gather, most_at_once
 from iqcar.rules.rule import QueryType, Rule, RuleType
 from iqcar.rules.rule_sentences import in_a_sentence
 from iqcar.rules.task_sizes import held_by_long_tasks, split_tasks
+from iqcar.rules.topic_shapes import Nobodys, TopicShapes
 from iqcar.rules.vocabulary.lost_time import OTHER_APPLICATION, advice_for, vocabulary
 from iqcar.tables import Tables, texts
-from iqcar.tables.arrays import Flags
+from iqcar.tables.arrays import Flags, Floats
 
 if TYPE_CHECKING:
     from iqcar.causes.graph.iqc_graph import IQCGraph
@@ -53,6 +58,7 @@ def propose(
     *,
     top: int = TOP,
     priorities: Mapping[str, float] | None = None,
+    shapes: TopicShapes | None = None,
 ) -> tuple[Rule, ...]:
     """Propose rules for the next run of this workload.
 
@@ -69,12 +75,12 @@ def propose(
     top: At most this many sources, and this many victims.
     priorities: Priorities of the run that was recorded, above 0; :data:`ORDINARY_PRIORITY` by
         default.
+    shapes: What recurring topics say of these queries; nothing by default.
     """
-    evidence = gather(tables, graph)
-    counted = (evidence.suffered_ms >= MIN_LOST_MS) & (
-        evidence.suffered_ms >= MIN_LOST_SHARE * evidence.duration_ms
-    )
-    writer = _RuleWriter(tables, evidence, counted, priorities or {})
+    evidence, shapes = gather(tables, graph), shapes or TopicShapes()
+    counted = _noticed(evidence.suffered_ms, evidence.duration_ms) & ~_left_out(evidence, shapes)
+    shared = _shared(evidence, shapes)
+    writer = _RuleWriter(tables, evidence, counted, shared, priorities or {})
     victims = writer.victims(top)
     sources = writer.sources(top)
     rules: list[Rule] = []
@@ -87,6 +93,60 @@ def propose(
     for step, victim in zip(range(len(victims), 0, -1), victims, strict=True):
         rules.append(writer.priority(victim, next(dynp), step))
     return tuple(rules)
+
+
+def _noticed(lost_ms: Floats, duration_ms: Floats) -> Flags:
+    """Whether so much was lost that a rule is worth it."""
+    found: Flags = (lost_ms >= MIN_LOST_MS) & (lost_ms >= MIN_LOST_SHARE * duration_ms)
+    return found
+
+
+def _left_out(evidence: QueryLosses, shapes: TopicShapes) -> Flags:
+    """Recurring queries that lost more to what is nobody's fault than to others."""
+    held = [
+        shapes.nobodys[one].held_ms if one in shapes.nobodys else 0.0
+        for one in evidence.fingerprints
+    ]
+    left_out: Flags = (np.array(held) > 0) & (np.array(held) >= evidence.suffered_ms)
+    return left_out
+
+
+def left_out(tables: Tables, graph: IQCGraph, shapes: TopicShapes) -> list[Nobodys]:
+    """Return the queries that lost to others what counts, but for which no rule is proposed."""
+    evidence = gather(tables, graph)
+    which = _left_out(evidence, shapes) & _noticed(evidence.suffered_ms, evidence.duration_ms)
+    return [shapes.nobodys[evidence.fingerprints[group]] for group in np.flatnonzero(which)]
+
+
+@dataclass(frozen=True)
+class _Shared:
+    """Whom topics name as culprits, of whom together enough is lost to them.
+
+    pairs: (pairs,) those of a culprit and a query that shares its topic.
+    culprit, sharing: (g,) recurring queries that are one, and that share one's topic and are none.
+    """
+
+    pairs: Flags
+    culprit: Flags
+    sharing: Flags
+
+
+def _shared(evidence: QueryLosses, shapes: TopicShapes) -> _Shared:
+    """Find the culprits of topics, where what all queries that share one lost is noticed."""
+    pairs, prints = evidence.pairs, np.array(evidence.fingerprints, object)
+    found = np.zeros(len(pairs), bool)
+    culprit, sharing = np.zeros(len(prints), bool), np.zeros(len(prints), bool)
+    for (name, resource), victims in shapes.shared.items():
+        victim = np.isin(prints, sorted(victims))
+        mine = (prints == name)[pairs["source_group"].to_numpy(np.int64)]
+        mine &= victim[pairs["target_group"].to_numpy(np.int64)]
+        mine &= (pairs["resource"] == resource).to_numpy(bool)
+        lost = np.array([pairs["lost_ms"].to_numpy(np.float64)[mine].sum()])
+        if _noticed(lost, evidence.duration_ms[victim].sum()).all():
+            found |= mine
+            culprit |= prints == name
+            sharing |= victim
+    return _Shared(found, culprit, sharing & ~culprit)
 
 
 @dataclass(frozen=True)
@@ -126,11 +186,12 @@ class _RuleWriter:
         tables: Tables,
         evidence: QueryLosses,
         counted: Flags,
+        shared: _Shared,
         priorities: Mapping[str, float],
     ) -> None:
         self.tables = tables
         self.evidence = evidence
-        self.counted = counted
+        self.counted, self.shared = counted, shared
         self.priorities = priorities
         self.names = texts(tables.queries, "name")
         self.called = [in_a_sentence(name) for name in self.names]
@@ -139,16 +200,22 @@ class _RuleWriter:
         self._split: dict[tuple[QueryType, int], str] = {}
 
     def victims(self, top: int) -> list[_Side]:
-        """Return recurring queries that lost more to others than others lost to them."""
-        wanted = self.counted & (self.evidence.net_ms() < 0)
+        """Return recurring queries that lost more to others than others lost to them, and those
+        that share a culprit.
+        """
+        more = (self.evidence.net_ms() < 0) & ~self.shared.culprit
+        wanted = self.counted & (more | self.shared.sharing)
         pairs = self.evidence.pairs
         return self._ranked(QueryType.TARGET, pairs, wanted, top)
 
     def sources(self, top: int) -> list[_Side]:
-        """Return recurring queries that cost the counted victims more than they lost."""
+        """Return recurring queries that cost the counted victims more than they lost, and culprits
+        of those that share a topic, who are no sources themselves.
+        """
         pairs = self.evidence.pairs
-        pairs = pairs[self.counted[pairs["target_group"].to_numpy(np.int64)]]
-        return self._ranked(QueryType.SOURCE, pairs, self.evidence.net_ms() > 0, top)
+        pairs = pairs[self.counted[pairs["target_group"].to_numpy(np.int64)] | self.shared.pairs]
+        more = (self.evidence.net_ms() > 0) & ~self.shared.sharing
+        return self._ranked(QueryType.SOURCE, pairs, more | self.shared.culprit, top)
 
     def _ranked(
         self, query_type: QueryType, pairs: pd.DataFrame, wanted: Flags, top: int

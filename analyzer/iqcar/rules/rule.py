@@ -93,6 +93,9 @@ ADVICE_FIELDS = ("kind", "host", "settings")
 """Fields that only ADVICE rules have."""
 CAP_FIELDS = ("strict",)
 """Fields that only CAP rules have."""
+MOST_TOPICS = 10
+"""Topics of one rule, those of most stragglers first."""
+Share = Annotated[float, msgspec.Meta(ge=0, le=1)]
 
 
 class QueryType(Kind):
@@ -100,6 +103,26 @@ class QueryType(Kind):
 
     SOURCE = "source", "It held what others waited for."
     TARGET = "target", "It waited for what others held."
+
+
+class RuleTopic(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A recurring topic of the stragglers of the queries that a rule is to help.
+
+    topic: key in ``rules/topics.json``; empty if no name fits alone.
+    name: what it is called.
+    resource: what it is a lack of; empty if it is none.
+    weight: part of these stragglers that have it.
+    stragglers, queries: how many have it, and of how many recurring queries.
+    words: weights of its keywords; they sum to 1.
+    """
+
+    topic: str
+    name: str
+    resource: str
+    weight: Share
+    stragglers: AtLeastZero
+    queries: AtLeastZero
+    words: Annotated[dict[Text, Share], FEW]
 
 
 class Rule(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename=JSON_NAMES):
@@ -123,6 +146,8 @@ class Rule(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename=JSON_
     host: the machine that advice is about; empty if it is about none.
     settings: of advice, each with name, value and why.
     strict: of a cap, whether slots that nobody else wants stand idle rather than go beyond it.
+    topics: recurring topics of the queries it is to help, the heaviest first; of advice, those that
+        say the same. Empty where none recurs.
     """
 
     id: Text
@@ -143,6 +168,7 @@ class Rule(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename=JSON_
     host: str = ""
     settings: tuple[dict[str, str], ...] = ()
     strict: bool = False
+    topics: Annotated[tuple[RuleTopic, ...], msgspec.Meta(max_length=MOST_TOPICS)] = ()
 
     @property
     def is_advice(self) -> bool:
@@ -166,6 +192,7 @@ class Rule(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename=JSON_
         """Return the rule as it stands in JSON: the paper's tuple with hyphens, the rest as is."""
         others: tuple[str, ...] = () if self.is_advice else ADVICE_FIELDS
         others += () if self.rule_type is RuleType.CAP else CAP_FIELDS
+        others += () if self.topics else ("topics",)
         listed: dict[str, Any] = msgspec.to_builtins(self)
         return {name: value for name, value in listed.items() if name not in others}
 

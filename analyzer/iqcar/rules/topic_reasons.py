@@ -1,8 +1,8 @@
-"""Adds to rules the topics that recur among the victims' stragglers for the same resource."""
+"""Adds to rules the topics that recur among the stragglers of the queries they are to help."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -11,9 +11,10 @@ from msgspec.structs import replace
 
 from iqcar.causes.topics.topic_result import Topics
 from iqcar.enums import BlameKind, Resource
-from iqcar.rules.rule import QueryType, Rule
-from iqcar.rules.vocabulary.topics import topic_name
-from iqcar.tables import Tables, texts
+from iqcar.rules.rule import MOST_TOPICS, QueryType, Rule, RuleTopic
+from iqcar.rules.topic_shapes import topic_names
+from iqcar.rules.vocabulary.advice_kinds import AdviceKind, advice_kinds
+from iqcar.tables import Tables, recurring_queries, texts
 from iqcar.tables.arrays import Ints
 
 if TYPE_CHECKING:
@@ -24,57 +25,87 @@ SHARED_FROM = 0.25
 for something else."""
 
 
-def with_topics(
-    rules: Iterable[Rule], tables: Tables, graph: IQCGraph, found: Topics
-) -> tuple[Rule, ...]:
-    """Say in a rule's reason that its victims' stragglers share a topic that lacks its resource.
+LEAST_WEIGHT = 0.05
+"""Part of the stragglers from which on a rule names a topic."""
 
-    rules: Advice is left as it is.
+
+def with_topics(
+    rules: Iterable[Rule], tables: Tables, graph: IQCGraph, found: Topics, kinds: str = ""
+) -> tuple[Rule, ...]:
+    """Add to each rule the topics of the stragglers of the queries that it is to help.
+
+    A reason says if they share a topic that lacks the rule's resource.
+
+    rules: Advice has the topics that say the same.
     graph: Tells the victims of a source: the queries that lost time to it for the rule's resource.
     found: Of the same tables, with the topics of its stragglers.
+    kinds: File with kinds of advice; ours by default.
     """
-    lacks = _lacks(found)
-    return tuple(
-        rule if rule.is_advice else _with_topic(rule, tables, graph, found, lacks) for rule in rules
-    )
+    writer = _TopicWriter(tables, graph, found, advice_kinds(kinds))
+    return tuple(writer.written(rule) for rule in rules)
 
 
 def straggler_names(found: Topics) -> pd.DataFrame:
     """Name each straggler's topic: task, and key in the vocabulary (empty if no name fits)."""
-    keys = [topic_name(found.words_of(topic)).key for topic in range(len(found.topics))]
+    keys = [name.key for name in topic_names(found)]
     stragglers = found.stragglers
     return pd.DataFrame(
         {"task": stragglers["task"], "key": [keys[int(t)] for t in stragglers["topic"]]}
     )
 
 
-def _lacks(found: Topics) -> dict[int, tuple[str, str]]:
-    """Topics that are a lack of a resource: the resource and the name."""
-    named = [topic_name(found.words_of(topic)) for topic in range(len(found.topics))]
-    return {n: (one.resource, one.name) for n, one in enumerate(named) if one.resource}
+class _TopicWriter:
+    def __init__(
+        self, tables: Tables, graph: IQCGraph, found: Topics, kinds: Mapping[str, AdviceKind]
+    ) -> None:
+        self.tables, self.graph, self.found, self.kinds = tables, graph, found, kinds
+        self.names = topic_names(found)
+        self.group = recurring_queries(tables)
 
+    def written(self, rule: Rule) -> Rule:
+        """The rule with its topics."""
+        victims = _victims(rule, self.tables, self.graph)
+        jobs = self.found.jobs.index[self.found.jobs["query"].isin(victims).to_numpy(bool)]
+        all_of_them = int(self.found.jobs["stragglers"].loc[jobs].sum())
+        stragglers = self.found.stragglers
+        stragglers = stragglers[stragglers["job"].isin(jobs).to_numpy(bool)]
+        if not len(stragglers):
+            return rule
+        topics = [
+            self._topic(int(str(topic)), rows, all_of_them)
+            for topic, rows in stragglers.groupby("topic", sort=True)
+        ]
+        if rule.is_advice:
+            kind = self.kinds.get(rule.kind)
+            said = kind.topics if kind is not None else ()
+            topics = [topic for topic in topics if topic.topic in said]
+        topics.sort(key=lambda topic: -topic.stragglers)
+        kept = tuple(topic for topic in topics if topic.weight >= LEAST_WEIGHT)[:MOST_TOPICS]
+        return replace(rule, topics=kept, reason=self._reason(rule, topics, all_of_them))
 
-def _with_topic(
-    rule: Rule, tables: Tables, graph: IQCGraph, found: Topics, lacks: dict[int, tuple[str, str]]
-) -> Rule:
-    victims = _victims(rule, tables, graph)
-    jobs = found.jobs.index[found.jobs["query"].isin(victims).to_numpy(bool)]
-    all_of_them = int(found.jobs["stragglers"].loc[jobs].sum())
-    stragglers = found.stragglers[found.stragglers["job"].isin(jobs).to_numpy(bool)]
-    names: dict[str, int] = {}
-    for topic in stragglers["topic"].tolist():
-        resource, name = lacks.get(topic, ("", ""))
-        if resource == rule.resource:
-            names[name] = names.get(name, 0) + 1
-    name, count = max(names.items(), key=lambda item: item[1], default=("", 0))
-    if not count or count < SHARED_FROM * all_of_them:
-        return rule
-    whose = "its" if rule.query_type is QueryType.TARGET else "its victims'"
-    text = (
-        f"; {count:,} of {whose} {all_of_them:,} stragglers have the recurring topic {name}, a "
-        "lack of the same"
-    )
-    return replace(rule, reason=rule.reason.removesuffix(".") + text + ".")
+    def _topic(self, topic: int, rows: pd.DataFrame, all_of_them: int) -> RuleTopic:
+        name = self.names[topic]
+        query = self.found.jobs["query"].to_numpy(np.int64)[rows["job"].to_numpy(np.int64)]
+        return RuleTopic(
+            topic=name.key, name=name.name, resource=name.resource,
+            weight=min(len(rows) / max(all_of_them, 1), 1.0), stragglers=len(rows),
+            queries=len(np.unique(self.group[query])), words=self.found.words_of(topic),
+        )  # fmt: skip
+
+    def _reason(self, rule: Rule, topics: Iterable[RuleTopic], all_of_them: int) -> str:
+        names: dict[str, int] = {}
+        for topic in topics:
+            if topic.resource == rule.resource and not rule.is_advice:
+                names[topic.name] = names.get(topic.name, 0) + topic.stragglers
+        name, count = max(names.items(), key=lambda item: item[1], default=("", 0))
+        if not count or count < SHARED_FROM * all_of_them:
+            return rule.reason
+        whose = "its" if rule.query_type is QueryType.TARGET else "its victims'"
+        text = (
+            f"; {count:,} of {whose} {all_of_them:,} stragglers have the recurring topic {name}, a "
+            "lack of the same"
+        )
+        return rule.reason.removesuffix(".") + text + "."
 
 
 def _victims(rule: Rule, tables: Tables, graph: IQCGraph) -> Ints:

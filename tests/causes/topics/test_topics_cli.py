@@ -124,10 +124,11 @@ def test_the_json_says_the_same_fits_its_schema_and_repeats(log: Path, tmp_path:
 
 
 @pytest.mark.slow
-def test_analyze_looks_for_topics_only_when_asked(log: Path) -> None:
+def test_analyze_looks_for_topics_by_itself_where_there_are_enough_stages(log: Path) -> None:
     tables = package.read(log)
-    without, with_topics = diagnose(tables), diagnose(tables, topics=True)
+    without, with_topics = diagnose(tables, topics=False), diagnose(tables)
     assert without.topics is None
+    assert diagnose(tables, rules=False).topics is None
     assert len(with_topics.topics.topics) == 2
     for diagnosis in (without, with_topics):
         jsonschema.validate(json.loads(to_json(diagnosis)), json.loads(result_schema()))
@@ -139,12 +140,14 @@ def test_analyze_looks_for_topics_only_when_asked(log: Path) -> None:
     level = iqcar("blame", log, "--target", "full", "--topics")
     assert re.search(says.replace("s", "S", 1), " ".join(level.stdout.split()))
     assert "Topics" not in iqcar("analyze", log).stdout
+    assert "Topics" not in iqcar("analyze", log, "--no-topics", "--full").stdout
+    assert "Topics" in iqcar("analyze", log, "--full").stdout
 
 
 @pytest.mark.slow
 def test_topics_never_become_pools(log: Path, tmp_path: Path) -> None:
     rules = [tmp_path / "plain.json", tmp_path / "topics.json"]
-    assert iqcar("analyze", log, "--rules", rules[0]).returncode == 0
+    assert iqcar("analyze", log, "--no-topics", "--rules", rules[0]).returncode == 0
     assert iqcar("analyze", log, "--topics", "--rules", rules[1]).returncode == 0
     files = [load_rules_file(path) for path in rules]
     assert files[0].plan == files[1].plan

@@ -12,7 +12,9 @@ from hypothesis import strategies as st
 
 from iqcar.causes.blame.attribute import Blame
 from iqcar.causes.blame.blame_tables import KNOWN, OWN, QUERY, UNATTRIBUTED
+from iqcar.causes.stragglers.features import build_features
 from iqcar.causes.stragglers.straggler_result import STRAGGLER_CAUSES, STRAGGLERS
+from iqcar.causes.stragglers.straggler_settings import StragglerSettings
 from iqcar.causes.topics.build_topics import find_topics
 from iqcar.causes.topics.topic_counts import NO_CAUSE, NO_TOPIC, blamed_of_query, cause_topics
 from iqcar.causes.topics.topic_of_straggler import (
@@ -32,6 +34,7 @@ from iqcar.causes.topics.topic_result import (
     TopicSettings,
 )
 from iqcar.enums import REQUESTS, Request
+from iqcar.model.waits.measure import measure_waits
 from iqcar.pipeline import diagnose, topics_of
 from iqcar.rules.vocabulary.topics import topic_name
 from iqcar.say.straggler_links import link_lines, links_to_dict
@@ -287,3 +290,23 @@ def test_without_topics_or_tasks_no_straggler_has_one() -> None:
     for some in (table.head(5), table.head(0)):
         features = features_from(some)
         assert not len(straggler_topics(find_topics(features), features))
+
+
+def test_topics_of_a_sample_of_tasks_count_all_tasks_of_its_stages() -> None:
+    truth = simulate(3, stages=48)
+    tables = truth.tables
+    waits = measure_waits(tables)
+    features = build_features(tables, waits, StragglerSettings().edge_ms)
+    whole, some = find_topics(features), find_topics(features, most_tasks=3_000)
+    chosen = some.jobs["stage"].tolist()
+    assert 20 <= len(chosen) < len(whole.jobs)
+    same = whole.jobs[whole.jobs["stage"].isin(chosen)].reset_index(drop=True)
+    for column in ("stage", "tasks", "stragglers", "delay_ms"):
+        assert some.jobs[column].tolist() == same[column].tolist()
+    assert any("evenly chosen" in doubt for doubt in some.doubts)
+    names = [
+        {topic_name(found.words_of(n)).key for n in range(len(found.topics))}
+        for found in (whole, some)
+    ]
+    assert {"gc", "computation-skew"} <= names[0] & names[1]
+    assert len(find_topics(features, most_tasks=10**9).jobs) == len(whole.jobs)

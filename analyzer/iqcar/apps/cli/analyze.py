@@ -24,7 +24,7 @@ def analyze(
     html: str | None = None,
     target: list[str] | None = None,
     how: options.Diagnosing,
-    topics: bool = False,
+    topics: bool | None = None,
     advice: str = "",
     samples: list[str] | None = None,
     all_sources: bool = False,

@@ -16,7 +16,7 @@ def blame(
     *,
     target: str,
     how: options.Diagnosing,
-    topics: bool = False,
+    topics: bool | None = None,
     all_sources: bool = False,
     method: BlameMethod = BlameMethod.DEMAND,
 ) -> Result:

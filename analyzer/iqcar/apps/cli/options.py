@@ -33,7 +33,8 @@ query_by
 critical_path
     Look only at stages on each query's critical path.
 topics
-    Look for causes of stragglers that recur in many stages, too (`iqcar topics`).
+    Look for causes of stragglers that recur in many stages, too (`iqcar topics`); they shape rules.
+    By default where 20 stages have stragglers.
 advice : FILE
     Kinds of advice of your own, in the format of rules/advice_kinds.json.
 target : QUERY

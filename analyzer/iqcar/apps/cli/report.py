@@ -43,8 +43,8 @@ def report(
     out : FILE|-
         File to write. Default: the log's name with -report.html, or iqcar-report.html for several.
     topics
-        Look for causes of stragglers that recur in many stages. By default where there are enough
-        stages to find any.
+        Look for causes of stragglers that recur in many stages; they shape rules where 20 stages
+        have stragglers. By default where there are enough stages to find any.
     title
         Heading of the report. Default: the applications' names.
     show : --open
@@ -52,6 +52,7 @@ def report(
     """
     from iqcar.apps.cli.reading import curves_from, logs_of, read_for, recall_from, working
     from iqcar.causes.topics.jobs import enough_for_topics
+    from iqcar.causes.topics.topic_result import FEW_JOBS
     from iqcar.pipeline import diagnose
     from iqcar.rules.vocabulary.advice_kinds import advice_kinds
     from iqcar.say.verdict import find_verdict
@@ -68,6 +69,8 @@ def report(
     measured = curves_from(curves)
     tables = read_for(paths, how.query_by, samples)
     recalled = recall_from(recall, tables)
+    if topics is None and not enough_for_topics(tables, FEW_JOBS):
+        topics = enough_for_topics(tables)
     with working("analysing"):
         diagnosis = diagnose(
             tables,
@@ -75,7 +78,7 @@ def report(
             curves=measured,
             targets=target or (),
             by=by,
-            topics=enough_for_topics(tables) if topics is None else topics,
+            topics=topics,
             advice=advice,
             all_rules=all_rules,
             **asdict(how),

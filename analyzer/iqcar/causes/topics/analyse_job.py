@@ -63,23 +63,29 @@ class JobAnalysis:
     kept: KeptTasks | None
 
 
-def analyse_job(job: TopicJob, settings: TopicSettings, kept: float = 1.0) -> JobAnalysis:
+def analyse_job(
+    job: TopicJob, settings: TopicSettings, kept: float = 1.0, most_tasks: int | None = None
+) -> JobAnalysis:
     """Learn from one job what topics need of it.
 
     kept: share of all jobs whose tasks are kept for mutual information; which, depends on the
         stage's number alone.
+    most_tasks: tasks to learn from at most, evenly chosen by latency; all by default.
     """
-    ranks = Ranks.from_metrics(job.metrics)
+    chosen = np.arange(len(job.latency_ms))
+    if most_tasks is not None and len(chosen) > most_tasks:
+        chosen = np.linspace(0, len(chosen) - 1, most_tasks).astype(np.int64)
+    ranks = Ranks.from_metrics(job.metrics[chosen])
     learners = settings.learners()
-    metrics, latency, slow = np.ascontiguousarray(ranks.values.T), job.latency_ms, job.slow
-    p_value, difference = differences(ranks.order, ranks.ordered, slow)
+    metrics, latency = np.ascontiguousarray(ranks.values.T), job.latency_ms[chosen]
+    p_value, difference = differences(ranks.order, ranks.ordered, job.slow[chosen])
     return JobAnalysis(
         stage=job.stage,
         app=job.app,
         query=job.query,
-        tasks=len(latency),
-        stragglers=int(slow.sum()),
-        delay_ms=float((latency - job.median_ms)[slow].sum()),
+        tasks=len(job.latency_ms),
+        stragglers=int(job.slow.sum()),
+        delay_ms=float((job.latency_ms - job.median_ms)[job.slow].sum()),
         profiles=profiles_of_job(metrics, latency, learners, ranks),
         p_value=p_value,
         quartile_difference=difference,

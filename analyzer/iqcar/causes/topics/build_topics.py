@@ -13,13 +13,14 @@ import pandas as pd
 from iqcar.base.processes import usable_cores
 from iqcar.causes.stragglers.features import TaskFeatures
 from iqcar.causes.stragglers.straggler_result import Labels
-from iqcar.causes.topics.analyse_job import JobAnalysis, analyse_job
+from iqcar.causes.topics.analyse_job import JobAnalysis, analyse_job, lot
 from iqcar.causes.topics.ensemble import TopicEnsemble
 from iqcar.causes.topics.jobs import Jobs, Tally
 from iqcar.causes.topics.keyword_evidence import check_words, information_of, share_kept
 from iqcar.causes.topics.mixture_by_straggler import refined_mixtures
 from iqcar.causes.topics.topic_model import TopicModel
 from iqcar.causes.topics.topic_result import (
+    FEW_JOBS,
     MIXTURES,
     TOPIC_JOBS,
     TOPIC_SOURCES,
@@ -29,7 +30,7 @@ from iqcar.causes.topics.topic_result import (
     TopicSettings,
 )
 from iqcar.enums import BaseModel
-from iqcar.tables.arrays import Floats
+from iqcar.tables.arrays import Floats, Ints
 
 Block = TypeVar("Block")
 Found = TypeVar("Found")
@@ -65,8 +66,6 @@ def in_order(
                 future.cancel()
 
 
-FEW_JOBS = 20
-"""With fewer jobs, a topic of 5 % of them is one job: nothing is known to recur."""
 SMALL_JOB = 40
 """Mixtures of smaller jobs are off by .15 on synthetic truth, three times as much as of large."""
 
@@ -251,6 +250,7 @@ def find_topics(
     features: TaskFeatures,
     settings: TopicSettings = DEFAULT,
     progress: Callable[[int, int], None] | None = None,
+    most_tasks: int | None = None,
 ) -> Topics:
     """Find what keeps making tasks slow.
 
@@ -259,22 +259,37 @@ def find_topics(
     features: of event logs (:func:`iqcar.causes.stragglers.build_features`), of one or many
         applications, or of a trace (:func:`iqcar.lab.traces.trace_survey.read_trace`).
     progress: called with the jobs done and the jobs in all, every now and then.
+    most_tasks: tasks that are looked at at most, of evenly chosen jobs; all by default.
     """
     jobs = Jobs.from_tasks(features, settings)
+    chosen, most_of_job = _sample(jobs, most_tasks)
     kept = share_kept(jobs.tally.seen)
     # Neighbours of together some thousand tasks: a thread's turn should not be over at once.
-    cuts = np.flatnonzero(np.diff(jobs.starts[:-1] // BLOCK_TASKS)) + 1
-    blocks = np.split(np.arange(len(jobs)), cuts)
+    cuts = np.flatnonzero(np.diff(jobs.starts[chosen] // BLOCK_TASKS)) + 1
+    blocks = np.split(chosen, cuts)
     analyses: list[JobAnalysis] = []
     for found in in_order(
-        lambda block: [analyse_job(jobs[int(job)], settings, kept) for job in block],
+        lambda block: [analyse_job(jobs[int(job)], settings, kept, most_of_job) for job in block],
         blocks,
         len(usable_cores()),
     ):
         analyses += found
         if progress is not None:
-            progress(len(analyses), len(jobs))
+            progress(len(analyses), len(chosen))
+    doubts = list(features.doubts)
+    if len(chosen) < len(jobs):
+        doubts.append(f"topics come from {len(chosen):,} of {len(jobs):,} stages, evenly chosen")
     return topics_from(
-        analyses, jobs.names, settings, tally=jobs.tally, labels=features.labels,
-        doubts=features.doubts,
-    )  # fmt: skip
+        analyses, jobs.names, settings, tally=jobs.tally, labels=features.labels, doubts=doubts
+    )
+
+
+def _sample(jobs: Jobs, most_tasks: int | None) -> tuple[Ints, int | None]:
+    """Positions of the jobs that are looked at, rising, and of how many tasks of each at most."""
+    everything = np.arange(len(jobs))
+    if most_tasks is None or jobs.starts[-1] <= most_tasks:
+        return everything, None
+    most_of_job = max(most_tasks // FEW_JOBS, 1)
+    by_lot = np.argsort([lot(stage) for stage in jobs.stage.tolist()], kind="stable")
+    taken = np.cumsum(np.minimum(np.diff(jobs.starts), most_of_job)[by_lot])
+    return np.sort(by_lot[taken <= most_tasks]), most_of_job

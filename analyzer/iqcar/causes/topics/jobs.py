@@ -162,7 +162,7 @@ def metric_names(features: tuple[Feature, ...]) -> tuple[str, ...]:
     return tuple(sorted(f.name for f in features if f.name not in PARTS_OF_LATENCY))
 
 
-def enough_for_topics(tables: Tables) -> bool:
+def enough_for_topics(tables: Tables, least: int = LEAST_TOPIC_STAGES) -> bool:
     """Tell whether so many stages have stragglers that a cause can recur."""
     settings = TopicSettings()
     tasks = tables.tasks
@@ -171,10 +171,10 @@ def enough_for_topics(tables: Tables) -> bool:
     life = (tasks["finish_ms"] - tasks["launch_ms"]).to_numpy(np.float64)
     counts = np.bincount(stage[good], minlength=len(tables.stages))
     large = counts >= settings.least_tasks
-    if large.sum() < LEAST_TOPIC_STAGES:
+    if large.sum() < least:
         return False
     compared = good & large[np.maximum(stage, 0)]
     frame = tasks.loc[compared, ["stage"]].assign(life=life[compared])
     median = frame.groupby("stage")["life"].transform("median")
     slow = frame[(frame["life"] > settings.straggler * median).to_numpy()]
-    return bool(slow["stage"].nunique() >= LEAST_TOPIC_STAGES)
+    return bool(slow["stage"].nunique() >= least)

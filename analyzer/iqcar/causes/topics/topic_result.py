@@ -16,6 +16,9 @@ from iqcar.tables.declarations import TableSpec, declare
 if TYPE_CHECKING:
     from iqcar.causes.topics.learners import Learners
 
+FEW_JOBS = 20
+"""With fewer jobs, a topic of 5 % of them is one job: nothing is known to recur."""
+
 
 @dataclass(frozen=True)
 class TopicSettings(Thresholds):

@@ -81,7 +81,7 @@ def _holds(rule: Rule) -> bool:
 def _best(forecast: Forecaster, source: Rule, order: int) -> Rule | None:
     """Return the mildest cap that helps nearly as much as the best; None where none helps."""
     tried = [_cap(source, order, share) for share in _shares(forecast.scheduler.slots)]
-    known = list(_known(forecast, tried))
+    known = [one for one in _known(forecast, tried) if forecast.worth(*one)]
     helping = [one for one in known if one[1].outlook == Outlook.HELPS.value]
     if not helping:
         gaining = [one for one in known if one[1].victims_change_percent <= -100 * SLOWER_SHARE]
@@ -91,6 +91,7 @@ def _best(forecast: Forecaster, source: Rule, order: int) -> Rule | None:
     chosen = next(one for one in helping if one[1].victims_change_percent <= AS_GOOD * best)
     # Where others always want the slots, none has to stand idle.
     lending = list(_known(forecast, [replace(chosen[0], strict=False)]))
+    lending = [one for one in lending if forecast.worth(*one)]
     as_good = AS_GOOD * chosen[1].victims_change_percent
     if lending and lending[0][1].outlook == Outlook.HELPS.value:
         chosen = lending[0] if lending[0][1].victims_change_percent <= as_good else chosen
@@ -175,7 +176,10 @@ def predict(
         tables=tables, graph=graph, rules=rules, acting=acting, recording=recording,
         devices=devices, beside=beside,
     )  # fmt: skip
-    done = [_with(rule, expected) for rule, expected in zip(acting, forecast.each(), strict=True)]
+    done = [
+        _with(forecast, rule, expected)
+        for rule, expected in zip(acting, forecast.each(), strict=True)
+    ]
     caps = propose_caps(forecast, done)
     found = {rule.id: rule for rule in done}
     every = [*(found.get(rule.id, rule) for rule in rules if not rule.is_advice), *caps]
@@ -216,12 +220,13 @@ def _why(rule: Rule) -> str:
     return str((rule.expected or {})["sentence"])
 
 
-def _with(rule: Rule, expected: Expected | None) -> Rule:
+def _with(forecast: Forecaster, rule: Rule, expected: Expected | None) -> Rule:
     """Add the expected effect; pools are for what is no slot only where they surely help."""
     if expected is None:
         return rule
     surely = (
         expected.outlook == Outlook.HELPS.value
         and expected.victims_change_percent <= -100 * SLOWER_SHARE
+        and forecast.worth(rule, expected)
     )
     return replace(rule, expected=expected.to_dict(), helps_pools=rule.helps_pools or surely)

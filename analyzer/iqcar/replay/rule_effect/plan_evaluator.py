@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import msgspec
 import numpy as np
@@ -24,7 +24,14 @@ from iqcar.rules.compile_pools import compile_rules
 from iqcar.rules.pool_plan import PoolPlan
 from iqcar.rules.propose_rules import MIN_LOST_MS
 from iqcar.rules.recorded_setup import recorded_scheduler
-from iqcar.rules.rule import SLOWER_SHARE, QueryType, Rule, RuleType, outlook_of
+from iqcar.rules.rule import (
+    LEAST_GAIN_SHARE,
+    SLOWER_SHARE,
+    QueryType,
+    Rule,
+    RuleType,
+    outlook_of,
+)
 from iqcar.tables import Tables, texts
 from iqcar.tables.arrays import Flags, Floats, Ints
 
@@ -55,7 +62,7 @@ class Forecaster:
         self.acting = acting
         self.fingerprints = np.array(texts(tables.queries, "fingerprint"), object)
         found = _victims(tables, graph, acting)
-        self._victims: dict[str, dict[QueryType, Ints]] = {r.fingerprint: {} for r in acting}
+        self._victims: dict[str, dict[QueryType, _Victims]] = {r.fingerprint: {} for r in acting}
         for rule, of_rule in zip(acting, found, strict=True):
             self._victims[rule.fingerprint][rule.query_type] = of_rule
 
@@ -83,7 +90,13 @@ class Forecaster:
 
     def victims(self, rule: Rule) -> Ints:
         """Runs that a rule is to help."""
-        return self._victims[rule.fingerprint][rule.query_type]
+        return self._victims[rule.fingerprint][rule.query_type].runs
+
+    def worth(self, rule: Rule, expected: Expected) -> bool:
+        """Whether a gain is worth its price: of many who lost little each, if all together gain."""
+        little = self._victims[rule.fingerprint][rule.query_type].little
+        sure = max(100 * LEAST_GAIN_SHARE, expected.replay_error_percent or 0.0)
+        return not little or expected.change_percent < -sure
 
     def on_victims_of(self, rule: Rule, rules: Sequence[Rule]) -> Expected | None:
         """Predict what rules together do for the victims of one."""
@@ -142,8 +155,18 @@ class Forecaster:
         )
 
 
-def _victims(tables: Tables, graph: IQCGraph, rules: Sequence[Rule]) -> list[Ints]:
-    """Runs that each rule is to help: its own, or those that lost time to the source it is for."""
+class _Victims(NamedTuple):
+    """Runs that a rule is to help, and whether most of what they lost nobody notices by itself."""
+
+    runs: Ints
+    little: bool
+
+
+def _victims(tables: Tables, graph: IQCGraph, rules: Sequence[Rule]) -> list[_Victims]:
+    """Runs that each rule is to help: its own, or those that lost time to the source it is for.
+
+    Those that lost what counts; where topics tell that many lost little each, all of them.
+    """
     hurts = graph.who_hurts_whom()
     hurts = hurts[(hurts["kind"] == BlameKind.QUERY.value) & (hurts["source_query"] >= 0)]
     source = hurts["source_query"].to_numpy(np.int64)
@@ -154,12 +177,14 @@ def _victims(tables: Tables, graph: IQCGraph, rules: Sequence[Rule]) -> list[Int
     for rule in rules:
         own = fingerprint == rule.fingerprint
         if rule.query_type is QueryType.TARGET:
-            found.append(np.flatnonzero(own))
+            found.append(_Victims(np.flatnonzero(own), False))
             continue
         to_it = own[source] & ~own[target]
         lost = np.bincount(target[to_it], lost_ms[to_it], minlength=len(own))
         noticed = np.flatnonzero(lost >= MIN_LOST_MS)
-        found.append(noticed if len(noticed) else np.flatnonzero(lost > 0))
+        little = bool(rule.topics) and lost[noticed].sum() < lost.sum() / 2
+        everyone = little or not len(noticed)
+        found.append(_Victims(np.flatnonzero(lost > 0) if everyone else noticed, little))
     return found
 
 

@@ -52,6 +52,32 @@ class CheckTotal(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     off_percent: OffPercent
 
 
+class CheckTopic(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A recurring topic of a rule, and what became of it."""
+
+    topic: Annotated[
+        str, Meta(description="A key of rules/topics.json; empty if no name fits alone.")
+    ]
+    name: Annotated[str, Meta(description="What it is called.")]
+    resource: Annotated[str, Meta(description="What it is a lack of; empty if it is none.")]
+    weight: Annotated[
+        float,
+        Meta(description="Part of the stragglers that had it as the rule was made.", ge=0, le=1),
+    ]
+    before: Annotated[
+        float | None,
+        Meta(
+            description="Part of the tasks of the rule's victims that are stragglers and have it, "
+            "in the first run; null if it cannot be known."
+        ),
+    ]
+    after: Annotated[float | None, Meta(description="The same in the second.")]
+    change: Annotated[
+        Literal["as-before", "more", "rarer", "unknown"],
+        Meta(description="From before to after; rarer and more: by a factor of two."),
+    ]
+
+
 class CheckRule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A rule and what became of it."""
 
@@ -87,6 +113,9 @@ class CheckRule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             "did, and none the other way; null without victims."
         ),
     ]
+    topics: Annotated[
+        list[CheckTopic], Meta(description="The rule's recurring topics, among its victims.")
+    ] = []
 
 
 class RulesCheck(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -354,7 +354,7 @@ class DiagnosisResult(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     ]
     topics: Annotated[
         ResultTopics | None,
-        Meta(description="Causes of stragglers that recur; null without --topics."),
+        Meta(description="Causes of stragglers that recur; null where none were looked for."),
     ]
     rules: Annotated[
         list[dict[str, Any]],

@@ -58,7 +58,8 @@ class ResultLinkedCause(msgspec.Struct, frozen=True, forbid_unknown_fields=True)
     topics: Annotated[
         list[ResultLinkedTopic],
         Meta(
-            description="Topics that they bear out, the most delay first; empty without --topics."
+            description="Topics that they bear out, the most delay first; empty where none were "
+            "looked for."
         ),
     ]
 
@@ -79,7 +80,7 @@ class ResultQueryStragglers(msgspec.Struct, frozen=True, forbid_unknown_fields=T
         list[ResultTopicBlamed],
         Meta(
             description="Whom iQCAR blames for what topics lack, on the hosts and during the "
-            "stragglers that have them; empty without --topics."
+            "stragglers that have them; empty where none were looked for."
         ),
     ]
 
