@@ -300,7 +300,7 @@ class Use:
     cpu: tuple[int, int] = (0, 0)
 
 
-def stat_text(use: Use, processors: int) -> str:
+def stat_text(use: Use, processors: int = 1) -> str:
     """The host's /proc/stat: so many processors, whose ticks are the quota's."""
     each = [round(TICKS_PER_S * t) for t in (use.user, use.system, use.idle)]
     of_all, times = (

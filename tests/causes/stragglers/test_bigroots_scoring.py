@@ -160,6 +160,9 @@ def test_a_hosts_view_keeps_its_length_and_says_what_it_used() -> None:
     (line,) = re.findall(r"^cpu0 (.*)$", second, re.M)
     user, _, system, idle, *_ = map(int, line.split())
     assert (user, system, idle) == (1250, 250, 98500)
+    (of_all,) = re.findall(r"^cpu  (.*)$", places.stat_text(large, 4), re.M)
+    assert int(of_all.split()[0]) == 4 * user
+    assert len(re.findall(r"^cpu\d", places.stat_text(large, 4), re.M)) == 4
     fields = places.diskstats_text(large, "8:0").split()
     assert len(places.diskstats_text(small, "8:0")) == len(places.diskstats_text(large, "8:0"))
     # Kernel's Documentation/admin-guide/iostats: sectors read is the third, busy ms the tenth.
