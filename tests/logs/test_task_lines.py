@@ -48,7 +48,7 @@ def columns(lines: list[bytes], cut: bool, nanoseconds: bool = False) -> dict[st
     found["counts"] = [log.events, log.malformed, log.task_intake.ends, log.skipped]
     found["running"] = sorted(log.running)
     found["held"] = [
-        (one.executor, one.rdd, one.times.tolist(), one.sizes.tolist())
+        repr((one.executor, one.rdd, one.times.tolist(), one.sizes.tolist()))
         for one in log.task_intake.cached.held()
     ]
     found["records"] = sorted(log.task_records.columns()[0].tolist())

@@ -6,8 +6,6 @@ the user and the plan. They recur in other queries and differ in the next run of
 
 from __future__ import annotations
 
-import re
-
 from iqcar.logs.text.linear import BLANK, END, Match, Replacement, compiled, encoded
 from iqcar.logs.text.redact import redact_text
 
@@ -149,7 +147,7 @@ def is_broadcast(text: str) -> bool:
     return text.startswith("broadcast exchange (runId ")
 
 
-_PLAN_MARKS = re.compile(r"^[\s:+\-]*(?:\*\(\d+\) )?|#\d+L?|,? \[plan_id=\d+\]")
+_PLAN_MARKS = compiled(r"^[\s:+\-]*(?:\*\(\d+\) )?|#\d+L?|,? \[plan_id=\d+\]")
 _NO_OPERATION = "AdaptiveSparkPlan"
 _LONGEST_CACHED, _MOST_OF_PLAN = 80, 2000
 """Characters of a name, and of a plan that one is looked for in."""
@@ -163,7 +161,8 @@ def cached_name(name: str) -> str:
     >>> cached_name("AdaptiveSparkPlan isFinalPlan=false\n+- *(1) Project [id#0L, k#2]\n   +- ...")
     'Project [id, k]'
     """
-    lines = [_PLAN_MARKS.sub("", line).strip() for line in name[:_MOST_OF_PLAN].splitlines()]
+    stored = [encoded(line) for line in name[:_MOST_OF_PLAN].splitlines()]
+    lines = [_PLAN_MARKS.sub(b"", line).decode("utf-8", "replace").strip() for line in stored]
     told = [line for line in lines if line and not line.startswith(_NO_OPERATION)] or [""]
     shown = redact_text(told[0].removeprefix("In-memory table "), _LONGEST_CACHED)
     return shown.rstrip()
