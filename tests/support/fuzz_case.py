@@ -66,6 +66,7 @@ COMMANDS: tuple[tuple[str, ...], ...] = (
     ("stragglers", "--method", "printed"),
     ("topics", "--json", "-"),
     ("topics",),
+    ("topics", "--method", "printed", "--learners", "simple"),
 )
 
 

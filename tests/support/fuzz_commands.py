@@ -75,7 +75,7 @@ WAYS: dict[str, Callable[[Place], list[Words]]] = {
     "compare": lambda p: [
         ["compare", p.before, p.after, "--json", "-"],
         ["compare", p.before, p.after, "--out", p.new("compare.html")],
-        ["compare", p.before, p.after, "--method", "paper", "--run-by", "application"],
+        ["compare", p.before, p.after, "--method", "printed", "--run-by", "application"],
         ["compare", p.after, p.before, "--fail-on", "10%", "--structure-only"],
     ],
     "whatif": lambda p: [_whatif(p), _whatif(p)],
