@@ -42,6 +42,10 @@ if TYPE_CHECKING:
 THREADS = 4
 """Replays at once: each needs some 100 bytes per task, 300 where devices are shared."""
 
+LEAST_OF_MANY = 0.1
+"""Queries that lost little each gain this part of their durations at least: where a replay says
+less, the luck of who meets whom on a host decides in the next run."""
+
 
 class Forecaster:
     """Replays of a recorded run under the pools of rules that act in it."""
@@ -94,9 +98,11 @@ class Forecaster:
 
     def worth(self, rule: Rule, expected: Expected) -> bool:
         """Whether a gain is worth its price: of many who lost little each, if all together gain."""
-        little = self._victims[rule.fingerprint][rule.query_type].little
+        if not self._victims[rule.fingerprint][rule.query_type].little:
+            return True
         sure = max(100 * LEAST_GAIN_SHARE, expected.replay_error_percent or 0.0)
-        return not little or expected.change_percent < -sure
+        clear = expected.victims_change_percent <= -100 * LEAST_OF_MANY
+        return clear and expected.change_percent < -sure
 
     def on_victims_of(self, rule: Rule, rules: Sequence[Rule]) -> Expected | None:
         """Predict what rules together do for the victims of one."""
