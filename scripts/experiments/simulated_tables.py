@@ -54,7 +54,7 @@ def topic_rules(result: dict[str, Any]) -> str:
     first, last = result["seeds"]
     rows = [
         (
-            row["family"], str(row["runs"]), str(row["topics"]),
+            row["family"],
             *(f"{row[f'{key}_{arm}']:.1%}" for key in ("saved", "saved_short")
               for arm in ("without", "with")),
             *(f"{row[f'rules_{arm}']:.1f}" for arm in ("without", "with")),
@@ -62,13 +62,12 @@ def topic_rules(result: dict[str, Any]) -> str:
         )
         for row in result["families"]
     ]  # fmt: skip
-    head = ("family", "runs", "with topics", "saved without", "saved with", "short without")
+    head = ("family", "saved without", "saved with", "short without")
     return "\n".join(
         [
             f"Seeds {first} to {last}. Saved: share of the time of all queries in the next run "
-            "(means); short: of the many short queries alone. Rules: those that make pools or "
-            "caps. Better / worse: runs in which topics saved more, or less, by 0.1 % or more; "
-            "worst: the largest such loss, in percentage points.",
+            "(means); short: of the short ones alone; rules: those that act; better / worse: runs "
+            "in which topics saved more or less; worst: by how much, in percentage points.",
             "",
             table((*head, "short with", "rules without", "with", "better / worse", "worst"), rows),
         ]
