@@ -33,7 +33,7 @@ public final class Sampler implements Runnable {
   private final Settings settings;
   private final Thread thread = new Thread(this, "iqcar-sampler");
   private final HeldMemory memory;
-  private final Budget budget;
+  final Budget budget;
   private final Probe probe;
   private volatile boolean stopped;
   private long pausesMs;

@@ -34,7 +34,7 @@ public final class TaskWatch {
   private final long startGcMs = Pauses.totalMs();
   private final ThreadInfo startInfo = THREADS.getThreadInfo(thread.getId());
 
-  private final SampledWaits waits = new SampledWaits();
+  final SampledWaits waits = new SampledWaits();
   private final Profile profile;
   private long seenNanos;
   private long seenCpu;

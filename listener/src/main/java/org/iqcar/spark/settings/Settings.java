@@ -54,9 +54,11 @@ public final class Settings {
   public final long rulesWatchNanos;
 
   /**
+   * The settings among some values.
+   *
    * @param values gives the value of a key, or null where it is not set
    */
-  Settings(Function<String, String> values) {
+  public Settings(Function<String, String> values) {
     enabled = bool(values, Setting.ENABLED);
     samplePeriodNanos = nanos(values, Setting.SAMPLE_PERIOD);
     sampleDepth = count(values, Setting.SAMPLE_DEPTH, 1, Integer.MAX_VALUE);
