@@ -101,7 +101,8 @@ def _sampler_doubts(tables: Tables, waits: pd.DataFrame) -> Iterator[str]:
 
 
 def _coverage(tables: Tables) -> Floats:
-    return np.nan_to_num(tables.task_records["coverage"].to_numpy(np.float64), nan=100.0)
+    percents: Floats = tables.task_records["coverage"].to_numpy(np.float64)
+    return np.where(np.isnan(percents), 100.0, percents)
 
 
 def coverage(tables: Tables) -> float:

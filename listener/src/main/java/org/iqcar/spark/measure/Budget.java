@@ -45,9 +45,14 @@ final class Budget {
     allowance = Math.min(share * SAVED_NANOS, allowance + share * nanos);
   }
 
-  /** Whether stacks may be read now. */
-  boolean allows() {
-    return allowance > 0;
+  /**
+   * Whether stacks may be read now.
+   *
+   * @param lasting whether a wait is among them that began before the last look: it can take half
+   *     of what is saved for itself, because one stack tells of all its time
+   */
+  boolean allows(boolean lasting) {
+    return allowance > (lasting ? 0 : share * SAVED_NANOS / 2);
   }
 
   /** Reading stacks cost so much. */

@@ -39,4 +39,9 @@ final class Look {
   WaitClass before() {
     return watch.stillWaits(cpu);
   }
+
+  /** Whether it has been asleep since the look before. */
+  boolean lasting() {
+    return watch.sleepsOn(cpu);
+  }
 }

@@ -193,7 +193,7 @@ public final class Sampler implements Runnable {
     } else {
       cpu = TaskWatch.THREADS.getThreadCpuTime(watch.thread.getId());
     }
-    long now = System.nanoTime();
+    long now = probe.nanos();
     if (cpu < 0) {
       throw new IOException("thread ended");
     }
@@ -242,7 +242,8 @@ public final class Sampler implements Runnable {
     asleep.sort(Comparator.<Look>comparingInt(look -> look.threadId() > lastRead ? 0 : 1)
         .thenComparingLong(Look::threadId));
     int read = 0;
-    while (read < asleep.size() && budget.allows()) {
+    boolean lasting = asleep.stream().anyMatch(Look::lasting);
+    while (read < asleep.size() && budget.allows(lasting)) {
       List<Look> turn = asleep.subList(read, Math.min(read + MOST_STACKS, asleep.size()));
       ThreadInfo[] infos = probe.stacks(ids(turn));
       budget.read(probe.stoppedNanos());

@@ -152,7 +152,7 @@ public final class TaskWatch {
     double waited = clamp(look.runQueue - seenRunQueue - claimedRunQueue, elapsed - onCpu);
     claimedRunQueue = 0;
     double off = elapsed - onCpu - waited;
-    waits.asleep(off, !seenAsleep || look.cpu != seenCpu, look.stands);
+    waits.asleep(off, !sleepsOn(look.cpu), look.stands);
     seenAsleep = true;
     seen(look, onCpu, waited);
     return off;
@@ -161,6 +161,11 @@ public final class TaskWatch {
   private void unknown(long from, double nanos) {
     unknownFrom = unknownNanos > 0 ? unknownFrom : from;
     unknownNanos += nanos;
+  }
+
+  /** Whether the thread has been asleep since the last look. */
+  synchronized boolean sleepsOn(long cpu) {
+    return seenAsleep && cpu == seenCpu;
   }
 
   /** The task holds so many bytes of execution memory now. */

@@ -24,7 +24,8 @@ class BudgetTest {
         long passed = budget.periodNanos() + random.nextInt(5_000_000);
         time += passed;
         budget.passed(passed);
-        while (budget.allows()) {
+        boolean lasting = random.nextBoolean();
+        while (budget.allows(lasting)) {
           double cost = most * random.nextDouble();
           spent += cost;
           budget.read(cost);
@@ -53,11 +54,21 @@ class BudgetTest {
   }
 
   @Test
+  void waitsThatLastHaveHalfOfWhatIsSavedForThemselves() {
+    Budget budget = new Budget(0.01, 20 * MS);
+    budget.read(6 * MS);
+    assertFalse(budget.allows(false));
+    assertTrue(budget.allows(true));
+    budget.passed(200 * MS);
+    assertTrue(budget.allows(false));
+  }
+
+  @Test
   void aSuspendedMachineDoesNotEndTheReadingOfStacks() {
     Budget budget = new Budget(0.01, 20 * MS);
     budget.read(3_600e9);
-    assertFalse(budget.allows());
+    assertFalse(budget.allows(true));
     budget.passed(Budget.MOST_DEBT_NANOS + MS);
-    assertTrue(budget.allows());
+    assertTrue(budget.allows(true));
   }
 }
