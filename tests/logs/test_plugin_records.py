@@ -77,6 +77,11 @@ def test_a_record_becomes_a_row_in_ms() -> None:
     assert (row["pool"], row["sampler"]) == ("gold", "")
 
 
+def test_a_record_without_coverage_left_no_sample_out() -> None:
+    found = decoded(RECORD, {**RECORD, "coverage_pct": 17}, {**RECORD, "coverage_pct": "?"})
+    assert found.records["coverage"].tolist() == [100, 17, 100]
+
+
 def test_a_profile_becomes_an_interval_per_bucket_cut_at_the_end() -> None:
     intervals = decoded(RECORD).intervals
     assert intervals["start_ms"].tolist() == [1000, 1500, 2000]

@@ -14,7 +14,7 @@ from iqcar.model.demand.outside_load import outside_load
 from iqcar.model.waits.columns import ESTIMATED, MISSING, evidence_column
 from iqcar.model.waits.execution_memory import Holders, memory_of_apps
 from iqcar.tables import Tables, recorded_applications, texts
-from iqcar.tables.arrays import Flags, Ints
+from iqcar.tables.arrays import Flags, Floats, Ints
 
 GONE_MS = 10_000.0
 """A task was lost with its executor if the executor was removed within this time of its end: Spark
@@ -23,6 +23,9 @@ notices a lost executor by a missed heartbeat, and heartbeats come every 10 s.""
 OUTSIDE_SHARE = 0.1
 """Share of a host's processors used by programs other than the executors above which they are
 mentioned: a tenth of two cores delays a task that needs one core noticeably."""
+
+LOW_COVERAGE = 50.0
+"""Percent of the wanted samples of a waiting task: below it, more were left out than taken."""
 
 _SAMPLERS = {
     "off": "the sampler was switched off (spark.iqcar.sample.period = 0)",
@@ -86,6 +89,30 @@ def _sampler_doubts(tables: Tables, waits: pd.DataFrame) -> Iterator[str]:
             f"{why} for {len(mine)} tasks ({percent(share)} of all task time): their waits for "
             "locks and memory are unknown"
         )
+
+    low = rows[(_coverage(tables) < LOW_COVERAGE) & (sampler == "")]
+    share, taken = _time_share(waits, low), percent(coverage(tables))
+    if share >= LEAST_DOUBT:
+        yield (
+            f"to keep its cost below spark.iqcar.overhead, the plugin took {taken} of the wanted "
+            f"samples of waiting tasks, and less than half for {len(low)} tasks ({percent(share)} "
+            "of all task time): trust the split of their waits over many tasks, not within one"
+        )
+
+
+def _coverage(tables: Tables) -> Floats:
+    percents: Floats = tables.task_records["coverage"].to_numpy(np.float64)
+    return np.where(np.isnan(percents), 100.0, percents)
+
+
+def coverage(tables: Tables) -> float:
+    """Return the share of the wanted samples of waiting tasks that the plugin took.
+
+    Tasks count by the time they were off the processor; 1 where none was left out.
+    """
+    off = np.nan_to_num(tables.task_records["off_cpu_ms"].to_numpy(np.float64))
+    total = float(off.sum())
+    return float((off * np.minimum(_coverage(tables), 100.0)).sum()) / total / 100 if total else 1.0
 
 
 def outside_doubts(tables: Tables) -> Iterator[str]:

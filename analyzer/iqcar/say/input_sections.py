@@ -22,6 +22,7 @@ from iqcar.enums import (
     REQUESTS,
 )
 from iqcar.logs.text.redact import redact_text
+from iqcar.model.doubts import coverage
 from iqcar.model.queries.gaps import gaps_of
 from iqcar.model.waits.columns import evidence_column
 from iqcar.say.section import Section, columns
@@ -81,6 +82,9 @@ def coverage_section(diagnosis: Diagnosis) -> Section:
         rows.append((*name, *(float(share) for share in shares[::-1])))
     recorded = len(diagnosis.tables.task_records)
     by_plugin = f"; the plugin recorded {recorded:,} tasks" if recorded else ""
+    taken = coverage(diagnosis.tables)
+    if taken < 1:
+        by_plugin += f" and took {percent(taken)} of the wanted samples of their waits"
     return Section(
         "coverage",
         "How well each wait is known",

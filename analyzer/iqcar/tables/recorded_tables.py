@@ -37,6 +37,7 @@ TASK_RECORDS = TableSpec(
         ),
         ("samples", "int64", "count", "Samples taken of the task."),
         ("off_samples", "int64", "count", "Samples that found it in a wait of a known class."),
+        ("coverage", "float64", "percent", "Samples taken of those wanted while it was asleep."),
         ("chars_read_bytes", "float64", "bytes", "Read by system calls of its thread."),
         ("chars_written_bytes", "float64", "bytes", "Written by system calls of its thread."),
         ("disk_read_bytes", "float64", "bytes", "Of those, read from devices."),

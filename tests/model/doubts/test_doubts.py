@@ -135,12 +135,20 @@ def test_applications_without_the_plugin_lack_no_records() -> None:
     [
         ({"sampler": "off"}, "the sampler was switched off"),
         ({"sampler": "dead"}, "the sampler had stopped for 1 tasks (100 % of all task time)"),
+        ({"coverage": 17.0, "off_cpu_ms": 5.0}, "the plugin took 17 % of the wanted samples"),
         ({"failures": 3}, "the plugin counted up to 3 failures of its own code"),
         ({"run_queue_ms": np.nan}, "CPU wait is unknown for 100 % of all task time: the kernel"),
     ],
 )
 def test_what_the_plugin_could_not_measure_is_said(record, words) -> None:
     assert [one for one in doubts_of(task_records=[{**RECORD, **record}]) if words in one]
+
+
+def test_samples_left_out_of_few_tasks_or_none_are_no_doubt() -> None:
+    for record in ({"coverage": 60.0}, {"coverage": np.nan}, {"coverage": 5.0, "sampler": "off"}):
+        assert not [
+            one for one in doubts_of(task_records=[{**RECORD, **record}]) if "wanted" in one
+        ]
 
 
 SAMPLE = {"duration_ms": 1000.0, "cores": 4.0, "cpu_user": 70.0, "cpu_system": 5.0}

@@ -45,6 +45,7 @@ FIELDS = (
     Field("off_cpu_ns", "off_cpu_ms", NS_PER_MS),
     Field("samples", "samples", missing=0.0),
     Field("off_samples", "off_samples", missing=0.0),
+    Field("coverage_pct", "coverage", missing=100.0),
     Field("chars_read", "chars_read_bytes"),
     Field("chars_written", "chars_written_bytes"),
     Field("disk_bytes_read", "disk_read_bytes"),

@@ -2,6 +2,7 @@ package org.iqcar.spark.measure;
 
 import java.util.Map;
 import java.util.concurrent.locks.LockSupport;
+import java.util.function.LongSupplier;
 import org.iqcar.spark.safety.Failures;
 import org.iqcar.spark.safety.Faults;
 
@@ -20,13 +21,13 @@ final class HeldMemory implements Runnable {
   private static final int MOST_FAILURES = 50;
 
   private final Map<Long, TaskWatch> watches;
-  private final long periodNanos;
-  private final Thread thread = new Thread(this, "iqcar-memory");
+  private final LongSupplier periodNanos;
+  final Thread thread = new Thread(this, "iqcar-memory");
   private volatile boolean stopped;
 
-  HeldMemory(Map<Long, TaskWatch> watches, long samplePeriodNanos) {
+  HeldMemory(Map<Long, TaskWatch> watches, LongSupplier periodNanos) {
     this.watches = watches;
-    periodNanos = Math.max(LEAST_PERIOD_NANOS, samplePeriodNanos);
+    this.periodNanos = periodNanos;
     thread.setDaemon(true);
   }
 
@@ -50,7 +51,8 @@ final class HeldMemory implements Runnable {
     while (!stopped && failures < MOST_FAILURES) {
       try {
         boolean idle = watches.isEmpty();
-        LockSupport.parkNanos(this, idle ? IDLE_NANOS : periodNanos);
+        LockSupport.parkNanos(this, idle
+            ? IDLE_NANOS : Math.max(LEAST_PERIOD_NANOS, periodNanos.getAsLong()));
         if (idle) {
           // A task that has just begun holds nothing: a reading would understate a short task.
           continue;

@@ -3,6 +3,7 @@ package org.iqcar.spark.measure;
 import java.io.IOException;
 import java.lang.management.ThreadInfo;
 import java.util.ArrayList;
+import java.util.Comparator;
 import java.util.List;
 import java.util.Map;
 import java.util.concurrent.ConcurrentHashMap;
@@ -17,47 +18,40 @@ import org.slf4j.LoggerFactory;
 
 /**
  * Samples every running task once a period. It reads the kernel's state of a thread first, and the
- * stack only of a thread that is asleep: reading a stack stops the thread and costs 100 times more.
+ * stack only of a thread that is asleep, while the {@link Budget} lasts: reading a stack stops the
+ * whole JVM. Threads take turns, so those whose stacks are left out differ from round to round.
  */
 public final class Sampler implements Runnable {
   private static final Logger LOG = LoggerFactory.getLogger(Sampler.class);
   private static final long IDLE_NANOS = 1_000_000_000L;
   /** Failures in a row after which the sampler gives up. */
   private static final int MOST_FAILURES = 50;
+  /** Stacks read at once: more would make one stop longer than some 0.7 ms. */
+  static final int MOST_STACKS = 32;
 
   private final Map<Long, TaskWatch> watches = new ConcurrentHashMap<>();
   private final Settings settings;
   private final Thread thread = new Thread(this, "iqcar-sampler");
   private final HeldMemory memory;
+  final Budget budget;
+  private final Probe probe;
   private volatile boolean stopped;
   private long pausesMs;
+  private long roundNanos;
+  private long roundCpu;
+  /** The thread whose stack was read last: the next turn is that of the next higher id. */
+  private long lastRead;
 
   public Sampler(Settings settings) {
-    this.settings = settings;
-    memory = new HeldMemory(watches, settings.samplePeriodNanos);
-    thread.setDaemon(true);
+    this(settings, new Probe(settings));
   }
 
-  /** A task that was asleep when a round looked at it. */
-  private static final class Asleep {
-    final TaskWatch watch;
-    final long now;
-    final long cpu;
-    final long runQueue;
-    final boolean disk;
-    final WaitClass before;
-
-    /**
-     * @param before what it was last seen waiting for, if it has not run since; else null
-     */
-    Asleep(TaskWatch watch, long now, long cpu, long runQueue, boolean disk, WaitClass before) {
-      this.watch = watch;
-      this.now = now;
-      this.cpu = cpu;
-      this.runQueue = runQueue;
-      this.disk = disk;
-      this.before = before;
-    }
+  Sampler(Settings settings, Probe probe) {
+    this.settings = settings;
+    this.probe = probe;
+    budget = new Budget(settings.overhead, settings.samplePeriodNanos);
+    memory = new HeldMemory(watches, budget::periodNanos);
+    thread.setDaemon(true);
   }
 
   /** Starts the sampler's threads, unless the period is 0. */
@@ -105,8 +99,18 @@ public final class Sampler implements Runnable {
 
   @Override
   public void run() {
+    probe.begin();
+    try {
+      rounds();
+    } finally {
+      probe.end();
+    }
+  }
+
+  private void rounds() {
     int failures = 0;
     long next = System.nanoTime();
+    begin();
     while (!stopped) {
       try {
         Faults.at("sampler");
@@ -114,7 +118,7 @@ public final class Sampler implements Runnable {
           LockSupport.parkNanos(this, IDLE_NANOS);
           next = System.nanoTime();
         } else {
-          next = Math.max(next, System.nanoTime()) + settings.samplePeriodNanos;
+          next = Math.max(next, System.nanoTime()) + budget.periodNanos();
           sleepUntil(next);
           round();
         }
@@ -140,9 +144,19 @@ public final class Sampler implements Runnable {
     }
   }
 
-  private void round() {
-    List<Asleep> asleep = new ArrayList<>();
-    List<Asleep> blocked = new ArrayList<>();
+  /** Starts the account of what sampling costs. */
+  void begin() {
+    roundNanos = probe.nanos();
+    roundCpu = probe.cpuNanos(memory.thread);
+  }
+
+  /** Looks at every task once. */
+  void round() throws IOException {
+    long now = probe.nanos();
+    budget.passed(now - roundNanos);
+    roundNanos = now;
+    List<Look> asleep = new ArrayList<>();
+    List<Look> blocked = new ArrayList<>();
     pausesMs = Pauses.totalMs();
     for (TaskWatch watch : watches.values()) {
       try {
@@ -152,16 +166,22 @@ public final class Sampler implements Runnable {
         watches.remove(watch.thread.getId(), watch);
       }
     }
-    if (!asleep.isEmpty()) {
-      readStacks(asleep);
-    }
     if (!blocked.isEmpty()) {
       readOwners(blocked);
     }
+    budget.looked(cpuSince());
+    readStacks(asleep);
+    budget.read(cpuSince());
   }
 
-  private void look(TaskWatch watch, List<Asleep> asleep, List<Asleep> blocked)
-      throws IOException {
+  /** What the processor time since it was last asked costs all threads, in ns. */
+  private double cpuSince() {
+    long before = roundCpu;
+    roundCpu = probe.cpuNanos(memory.thread);
+    return (double) (roundCpu - before) / probe.processors();
+  }
+
+  private void look(TaskWatch watch, List<Look> asleep, List<Look> blocked) throws IOException {
     boolean linux = watch.kernel != null;
     char state = 'S';
     long runQueue = 0;
@@ -173,40 +193,41 @@ public final class Sampler implements Runnable {
     } else {
       cpu = TaskWatch.THREADS.getThreadCpuTime(watch.thread.getId());
     }
-    long now = System.nanoTime();
+    long now = probe.nanos();
     if (cpu < 0) {
       throw new IOException("thread ended");
     }
     if (watch.python != null) {
       watch.python.look(now);
     }
+    Look look = new Look(watch, new long[] {now, cpu, runQueue}, pausesMs, budget.stands(),
+        state == 'D');
     if (state == 'R' || !linux && watch.ranMostly(now, cpu)) {
-      watch.ran(now, cpu, runQueue, pausesMs);
+      watch.ran(look);
       return;
     }
-    // A thread that has not run since the last look has the same stack: no need to stop it.
-    WaitClass wait = watch.stillWaits(cpu);
-    Asleep seen = new Asleep(watch, now, cpu, runQueue, state == 'D', wait);
+    // A thread that has not run since the last look has the same stack: no need to read it.
+    WaitClass wait = look.before();
     if (wait == null) {
-      asleep.add(seen);
+      asleep.add(look);
     } else if (wait.isLock()) {
-      blocked.add(seen);
+      blocked.add(look);
     } else {
-      slept(seen, wait, LockOwners.UNKNOWN);
+      slept(look, wait, LockOwners.UNKNOWN);
     }
   }
 
-  private static long[] ids(List<Asleep> threads) {
-    return threads.stream().mapToLong(seen -> seen.watch.thread.getId()).toArray();
+  private static long[] ids(List<Look> looks) {
+    return looks.stream().mapToLong(Look::threadId).toArray();
   }
 
   /** Reads who holds a lock now: others may pass it on while a thread waits without running. */
-  private void readOwners(List<Asleep> blocked) {
+  private void readOwners(List<Look> blocked) {
     // Without stacks, no thread is stopped.
     ThreadInfo[] infos = TaskWatch.THREADS.getThreadInfo(ids(blocked));
     for (int i = 0; i < infos.length; i++) {
-      Asleep seen = blocked.get(i);
-      slept(seen, seen.before, owner(infos[i], seen.before));
+      WaitClass wait = blocked.get(i).before();
+      slept(blocked.get(i), wait, owner(infos[i], wait));
     }
   }
 
@@ -216,31 +237,46 @@ public final class Sampler implements Runnable {
     return holder == null ? LockOwners.UNKNOWN : holder.context.taskAttemptId();
   }
 
-  private void readStacks(List<Asleep> asleep) {
-    ThreadInfo[] infos = TaskWatch.THREADS.getThreadInfo(ids(asleep), settings.sampleDepth);
-    for (int i = 0; i < infos.length; i++) {
-      Asleep seen = asleep.get(i);
-      TaskWatch watch = seen.watch;
-      StackTraceElement[] stack =
-          infos[i] == null ? new StackTraceElement[0] : infos[i].getStackTrace();
-      Thread.State state = infos[i] == null ? Thread.State.TERMINATED : infos[i].getThreadState();
-      if (watch.kernel == null && state == Thread.State.RUNNABLE
-          && !StackClassifier.doesIo(stack)) {
-        watch.ran(seen.now, seen.cpu, seen.runQueue, pausesMs);
-        continue;
+  /** Reads as many stacks as the budget allows, in turn. */
+  private void readStacks(List<Look> asleep) throws IOException {
+    asleep.sort(Comparator.<Look>comparingInt(look -> look.threadId() > lastRead ? 0 : 1)
+        .thenComparingLong(Look::threadId));
+    int read = 0;
+    boolean lasting = asleep.stream().anyMatch(Look::lasting);
+    while (read < asleep.size() && budget.allows(lasting)) {
+      List<Look> turn = asleep.subList(read, Math.min(read + MOST_STACKS, asleep.size()));
+      ThreadInfo[] infos = probe.stacks(ids(turn));
+      budget.read(probe.stoppedNanos());
+      for (int i = 0; i < infos.length; i++) {
+        classify(turn.get(i), infos[i]);
       }
-      WaitClass wait = stack.length == 0 || wokeUp(watch, state, stack, seen.disk)
-          ? null : StackClassifier.classify(state, stack, seen.disk);
-      slept(seen, wait, owner(infos[i], wait));
+      read += turn.size();
+      lastRead = turn.get(turn.size() - 1).threadId();
+    }
+    for (Look look : asleep.subList(read, asleep.size())) {
+      look.watch.unread(look);
     }
   }
 
-  private void slept(Asleep seen, WaitClass wait, long owner) {
-    TaskWatch watch = seen.watch;
+  private void classify(Look look, ThreadInfo info) {
+    TaskWatch watch = look.watch;
+    StackTraceElement[] stack = info == null ? new StackTraceElement[0] : info.getStackTrace();
+    Thread.State state = info == null ? Thread.State.TERMINATED : info.getThreadState();
+    if (watch.kernel == null && state == Thread.State.RUNNABLE && !StackClassifier.doesIo(stack)) {
+      watch.ran(look);
+      return;
+    }
+    WaitClass wait = stack.length == 0 || wokeUp(watch, state, stack, look.disk)
+        ? null : StackClassifier.classify(state, stack, look.disk);
+    slept(look, wait, owner(info, wait));
+  }
+
+  private void slept(Look look, WaitClass wait, long owner) {
+    TaskWatch watch = look.watch;
     if (wait == WaitClass.PYTHON_WORKER && watch.python != null) {
       watch.python.search(watch.context);
     }
-    watch.slept(seen.now, seen.cpu, seen.runQueue, pausesMs, wait, owner);
+    watch.slept(look, wait, owner);
   }
 
   /** Whether a thread woke up before its stack was read, so the stack does not show the wait. */

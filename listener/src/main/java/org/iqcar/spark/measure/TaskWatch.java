@@ -4,7 +4,6 @@ import java.io.IOException;
 import java.lang.management.ManagementFactory;
 import java.lang.management.ThreadInfo;
 import java.lang.management.ThreadMXBean;
-import java.util.stream.DoubleStream;
 import org.apache.spark.TaskContext;
 import org.iqcar.spark.eventlog.Profile;
 import org.iqcar.spark.eventlog.TaskRecord;
@@ -16,8 +15,8 @@ import org.iqcar.spark.threads.WaitClass;
 
 /**
  * Measures one running task and builds its record. The task's own thread creates, closes and
- * releases it; the sampler calls {@link #ran} and {@link #slept}, and {@link HeldMemory} calls
- * {@link #holds}, under the watch's lock.
+ * releases it; the sampler calls {@link #ran}, {@link #slept} and {@link #unread}, and
+ * {@link HeldMemory} calls {@link #holds}, under the watch's lock.
  */
 public final class TaskWatch {
   static final ThreadMXBean THREADS = ManagementFactory.getThreadMXBean();
@@ -35,7 +34,7 @@ public final class TaskWatch {
   private final long startGcMs = Pauses.totalMs();
   private final ThreadInfo startInfo = THREADS.getThreadInfo(thread.getId());
 
-  private final double[] waits = new double[WaitClass.ALL.length];
+  final SampledWaits waits = new SampledWaits();
   private final Profile profile;
   private long seenNanos;
   private long seenCpu;
@@ -43,6 +42,10 @@ public final class TaskWatch {
   private long seenPausesMs = startGcMs;
   private double claimedRunQueue;
   private WaitClass seenWait;
+  private boolean seenAsleep;
+  /** Wait of unknown class since the last known one, and when it began. */
+  private double unknownNanos;
+  private long unknownFrom;
   private int samples;
   private int offSamples;
   private final HeldBytes held;
@@ -70,30 +73,23 @@ public final class TaskWatch {
     seenRunQueue = startRunQueue;
   }
 
-  /**
-   * The sampler saw the thread running, or waiting to run.
-   *
-   * @param now time of {@link System#nanoTime}
-   * @param cpu the thread's total processor time, in ns
-   * @param runQueue the thread's total wait on the run queue, in ns
-   * @param pausesMs how long the JVM has been stopped in all, in ms. The sampler is stopped too and
-   *     never sees a pause, but a thread that runs afterwards has waited for its end.
-   */
-  synchronized void ran(long now, long cpu, long runQueue, long pausesMs) {
+  /** The sampler saw the thread running, or waiting to run. */
+  synchronized void ran(Look look) {
     if (!closed) {
-      long from = seenNanos - startNanos;
-      double onCpu = clamp(cpu - seenCpu, now - seenNanos);
       // The kernel adds a wait on the run queue only when it ends. So time off the processor
       // counts as such a wait now, and what the kernel adds later is set off against it.
       seenWait = null;
-      double rest = now - seenNanos - onCpu;
-      double known = Math.max(0, runQueue - seenRunQueue - claimedRunQueue);
-      double paused = clamp((pausesMs - seenPausesMs) * 1e6, rest - known);
-      addWait(WaitClass.GC_SAFEPOINT, from, now - startNanos, paused);
+      seenAsleep = false;
+      double elapsed = look.now - seenNanos;
+      double onCpu = clamp(look.cpu - seenCpu, elapsed);
+      double rest = elapsed - onCpu;
+      double known = Math.max(0, look.runQueue - seenRunQueue - claimedRunQueue);
+      double paused = clamp((look.pausesMs - seenPausesMs) * 1e6, rest - known);
+      waits.counted(WaitClass.GC_SAFEPOINT, paused);
+      draw(WaitClass.GC_SAFEPOINT, seenNanos, look.now, paused);
       double waited = kernel == null ? 0 : rest - paused;
-      claimedRunQueue = Math.max(0, claimedRunQueue + waited - (runQueue - seenRunQueue));
-      seenPausesMs = pausesMs;
-      look(now, cpu, runQueue, from, onCpu, waited);
+      claimedRunQueue = Math.max(0, claimedRunQueue + waited - (look.runQueue - seenRunQueue));
+      seen(look, onCpu, waited);
     }
   }
 
@@ -113,33 +109,63 @@ public final class TaskWatch {
    * @param wait what it waits for, or null where it woke up before its stack was read
    * @param owner the task that holds the lock that it waits for, or {@link LockOwners#UNKNOWN}
    */
-  synchronized void slept(
-      long now, long cpu, long runQueue, long pausesMs, WaitClass wait, long owner) {
+  synchronized void slept(Look look, WaitClass wait, long owner) {
     if (!closed) {
-      long from = seenNanos - startNanos;
-      double elapsed = now - seenNanos;
-      double onCpu = clamp(cpu - seenCpu, elapsed);
-      double waited = clamp(runQueue - seenRunQueue - claimedRunQueue, elapsed - onCpu);
-      claimedRunQueue = 0;
-      double off = elapsed - onCpu - waited;
-      if (wait == WaitClass.PYTHON_WORKER && python != null) {
-        double[] split = python.split(now);
-        for (int i = 0; i < split.length; i++) {
-          addWait(PythonTask.CLASSES[i], from, now - startNanos, off * split[i]);
+      long from = seenNanos;
+      double off = asleep(look);
+      if (wait == null) {
+        unknown(from, off);
+      } else {
+        double[] parts = wait == WaitClass.PYTHON_WORKER && python != null
+            ? python.split(look.now) : null;
+        for (int i = 0; i < (parts == null ? 1 : parts.length); i++) {
+          WaitClass one = parts == null ? wait : PythonTask.CLASSES[i];
+          double part = parts == null ? 1 : parts[i];
+          waits.known(one, part);
+          // What was unknown before goes there too, so an interval's series sum to its width.
+          draw(one, unknownNanos > 0 ? unknownFrom : from, look.now, part * (off + unknownNanos));
         }
-      } else if (wait != null) {
-        addWait(wait, from, now - startNanos, off);
+        unknownNanos = 0;
+        offSamples++;
       }
+      waits.taken(wait);
       if (owner != LockOwners.UNKNOWN) {
         owners.held(owner, off);
       }
-      if (wait != null) {
-        offSamples++;
-      }
       seenWait = wait;
-      seenPausesMs = pausesMs;
-      look(now, cpu, runQueue, from, onCpu, waited);
     }
+  }
+
+  /** The sampler saw the thread asleep, and its stack was not read: the budget was spent. */
+  synchronized void unread(Look look) {
+    if (!closed) {
+      long from = seenNanos;
+      unknown(from, asleep(look));
+      seenWait = null;
+    }
+  }
+
+  /** Accounts for a look at the sleeping thread; its wait since the look before, in ns. */
+  private double asleep(Look look) {
+    double elapsed = look.now - seenNanos;
+    double onCpu = clamp(look.cpu - seenCpu, elapsed);
+    double waited = clamp(look.runQueue - seenRunQueue - claimedRunQueue, elapsed - onCpu);
+    claimedRunQueue = 0;
+    double off = elapsed - onCpu - waited;
+    waits.asleep(off, !sleepsOn(look.cpu), look.stands);
+    seenAsleep = true;
+    seen(look, onCpu, waited);
+    return off;
+  }
+
+  private void unknown(long from, double nanos) {
+    unknownFrom = unknownNanos > 0 ? unknownFrom : from;
+    unknownNanos += nanos;
+  }
+
+  /** Whether the thread has been asleep since the last look. */
+  synchronized boolean sleepsOn(long cpu) {
+    return seenAsleep && cpu == seenCpu;
   }
 
   /** The task holds so many bytes of execution memory now. */
@@ -149,22 +175,22 @@ public final class TaskWatch {
     }
   }
 
-  private void look(
-      long now, long cpu, long runQueue, long from, double onCpu, double waited) {
+  private void seen(Look look, double onCpu, double waited) {
     if (profile != null) {
-      profile.add(Profile.CPU, from, now - startNanos, onCpu);
-      profile.add(Profile.RUN_QUEUE, from, now - startNanos, waited);
+      profile.add(Profile.CPU, seenNanos - startNanos, look.now - startNanos, onCpu);
+      profile.add(Profile.RUN_QUEUE, seenNanos - startNanos, look.now - startNanos, waited);
     }
-    seenNanos = now;
-    seenCpu = cpu;
-    seenRunQueue = runQueue;
+    seenNanos = look.now;
+    seenCpu = look.cpu;
+    seenRunQueue = look.runQueue;
+    seenPausesMs = look.pausesMs;
     samples++;
   }
 
-  private void addWait(WaitClass wait, long from, long to, double nanos) {
-    waits[wait.ordinal()] += nanos;
+  /** Adds a wait to the profile. */
+  private void draw(WaitClass wait, long from, long to, double nanos) {
     if (profile != null) {
-      profile.add(Profile.series(wait), from, to, nanos);
+      profile.add(Profile.series(wait), from - startNanos, to - startNanos, nanos);
     }
   }
 
@@ -187,10 +213,10 @@ public final class TaskWatch {
     long blockedMs = contention ? info.getBlockedTime() - startInfo.getBlockedTime() : -1;
     long waitedMs = contention ? info.getWaitedTime() - startInfo.getWaitedTime() : -1;
     long gcMs = Pauses.totalMs() - startGcMs;
-    if (offSamples == 0 && waits[WaitClass.GC_SAFEPOINT.ordinal()] == 0) {
-      splitByCounters(off, blockedMs, gcMs);
-    }
-    long[] split = ExactSplit.split(off, waits);
+    boolean counters = offSamples == 0
+        && (waits.counted(WaitClass.GC_SAFEPOINT) == 0 || waits.coverage() < 100);
+    long[] split = ExactSplit.split(
+        off, counters ? byCounters(off, blockedMs, gcMs) : waits.weights());
 
     TaskRecord record = new TaskRecord();
     record.text("host", host).text("executor", executor).number("start_ms", startMs);
@@ -198,6 +224,7 @@ public final class TaskWatch {
     record.known("run_queue_ns", runQueue, kernel != null);
     record.number("off_cpu_ns", off).waits(split);
     record.number("samples", samples).number("off_samples", offSamples);
+    record.known("coverage_pct", waits.coverage(), waits.coverage() < 100);
     if (startIo != null) {
       record.io(startIo, kernel.ownIo());
     }
@@ -209,7 +236,7 @@ public final class TaskWatch {
     record.text("pool", context.getLocalProperty("spark.scheduler.pool"));
     record.text("sampler", sampler);
     record.known("failures", Failures.count(), Failures.count() > 0);
-    record.text("lock_owners", owners.encode(off / DoubleStream.of(waits).sum()));
+    record.text("lock_owners", owners.encode(lockScale(split)));
     if (profile != null && samples > 0) {
       long[] totals = new long[Profile.series(WaitClass.ALL[0]) + split.length];
       totals[Profile.CPU] = cpu;
@@ -235,18 +262,33 @@ public final class TaskWatch {
     }
   }
 
-  /** Splits the wait of a task that no sample found asleep by what Spark and the JVM counted. */
-  private void splitByCounters(long off, long blockedMs, long gcMs) {
-    double left = take(WaitClass.SHUFFLE_FETCH, off,
-        context.taskMetrics().shuffleReadMetrics().fetchWaitTime());
-    left = take(WaitClass.MONITOR_BLOCKED, left, blockedMs);
-    left = take(WaitClass.GC_SAFEPOINT, left, gcMs);
-    waits[WaitClass.OTHER.ordinal()] = left;
+  /** What one ns of a lock's wait that was seen stands for, in ns. */
+  private double lockScale(long[] split) {
+    double known = 0;
+    double all = 0;
+    for (WaitClass wait : WaitClass.ALL) {
+      if (wait.isLock()) {
+        known += waits.known(wait);
+        all += split[wait.ordinal()];
+      }
+    }
+    return known > 0 ? all / known : 0;
   }
 
-  private double take(WaitClass wait, double left, long ms) {
+  /** Splits the wait of a task that no sample found asleep by what Spark and the JVM counted. */
+  private double[] byCounters(long off, long blockedMs, long gcMs) {
+    double[] parts = new double[WaitClass.ALL.length];
+    double left = take(parts, WaitClass.SHUFFLE_FETCH, off,
+        context.taskMetrics().shuffleReadMetrics().fetchWaitTime());
+    left = take(parts, WaitClass.MONITOR_BLOCKED, left, blockedMs);
+    left = take(parts, WaitClass.GC_SAFEPOINT, left, gcMs);
+    parts[WaitClass.OTHER.ordinal()] = left;
+    return parts;
+  }
+
+  private static double take(double[] parts, WaitClass wait, double left, long ms) {
     double part = clamp(ms * 1e6, left);
-    waits[wait.ordinal()] = part;
+    parts[wait.ordinal()] = part;
     return left - part;
   }
 }

@@ -9,6 +9,10 @@ public enum Setting {
           + "but waits are not split by class and no profile is recorded."),
   SAMPLE_DEPTH("spark.iqcar.sample.depth", "32", "0.1.0",
       "Stack frames read of a task that is off the processor."),
+  OVERHEAD("spark.iqcar.overhead", "1%", "0.2.0",
+      "Most that sampling may cost: the time for which it stops the JVM, plus its threads' CPU "
+          + "divided by the processors, as part of the elapsed time. Beyond it, stacks are left "
+          + "out and the period grows; records tell how much as coverage_pct."),
   PROFILE_BUCKET("spark.iqcar.profile.bucket", "250ms", "0.1.0",
       "Width of one interval of a task's profile. 0 = no profile."),
   PROFILE_BUCKETS("spark.iqcar.profile.buckets", "120", "0.1.0",

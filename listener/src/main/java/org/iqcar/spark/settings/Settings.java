@@ -14,6 +14,9 @@ import org.slf4j.LoggerFactory;
 public final class Settings {
   private static final Logger LOG = LoggerFactory.getLogger(Settings.class);
   private static final Pattern TIME = Pattern.compile("(\\d+)\\s*(us|ms|s|m|min)?");
+  private static final Pattern PERCENT = Pattern.compile("(\\d{1,3}(?:\\.\\d{1,9})?)\\s*%?");
+  /** With less, tasks of minutes end without a stack. */
+  private static final double LEAST_PERCENT = 0.01;
   /** 1 ms: the kernel's clocks are no finer, and profiles hold whole milliseconds. */
   private static final long LEAST_NANOS = 1_000_000L;
   /** 1 day: sums of longer times would overflow. */
@@ -28,6 +31,8 @@ public final class Settings {
   public final boolean enabled;
   public final long samplePeriodNanos;
   public final int sampleDepth;
+  /** Most that sampling may cost, as part of the elapsed time. */
+  public final double overhead;
   public final long profileBucketNanos;
   public final int profileBuckets;
   public final int profileBytes;
@@ -49,12 +54,15 @@ public final class Settings {
   public final long rulesWatchNanos;
 
   /**
+   * The settings among some values.
+   *
    * @param values gives the value of a key, or null where it is not set
    */
-  Settings(Function<String, String> values) {
+  public Settings(Function<String, String> values) {
     enabled = bool(values, Setting.ENABLED);
     samplePeriodNanos = nanos(values, Setting.SAMPLE_PERIOD);
     sampleDepth = count(values, Setting.SAMPLE_DEPTH, 1, Integer.MAX_VALUE);
+    overhead = share(values, Setting.OVERHEAD);
     profileBucketNanos = nanos(values, Setting.PROFILE_BUCKET) / LEAST_NANOS * LEAST_NANOS;
     profileBuckets = count(values, Setting.PROFILE_BUCKETS, 2, MOST_BUCKETS);
     profileBytes = count(values, Setting.PROFILE_BYTES, 100, MOST_PROFILE_BYTES);
@@ -126,6 +134,18 @@ public final class Settings {
         throw new IllegalArgumentException("expected " + least + " to " + most);
       }
       return number;
+    });
+  }
+
+  /** A share such as 1% or 0.5%; a bare number is in percent. */
+  private static double share(Function<String, String> values, Setting setting) {
+    return read(values, setting, text -> {
+      Matcher match = PERCENT.matcher(text);
+      double percent = match.matches() ? Double.parseDouble(match.group(1)) : 0;
+      if (percent < LEAST_PERCENT || percent > 100) {
+        throw new IllegalArgumentException("expected a share of 0.01% to 100%");
+      }
+      return percent / 100;
     });
   }
 

@@ -45,4 +45,15 @@ class SettingsTest {
         key -> key.equals(Setting.PROFILE_BUCKET.key()) ? "1999us" : null);
     assertEquals(1_000_000L, settings.profileBucketNanos);
   }
+
+  @Test
+  void theOverheadIsAShareInPercent() {
+    for (String[] one : new String[][] {
+        {"0.5%", "0.005"}, {"2", "0.02"}, {"100 %", "1"}, {"0", "0.01"}, {"0%", "0.01"},
+        {"101%", "0.01"}, {"-1%", "0.01"}, {"NaN", "0.01"}, {"much", "0.01"}}) {
+      Settings settings =
+          new Settings(key -> key.equals(Setting.OVERHEAD.key()) ? one[0] : null);
+      assertEquals(Double.parseDouble(one[1]), settings.overhead, 1e-12, one[0]);
+    }
+  }
 }
