@@ -31,6 +31,7 @@ import iqcar
 from iqcar.apps.demo.mix import make_data
 from iqcar.diagnosis import Diagnosis
 from iqcar.enums import REQUESTS, Request, Resource
+from iqcar.model.waits.columns import launch_wait
 
 EXPERIMENT = "induced_contention"
 HOSTS = ("127.0.0.2", "127.0.0.3")
@@ -179,6 +180,10 @@ def _phase(
             "wait_ms_loaded": _median(asked[where == loaded], "wait_ms"),
             "wait_ms_other": _median(asked[where != loaded], "wait_ms"),
         }
+    tasks = diagnosis.tables.tasks
+    victims = tasks["query"].isin(rows).to_numpy(bool)
+    slot_wait = launch_wait(diagnosis.waits)[victims]
+    ran_on = hosts[tasks["host"].to_numpy(np.int64)[victims]]
     blamed = pd.concat([graph.blame_of(int(row)) for row in rows])
     others = blamed[blamed["kind"] == "query"]
     lost = float(blamed["lost_ms"].sum())
@@ -192,6 +197,8 @@ def _phase(
         "queries": len(rows),
         "duration_s": [round(d / 1e3, 3) for d in duration.tolist()],
         "losses": losses,
+        "slot_wait_ms_loaded": _mean(slot_wait[ran_on == loaded]),
+        "slot_wait_ms_other": _mean(slot_wait[ran_on != loaded]),
         "blamed_on_culprit": to_culprit / lost if lost and name in CULPRITS else None,
     }
 
@@ -200,6 +207,12 @@ def _median(demands: pd.DataFrame, name: str) -> float | None:
     """Median over queries; each has one task there that asks for much."""
     by_query = demands.groupby("query")[name].max().dropna()
     return float(by_query.median()) if len(by_query) else None
+
+
+def _mean(waits: np.ndarray[Any, Any]) -> float | None:
+    """Mean of the waits that are known."""
+    known = waits[np.isfinite(waits)]
+    return float(known.mean()) if len(known) else None
 
 
 def main() -> None:

@@ -37,6 +37,36 @@ def source_elimination(result: dict[str, Any]) -> str:
     )
 
 
+def delayed_query(result: dict[str, Any]) -> str:
+    """Whose reads slow Q1, by delay of Q3: what it gained without each, and three blames."""
+    methods = ("ours", "printed", "overlap")
+    rows, off = [], []
+    for one in result["delays"]:
+        measured = _share_of_q3(one["gain_s"])
+        said = [_share_of_q3(one[method]) for method in methods]
+        if measured is not None:
+            off.append([abs((share or 0.0) - measured) for share in said])
+        gains = (f"{one['gain_s'][query]:+.1f} s" for query in ("q2", "q3"))
+        parts = ("–" if share is None else f"{share:.0%}" for share in (measured, *said))
+        rows.append([f"{one['delay_s']:g} s", seconds(one["q1_s"]), *gains, *parts])
+    head = ["delay of Q3", "Q1 took", "gained without Q2", "without Q3"]
+    head += [f"Q3's share: {word}" for word in ("measured", *methods)]
+    errors = np.mean(off, axis=0) if off else [np.nan] * len(methods)
+    said_off = ", ".join(f"{name} {e:.0%}" for name, e in zip(methods, errors, strict=True))
+    return (
+        f"{result['repeats']} runs of each, medians. Gained: by Q1, in a run without that query. "
+        "Q3's share: of what is said of Q2 and Q3 together (ours: Q1's loss to IO in s, printed: "
+        "DOR, overlap: in s).\n\n"
+        f"{table(head, rows)}\n\nOff the measured share, mean: {said_off}."
+    )
+
+
+def _share_of_q3(of: dict[str, float]) -> float | None:
+    """Q3's part of what is said of Q2 and Q3 together; None where nothing is."""
+    q2, q3 = (max(of[query], 0.0) for query in ("q2", "q3"))
+    return q3 / (q2 + q3) if q2 + q3 > 0 else None
+
+
 def user_study(result: dict[str, Any]) -> str:
     """What two programs answered to each question, and how much of it was right."""
     programs = {"iqcar": "iqcar", "spark": "Spark's REST"}
@@ -74,6 +104,7 @@ def rules_efficacy(result: dict[str, Any]) -> str:
     ]
     target = result["target"]
     head = ["rules", target, "change", f"{target} waited for slots", "all queries", "change"]
+    aggressor = result.get("aggressor")
     queries = list(result["arms"][0]["queries"])
     each = [
         [query, *(percent(arm["queries"][query]) for arm in result["arms"][1:])]
@@ -83,12 +114,24 @@ def rules_efficacy(result: dict[str, Any]) -> str:
         f"{result['repeats']} runs of each in turn, medians (and range).\n\n{table(head, rows)}\n\n"
         "Change of each query's duration:\n\n"
         f"{table(['query', *(arm['arm'] for arm in result['arms'][1:])], each)}"
+        f"{_by_arm(result, 'wait_shares', f'Share of each wait in all that {target} waited for:')}"
+        f"{_by_arm(result, 'aggressor_dor', f'DOR of {aggressor} towards each:')}"
     )
+
+
+def _by_arm(result: dict[str, Any], name: str, title: str) -> str:
+    """One share by arm and row; nothing where the result has none."""
+    arms = result["arms"]
+    if name not in arms[0]:
+        return ""
+    rows = [[row, *(f"{arm[name][row]:.0%}" for arm in arms)] for row in arms[0][name]]
+    return f"\n\n{title}\n\n{table(['', *(arm['arm'] for arm in arms)], rows)}"
 
 
 def induced_contention(result: dict[str, Any]) -> str:
     """What the victim's iQC-Graph shows in each phase."""
-    rows = []
+    rows, sides = [], ("loaded", "other")
+    has_slot_wait = all("slot_wait_ms_loaded" in phase for phase in result["phases"])
     for phase in result["phases"]:
         cells = [phase["phase"], str(phase["queries"]), seconds(phase["duration_s"])]
         for resource in ("cpu", "io"):
@@ -96,12 +139,15 @@ def induced_contention(result: dict[str, Any]) -> str:
             cells.append(f"{loss['share']:.0%}")
             cells.append(f"{loss['share_loaded']:.0%} / {loss['share_other']:.0%}")
             cells.append(f"{_number(loss['ratp_loaded'])} / {_number(loss['ratp_other'])}")
+        if has_slot_wait:
+            cells.append(" / ".join(_number(phase[f"slot_wait_ms_{at}"]) for at in sides))
         blamed = phase["blamed_on_culprit"]
         cells.append("–" if blamed is None else f"{blamed:.0%}")
         rows.append(cells)
     head = ["phase", "queries", "duration"]
     for word in ("CPU", "IO"):
         head += [f"lost to {word}", f"{word}: {result['loaded']} / other", f"{word} RATP"]
+    head += [f"SWT in ms: {result['loaded']} / other"] * has_slot_wait
     return table([*head, "blamed on the culprit"], rows)
 
 

@@ -13,10 +13,12 @@ from pathlib import Path
 import pytest
 
 from tests.support import SUPPORT
+from tests.support.command import iqcar
 from tests.support.golden import recorded_app
 from tests.support.listener_spark import (
     APP_TIMEOUT_S,
     JAR,
+    LISTENER_ONLY,
     PLUGIN,
     TEST_JAR,
     WORKLOADS,
@@ -120,6 +122,17 @@ def test_two_executors_on_one_host_share_one_series(cluster: Cluster, tmp_path: 
     assert len({s["executor"] for s in samples if "cpu" in s}) == 1
     assert {row[1] for s in samples for row in s.get("procs", ())} == {"0", "1"}
     wait_until_no_sampler_runs(app)
+
+
+def test_the_first_lines_say_that_the_listener_alone_measures_no_executor(
+    cluster: Cluster, tmp_path: Path
+) -> None:
+    conf = {**LISTENER_ONLY, **ONE_SLOT_EACH}
+    app = run_workloads(cluster.home, tmp_path, "many", master=cluster.master, conf=conf)
+    assert app.exit_code == 0, app.errors[-3000:]
+    assert app.own_events() and not any(records_of(end) for end in app.ends)
+    said = iqcar("analyze", app.log).stdout.split("\n\n")[0].replace("\n", " ")
+    assert "Recorded with the listener alone: waits of executors are not measured" in said
 
 
 def test_a_jar_on_the_driver_only_is_brought_to_the_executors(

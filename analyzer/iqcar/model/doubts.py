@@ -10,10 +10,11 @@ import pandas as pd
 from iqcar.base.limits import LEAST_DOUBT
 from iqcar.base.units import percent, size
 from iqcar.enums import InputStatus, Request
+from iqcar.logs.attach.spark_conf import LISTENER, PLUGIN
 from iqcar.model.demand.outside_load import outside_load
 from iqcar.model.waits.columns import ESTIMATED, MISSING, evidence_column
 from iqcar.model.waits.execution_memory import Holders, memory_of_apps
-from iqcar.tables import Tables, recorded_applications, texts
+from iqcar.tables import NONE, Tables, recorded_applications, texts
 from iqcar.tables.arrays import Flags, Floats, Ints
 
 GONE_MS = 10_000.0
@@ -161,6 +162,43 @@ def _reasons(tables: Tables, lacking: Flags) -> list[tuple[str, int]]:
     return [(why, int(which.sum())) for why, which in kinds if which.any()]
 
 
+def listener_alone(tables: Tables) -> str:
+    """Say which applications the listener recorded without the plugin on executors; else empty.
+
+    The settings name the listener and not the plugin, and no task has a record. In local mode the
+    listener measures tasks by itself: they have records.
+    """
+    names = {
+        setting: _set_for_all(tables, setting)
+        for setting in ("spark.extraListeners", "spark.plugins", "spark.iqcar.enabled")
+    }
+    ran = set(tables.tasks["app"].tolist())
+    recorded = recorded_applications(tables).tolist()
+    alone = [
+        app
+        for app, listeners in names["spark.extraListeners"].items()
+        if LISTENER in listeners
+        and PLUGIN not in names["spark.plugins"].get(app, "")
+        and names["spark.iqcar.enabled"].get(app, "").lower() != "false"
+        and app in ran
+        and not recorded[app]
+    ]
+    if not alone:
+        return ""
+    which = f"{len(alone)} of {len(ran)} applications were " if len(ran) > 1 else ""
+    return (
+        f"{which}recorded with the listener alone: waits of executors are not measured; add "
+        f"spark.plugins={PLUGIN}"
+    )
+
+
+def _set_for_all(tables: Tables, setting: str) -> dict[int, str]:
+    """Return the value of a setting by application, where it is set for all of it."""
+    conf = tables.conf
+    rows = conf[((conf["key"] == setting) & (conf["sql_execution"] == NONE)).to_numpy(bool)]
+    return dict(zip(rows["app"].tolist(), texts(rows, "value"), strict=True))
+
+
 def find_doubts(tables: Tables, waits: pd.DataFrame) -> tuple[str, ...]:
     """List what limits the trust in a diagnosis.
 
@@ -169,6 +207,7 @@ def find_doubts(tables: Tables, waits: pd.DataFrame) -> tuple[str, ...]:
     doubts = [*_input_doubts(tables), *_lost_task_ends(tables)]
     if len(tables.tasks):
         doubts += [
+            *filter(None, [listener_alone(tables)]),
             *record_doubts(tables, waits),
             *outside_doubts(tables),
             *_unknown_waits(tables, waits),

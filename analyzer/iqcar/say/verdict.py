@@ -12,6 +12,7 @@ from iqcar.base.units import HOUR_MS, MINUTE_MS, SECOND_MS, change_words, durati
 from iqcar.diagnosis import Diagnosis
 from iqcar.enums import BlameKind
 from iqcar.logs.text.redact import redact_text
+from iqcar.model.doubts import listener_alone
 from iqcar.rules.rule import QueryType, RuleType
 from iqcar.say.blamed import find_blamed, fold_blamed, sum_blamed, with_cached
 from iqcar.say.finding import Finding
@@ -152,9 +153,11 @@ def find_verdict(diagnosis: Diagnosis, most: int | None = None) -> Verdict:
     head = (
         _headline(diagnosis, lost, recurring, held_up) if held_up else _quiet_headline(lost, names)
     )
+    doubt = listener_alone(diagnosis.tables)
+    alone = f"{doubt[0].upper()}{doubt[1:]}." if doubt else ""
     return Verdict(
         quiet=not (held_up or findings),
-        headline=f"{head} {findings_headline(findings)}".rstrip(),
+        headline=" ".join(filter(None, (head, findings_headline(findings), alone))),
         targets=_without_repeats(
             _target(diagnosis, lost, names, [query], findings) for query in shown
         ),

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from iqcar.model.doubts import find_doubts
+from iqcar.logs.attach.spark_conf import LISTENER, PLUGIN
+from iqcar.model.doubts import find_doubts, listener_alone
 from iqcar.model.waits.measure import measure_waits
 from iqcar.tables import Tables
 from tests.support.tiny_tables import tiny_tables
@@ -67,6 +68,37 @@ def test_a_whole_log_leaves_only_what_no_plain_log_can_tell() -> None:
 )
 def test_each_loss_is_said(rows, sentence) -> None:
     assert [doubt for doubt in doubts_of(**rows) if doubt.startswith(sentence)]
+
+
+ALONE = [{"sql_execution": -1, "key": "spark.extraListeners", "value": f"x.L,{LISTENER}"}]
+
+
+def test_the_listener_alone_is_said_before_all_that_it_did_not_measure() -> None:
+    tables = tiny_tables(**GOOD, conf=ALONE)
+    first = find_doubts(tables, measure_waits(tables))[0]
+    assert first == (
+        "recorded with the listener alone: waits of executors are not measured; add "
+        f"spark.plugins={PLUGIN}"
+    )
+    two = tiny_tables(
+        **{**GOOD, "applications": [{}, {}], "tasks": [GOOD_TASK, {**GOOD_TASK, "app": 1}]},
+        conf=ALONE,
+    )
+    assert listener_alone(two).startswith("1 of 2 applications were recorded with the listener")
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        {"conf": [*ALONE, {"sql_execution": -1, "key": "spark.plugins", "value": f"{PLUGIN},y.P"}]},
+        {"conf": [*ALONE, {"sql_execution": -1, "key": "spark.iqcar.enabled", "value": "false"}]},
+        {"conf": [{**ALONE[0], "value": "x.L"}]},
+        {"conf": ALONE, "task_records": [{"task": 0}]},
+        {"conf": ALONE, "tasks": []},
+    ],
+)
+def test_the_listener_is_not_alone(rows) -> None:
+    assert listener_alone(tiny_tables(**{**GOOD, **rows})) == ""
 
 
 def test_running_tasks_are_said() -> None:

@@ -44,7 +44,9 @@ def conf(
         Path or URL of the jar where Spark runs, if it is not this machine's: hdfs:///…, s3a://…,
         local:///…. Default: the jar that iqcar carries.
     listener
-        Name the listener too. Without it the plugin registers it itself.
+        Name the listener too. Without it the plugin registers it itself. The listener alone
+        (spark.extraListeners without spark.plugins) records pools and slots; it measures no waits
+        of executors, except in local mode.
     apply_rules : FILE
         Path or URL of compiled rules that the plugin is to apply (spark.iqcar.rules).
     with_jars : LIST
