@@ -1,7 +1,8 @@
-"""Measure the Spark plugin's overhead per task: empty tasks with and without it, in fresh JVMs.
+"""Measure the plugin's overhead per task and host: empty tasks with and without it, in fresh JVMs.
 
     scripts/bench tiny_tasks           3 pairs of runs of 20,000 tasks (about 3 minutes)
     scripts/bench tiny_tasks --full    9 pairs; --watched: the plugin watches a file of rules, too
+    scripts/bench tiny_tasks --pairs 1 --tasks 100000    heap and log of many tasks
 
 This is the worst case: no work hides the cost. The runs alternate, each pair in the opposite order
 of the previous one, and all figures are ratios or differences within a pair. Linux only.
@@ -26,6 +27,8 @@ TASKS = 20_000
 WARM_UP = 3_000
 """Tasks after which the JVM has compiled the code that every task runs."""
 
+SAMPLES = b'{"Event":"org.iqcar.spark.IqcarEventSamples"'
+
 
 @dataclass
 class Run:
@@ -34,7 +37,10 @@ class Run:
     wall_s: float
     jvm_cpu_s: float
     held_bytes: float
+    heap_bytes: float
     log_bytes: float
+    sample_bytes: float
+    sampled_s: float
 
 
 def run_tasks(log: Path, tasks: int) -> Run:
@@ -60,10 +66,15 @@ def run_tasks(log: Path, tasks: int) -> Run:
     wall, cpu = time.monotonic() - start, process_cpu_s(pid) - cpu
     # Listeners may still be at work when the job is done.
     spark._jsc.sc().listenerBus().waitUntilEmpty()
-    grown = held() - held_before
+    heap = held()
     spark.stop()
     (path,) = (path for path in log.iterdir() if path.is_file())
-    return Run(wall, cpu, grown, path.stat().st_size)
+    with path.open("rb") as file:
+        events = [line for line in file if line.startswith(SAMPLES)]
+    sampled_ms = sum(s["dt_ms"] for line in events for s in json.loads(line)["samples"])
+    size = sum(map(len, events))
+    log_bytes = path.stat().st_size - size
+    return Run(wall, cpu, heap - held_before, heap, log_bytes, size, sampled_ms / 1000)
 
 
 def start_run(tasks: int, attached: bool, watched: bool = False) -> Run:
@@ -81,7 +92,8 @@ def start_run(tasks: int, attached: bool, watched: bool = False) -> Run:
             "spark.eventLog.dir": log.as_uri(),
             "spark.eventLog.compress": "false",
             "spark.eventLog.rolling.enabled": "false",
-            "spark.driver.memory": "2g",
+            "spark.driver.memory": f"{max(2, 8 * tasks // 1_000_000)}g",
+            "spark.ui.retainedTasks": str(tasks + WARM_UP),
             "spark.ui.enabled": "false",
             "spark.ui.showConsoleProgress": "false",
             **watched_rules(Path(name), attached, watched),
@@ -118,12 +130,16 @@ def report(pairs: list[tuple[Run, Run]], tasks: int) -> None:
     print("with / without the plugin               median   range")
     print(f"wall                                   {spread(ratios('wall_s'))}")
     print(f"CPU of the whole JVM                   {spread(ratios('jvm_cpu_s'))}")
-    print(f"event log, uncompressed                {spread(ratios('log_bytes'))}")
+    print(f"event log, uncompressed, no samples    {spread(ratios('log_bytes'))}")
+    print(f"heap of the driver afterwards          {spread(ratios('heap_bytes'))}")
     print("added per task")
     print(f"CPU, us                                {1e6 * added('jvm_cpu_s'):7.0f}", end="")
     print(f"   to {1e6 * plain:.0f}")
     print(f"bytes of heap held afterwards          {added('held_bytes'):7.0f}")
     print(f"bytes of the event log                 {added('log_bytes'):7.0f}")
+    runs = [plugin for _, plugin in pairs]
+    an_hour = 3600 * sum(r.sample_bytes for r in runs) / max(sum(r.sampled_s for r in runs), 1e-3)
+    print(f"added per busy host and hour: {an_hour / 1e3:,.0f} KB of samples")
 
 
 def main() -> int:

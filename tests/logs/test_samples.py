@@ -45,6 +45,16 @@ FULL: dict[str, Any] = {
 }
 
 
+SUMS: dict[str, Any] = {
+    **FULL,
+    "cpu": {"user": 60.0, "system": 10.0, "idle": 30.0, "count": 2, "busiest": 95.0},
+    "disks": [11, 22, 500],
+    "nets": [101, 202],
+    "procs": {"jvm": [800, 500], "python": [120, 110]},
+}
+"""The same as the plugin writes it now: sums, where nobody reads the parts."""
+
+
 def event(*samples: object, **more: object) -> bytes:
     fields = {"version": 1, "host": "h0", "executor": "1", "dropped": 0, **more}
     return json.dumps({"Event": SAMPLES_EVENT, **fields, "samples": samples}).encode()
@@ -62,8 +72,9 @@ def test_the_modes_of_the_processors_sum_to_all_their_time() -> None:
     assert sum(row[name] for name in CPU_MODES) == sum(modes.values())
 
 
-def test_each_part_of_a_sample_is_in_its_columns() -> None:
-    row = frame(event(FULL)).iloc[0].to_dict()
+@pytest.mark.parametrize("sample", [FULL, SUMS], ids=["listed", "summed"])
+def test_each_part_of_a_sample_is_in_its_columns(sample: dict[str, Any]) -> None:
+    row = frame(event(sample)).iloc[0].to_dict()
     assert row == {
         "app": 0,
         "host": 0,
@@ -107,11 +118,20 @@ def test_each_part_of_a_sample_is_in_its_columns() -> None:
 
 def test_a_missing_part_is_unknown_and_an_idle_one_is_zero() -> None:
     times = {"v": 1, "t": 1, "dt_ms": 1000}
-    table = frame(event(times, {**times, "disks": {}, "nets": {}}))
+    idle = {**times, "disks": [0, 0, 0], "nets": [0, 0]}
+    table = frame(event(times, {**times, "disks": {}, "nets": {}}, idle))
     names = ["disk_read_bytes", "disk_busy", "net_out_bytes"]
     assert table.loc[0, names].isna().all()
-    assert (table.loc[1, names] == 0).all()
+    assert (table.loc[1:, names] == 0).all(axis=None)
     assert table[["cpu_idle", "psi_cpu", "jvm_cpu_ms", "cgroup_cpus"]].isna().all(axis=None)
+
+
+def test_samples_of_unequal_periods_have_shares_of_their_own_time() -> None:
+    longer = {**SUMS, "t": 15_000, "dt_ms": 10_000}
+    table = frame(event(SUMS, longer))
+    assert table["duration_ms"].tolist() == [1000, 10_000]
+    assert table["disk_busy"].tolist() == [0.5, 0.05]
+    assert table["disk_read_bytes"].tolist() == [11, 11]
 
 
 def test_dropped_samples_are_counted_once_per_batch() -> None:

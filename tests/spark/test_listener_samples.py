@@ -37,6 +37,8 @@ def apps(
     plans: dict[str, tuple[tuple[str, ...], dict[str, str]]] = {}
     for name, conf in (("plugin", PLUGIN), ("listener", LISTENER_ONLY)):
         plans[name] = (("sleep", "spin", "nap"), {**conf, "spark.iqcar.host.period": "500ms"})
+    bounded = {"spark.iqcar.host.period": "100ms", "spark.iqcar.host.bytes": "10000"}
+    plans["bounded"] = (("nap",), {**PLUGIN, **bounded})
     unsampled = {}
     for name, script in NO_SAMPLES.items():
         python = folder / name.replace(" ", "-")
@@ -59,7 +61,7 @@ def test_in_local_mode_the_log_tells_what_the_host_did_until_the_end(
     samples = samples_of(app)
     assert all("cpu" in sample and "mem" in sample for sample in samples)
     assert {sample["host"] for sample in samples} == {app.ends[0]["Task Info"]["Host"]}
-    assert {row[2] for s in samples for row in s.get("procs", ())} == {"jvm"}
+    assert {kind for s in samples for kind in s.get("procs", ())} == {"jvm"}
     # "nap" runs for nine seconds: they are there, although the log ends with them. What was
     # sampled after Spark closed the log, a period or two, is not.
     last = max(end["Task Info"]["Finish Time"] for end in app.group("nap"))
@@ -70,10 +72,17 @@ def test_in_local_mode_the_log_tells_what_the_host_did_until_the_end(
         for what in ("Start", "End")
     )
     assert 9000 / 2 < told < end - start
-    watched = {row[0] for sample in samples for row in sample.get("tasks", ())}
-    assert {end["Task Info"]["Task ID"] for end in app.group("nap")} <= watched
     wait_until_no_sampler_runs(app)
     check_tables(app, len(samples))
+
+
+def test_bounded_bytes_make_samples_seldom_and_leave_no_time_out(apps: dict[str, App]) -> None:
+    app = apps["bounded"]
+    lengths = [sample["dt_ms"] for sample in samples_of(app)]
+    # 10 KB a minute are a sample in some two seconds; of a quiet host there would be one a second.
+    assert max(lengths) > 1500
+    assert sum(lengths) > 9000 / 2
+    check_tables(app, len(lengths))
 
 
 def check_tables(app: App, expected: int) -> None:

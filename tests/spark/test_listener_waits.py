@@ -224,8 +224,8 @@ def test_a_computing_python_worker_is_python_cpu(python_app: App) -> None:
 
 
 def test_the_samples_tell_the_python_workers_from_the_jvm(python_app: App) -> None:
-    rows = [row for sample in samples_of(python_app) for row in sample.get("procs", ())]
-    cpu_ms = {kind: sum(r[3] for r in rows if r[2] == kind) for kind in ("jvm", "python")}
+    sums = [sample.get("procs", {}) for sample in samples_of(python_app)]
+    cpu_ms = {k: sum(s[k][0] for s in sums if k in s) for k in ("jvm", "python")}
     # Each of two tasks burns 1.5 s in its worker; a worker is found some time after its start.
     assert cpu_ms["python"] > 500
     assert cpu_ms["jvm"] > 0

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import ast
+import os
 import shlex
 import subprocess
+import sys
 import zipfile
 from pathlib import Path
 
@@ -216,3 +218,17 @@ def test_where_spark_writes_its_logs_is_read_from_its_settings(
         assert configured_log_dir() == ("file:///x=1", str(file))
     monkeypatch.setenv("SPARK_CONF_DIR", str(tmp_path))
     assert configured_log_dir() is None
+
+
+def test_on_a_terminal_it_says_what_to_expect_in_the_log_and_elsewhere_it_is_silent(
+    jar: Path, tmp_path: Path
+) -> None:
+    words = [sys.executable, "-m", "iqcar", "conf", "--jar", jar, "--log-dir", tmp_path]
+    master, terminal = os.openpty()
+    shown = subprocess.run(words, stdout=subprocess.PIPE, stderr=terminal, check=True)
+    os.close(terminal)
+    said = os.read(master, 10_000).decode()
+    os.close(master)
+    assert "KB a task" in said and "1 MB a minute" in said
+    silent = subprocess.run(words, capture_output=True, check=True)
+    assert (silent.stdout, silent.stderr) == (shown.stdout, b"")

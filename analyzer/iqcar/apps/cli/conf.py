@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import typer
@@ -23,7 +24,7 @@ def conf(
     with_plugins: str = "",
     with_listeners: str = "",
 ) -> None:
-    """Print what to tell Spark: the plugin, its jar, and an event log.
+    """Print what to tell Spark: the plugin, its jar, and an event log; on a terminal, how large.
 
     Without an option it prints flags on one line, for spark-submit, spark-shell and pyspark.
 
@@ -57,7 +58,7 @@ def conf(
         The job's own spark.extraListeners: Spark takes one list.
     """
     from iqcar.errors import UsageError
-    from iqcar.logs.attach.spark_conf import SparkConf, is_url, listener_jar
+    from iqcar.logs.attach.spark_conf import EXPECTED_BYTES, SparkConf, is_url, listener_jar
 
     if pyspark + shell + properties > 1:
         raise UsageError("only one of --pyspark, --shell and --properties can be given")
@@ -88,6 +89,8 @@ def conf(
         typer.echo(settings.properties())
     else:
         typer.echo(settings.flags())
+    if sys.stderr.isatty():
+        typer.echo(f"iqcar: {EXPECTED_BYTES}", err=True)
     if not log_dir:
         _warn_of_a_missing_log_dir()
 

@@ -1,6 +1,7 @@
 """What hosts did: samples of the plugin's events, and of files that ``iqcar sample`` wrote.
 
-Both hold the same objects (docs/listener.md): one per second or so, each part of it optional.
+Both hold the same objects (docs/listener.md): one per second or more, each part of it optional.
+Those of earlier versions list each processor, disk, interface and process.
 """
 
 from __future__ import annotations
@@ -28,6 +29,8 @@ by :data:`iqcar.tables.LAST_PLAUSIBLE_MS`."""
 
 DISK_READ, DISK_WRITE, DISK_BUSY_MS = 0, 1, 6
 NET_IN, NET_OUT = 0, 1
+_SUMS = {"disks": (DISK_READ, DISK_WRITE, DISK_BUSY_MS), "nets": (NET_IN, NET_OUT)}
+"""Place of each sum over all devices among the counters of one."""
 PROCESS_KIND, PROCESS_CPU_MS, PROCESS_RSS = 2, 3, 4
 CPU_MODES = {
     "cpu_user": ("user", "nice"),
@@ -99,12 +102,14 @@ def add_sample(
 
 def _host(sample: Mapping[str, Any], duration: float) -> dict[str, float]:
     cpu, memory, cgroup = (_dict(sample, part) for part in ("cpu", "mem", "cgroup"))
-    disks, nets, psi = (_dict(sample, part) for part in ("disks", "nets", "psi"))
+    disks, nets = (_devices(sample.get(part), _SUMS[part]) for part in _SUMS)
+    psi = _dict(sample, "psi")
     has_cpu, has_disks, has_nets = bool(cpu), "disks" in sample, "nets" in sample
     busy = [_item(disk, DISK_BUSY_MS) for disk in disks.values()]
+    listed = _list(cpu.get("cores"))
     return {
-        "cores": float(len(_list(cpu.get("cores")))) if has_cpu else nan,
-        "busiest_core": _most(cpu.get("cores")),
+        "cores": _number(cpu.get("count", len(listed))) if has_cpu else nan,
+        "busiest_core": _most(listed or [cpu.get("busiest")]),
         **{
             # A mode that took no time at all is left out of the line.
             name: sum(_number(cpu.get(mode, 0.0)) for mode in modes) if has_cpu else nan
@@ -128,7 +133,24 @@ def _host(sample: Mapping[str, Any], duration: float) -> dict[str, float]:
     }
 
 
+def _devices(value: Any, places: Sequence[int]) -> dict[str, Any]:
+    """Return each device's counters: of a list, which sums all devices, one of no name."""
+    if not isinstance(value, list):
+        return value if isinstance(value, dict) else {}
+    counters = [0.0] * (max(places) + 1)
+    for place, number in zip(places, value, strict=False):
+        counters[place] = number
+    return {"": counters}
+
+
 def _processes(sample: Mapping[str, Any]) -> dict[str, float]:
+    sums = sample.get("procs")
+    if isinstance(sums, dict):
+        return {
+            f"{kind}_{name}": _item(sums.get(kind), place)
+            for kind in ("jvm", "python")
+            for place, name in enumerate(("cpu_ms", "rss_bytes"))
+        }
     listed = [p for p in _list(sample.get("procs")) if isinstance(p, list)]
     found = {}
     for kind in ("jvm", "python"):

@@ -40,12 +40,14 @@ SHORTEST_S = 0.05
 """Shortest last sample worth taking: the kernel counts CPU in ticks of 10 ms."""
 LOCK_FOLDERS = ("/tmp", "/var/tmp")  # noqa: S108 (the same for every user and temp setting)
 CPU_MODES = ("user", "nice", "system", "iowait", "irq", "softirq", "steal", "idle")
-DISK_COUNTERS = (
-    "read_bytes", "write_bytes", "read_count", "write_count", "read_time", "write_time", "busy_time"
-)  # fmt: skip
-NET_COUNTERS = ("bytes_recv", "bytes_sent", "packets_recv", "packets_sent")
-PROCESS_BYTES = ("read_bytes", "write_bytes", "read_chars", "write_chars")
-CGROUP_COUNTERS = ("usage_usec", "throttled_usec", "nr_periods", "nr_throttled")
+DISK_COUNTERS = ("read_bytes", "write_bytes", "busy_time")
+NET_COUNTERS = ("bytes_recv", "bytes_sent")
+QUIET_CORES = 0.5
+"""A host is quiet that keeps less than half a core busy or waiting for a disk: no task runs."""
+QUIET_PERIODS = 10
+"""Periods that one sample of a quiet host covers at most."""
+LINE_BYTES = 150
+"""What the event around a line adds to the log, where a batch holds one line."""
 
 
 class Lock:
@@ -89,22 +91,29 @@ class Lock:
 
 
 class Growth:
-    """Computes the growth of counters between two readings."""
+    """Computes the growth of counters since the reading that was kept last."""
 
     def __init__(self) -> None:
-        self._before: dict[Any, tuple[float, ...]] = {}
+        self._kept: dict[Any, tuple[float, ...]] = {}
+        self._latest: dict[Any, tuple[float, ...]] = {}
 
     def since(self, key: Any, now: tuple[float, ...]) -> tuple[float, ...] | None:
         """Return the growth; None at the first reading; 0 for a counter that fell."""
-        before = self._before.get(key)
-        self._before[key] = now
+        self._latest[key] = now
+        before = self._kept.get(key)
         if before is None:
+            self._kept[key] = now
             return None
         return tuple(max(0, new - old) for new, old in zip(now, before))
 
+    def keep(self) -> None:
+        """Count from the latest readings on."""
+        self._kept.update(self._latest)
+
     def forget(self, key: Any) -> None:
-        """Drop the last reading of something that has ended."""
-        self._before.pop(key, None)
+        """Drop the readings of something that has ended."""
+        self._kept.pop(key, None)
+        self._latest.pop(key, None)
 
 
 class Host:
@@ -112,6 +121,7 @@ class Host:
 
     def __init__(self, proc: str = "/proc", sys_folder: str = "/sys") -> None:
         self._growth = Growth()
+        self.keep = self._growth.keep
         self._proc = proc
         self._sys = sys_folder
         self._cgroups = cgroup_folders(proc)
@@ -153,21 +163,23 @@ class Host:
         if not busy:
             return None
         shares = {m: round(100 * t / sum(whole), 2) for m, t in zip(CPU_MODES, whole) if t}
-        return {**shares, "cores": busy}
+        return {**shares, "count": len(busy), "busiest": max(busy)}
 
     def _load(self) -> list[float]:
-        return [round(load, 2) for load in os.getloadavg()]
+        return [round(os.getloadavg()[0], 2)]
 
     def _mem(self) -> dict[str, int]:
         memory = psutil.virtual_memory()
         return {name: getattr(memory, name) for name in ("total", "used", "available")}
 
-    def _disks(self) -> dict[str, Any] | None:
+    def _disks(self) -> list[float] | None:
         disks = psutil.disk_io_counters(perdisk=True)
         if disks is None:
             return None
         counted = {n: d for n, d in disks.items() if not self._is_counted_elsewhere(n)}
-        return self._grown(counted, DISK_COUNTERS)
+        grown = self._grown(counted, DISK_COUNTERS)
+        read, write, busy = zip(*grown) if grown else ((0,), (0,), (0,))
+        return [sum(read), sum(write), max(busy)]
 
     def _is_counted_elsewhere(self, disk: str) -> bool:
         """Whether a disk is part of another disk, lies on others, or is no device."""
@@ -179,24 +191,20 @@ class Host:
         slaves = os.path.join(folder, "slaves")
         return os.path.isdir(slaves) and bool(os.listdir(slaves))
 
-    def _nets(self) -> dict[str, Any]:
+    def _nets(self) -> list[float]:
         nets = psutil.net_io_counters(pernic=True)
         nets.pop("lo", None)
         # Bridges and the like repeat a device's bytes; in a container there is no device.
         folder = os.path.join(self._sys, "class", "net")
         devices = {n for n in nets if os.path.exists(os.path.join(folder, n, "device"))}
         counted = {n: net for n, net in nets.items() if n in (devices or nets)}
-        return self._grown(counted, NET_COUNTERS)
+        return [sum(column) for column in zip((0, 0), *self._grown(counted, NET_COUNTERS))]
 
-    def _grown(self, devices: dict[str, Any], counters: tuple[str, ...]) -> dict[str, Any]:
-        """Return the growth of each device whose counters grew."""
-        found = {}
-        for name, device in devices.items():
-            now = tuple(getattr(device, counter, 0) for counter in counters)
-            grown = self._growth.since((counters, name), now)
-            if grown and any(grown):
-                found[name] = grown
-        return found
+    def _grown(self, devices: dict[str, Any], counters: tuple[str, ...]) -> list[tuple[float, ...]]:
+        """Return the growth of each device."""
+        read = {n: tuple(getattr(d, c, 0) for c in counters) for n, d in devices.items()}
+        grown = [self._growth.since((counters, name), now) for name, now in read.items()]
+        return [growth for growth in grown if growth]
 
     def _psi(self) -> dict[str, Any] | None:
         found = {}
@@ -226,11 +234,9 @@ class Host:
         if used.isdigit():
             found["mem_used"] = int(used)
         stat = dict(line.split() for line in read(self._cgroups[0], "cpu.stat").splitlines())
-        now = tuple(int(stat.get(name, 0)) for name in CGROUP_COUNTERS)
-        grown = self._growth.since("cgroup", now)
+        grown = self._growth.since("cgroup", (int(stat.get("throttled_usec", 0)),))
         if grown and "throttled_usec" in stat:
-            found["cpu_ms"], found["throttled_ms"] = grown[0] // 1000, grown[1] // 1000
-            found["periods"], found["throttled_periods"] = grown[2], grown[3]
+            found["throttled_ms"] = grown[0] // 1000
         return found
 
 
@@ -261,123 +267,137 @@ def read(*path: str) -> str:
 
 
 class Watched:
-    """Reads the counters of the processes and task threads that the input names."""
+    """Reads the CPU time and the memory of the processes that the input names, summed by kind."""
 
-    def __init__(self, proc: str = "/proc") -> None:
-        self._proc = proc
+    def __init__(self) -> None:
         self._growth = Growth()
-        self._processes: dict[int, tuple[Any, str, str]] = {}
-        self._tasks: dict[int, tuple[int, list[int]]] = {}
+        self.keep = self._growth.keep
+        self._processes: dict[int, tuple[Any, str]] = {}
 
-    def obey(self, line: str) -> None:
-        """Follow ``watch PID EXECUTOR KIND``, ``task TID PID TASK`` or ``end TID``."""
-        words = line.split()
-        try:
-            if words[:1] == ["watch"] and int(words[1]) not in self._processes:
-                process = psutil.Process(int(words[1]))
+    def add(self, pid: int, kind: str) -> None:
+        """Watch a process from now on, unless it has ended."""
+        if pid not in self._processes:
+            with contextlib.suppress(psutil.Error):
+                process = psutil.Process(pid)
                 self._look(process)
-                self._processes[process.pid] = (process, words[2], words[3])
-            elif words[:1] == ["task"]:
-                self._start(int(words[1]), words[2], int(words[3]))
-            elif words[:1] == ["end"]:
-                self._end(int(words[1]))
-        except (ValueError, IndexError, OSError, psutil.Error):
-            return  # the process has ended, or the line is not an order
+                self._processes[pid] = (process, kind)
 
-    def _look(self, process: Any) -> tuple[Any, int]:
+    def _look(self, process: Any) -> tuple[float, int]:
         with process.oneshot():
             times, memory = process.cpu_times(), process.memory_info()
-            try:
-                io = process.io_counters()
-            except (psutil.AccessDenied, AttributeError, NotImplementedError):
-                io = None
-        counters = tuple(getattr(io, name, 0) for name in PROCESS_BYTES)
-        now = (1000 * (times.user + times.system), *counters)
-        return self._growth.since(process.pid, now), memory.rss
+        grown = self._growth.since(process.pid, (1000 * (times.user + times.system),))
+        return grown[0] if grown else 0.0, memory.rss
 
-    def processes(self) -> Iterator[list[Any]]:
-        """Yield pid, executor, kind, CPU ms, RSS, bytes from and to disk, read and written."""
-        for pid, (process, executor, kind) in list(self._processes.items()):
+    def sums(self) -> dict[str, list[int]]:
+        """Return CPU ms and RSS in bytes by kind."""
+        found: dict[str, list[int]] = {}
+        for pid, (process, kind) in list(self._processes.items()):
             try:
                 grown, rss = self._look(process)
             except psutil.Error:
                 del self._processes[pid]
                 self._growth.forget(pid)
                 continue
-            yield [pid, executor, kind, round(grown[0]), rss, *grown[1:]]
-
-    def _start(self, tid: int, pid: str, task: int) -> None:
-        self._end(tid)
-        files: list[int] = []
-        self._tasks[tid] = (task, files)
-        for name in ("schedstat", "io"):
-            path = os.path.join(self._proc, pid, "task", str(tid), name)
-            files.append(os.open(path, os.O_RDONLY | os.O_CLOEXEC))
-        self._look_at_task(tid)
-
-    def _end(self, tid: int) -> None:
-        _task, files = self._tasks.pop(tid, (0, []))
-        self._growth.forget(("task", tid))
-        for file in files:
-            os.close(file)
-
-    def _look_at_task(self, tid: int) -> tuple[float, ...]:
-        times = os.pread(self._tasks[tid][1][0], 96, 0).split()
-        lines = os.pread(self._tasks[tid][1][1], 256, 0).splitlines()
-        disk = [int(lines[row].split()[1]) for row in (4, 5)]
-        now = (int(times[0]) / 1e6, int(times[1]) / 1e6, *disk, 1000 * time.monotonic())
-        cpu, waited, *disk, passed = self._growth.since(("task", tid), now) or (0, 0, 0, 0, 0)
-        # On a busy machine the kernel now and then counts a whole sleep as a wait when it ends.
-        return (cpu, min(waited, passed), *disk)
-
-    def tasks(self) -> Iterator[list[Any]]:
-        """Yield task id, CPU ms, run-queue ms, bytes from and to disk."""
-        for tid, (task, _files) in list(self._tasks.items()):
-            try:
-                grown = self._look_at_task(tid)
-            except (OSError, IndexError, ValueError):
-                self._end(tid)
-                continue
-            yield [task, round(grown[0]), round(grown[1]), *grown[2:]]
+            before = found.get(kind, [0, 0])
+            found[kind] = [before[0] + round(grown), before[1] + rss]
+        return found
 
 
 class Sampler:
-    """Takes samples of the watched processes and tasks and, if it leads, of the host."""
+    """Takes samples of the watched processes and, if it leads, of the host."""
 
     def __init__(self, lock: Lock | None = None, proc: str = "/proc", name: str = "") -> None:
         self._lock = lock
         self._proc = proc
         self._name = {"host": name} if name else {}
-        self._own_cpu = time.process_time()
-        self._before = time.monotonic()
-        self.watched = Watched(proc)
+        self._own_cpu = self._latest_own_cpu = time.process_time()
+        self._kept = self._latest = time.monotonic()
+        self._waiting: dict[str, Any] | None = None
+        self._busy = Growth()
+        self._rate = float("inf")
+        self._not_before = 0.0
+        self.watched = Watched()
         self._host = self._lead()
+        self._is_quiet()
 
     def _lead(self) -> Host | None:
         return Host(self._proc) if self._lock is None or self._lock.take() else None
 
-    def elapsed(self) -> float:
-        """Seconds since the last sample."""
-        return time.monotonic() - self._before
+    def obey(self, line: str) -> None:
+        """Follow ``watch PID KIND``, or ``rate BYTES``, a second, which bounds what is written."""
+        words = line.split()
+        with contextlib.suppress(ValueError, IndexError):  # the line is not an order
+            if words[:1] == ["watch"]:
+                self.watched.add(int(words[1]), words[2])
+            elif words[:1] == ["rate"]:
+                self._rate = max(1.0, float(words[1]))
 
-    def sample(self) -> dict[str, Any] | None:
-        """Return a sample of the time since the last call, or None if it would be empty."""
-        elapsed = self.elapsed()
-        self._before += elapsed
+    def elapsed(self) -> float:
+        """Seconds since the last look."""
+        return time.monotonic() - self._latest
+
+    def _is_quiet(self) -> bool:
+        """Whether little happened on the host since the last call."""
+        times = psutil.cpu_times()
+        now = (sum(getattr(times, mode, 0.0) for mode in CPU_MODES if mode != "idle"),)
+        grown = self._busy.since("cpu", (*now, time.monotonic()))
+        self._busy.keep()
+        return grown is not None and grown[0] < QUIET_CORES * grown[1]
+
+    def lines(self, period_s: float, last: bool = False) -> Iterator[str]:
+        """Yield the samples that are due, as lines: of what is quiet one of several periods."""
+        quiet = self._is_quiet()
+        if not quiet and self._waiting is not None and self._may_write():
+            yield self._line()  # what was quiet until now, alone
+        self._waiting = self.look()
+        enough = not quiet or self._latest - self._kept >= (QUIET_PERIODS - 0.5) * period_s
+        if self._waiting is not None and (last or (enough and self._may_write())):
+            yield self._line()
+
+    def _may_write(self) -> bool:
+        return time.monotonic() >= self._not_before
+
+    def _line(self) -> str:
+        """Return the sample that waits; the next counts from there."""
+        line = json.dumps(self._waiting, separators=(",", ":")) + "\n"
+        self._not_before = time.monotonic() + (len(line) + LINE_BYTES) / self._rate
+        self.keep()
+        return line
+
+    def keep(self) -> None:
+        """Let the next sample count from the last look on."""
+        self._waiting = None
+        self._kept, self._own_cpu = self._latest, self._latest_own_cpu
+        for part in (self.watched, self._host):
+            if part is not None:
+                part.keep()
+
+    def look(self) -> dict[str, Any] | None:
+        """Return a sample of the time since the last that was kept, or None if it is empty."""
+        self._latest = time.monotonic()
+        self._latest_own_cpu = time.process_time()
         parts: dict[str, Any] = {}
         if self._host is None:
             self._host = self._lead()
+            if self._host is not None:  # the first sample of a host covers no other time
+                self.keep()
+                return None
         else:
             parts = self._host.sample()
-        lists = {"procs": list(self.watched.processes()), "tasks": list(self.watched.tasks())}
-        parts.update({name: rows for name, rows in lists.items() if rows})
+        processes = self.watched.sums()
+        if processes:
+            parts["procs"] = processes
         if not parts:
             return None
-        own = time.process_time()
-        parts["own_cpu_ms"] = round(1000 * (own - self._own_cpu), 2)
-        self._own_cpu = own
-        head = {"v": VERSION, "t": int(time.time() * 1000), "dt_ms": round(1000 * elapsed)}
-        return {**head, **self._name, **parts}
+        parts["own_cpu_ms"] = round(1000 * (self._latest_own_cpu - self._own_cpu), 2)
+        elapsed_ms = round(1000 * (self._latest - self._kept))
+        return {
+            "v": VERSION,
+            "t": int(time.time() * 1000),
+            "dt_ms": elapsed_ms,
+            **self._name,
+            **parts,
+        }
 
     def close(self) -> None:
         """Let another sampler of this host take over."""
@@ -415,15 +435,15 @@ def run(
                 got = os.read(0, 65536)
                 *lines, rest = (rest + got).split(b"\n")
                 for line in lines:
-                    sampler.watched.obey(line.decode("ascii", "replace"))
+                    sampler.obey(line.decode("ascii", "replace"))
                 ending = ending or not got
         ending = ending or time.monotonic() >= start + for_s
         if ending and sampler.elapsed() < SHORTEST_S:
             break
-        found = None if stdin and os.getppid() != parent else sampler.sample()
         try:
-            if found is not None:
-                write(json.dumps(found, separators=(",", ":")) + "\n")
+            if not stdin or os.getppid() == parent:
+                for line in sampler.lines(period_s if stdin else 0, last=ending):
+                    write(line)
         except BrokenPipeError:
             break
         ending = ending or (stdin and os.getppid() != parent)

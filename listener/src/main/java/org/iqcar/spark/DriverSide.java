@@ -18,6 +18,7 @@ import org.iqcar.spark.rules.Rules;
 import org.iqcar.spark.rules.RulesRefused;
 import org.iqcar.spark.safety.Failures;
 import org.iqcar.spark.safety.Faults;
+import org.iqcar.spark.settings.Setting;
 import org.iqcar.spark.settings.Settings;
 import org.iqcar.spark.stream.LiveStream;
 
@@ -31,6 +32,9 @@ public final class DriverSide implements DriverPlugin {
   /** Held here because Spark keeps only a weak reference to an accumulator. */
   private static volatile TaskRecordAccumulator accumulator;
   private static volatile SparkContext application;
+  /** Executors that send samples; 1 until the first is known. */
+  private static volatile int executors = 1;
+  private static volatile int sampleBytes = Integer.parseInt(Setting.HOST_BYTES.fallback());
 
   private Rules rules;
   private LiveStream stream;
@@ -79,6 +83,8 @@ public final class DriverSide implements DriverPlugin {
     carrier.register(sc, scala.Option.apply(TaskRecordAccumulator.NAME), true);
     accumulator = carrier;
     application = sc;
+    executors = 1;
+    sampleBytes = Settings.from(sc.conf()).hostBytes;
     ByteArrayOutputStream bytes = new ByteArrayOutputStream();
     try (ObjectOutputStream out = new ObjectOutputStream(bytes)) {
       out.writeObject(carrier);
@@ -94,7 +100,7 @@ public final class DriverSide implements DriverPlugin {
   public Object receive(Object message) {
     try {
       if (message instanceof String[]) {
-        post((String[]) message);
+        return post((String[]) message);
       }
     } catch (Throwable failure) {
       Failures.note("receiving samples", failure);
@@ -102,12 +108,22 @@ public final class DriverSide implements DriverPlugin {
     return "";
   }
 
-  /** Posts a batch of samples as an event for the event log, unless the application has ended. */
-  static void post(String[] batch) {
+  /** Takes the number of executors, which share the bytes of an application's samples. */
+  static void executors(int count) {
+    executors = Math.max(1, count);
+  }
+
+  /**
+   * Posts a batch of samples as an event for the event log, unless the application has ended.
+   *
+   * @return bytes a second that the sender's samples may take from now on
+   */
+  static String post(String[] batch) {
     SparkContext sc = application;
     if (sc != null) {
       sc.listenerBus().post(new IqcarEventSamples(batch));
     }
+    return Float.toString(sampleBytes / 60f / executors);
   }
 
   /** Posts which rules act as an event for the event log. */

@@ -17,7 +17,6 @@ import org.apache.spark.storage.BlockManagerId;
 import org.apache.spark.util.TaskCompletionListener;
 import org.iqcar.spark.eventlog.TaskRecordAccumulator;
 import org.iqcar.spark.host.HostSampler;
-import org.iqcar.spark.host.HostWatch;
 import org.iqcar.spark.measure.Sampler;
 import org.iqcar.spark.measure.TaskWatch;
 import org.iqcar.spark.safety.Failures;
@@ -84,7 +83,6 @@ public final class ExecutorSide implements ExecutorPlugin {
         context.addTaskCompletionListener(
             (TaskCompletionListener) same -> end(same, watch, carrier));
         sampler.add(watch);
-        HostWatch.start(watch.tid(), context.taskAttemptId());
       }
     } catch (Throwable failure) {
       Failures.note("a task's start", failure);
@@ -94,7 +92,6 @@ public final class ExecutorSide implements ExecutorPlugin {
   private void end(TaskContext context, TaskWatch watch, TaskRecordAccumulator carrier) {
     try {
       sampler.remove(watch);
-      HostWatch.end(watch.tid(), context.taskAttemptId());
       Faults.at("taskCompletion");
       SparkEnv env = SparkEnv.get();
       // Read here because in local mode the block manager has no id yet during init.

@@ -71,12 +71,18 @@ public final class IqcarListener extends SparkListener {
   @Override
   public void onExecutorAdded(SparkListenerExecutorAdded event) {
     guarded("onExecutorAdded",
-        () -> slots.add(event.executorId(), event.executorInfo().totalCores()));
+        () -> {
+          slots.add(event.executorId(), event.executorInfo().totalCores());
+          DriverSide.executors(slots.executors());
+        });
   }
 
   @Override
   public void onExecutorRemoved(SparkListenerExecutorRemoved event) {
-    guarded("onExecutorRemoved", () -> slots.remove(event.executorId()));
+    guarded("onExecutorRemoved", () -> {
+      slots.remove(event.executorId());
+      DriverSide.executors(slots.executors());
+    });
   }
 
   @Override

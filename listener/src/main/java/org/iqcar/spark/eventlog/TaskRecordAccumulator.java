@@ -1,6 +1,9 @@
 package org.iqcar.spark.eventlog;
 
+import org.apache.spark.scheduler.AccumulableInfo;
 import org.apache.spark.util.AccumulatorV2;
+import scala.Option;
+import scala.Some;
 
 /**
  * Carries one task's record to the driver, inside the task's own result.
@@ -8,11 +11,17 @@ import org.apache.spark.util.AccumulatorV2;
  * <p>An executor must use a copy deserialised from the driver's: with a new instance, Spark fails
  * to serialise the result, and the task never ends. On the driver the value is a count of records,
  * because Spark logs it again with every task and stage.
+ *
+ * <p>Spark's store of the UI keeps every task's update of an accumulator, in the driver and in the
+ * History Server, except of those marked as SQL's, which are in the event log all the same.
  */
 public final class TaskRecordAccumulator extends AccumulatorV2<String, String> {
   private static final long serialVersionUID = 1L;
   /** The name under which records are found in the event log. */
   public static final String NAME = "iqcar.task";
+
+  /** Spark's {@code AccumulatorContext.SQL_ACCUM_IDENTIFIER}. */
+  private static final Option<String> NOT_IN_THE_UI = new Some<>("sql");
 
   private volatile String record = "";
   private long merged;
@@ -49,5 +58,18 @@ public final class TaskRecordAccumulator extends AccumulatorV2<String, String> {
   @Override
   public String value() {
     return record.isEmpty() ? "n=" + merged : record;
+  }
+
+  /** What Spark keeps of this accumulator: marked, so that no store holds it. */
+  @Override
+  public AccumulableInfo toInfo(Option<Object> update, Option<Object> value) {
+    AccumulableInfo info = super.toInfo(update, value);
+    return new AccumulableInfo(info.id(), info.name(), info.update(), info.value(),
+        info.internal(), info.countFailedValues(), NOT_IN_THE_UI);
+  }
+
+  /** The same for a task that failed or still runs; not every Spark has the method. */
+  public AccumulableInfo toInfoUpdate() {
+    return toInfo(new Some<>(value()), Option.empty());
   }
 }

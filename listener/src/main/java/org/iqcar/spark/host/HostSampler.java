@@ -61,9 +61,12 @@ public final class HostSampler implements Runnable {
   /** The sampler of this JVM, or null. */
   private static volatile HostSampler current;
 
-  /** Sends a batch to the driver and returns when the driver has it; called by one thread. */
+  /**
+   * Sends a batch to the driver and returns when the driver has it; called by one thread. The
+   * answer is the bytes a second that this executor's samples may take, a number as text.
+   */
   public interface Sender {
-    void send(String[] batch) throws Exception;
+    Object send(String[] batch) throws Exception;
   }
 
   private final Settings settings;
@@ -75,6 +78,8 @@ public final class HostSampler implements Runnable {
   private volatile Process process;
   private volatile String host;
   private volatile String executor;
+  /** What the driver answered last. */
+  private volatile String rate = "";
 
   public HostSampler(Settings settings, Sender sender) {
     this.settings = settings;
@@ -135,7 +140,7 @@ public final class HostSampler implements Runnable {
       try (OutputStream out = process.getOutputStream()) {
         out.write(script());
         out.flush();
-        HostWatch.begin(jvm(), executor);
+        HostWatch.begin(jvm());
         feed(out);
       } catch (IOException ended) {
         // The reader has logged why.
@@ -203,9 +208,14 @@ public final class HostSampler implements Runnable {
   private void feed(OutputStream out) throws IOException, InterruptedException {
     long sent = System.nanoTime();
     long wait = FIRST_SEND_NANOS;
+    String told = "";
     long longestWait = LOCAL.equals(executor) ? LOCAL_SEND_NANOS : SEND_NANOS;
     while (!stopped && !batch.ended()) {
       String orders = HostWatch.orders();
+      if (!rate.equals(told)) {
+        told = rate;
+        orders += "rate " + told + "\n";
+      }
       if (!orders.isEmpty()) {
         out.write(orders.getBytes(StandardCharsets.US_ASCII));
         out.flush();
@@ -223,7 +233,8 @@ public final class HostSampler implements Runnable {
     String lines = batch.take();
     if (!lines.isEmpty()) {
       try {
-        sender.send(new String[] {host, executor, Long.toString(batch.takeDropped()), lines});
+        String[] sent = {host, executor, Long.toString(batch.takeDropped()), lines};
+        rate = String.valueOf(sender.send(sent));
       } catch (Throwable failure) {
         Failures.note("sending samples", failure);
       }

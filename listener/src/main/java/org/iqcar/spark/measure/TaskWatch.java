@@ -247,11 +247,6 @@ public final class TaskWatch {
     return record.json();
   }
 
-  /** The kernel's id of the task's thread, or null where there is none. */
-  public String tid() {
-    return kernel == null ? null : kernel.tid;
-  }
-
   /** Closes or gives back the kernel's files; called last, by the task's own thread. */
   public void release() {
     if (python != null) {

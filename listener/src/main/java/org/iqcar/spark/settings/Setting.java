@@ -26,7 +26,10 @@ public enum Setting {
   HOST("spark.iqcar.host.enabled", "true", "0.1.0",
       "Sample each host and the executors' processes with Python's psutil."),
   HOST_PERIOD("spark.iqcar.host.period", "1s", "0.1.0",
-      "Time between two samples of a host; 100ms at least."),
+      "Time between two samples of a busy host; 100ms at least. Of a quiet one, ten times that."),
+  HOST_BYTES("spark.iqcar.host.bytes", "1000000", "0.2.0",
+      "Most bytes of samples a minute in the event log, of all hosts together: more hosts are "
+          + "sampled more seldom. 10000 at least."),
   HOST_PYTHON("spark.iqcar.host.python", "auto", "0.1.0",
       "Python with psutil on the executors' hosts. auto = spark.pyspark.python, else the "
           + "variable PYSPARK_PYTHON, else python3."),

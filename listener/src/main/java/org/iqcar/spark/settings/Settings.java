@@ -40,6 +40,8 @@ public final class Settings {
   public final boolean python;
   public final boolean host;
   public final long hostPeriodNanos;
+  /** Bytes a minute, of the whole application. */
+  public final int hostBytes;
   /** Null for the Python that PySpark uses. */
   public final String hostPython;
   public final String proc;
@@ -70,6 +72,7 @@ public final class Settings {
     python = bool(values, Setting.PYTHON);
     host = bool(values, Setting.HOST);
     hostPeriodNanos = Math.max(100_000_000L, nanos(values, Setting.HOST_PERIOD));
+    hostBytes = count(values, Setting.HOST_BYTES, 10_000, Integer.MAX_VALUE);
     String named = values.apply(Setting.HOST_PYTHON.key());
     hostPython = Setting.HOST_PYTHON.fallback().equals(named) ? null : named;
     String path = values.apply(Setting.PROC.key());
