@@ -71,7 +71,7 @@ final class RuleRoot extends Pool {
         all.add(sorted.apply(i));
       }
       return new TurnQueue<>(all, new Round(slots.getAsInt()));
-    } catch (Exception | LinkageError failure) {
+    } catch (Throwable failure) {
       // Spark would offer no slots any more: better no caps than no tasks.
       Failures.note("counting slots for caps", failure);
       return sorted;
