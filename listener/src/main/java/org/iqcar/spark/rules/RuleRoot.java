@@ -16,7 +16,8 @@ import org.iqcar.spark.safety.SparkInternals;
 import scala.collection.mutable.ArrayBuffer;
 
 /**
- * The scheduler's root pool, which holds the caps of its pools.
+ * The scheduler's root pool, which holds the caps of its pools. It offers nothing to jobs whose pool
+ * is not known yet ({@link HeldJobs}).
  *
  * <p>A task set of a capped pool is offered slots until so many tasks of the pool run; where the
  * cap is not strict, it is offered again those that nobody has taken at the end of the round.
@@ -26,15 +27,18 @@ final class RuleRoot extends Pool {
   private static final String FIELD = "rootPool";
 
   private final IntSupplier slots;
+  private final HeldJobs held;
 
   /**
    * Makes a root pool.
    *
    * @param slots counts the slots there are now; called under the scheduler's lock
+   * @param held the jobs whose task sets are offered no slots
    */
-  RuleRoot(IntSupplier slots) {
+  RuleRoot(IntSupplier slots, HeldJobs held) {
     super("", SchedulingMode.FAIR(), 0, 0);
     this.slots = slots;
+    this.held = held;
   }
 
   /**
@@ -62,15 +66,16 @@ final class RuleRoot extends Pool {
   @Override
   public ArrayBuffer<TaskSetManager> getSortedTaskSetQueue() {
     ArrayBuffer<TaskSetManager> sorted = super.getSortedTaskSetQueue();
-    if (!anyCapped()) {
-      return sorted;
-    }
     try {
+      boolean capped = anyCapped();
+      if (!capped && !held.any()) {
+        return sorted;
+      }
       List<TaskSetManager> all = new ArrayList<>(sorted.size());
       for (int i = 0; i < sorted.size(); i++) {
         all.add(sorted.apply(i));
       }
-      return new TurnQueue<>(all, new Round(slots.getAsInt()));
+      return new TurnQueue<>(all, new Round(capped ? slots.getAsInt() : 0, held));
     } catch (Throwable failure) {
       // Spark would offer no slots any more: better no caps than no tasks.
       Failures.note("counting slots for caps", failure);
@@ -100,10 +105,12 @@ final class RuleRoot extends Pool {
   private static final class Round
       implements BiConsumer<List<TaskSetManager>, Consumer<TaskSetManager>> {
     private final int slots;
+    private final HeldJobs held;
     private boolean told;
 
-    Round(int slots) {
+    Round(int slots, HeldJobs held) {
       this.slots = slots;
+      this.held = held;
     }
 
     @Override
@@ -113,7 +120,9 @@ final class RuleRoot extends Pool {
         all.forEach(offer);
         return;
       }
-      for (TaskSetManager taskSet : all) {
+      List<TaskSetManager> placed = new ArrayList<>(all);
+      placed.removeIf(taskSet -> held.holds(taskSet.priority()));
+      for (TaskSetManager taskSet : placed) {
         RulePool pool = capped(taskSet);
         if (pool == null) {
           offer.accept(taskSet);
@@ -121,7 +130,7 @@ final class RuleRoot extends Pool {
           pool.offer(taskSet, pool.spec().most(slots), () -> offer.accept(taskSet));
         }
       }
-      for (TaskSetManager taskSet : all) {
+      for (TaskSetManager taskSet : placed) {
         RulePool pool = capped(taskSet);
         // A pool below its cap has been offered every slot, and took those it could use.
         if (pool != null && !pool.spec().strict

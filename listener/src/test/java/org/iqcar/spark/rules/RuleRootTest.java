@@ -2,6 +2,7 @@ package org.iqcar.spark.rules;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
 
+import java.util.Properties;
 import java.util.function.IntSupplier;
 import org.apache.spark.scheduler.TaskSetManager;
 import org.iqcar.spark.safety.Failures;
@@ -11,10 +12,10 @@ import scala.collection.mutable.ArrayBuffer;
 class RuleRootTest {
   /** A root with one task set, in a pool that holds one task at once. */
   private static RuleRoot capped(IntSupplier slots) throws ReflectiveOperationException {
-    RuleRoot root = new RuleRoot(slots);
+    RuleRoot root = new RuleRoot(slots, new HeldJobs(() -> { }));
     RulePool pool = new RulePool(new PoolRules.PoolSpec("p", 1, 0, "FIFO", 1, 0.0, true));
     root.addSchedulable(pool);
-    pool.addSchedulable(TaskSets.of(7));
+    pool.addSchedulable(TaskSets.of(7, new Properties()));
     return root;
   }
 
