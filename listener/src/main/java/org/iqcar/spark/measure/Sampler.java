@@ -168,6 +168,8 @@ public final class Sampler implements Runnable {
     long cpu;
     if (linux) {
       state = watch.kernel.look();
+    }
+    if (watch.timed) {
       cpu = watch.kernel.seenCpuNanos();
       runQueue = watch.kernel.seenRunQueueNanos();
     } else {

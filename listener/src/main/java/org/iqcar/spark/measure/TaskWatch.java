@@ -25,6 +25,8 @@ public final class TaskWatch {
   final TaskContext context;
   final Thread thread = Thread.currentThread();
   final KernelThread kernel;
+  /** Whether the kernel counts the thread's times. */
+  final boolean timed;
   final PythonTask python;
   private final Settings settings;
   private final long startMs = System.currentTimeMillis();
@@ -54,14 +56,15 @@ public final class TaskWatch {
     this.context = context;
     this.settings = settings;
     kernel = KernelThread.current(settings.proc);
+    timed = kernel != null && kernel.isTimed();
     if (kernel != null) {
       kernel.busy = true;
     }
-    python = settings.python && kernel != null ? new PythonTask(settings.proc) : null;
+    python = settings.python && timed ? new PythonTask(settings.proc) : null;
     profile = settings.profileBucketNanos > 0 && settings.samplePeriodNanos > 0
         ? new Profile(settings.profileBucketNanos, settings.profileBuckets) : null;
     startIo = kernel == null ? null : kernel.ownIo();
-    startRunQueue = kernel == null ? 0 : kernel.ownRunQueueNanos();
+    startRunQueue = timed ? kernel.ownRunQueueNanos() : 0;
     startCpu = THREADS.getCurrentThreadCpuTime();
     startNanos = System.nanoTime();
     held = new HeldBytes(profile);
@@ -90,7 +93,7 @@ public final class TaskWatch {
       double known = Math.max(0, runQueue - seenRunQueue - claimedRunQueue);
       double paused = clamp((pausesMs - seenPausesMs) * 1e6, rest - known);
       addWait(WaitClass.GC_SAFEPOINT, from, now - startNanos, paused);
-      double waited = kernel == null ? 0 : rest - paused;
+      double waited = timed ? rest - paused : 0;
       claimedRunQueue = Math.max(0, claimedRunQueue + waited - (runQueue - seenRunQueue));
       seenPausesMs = pausesMs;
       look(now, cpu, runQueue, from, onCpu, waited);
@@ -177,7 +180,7 @@ public final class TaskWatch {
       throws IOException {
     closed = true;
     long cpu = THREADS.getCurrentThreadCpuTime() - startCpu;
-    long runQueue = kernel == null ? 0 : kernel.ownRunQueueNanos() - startRunQueue;
+    long runQueue = timed ? kernel.ownRunQueueNanos() - startRunQueue : 0;
     // The clocks are read one after the other, so CPU may be a little above the wall clock.
     long wall = Math.max(System.nanoTime() - startNanos, cpu);
     runQueue = Math.min(runQueue, wall - cpu);
@@ -195,7 +198,7 @@ public final class TaskWatch {
     TaskRecord record = new TaskRecord();
     record.text("host", host).text("executor", executor).number("start_ms", startMs);
     record.number("wall_ns", wall).number("cpu_ns", cpu);
-    record.known("run_queue_ns", runQueue, kernel != null);
+    record.known("run_queue_ns", runQueue, timed);
     record.number("off_cpu_ns", off).waits(split);
     record.number("samples", samples).number("off_samples", offSamples);
     if (startIo != null) {
@@ -220,9 +223,9 @@ public final class TaskWatch {
     return record.json();
   }
 
-  /** The kernel's id of the task's thread, or null where there is none. */
+  /** The kernel's id of the task's thread, or null where the kernel counts nothing by it. */
   public String tid() {
-    return kernel == null ? null : kernel.tid;
+    return timed ? kernel.tid : null;
   }
 
   /** Closes or gives back the kernel's files; called last, by the task's own thread. */
