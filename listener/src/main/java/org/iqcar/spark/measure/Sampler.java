@@ -119,8 +119,6 @@ public final class Sampler implements Runnable {
           round();
         }
         failures = 0;
-      } catch (ThreadDeath death) {
-        throw death;
       } catch (Throwable failure) {
         Failures.note("a round of the sampler", failure);
         if (++failures >= MOST_FAILURES) {

@@ -161,7 +161,7 @@ public final class Rules {
   }
 
   /**
-   * Adds the rules to the scheduler and watches their file; never throws.
+   * Adds the rules to the scheduler and watches their file; throws what is fatal only.
    *
    * @param news is told which rules act, now and whenever that changes
    */
@@ -203,6 +203,7 @@ public final class Rules {
         watch.start(settings.rulesWatchNanos);
       }
     } catch (Throwable failure) {
+      Failures.throwFatal(failure);
       LOG.warn("iqcar: no rules are applied: the scheduler of this Spark cannot be reached; "
           + "jobs run as without rules", failure);
     }
