@@ -28,6 +28,7 @@ final class RuleRoot extends Pool {
 
   private final IntSupplier slots;
   private final HeldJobs held;
+  private Round last;
 
   /**
    * Makes a root pool.
@@ -67,6 +68,11 @@ final class RuleRoot extends Pool {
   public ArrayBuffer<TaskSetManager> getSortedTaskSetQueue() {
     ArrayBuffer<TaskSetManager> sorted = super.getSortedTaskSetQueue();
     try {
+      Round before = last;
+      last = null;
+      if (before != null) {
+        before.check();
+      }
       boolean capped = anyCapped();
       if (!capped && !held.any()) {
         return sorted;
@@ -75,7 +81,8 @@ final class RuleRoot extends Pool {
       for (int i = 0; i < sorted.size(); i++) {
         all.add(sorted.apply(i));
       }
-      return new TurnQueue<>(all, new Round(capped ? slots.getAsInt() : 0, held));
+      last = new Round(capped ? slots.getAsInt() : 0, held);
+      return new TurnQueue<>(all, last);
     } catch (Throwable failure) {
       // Spark would offer no slots any more: better no caps than no tasks.
       Failures.note("counting slots for caps", failure);
@@ -106,17 +113,24 @@ final class RuleRoot extends Pool {
       implements BiConsumer<List<TaskSetManager>, Consumer<TaskSetManager>> {
     private final int slots;
     private final HeldJobs held;
-    private boolean told;
+    private int walks;
 
     Round(int slots, HeldJobs held) {
       this.slots = slots;
       this.held = held;
     }
 
+    /** Notes a scheduler that walks through its task sets otherwise than caps rely on. */
+    void check() {
+      if (walks != 0 && walks != 2) {
+        Failures.note("offering slots by caps", new IllegalStateException(
+            "the scheduler walked " + walks + " times through its task sets, not twice"));
+      }
+    }
+
     @Override
     public void accept(List<TaskSetManager> all, Consumer<TaskSetManager> offer) {
-      if (!told) {
-        told = true;
+      if (++walks == 1) {
         all.forEach(offer);
         return;
       }

@@ -7,7 +7,10 @@ import java.util.function.IntSupplier;
 import org.apache.spark.scheduler.TaskSetManager;
 import org.iqcar.spark.safety.Failures;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.CsvSource;
 import scala.collection.mutable.ArrayBuffer;
+import scala.runtime.AbstractFunction1;
 
 class RuleRootTest {
   /** A root with one task set, in a pool that holds one task at once. */
@@ -33,6 +36,25 @@ class RuleRootTest {
       assertEquals(1, queue.size());
       assertEquals(before + 1, Failures.count());
     }
+  }
+
+  @ParameterizedTest
+  @CsvSource({"0,0", "1,1", "2,0", "3,1"})
+  void aSchedulerThatWalksOtherThanCapsRelyOnIsNoticed(int walks, int noticed) throws Exception {
+    RuleRoot root = capped(() -> 4);
+    ArrayBuffer<TaskSetManager> queue = root.getSortedTaskSetQueue();
+    for (int walk = 0; walk < walks; walk++) {
+      queue.foreach(new AbstractFunction1<TaskSetManager, Object>() {
+        @Override
+        public Object apply(TaskSetManager each) {
+          return each;
+        }
+      });
+    }
+    long before = Failures.count();
+    root.getSortedTaskSetQueue();
+    root.getSortedTaskSetQueue();
+    assertEquals(before + noticed, Failures.count());
   }
 
   @SuppressWarnings("unchecked")
