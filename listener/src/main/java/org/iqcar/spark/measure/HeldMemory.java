@@ -62,8 +62,6 @@ final class HeldMemory implements Runnable {
           watch.holds(watch.context.taskMemoryManager().getMemoryConsumptionForThisTask());
         }
         failures = 0;
-      } catch (ThreadDeath death) {
-        throw death;
       } catch (Throwable failure) {
         Failures.note("reading how much memory tasks hold", failure);
         failures++;

@@ -123,8 +123,6 @@ public final class Sampler implements Runnable {
           round();
         }
         failures = 0;
-      } catch (ThreadDeath death) {
-        throw death;
       } catch (Throwable failure) {
         Failures.note("a round of the sampler", failure);
         if (++failures >= MOST_FAILURES) {
@@ -188,6 +186,8 @@ public final class Sampler implements Runnable {
     long cpu;
     if (linux) {
       state = watch.kernel.look();
+    }
+    if (watch.timed) {
       cpu = watch.kernel.seenCpuNanos();
       runQueue = watch.kernel.seenRunQueueNanos();
     } else {

@@ -24,6 +24,8 @@ public final class TaskWatch {
   final TaskContext context;
   final Thread thread = Thread.currentThread();
   final KernelThread kernel;
+  /** Whether the kernel counts the thread's times. */
+  final boolean timed;
   final PythonTask python;
   private final Settings settings;
   private final long startMs = System.currentTimeMillis();
@@ -57,14 +59,15 @@ public final class TaskWatch {
     this.context = context;
     this.settings = settings;
     kernel = KernelThread.current(settings.proc);
+    timed = kernel != null && kernel.isTimed();
     if (kernel != null) {
       kernel.busy = true;
     }
-    python = settings.python && kernel != null ? new PythonTask(settings.proc) : null;
+    python = settings.python && timed ? new PythonTask(settings.proc) : null;
     profile = settings.profileBucketNanos > 0 && settings.samplePeriodNanos > 0
         ? new Profile(settings.profileBucketNanos, settings.profileBuckets) : null;
     startIo = kernel == null ? null : kernel.ownIo();
-    startRunQueue = kernel == null ? 0 : kernel.ownRunQueueNanos();
+    startRunQueue = timed ? kernel.ownRunQueueNanos() : 0;
     startCpu = THREADS.getCurrentThreadCpuTime();
     startNanos = System.nanoTime();
     held = new HeldBytes(profile);
@@ -87,7 +90,7 @@ public final class TaskWatch {
       double paused = clamp((look.pausesMs - seenPausesMs) * 1e6, rest - known);
       waits.counted(WaitClass.GC_SAFEPOINT, paused);
       draw(WaitClass.GC_SAFEPOINT, seenNanos, look.now, paused);
-      double waited = kernel == null ? 0 : rest - paused;
+      double waited = timed ? rest - paused : 0;
       claimedRunQueue = Math.max(0, claimedRunQueue + waited - (look.runQueue - seenRunQueue));
       seen(look, onCpu, waited);
     }
@@ -203,7 +206,7 @@ public final class TaskWatch {
       throws IOException {
     closed = true;
     long cpu = THREADS.getCurrentThreadCpuTime() - startCpu;
-    long runQueue = kernel == null ? 0 : kernel.ownRunQueueNanos() - startRunQueue;
+    long runQueue = timed ? kernel.ownRunQueueNanos() - startRunQueue : 0;
     // The clocks are read one after the other, so CPU may be a little above the wall clock.
     long wall = Math.max(System.nanoTime() - startNanos, cpu);
     runQueue = Math.min(runQueue, wall - cpu);
@@ -221,7 +224,7 @@ public final class TaskWatch {
     TaskRecord record = new TaskRecord();
     record.text("host", host).text("executor", executor).number("start_ms", startMs);
     record.number("wall_ns", wall).number("cpu_ns", cpu);
-    record.known("run_queue_ns", runQueue, kernel != null);
+    record.known("run_queue_ns", runQueue, timed);
     record.number("off_cpu_ns", off).waits(split);
     record.number("samples", samples).number("off_samples", offSamples);
     record.known("coverage_pct", waits.coverage(), waits.coverage() < 100);

@@ -19,10 +19,14 @@ public final class PythonTask {
     WaitClass.PYTHON_OTHER, WaitClass.PYTHON_WORKER};
   /** Looks at the task between two searches for its workers: a later UDF adds workers. */
   private static final int LOOKS_PER_SEARCH = 50;
+  /** Most looks between two searches, of a task none of whose workers is found. */
+  private static final int MOST_LOOKS_PER_SEARCH = 1_024;
 
   private final String proc;
   private List<WorkerProcess> workers = new ArrayList<>();
   private int looks;
+  private int nextSearch;
+  private int pause = 1;
   private boolean searching;
   private boolean closed;
 
@@ -42,6 +46,7 @@ public final class PythonTask {
         workers.get(i).look(now);
       } catch (IOException ended) {
         close(workers.remove(i));
+        nextSearch = looks;
       }
     }
   }
@@ -69,13 +74,17 @@ public final class PythonTask {
   }
 
   /** Starts a search for the workers in another thread, if one is due. */
-  public synchronized void search(TaskContext context) {
-    boolean due = workers.isEmpty() || looks % LOOKS_PER_SEARCH == 0;
-    looks++;
-    if (due && !searching && !closed) {
-      searching = true;
+  public void search(TaskContext context) {
+    if (isDue()) {
       PythonSearch.start(this, context);
     }
+  }
+
+  /** Whether to search at this look; then {@link #found} must follow. */
+  synchronized boolean isDue() {
+    boolean due = looks++ >= nextSearch && !searching && !closed;
+    searching |= due;
+    return due;
   }
 
   /** Takes the process ids that a search found. */
@@ -96,6 +105,9 @@ public final class PythonTask {
         }
       }
     }
+    // A search takes locks that tasks need: each one in vain makes the pause longer.
+    pause = workers.isEmpty() ? Math.min(2 * pause, MOST_LOOKS_PER_SEARCH) : 1;
+    nextSearch = looks + (workers.isEmpty() ? pause : LOOKS_PER_SEARCH);
   }
 
   /** Closes the workers' files; called when the task ends. */

@@ -9,12 +9,12 @@ import java.util.List;
 import java.util.Properties;
 import java.util.Set;
 import java.util.TreeMap;
-import java.util.concurrent.TimeUnit;
-import java.util.concurrent.TimeoutException;
+import java.util.function.IntConsumer;
 import org.apache.spark.MapOutputTrackerMaster;
 import org.apache.spark.SparkEnv;
 import org.apache.spark.scheduler.SparkListener;
 import org.apache.spark.scheduler.SparkListenerEvent;
+import org.apache.spark.scheduler.SparkListenerJobEnd;
 import org.apache.spark.scheduler.SparkListenerJobStart;
 import org.apache.spark.scheduler.StageInfo;
 import org.iqcar.spark.queries.PlanFingerprint;
@@ -30,28 +30,22 @@ import org.iqcar.spark.text.Secrets;
  * Decides for each job which pool it goes into, by the rules of the moment.
  *
  * <p>It listens on a queue of its own and receives the events of the event log in the same order:
- * the SQL execution with its plan, then the job; the job's task sets are created after that. The
- * thread that creates a task set waits here until the job's event has come, so the decision does
- * not depend on timing.
+ * the SQL execution with its plan, then the job; the job's task sets are created after that. Where
+ * a task set is created before the job's event has come it is held ({@link HeldJobs}), and moved to
+ * its pool when the event comes. The thread that creates it never waits.
  */
 final class Placement extends SparkListener {
   private static final String SQL_START =
       "org.apache.spark.sql.execution.ui.SparkListenerSQLExecutionStart";
-  /**
-   * Longest wait of the scheduler's thread for a decision. It takes milliseconds, unless the
-   * processors are busy.
-   */
-  private static final long MOST_WAIT_MS = 2_000;
-  /** Timeouts after which the scheduler's thread no longer waits. */
-  private static final int MOST_TIMEOUTS = 3;
-  /** Jobs whose decision is kept; so many never run at once. */
+  /** Jobs whose decision is kept until they end; so many never run at once. */
   private static final int MOST_JOBS = 10_000;
 
   private volatile PoolRules rules;
   private final boolean plansMatter;
   private final RunningQueries queries = new RunningQueries();
   private final LruMap<Integer, Job> jobs = new LruMap<>(MOST_JOBS);
-  private int timeouts;
+  private final HeldJobs held;
+  private volatile IntConsumer place = job -> { };
 
   /** What rules are compared with, and the pool that a job has without any. */
   private static final class Job {
@@ -68,11 +62,18 @@ final class Placement extends SparkListener {
 
   /**
    * @param canChange whether other rules may come: then plans matter even if these name none
+   * @param held the jobs whose task sets came before their event
    */
-  Placement(PoolRules rules, boolean canChange) {
+  Placement(PoolRules rules, boolean canChange, HeldJobs held) {
     this.rules = rules;
+    this.held = held;
     plansMatter = canChange
         || rules.assignments.stream().anyMatch(a -> a.fingerprint.startsWith("plan:"));
+  }
+
+  /** Sets what moves a job's task sets that came before its event, and offers them slots. */
+  void onLateAnswer(IntConsumer move) {
+    place = move;
   }
 
   /** Replaces the rules; the caller holds the scheduler's lock, as {@link #poolOf}'s does. */
@@ -92,18 +93,18 @@ final class Placement extends SparkListener {
     return job == null || job.query == null ? null : rules.poolOf(job.query, job.group);
   }
 
-  /** The pool of a job, or null; called by the scheduler's thread when it creates a task set. */
-  synchronized String poolOf(int job) throws InterruptedException, TimeoutException {
-    long end = System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(MOST_WAIT_MS);
-    while (!jobs.containsKey(job) && timeouts < MOST_TIMEOUTS) {
-      long left = TimeUnit.NANOSECONDS.toMillis(end - System.nanoTime());
-      if (left <= 0) {
-        timeouts++;
-        throw new TimeoutException("job " + job + " was not seen within " + MOST_WAIT_MS + " ms");
-      }
-      wait(left);
+  /**
+   * The pool of a job, or null; called by the scheduler's thread when it creates a task set. A job
+   * that is not known yet is held.
+   */
+  synchronized String poolOf(int job) {
+    Job found = jobs.get(job);
+    if (found != null) {
+      held.inTime();
+    } else if (!rules.assignments.isEmpty()) {
+      held.hold(job);
     }
-    return poolByRule(jobs.get(job));
+    return poolByRule(found);
   }
 
   @Override
@@ -120,10 +121,24 @@ final class Placement extends SparkListener {
     } catch (Throwable failure) {
       Failures.note("finding a job's rule", failure);
     }
+    boolean came;
     synchronized (this) {
       jobs.put(event.jobId(), job);
-      notifyAll();
+      came = held.release(event.jobId());
     }
+    if (came) {
+      try {
+        place.accept(event.jobId());
+      } catch (Throwable failure) {
+        Failures.note("moving a job to its pool", failure);
+      }
+    }
+  }
+
+  @Override
+  public synchronized void onJobEnd(SparkListenerJobEnd event) {
+    jobs.remove(event.jobId());
+    held.release(event.jobId());
   }
 
   @Override

@@ -44,8 +44,6 @@ final class PoolChooser implements SchedulableBuilder {
         // These are the job's own copy: its tasks carry them, the user's thread does not.
         properties.setProperty(RunningQueries.POOL, pool);
       }
-    } catch (InterruptedException e) {
-      Thread.currentThread().interrupt();
     } catch (Throwable failure) {
       Failures.note("choosing a pool", failure);
     }
@@ -59,15 +57,26 @@ final class PoolChooser implements SchedulableBuilder {
   void become(PoolRules rules) {
     pools.become(rules.pools.values());
     placement.become(rules);
+    pools.taskSets().forEach(this::place);
+    pools.removeUnused(rules.pools.keySet());
+  }
+
+  /** Moves the task sets of a job to where it belongs; the caller holds the scheduler's lock. */
+  void place(int job) {
     for (Schedulable taskSet : pools.taskSets()) {
-      String pool = placement.poolNow(taskSet.priority());
-      if (pool != null && pools.move(taskSet, pool) && taskSet instanceof TaskSetManager) {
-        Properties properties = ((TaskSetManager) taskSet).taskSet().properties();
-        if (properties != null) {
-          properties.setProperty(RunningQueries.POOL, pool);
-        }
+      if (taskSet.priority() == job) {
+        place(taskSet);
       }
     }
-    pools.removeUnused(rules.pools.keySet());
+  }
+
+  private void place(Schedulable taskSet) {
+    String pool = placement.poolNow(taskSet.priority());
+    if (pool != null && pools.move(taskSet, pool) && taskSet instanceof TaskSetManager) {
+      Properties properties = ((TaskSetManager) taskSet).taskSet().properties();
+      if (properties != null) {
+        properties.setProperty(RunningQueries.POOL, pool);
+      }
+    }
   }
 }

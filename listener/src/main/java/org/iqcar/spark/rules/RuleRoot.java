@@ -16,7 +16,8 @@ import org.iqcar.spark.safety.SparkInternals;
 import scala.collection.mutable.ArrayBuffer;
 
 /**
- * The scheduler's root pool, which holds the caps of its pools.
+ * The scheduler's root pool, which holds the caps of its pools. It offers nothing to jobs whose pool
+ * is not known yet ({@link HeldJobs}).
  *
  * <p>A task set of a capped pool is offered slots until so many tasks of the pool run; where the
  * cap is not strict, it is offered again those that nobody has taken at the end of the round.
@@ -26,15 +27,19 @@ final class RuleRoot extends Pool {
   private static final String FIELD = "rootPool";
 
   private final IntSupplier slots;
+  private final HeldJobs held;
+  private Round last;
 
   /**
    * Makes a root pool.
    *
    * @param slots counts the slots there are now; called under the scheduler's lock
+   * @param held the jobs whose task sets are offered no slots
    */
-  RuleRoot(IntSupplier slots) {
+  RuleRoot(IntSupplier slots, HeldJobs held) {
     super("", SchedulingMode.FAIR(), 0, 0);
     this.slots = slots;
+    this.held = held;
   }
 
   /**
@@ -62,16 +67,23 @@ final class RuleRoot extends Pool {
   @Override
   public ArrayBuffer<TaskSetManager> getSortedTaskSetQueue() {
     ArrayBuffer<TaskSetManager> sorted = super.getSortedTaskSetQueue();
-    if (!anyCapped()) {
-      return sorted;
-    }
     try {
+      Round before = last;
+      last = null;
+      if (before != null) {
+        before.check();
+      }
+      boolean capped = anyCapped();
+      if (!capped && !held.any()) {
+        return sorted;
+      }
       List<TaskSetManager> all = new ArrayList<>(sorted.size());
       for (int i = 0; i < sorted.size(); i++) {
         all.add(sorted.apply(i));
       }
-      return new TurnQueue<>(all, new Round(slots.getAsInt()));
-    } catch (Exception | LinkageError failure) {
+      last = new Round(capped ? slots.getAsInt() : 0, held);
+      return new TurnQueue<>(all, last);
+    } catch (Throwable failure) {
       // Spark would offer no slots any more: better no caps than no tasks.
       Failures.note("counting slots for caps", failure);
       return sorted;
@@ -100,20 +112,31 @@ final class RuleRoot extends Pool {
   private static final class Round
       implements BiConsumer<List<TaskSetManager>, Consumer<TaskSetManager>> {
     private final int slots;
-    private boolean told;
+    private final HeldJobs held;
+    private int walks;
 
-    Round(int slots) {
+    Round(int slots, HeldJobs held) {
       this.slots = slots;
+      this.held = held;
+    }
+
+    /** Notes a scheduler that walks through its task sets otherwise than caps rely on. */
+    void check() {
+      if (walks != 0 && walks != 2) {
+        Failures.note("offering slots by caps", new IllegalStateException(
+            "the scheduler walked " + walks + " times through its task sets, not twice"));
+      }
     }
 
     @Override
     public void accept(List<TaskSetManager> all, Consumer<TaskSetManager> offer) {
-      if (!told) {
-        told = true;
+      if (++walks == 1) {
         all.forEach(offer);
         return;
       }
-      for (TaskSetManager taskSet : all) {
+      List<TaskSetManager> placed = new ArrayList<>(all);
+      placed.removeIf(taskSet -> held.holds(taskSet.priority()));
+      for (TaskSetManager taskSet : placed) {
         RulePool pool = capped(taskSet);
         if (pool == null) {
           offer.accept(taskSet);
@@ -121,7 +144,7 @@ final class RuleRoot extends Pool {
           pool.offer(taskSet, pool.spec().most(slots), () -> offer.accept(taskSet));
         }
       }
-      for (TaskSetManager taskSet : all) {
+      for (TaskSetManager taskSet : placed) {
         RulePool pool = capped(taskSet);
         // A pool below its cap has been offered every slot, and took those it could use.
         if (pool != null && !pool.spec().strict

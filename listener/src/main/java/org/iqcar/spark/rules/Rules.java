@@ -47,6 +47,7 @@ public final class Rules {
   private final PoolRules first;
   private final RuleNews firstNews;
   private RuleWatch watch;
+  private HeldJobs held;
 
   private Rules(SparkContext sc, Object hadoop, Set<String> others, boolean keepDefaultFifo,
       PoolRules first, RuleNews firstNews) {
@@ -160,7 +161,7 @@ public final class Rules {
   }
 
   /**
-   * Adds the rules to the scheduler and watches their file; never throws.
+   * Adds the rules to the scheduler and watches their file; throws what is fatal only.
    *
    * @param news is told which rules act, now and whenever that changes
    */
@@ -168,18 +169,25 @@ public final class Rules {
     try {
       Faults.at("rules.apply");
       Object scheduler = sc.taskScheduler();
-      PoolChooser chooser;
+      final PoolChooser chooser;
       // The scheduler holds this lock when it adds to its pools.
       synchronized (scheduler) {
         Field field = SparkInternals.field(scheduler, "schedulableBuilder");
         SchedulableBuilder builder = (SchedulableBuilder) field.get(scheduler);
-        RuleRoot root = new RuleRoot(new SlotsNow(sc));
+        held = new HeldJobs(() -> offerSlots(scheduler));
+        RuleRoot root = new RuleRoot(new SlotsNow(sc), held);
         root.takePlace(scheduler, builder);
         Pools pools = new Pools(root, keepDefaultFifo);
-        Placement placement = new Placement(first, settings.rulesWatchNanos > 0);
-        sc.listenerBus().addToQueue(placement, QUEUE);
+        Placement placement = new Placement(first, settings.rulesWatchNanos > 0, held);
         chooser = new PoolChooser(builder, placement, pools);
         chooser.become(first);
+        placement.onLateAnswer(job -> {
+          synchronized (scheduler) {
+            chooser.place(job);
+          }
+          offerSlots(scheduler);
+        });
+        sc.listenerBus().addToQueue(placement, QUEUE);
         field.set(scheduler, chooser);
       }
       if (!first.isEmpty()) {
@@ -195,6 +203,7 @@ public final class Rules {
         watch.start(settings.rulesWatchNanos);
       }
     } catch (Throwable failure) {
+      Failures.throwFatal(failure);
       LOG.warn("iqcar: no rules are applied: the scheduler of this Spark cannot be reached; "
           + "jobs run as without rules", failure);
     }
@@ -204,6 +213,9 @@ public final class Rules {
   public void stop() {
     if (watch != null) {
       watch.stop();
+    }
+    if (held != null) {
+      held.stop();
     }
   }
 
@@ -233,14 +245,18 @@ public final class Rules {
         synchronized (scheduler) {
           chooser.become(next);
         }
-        try {
-          // Of a cap that is raised, idle slots are offered now, not when a task has ended.
-          ((SchedulerBackend) SparkInternals.get(scheduler, "backend")).reviveOffers();
-        } catch (ReflectiveOperationException | RuntimeException failure) {
-          Failures.note("offering slots after a change of rules", failure);
-        }
+        // Of a cap that is raised, idle slots are offered now, not when a task has ended.
+        offerSlots(scheduler);
       }
     };
+  }
+
+  private static void offerSlots(Object scheduler) {
+    try {
+      ((SchedulerBackend) SparkInternals.get(scheduler, "backend")).reviveOffers();
+    } catch (ReflectiveOperationException | RuntimeException failure) {
+      Failures.note("offering slots after a change of pools", failure);
+    }
   }
 
   private void log(RuleNews news) {

@@ -36,7 +36,10 @@ public final class Failures {
     }
   }
 
-  /** Counts a failure; never throws. */
+  /**
+   * Counts a failure. Throws none, unless the JVM does not survive it: such a one is thrown again,
+   * for Spark or the JVM to act on. Where the thread was interrupted, it is so again.
+   */
   public static void note(String where, Throwable failure) {
     try {
       COUNT.getAndIncrement();
@@ -50,6 +53,21 @@ public final class Failures {
       }
     } catch (Throwable ignored) {
       // Logging itself may fail (class loading during shutdown): the job must not.
+    }
+    throwFatal(failure);
+    if (failure instanceof InterruptedException) {
+      Thread.currentThread().interrupt();
+    }
+  }
+
+  /**
+   * Throws what Spark does not catch either, as Scala's NonFatal says. Classes that are missing in
+   * another version of Spark, and recursion that is too deep, are ours to handle.
+   */
+  public static void throwFatal(Throwable failure) {
+    if (failure instanceof ThreadDeath
+        || failure instanceof VirtualMachineError && !(failure instanceof StackOverflowError)) {
+      throw (Error) failure;
     }
   }
 

@@ -27,6 +27,7 @@ public final class KernelThread implements Closeable {
   private final ProcFile seenSchedstat;
   private final long[] ownTimes = new long[2];
   private final long[] seenTimes = new long[2];
+  /** Null where the kernel counts no waits; then there is no schedstat either. */
   private final RunQueueWaits runQueue;
   private long seenRunQueue;
   /** Whether the thread runs a task now; set by the thread. */
@@ -34,23 +35,24 @@ public final class KernelThread implements Closeable {
 
   private KernelThread(String folder) throws IOException {
     tid = folder.substring(folder.lastIndexOf('/') + 1);
-    // Some kernels lack this one, so it is opened first.
-    ownSchedstat = new ProcFile(folder + "/schedstat", 96);
-    ProcFile stat = null;
-    ProcFile schedstat = null;
-    RunQueueWaits waits;
+    seenStat = new ProcFile(folder + "/stat", STAT_BYTES);
+    ProcFile own = null;
+    ProcFile seen = null;
+    RunQueueWaits waits = null;
     try {
-      stat = new ProcFile(folder + "/stat", STAT_BYTES);
-      schedstat = new ProcFile(folder + "/schedstat", 96);
+      own = new ProcFile(folder + "/schedstat", 96);
+      seen = new ProcFile(folder + "/schedstat", 96);
       long now = System.nanoTime();
-      ownSchedstat.numbers(ownTimes);
+      own.numbers(ownTimes);
       waits = new RunQueueWaits(ownTimes[1], now);
-    } catch (IOException | RuntimeException failure) {
-      closeAll(ownSchedstat, stat, schedstat);
-      throw failure;
+    } catch (IOException | RuntimeException noTimes) {
+      // Some kernels lack this file; the state is still useful.
+      closeAll(own, seen);
+      own = null;
+      seen = null;
     }
-    seenStat = stat;
-    seenSchedstat = schedstat;
+    ownSchedstat = own;
+    seenSchedstat = seen;
     runQueue = waits;
     ProcFile io = null;
     try {
@@ -98,7 +100,12 @@ public final class KernelThread implements Closeable {
     }
   }
 
-  /** Total wait on the run queue, in ns; called by the thread itself. */
+  /** Whether the kernel counts the thread's times: else only its state and its IO are known. */
+  public boolean isTimed() {
+    return runQueue != null;
+  }
+
+  /** Total wait on the run queue, in ns, where it is timed; called by the thread itself. */
   public long ownRunQueueNanos() throws IOException {
     long before = System.nanoTime();
     ownSchedstat.numbers(ownTimes);
@@ -124,13 +131,16 @@ public final class KernelThread implements Closeable {
   }
 
   /**
-   * Reads the state letter and the thread's times; called by the sampler. The kernel adds a wait on
+   * Reads the state letter and, where it is timed, the thread's times; called by the sampler. The kernel adds a wait on
    * the run queue only when the thread gets to run, and a running thread's processor time may be
    * one tick old.
    */
   public char look() throws IOException {
     long before = System.nanoTime();
     char state = seenStat.state();
+    if (!isTimed()) {
+      return state;
+    }
     seenSchedstat.numbers(seenTimes);
     seenRunQueue = runQueue.total(seenTimes[1], state == 'R', before, System.nanoTime());
     return state;

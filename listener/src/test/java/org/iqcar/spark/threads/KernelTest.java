@@ -2,6 +2,7 @@ package org.iqcar.spark.threads;
 
 import static org.junit.jupiter.api.Assertions.assertArrayEquals;
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertNull;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 
@@ -13,6 +14,8 @@ import java.nio.file.Paths;
 import java.util.stream.Stream;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.ValueSource;
 
 class KernelTest {
   @TempDir Path folder;
@@ -48,19 +51,24 @@ class KernelTest {
     assertNull(KernelThread.current(folder.resolve("absent").toString()));
   }
 
-  @Test
-  void aKernelWithoutSchedstatLeavesNoFileOpen() throws IOException {
+  @ParameterizedTest
+  @ValueSource(strings = {"", "no numbers\n"})
+  void aKernelWithoutSchedstatTellsTheStateFromOneFile(String schedstat) throws IOException {
+    KernelThread.closeIdle();
     Path self = Files.createDirectories(folder.resolve("42/task/42"));
     Files.createSymbolicLink(folder.resolve("thread-self"), folder.relativize(self));
-    Files.write(self.resolve("stat"), "42 (a) S 1\n".getBytes(StandardCharsets.US_ASCII));
+    Files.write(self.resolve("stat"), "42 (a) D 1\n".getBytes(StandardCharsets.US_ASCII));
+    if (!schedstat.isEmpty()) {
+      Files.write(self.resolve("schedstat"), schedstat.getBytes(StandardCharsets.US_ASCII));
+    }
     long before = openFiles();
-    for (int i = 0; i < 100; i++) {
-      assertNull(KernelThread.current(folder.toString()));
+    for (int task = 0; task < 100; task++) {
+      KernelThread thread = KernelThread.current(folder.toString());
+      assertFalse(thread.isTimed());
+      assertEquals('D', thread.look());
     }
-    Files.write(self.resolve("schedstat"), "no numbers\n".getBytes(StandardCharsets.US_ASCII));
-    for (int i = 0; i < 100; i++) {
-      assertNull(KernelThread.current(folder.toString()));
-    }
+    assertEquals(before + 1, openFiles());
+    KernelThread.closeIdle();
     assertEquals(before, openFiles());
   }
 

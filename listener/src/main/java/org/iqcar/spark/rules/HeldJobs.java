@@ -1,0 +1,94 @@
+package org.iqcar.spark.rules;
+
+import java.util.concurrent.ScheduledThreadPoolExecutor;
+import java.util.concurrent.TimeUnit;
+import org.iqcar.spark.safety.Failures;
+import org.iqcar.spark.safety.LruMap;
+
+/**
+ * Jobs whose tasks came before it was known which pool they belong into. They are offered no slots
+ * until it is known, but for a short time only; nobody waits for them.
+ *
+ * <p>Where that time was not enough once, no job is held until an answer comes in time again.
+ */
+final class HeldJobs {
+  /** Longest time; an answer takes milliseconds, unless the processors are busy. */
+  private static final long MOST_MS = 500;
+  private static final long MOST_NANOS = TimeUnit.MILLISECONDS.toNanos(MOST_MS);
+  /** Jobs that wait for an answer; it is lost where Spark drops events. */
+  private static final int MOST_JOBS = 10_000;
+
+  private final LruMap<Integer, Long> since = new LruMap<>(MOST_JOBS);
+  private final Runnable offerAgain;
+  private final ScheduledThreadPoolExecutor clock;
+  private boolean late;
+
+  /**
+   * @param offerAgain makes Spark offer its slots; called by a thread that holds no lock
+   */
+  HeldJobs(Runnable offerAgain) {
+    this.offerAgain = offerAgain;
+    clock = new ScheduledThreadPoolExecutor(1, task -> {
+      Thread thread = new Thread(task, "iqcar-rules-held");
+      thread.setDaemon(true);
+      return thread;
+    });
+    clock.setKeepAliveTime(10, TimeUnit.SECONDS);
+    clock.allowCoreThreadTimeOut(true);
+    clock.setExecuteExistingDelayedTasksAfterShutdownPolicy(false);
+  }
+
+  /** Tasks of a job came, and its pool is not known. */
+  synchronized void hold(int job) {
+    if (since.putIfAbsent(job, System.nanoTime()) == null && !clock.isShutdown()) {
+      clock.schedule(() -> expire(job), MOST_MS, TimeUnit.MILLISECONDS);
+    }
+  }
+
+  /** A job's pool was known when its tasks came. */
+  synchronized void inTime() {
+    late = false;
+  }
+
+  /** A job's pool is known now, or the job has ended; returns whether tasks came before. */
+  synchronized boolean release(int job) {
+    Long from = since.remove(job);
+    if (from != null && isFresh(from)) {
+      late = false;
+    }
+    return from != null;
+  }
+
+  /** Whether any job may be held now. */
+  synchronized boolean any() {
+    return !late && !since.isEmpty();
+  }
+
+  synchronized boolean holds(int job) {
+    Long from = late ? null : since.get(job);
+    return from != null && isFresh(from);
+  }
+
+  private static boolean isFresh(long from) {
+    return System.nanoTime() - from < MOST_NANOS;
+  }
+
+  /** Holds a job no longer, nor any other until an answer comes in time. */
+  void expire(int job) {
+    synchronized (this) {
+      if (!since.containsKey(job)) {
+        return;
+      }
+      late = true;
+    }
+    try {
+      offerAgain.run();
+    } catch (Throwable failure) {
+      Failures.note("offering slots to a job that was held", failure);
+    }
+  }
+
+  void stop() {
+    clock.shutdown();
+  }
+}
