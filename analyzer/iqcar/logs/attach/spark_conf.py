@@ -23,8 +23,8 @@ DEFAULT_LOG_DIR = "/tmp/spark-events"  # noqa: S108 - Spark's own default, named
 """Spark's default folder for event logs; Spark does not create it."""
 
 EXPECTED_BYTES = (
-    "expect in the event log, uncompressed, 0.6 KB a task (2 KB where it is long) and 1.4 MB an hour "
-    "of each busy host, of all hosts 1 MB a minute at most (spark.iqcar.host.bytes)"
+    "expect in the event log, uncompressed, 0.6 KB a task (2 KB where it is long) and 1.4 MB an "
+    "hour of each busy host, of all hosts 1 MB a minute at most (spark.iqcar.host.bytes)"
 )
 """What the plugin adds to an event log with its default settings; `scripts/bench tiny_tasks`."""
 
