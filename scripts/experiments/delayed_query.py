@@ -41,6 +41,8 @@ FILES, SLOTS = 2, 8
 """Of each table, and so tasks of each scan; all scans of a mix together have a slot each."""
 SHARED_ROWS, OTHER_ROWS = 1_600_000, 1_200_000
 """48 and 36 MB: the paper's tables have 40 and 31 GB."""
+GROUP_ROWS = 50_000
+"""1.5 MB: a disk that is asked for all at once serves whoever asked first."""
 GROUPS = 100
 WARM = 3
 """Mixes at the machine's speed, so that no class is loaded while something is measured."""
@@ -122,7 +124,8 @@ def run(folder: Path, delays: list[float], repeats: int) -> dict[str, list[dict[
     data = make_data(REPO / "build" / "demo", 0.3)
     tables = {"shared": SHARED_ROWS, "copy-0": OTHER_ROWS, "copy-1": OTHER_ROWS}
     for name, rows in tables.items():
-        write_sales(folder / name, data / "store_sales.parquet", FILES, 0, rows)
+        source = data / "store_sales.parquet"
+        write_sales(folder / name, source, FILES, 0, rows, group_rows=GROUP_ROWS)
     took: dict[str, list[dict[str, float]]] = {}
     with (
         cluster([HOST], folder, SIZE, 2 * SLOTS) as spark,
