@@ -83,21 +83,21 @@ def pagerank(spark: SparkSession, plan: Plan) -> None:
     run(ranks)
 
 
-def learner(model: Any) -> Callable[[SparkSession, Plan], None]:
-    """Fit a model to points."""
+def learner(model: Any, **settings: Any) -> Callable[[SparkSession, Plan], None]:
+    """Fit a model to points; Spark must run before one is made."""
 
     def fit(spark: SparkSession, plan: Plan) -> None:
-        model.fit(points(spark, plan))
+        model(**settings).fit(points(spark, plan))
 
     return fit
 
 
 KINDS: dict[str, Callable[[SparkSession, Plan], None]] = {
-    "kmeans": learner(KMeans(k=5, maxIter=ITERATIONS, seed=SEED)),
-    "naive bayes": learner(NaiveBayes()),
-    "logistic regression": learner(LogisticRegression(maxIter=ITERATIONS)),
-    "pca": learner(PCA(k=3, inputCol="features", outputCol="reduced")),
-    "svm": learner(LinearSVC(maxIter=ITERATIONS)),
+    "kmeans": learner(KMeans, k=5, maxIter=ITERATIONS, seed=SEED),
+    "naive bayes": learner(NaiveBayes),
+    "logistic regression": learner(LogisticRegression, maxIter=ITERATIONS),
+    "pca": learner(PCA, k=3, inputCol="features", outputCol="reduced"),
+    "svm": learner(LinearSVC, maxIter=ITERATIONS),
     "sort": sort,
     "wordcount": wordcount,
     "aggregation": aggregation,

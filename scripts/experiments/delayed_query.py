@@ -54,7 +54,7 @@ def options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description="Delay a query, and see who is blamed for reads.")
     parser.add_argument("--repeats", type=int, default=3, help="runs of each mix")
     parser.add_argument(
-        "--delays", type=float, nargs="+", default=[0, 2, 4, 6, 8], help="of Q3, in s"
+        "--delays", type=float, nargs="+", default=[0, 1, 2, 3, 5], help="of Q3, in s"
     )
     parser.add_argument("--results", type=Path, default=RESULTS, help="folder for the JSON")
     parser.add_argument("--again", action="store_true", help="analyse the last run's log anew")
