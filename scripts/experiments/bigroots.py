@@ -82,13 +82,20 @@ def options() -> argparse.Namespace:
 
 
 def write_sales(
-    folder: Path, source: Path, files: int = TASKS, larger: int = FILES_LARGER, rows: int = 0
+    folder: Path,
+    source: Path,
+    files: int = TASKS,
+    larger: int = FILES_LARGER,
+    rows: int = 0,
+    *,
+    group_rows: int | None = None,
 ) -> None:
     """Divide TPC-DS's store sales into files, some of them larger.
 
     folder, source: where to, and the table's file.
     files, larger: how many, and how many of them hold :data:`LARGER` times as much.
     rows: rows in all; by default the table :data:`COPIES` times.
+    group_rows: most rows of a row group, which a task reads at once.
     """
     folder.mkdir(parents=True)
     columns = ["ss_item_sk", "ss_ticket_number", *MEASURES]
@@ -100,7 +107,9 @@ def write_sales(
     for number, (start, end) in enumerate(zip([0, *cuts[:-1]], cuts, strict=True)):
         part = table.slice(int(start), int(end - start))
         file = folder / f"part-{number:02d}.parquet"
-        pq.write_table(part, file, compression="none", use_dictionary=False)
+        pq.write_table(
+            part, file, compression="none", use_dictionary=False, row_group_size=group_rows
+        )
 
 
 def start_jobs(spark: Cluster, folder: Path, sales: Path) -> subprocess.Popen[bytes]:

@@ -41,6 +41,8 @@ FILES, SLOTS = 2, 8
 """Of each table, and so tasks of each scan; all scans of a mix together have a slot each."""
 SHARED_ROWS, OTHER_ROWS = 1_600_000, 1_200_000
 """48 and 36 MB: the paper's tables have 40 and 31 GB."""
+GROUP_ROWS = 50_000
+"""1.5 MB: a disk that is asked for all at once serves whoever asked first."""
 GROUPS = 100
 WARM = 3
 """Mixes at the machine's speed, so that no class is loaded while something is measured."""
@@ -52,7 +54,7 @@ def options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description="Delay a query, and see who is blamed for reads.")
     parser.add_argument("--repeats", type=int, default=3, help="runs of each mix")
     parser.add_argument(
-        "--delays", type=float, nargs="+", default=[0, 2, 4, 6, 8], help="of Q3, in s"
+        "--delays", type=float, nargs="+", default=[0, 1, 2, 3, 5], help="of Q3, in s"
     )
     parser.add_argument("--results", type=Path, default=RESULTS, help="folder for the JSON")
     parser.add_argument("--again", action="store_true", help="analyse the last run's log anew")
@@ -122,7 +124,8 @@ def run(folder: Path, delays: list[float], repeats: int) -> dict[str, list[dict[
     data = make_data(REPO / "build" / "demo", 0.3)
     tables = {"shared": SHARED_ROWS, "copy-0": OTHER_ROWS, "copy-1": OTHER_ROWS}
     for name, rows in tables.items():
-        write_sales(folder / name, data / "store_sales.parquet", FILES, 0, rows)
+        source = data / "store_sales.parquet"
+        write_sales(folder / name, source, FILES, 0, rows, group_rows=GROUP_ROWS)
     took: dict[str, list[dict[str, float]]] = {}
     with (
         cluster([HOST], folder, SIZE, 2 * SLOTS) as spark,
