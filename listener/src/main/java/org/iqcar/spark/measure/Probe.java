@@ -1,33 +1,15 @@
 package org.iqcar.spark.measure;
 
-import java.io.IOException;
 import java.lang.management.ThreadInfo;
 import org.iqcar.spark.settings.Settings;
-import org.iqcar.spark.threads.KernelThread;
 
 /** Reads stacks, and measures what that and the sampler's threads cost. */
 class Probe {
   private final Settings settings;
-  private KernelThread own;
   private long stoppedNanos;
 
   Probe(Settings settings) {
     this.settings = settings;
-  }
-
-  /** Called first, by the sampler's thread. */
-  void begin() {
-    own = KernelThread.current(settings.proc);
-    if (own != null) {
-      own.busy = true;
-    }
-  }
-
-  /** Called last, by the sampler's thread. */
-  void end() {
-    if (own != null) {
-      own.busy = false;
-    }
   }
 
   /** The time, as {@link System#nanoTime}. */
@@ -47,15 +29,13 @@ class Probe {
   }
 
   /** Reads the stacks of threads; stops the whole JVM meanwhile. */
-  ThreadInfo[] stacks(long[] ids) throws IOException {
-    long waited = own == null ? 0 : own.ownRunQueueNanos();
+  ThreadInfo[] stacks(long[] ids) {
     long pausesMs = Pauses.totalMs();
     long began = System.nanoTime();
     ThreadInfo[] infos = TaskWatch.THREADS.getThreadInfo(ids, settings.sampleDepth);
     long took = System.nanoTime() - began;
-    // Others run while this thread waits for a processor, and a collection is not its doing.
-    waited = own == null ? 0 : own.ownRunQueueNanos() - waited;
-    stoppedNanos = Math.max(0, took - waited - 1_000_000L * (Pauses.totalMs() - pausesMs));
+    // A collection is not its doing. Its own wait for a processor stays in: an upper bound.
+    stoppedNanos = Math.max(0, took - 1_000_000L * (Pauses.totalMs() - pausesMs));
     return infos;
   }
 

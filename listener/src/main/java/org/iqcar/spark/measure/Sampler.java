@@ -99,15 +99,6 @@ public final class Sampler implements Runnable {
 
   @Override
   public void run() {
-    probe.begin();
-    try {
-      rounds();
-    } finally {
-      probe.end();
-    }
-  }
-
-  private void rounds() {
     int failures = 0;
     long next = System.nanoTime();
     begin();
@@ -149,7 +140,7 @@ public final class Sampler implements Runnable {
   }
 
   /** Looks at every task once. */
-  void round() throws IOException {
+  void round() {
     long now = probe.nanos();
     budget.passed(now - roundNanos);
     roundNanos = now;
@@ -238,7 +229,7 @@ public final class Sampler implements Runnable {
   }
 
   /** Reads as many stacks as the budget allows, in turn. */
-  private void readStacks(List<Look> asleep) throws IOException {
+  private void readStacks(List<Look> asleep) {
     asleep.sort(Comparator.<Look>comparingInt(look -> look.threadId() > lastRead ? 0 : 1)
         .thenComparingLong(Look::threadId));
     int read = 0;

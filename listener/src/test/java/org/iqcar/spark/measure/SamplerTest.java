@@ -60,7 +60,7 @@ class SamplerTest {
     }
 
     @Override
-    ThreadInfo[] stacks(long[] ids) throws IOException {
+    ThreadInfo[] stacks(long[] ids) {
       for (long id : ids) {
         reads.merge(id, 1, Integer::sum);
       }
