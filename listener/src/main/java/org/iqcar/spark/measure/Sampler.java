@@ -218,6 +218,8 @@ public final class Sampler implements Runnable {
 
   private void readStacks(List<Asleep> asleep) {
     ThreadInfo[] infos = TaskWatch.THREADS.getThreadInfo(ids(asleep), settings.sampleDepth);
+    // Read again: a pause may have ended since the round began, and the stacks show its end.
+    long pauses = Pauses.totalMs();
     for (int i = 0; i < infos.length; i++) {
       Asleep seen = asleep.get(i);
       TaskWatch watch = seen.watch;
@@ -230,7 +232,8 @@ public final class Sampler implements Runnable {
         continue;
       }
       WaitClass wait = stack.length == 0 || wokeUp(watch, state, stack, seen.disk)
-          ? null : StackClassifier.classify(state, stack, seen.disk);
+          ? null : StackClassifier.classify(
+              state, stack, seen.disk, watch.pausedSince(pauses));
       slept(seen, wait, owner(infos[i], wait));
     }
   }
