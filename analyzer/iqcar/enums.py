@@ -129,6 +129,7 @@ class WaitClass(Kind):
     DRIVER_RPC = "driver_rpc", "An answer from the driver."
     CODEGEN_LOCK = "codegen_lock", "Code being compiled or loaded by another thread."
     GC_SAFEPOINT = "gc_safepoint", "The whole JVM stopped, mostly for garbage collection."
+    NATIVE = "native", "Native code that was asleep."
     OTHER = "other", "Anything else, and time that no sample fell into."
 
     @property

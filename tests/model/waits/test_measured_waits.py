@@ -39,7 +39,8 @@ RECORD: dict[str, object] = {
     "codegen_lock_ms": 5.0,
     "execution_memory_ms": 70.0,
     "gc_safepoint_ms": 45.0,
-    "other_ms": 80.0,
+    "native_ms": 20.0,
+    "other_ms": 60.0,
 }
 
 

@@ -238,8 +238,10 @@ public final class Sampler implements Runnable {
       List<Look> turn = asleep.subList(read, Math.min(read + MOST_STACKS, asleep.size()));
       ThreadInfo[] infos = probe.stacks(ids(turn));
       budget.read(probe.stoppedNanos());
+      // Read again: a pause may have ended since the round began, and the stacks show its end.
+      long pauses = Pauses.totalMs();
       for (int i = 0; i < infos.length; i++) {
-        classify(turn.get(i), infos[i]);
+        classify(turn.get(i), infos[i], pauses);
       }
       read += turn.size();
       lastRead = turn.get(turn.size() - 1).threadId();
@@ -249,7 +251,7 @@ public final class Sampler implements Runnable {
     }
   }
 
-  private void classify(Look look, ThreadInfo info) {
+  private void classify(Look look, ThreadInfo info, long pauses) {
     TaskWatch watch = look.watch;
     StackTraceElement[] stack = info == null ? new StackTraceElement[0] : info.getStackTrace();
     Thread.State state = info == null ? Thread.State.TERMINATED : info.getThreadState();
@@ -258,7 +260,8 @@ public final class Sampler implements Runnable {
       return;
     }
     WaitClass wait = stack.length == 0 || wokeUp(watch, state, stack, look.disk)
-        ? null : StackClassifier.classify(state, stack, look.disk);
+        ? null : StackClassifier.classify(
+            state, stack, look.disk, watch.pausedSince(pauses));
     slept(look, wait, owner(info, wait));
   }
 

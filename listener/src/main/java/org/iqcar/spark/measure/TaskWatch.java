@@ -103,7 +103,13 @@ public final class TaskWatch {
 
   /** What the thread was last seen waiting for, if it has not run since; else null. */
   synchronized WaitClass stillWaits(long cpu) {
-    return cpu == seenCpu ? seenWait : null;
+    // A pause ends by itself: what sleeps on may wait for something else by now.
+    return cpu == seenCpu && seenWait != WaitClass.GC_SAFEPOINT ? seenWait : null;
+  }
+
+  /** Whether the JVM, stopped for so long in all, has been stopped since the last look. */
+  synchronized boolean pausedSince(long pausesMs) {
+    return pausesMs > seenPausesMs;
   }
 
   /**

@@ -16,7 +16,7 @@ import org.iqcar.spark.safety.SparkInternals;
 import scala.collection.mutable.ArrayBuffer;
 
 /**
- * The scheduler's root pool, which holds the caps of its pools. It offers nothing to jobs whose pool
+ * The scheduler's root pool, which holds the caps of its pools. It offers no slots to jobs whose pool
  * is not known yet ({@link HeldJobs}).
  *
  * <p>A task set of a capped pool is offered slots until so many tasks of the pool run; where the

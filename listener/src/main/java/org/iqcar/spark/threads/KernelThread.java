@@ -131,9 +131,9 @@ public final class KernelThread implements Closeable {
   }
 
   /**
-   * Reads the state letter and, where it is timed, the thread's times; called by the sampler. The kernel adds a wait on
-   * the run queue only when the thread gets to run, and a running thread's processor time may be
-   * one tick old.
+   * Reads the state letter and, where it is timed, the thread's times; called by the sampler. The
+   * kernel adds a wait on the run queue only when the thread gets to run, and a running thread's
+   * processor time may be one tick old.
    */
   public char look() throws IOException {
     long before = System.nanoTime();

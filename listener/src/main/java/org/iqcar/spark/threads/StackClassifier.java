@@ -117,13 +117,15 @@ public final class StackClassifier {
    *
    * @param stack its frames, innermost first
    * @param disk whether it sleeps uninterruptibly (the kernel's state D)
+   * @param paused whether the JVM has stopped for garbage collection since the last look
    */
-  public static WaitClass classify(Thread.State state, StackTraceElement[] stack, boolean disk) {
+  public static WaitClass classify(
+      Thread.State state, StackTraceElement[] stack, boolean disk, boolean paused) {
     if (stack.length == 0) {
       return WaitClass.OTHER;
     }
     switch (state) {
-      case RUNNABLE: return inNative(stack, disk);
+      case RUNNABLE: return inNative(stack, disk, paused);
       case BLOCKED: return blocked(stack);
       default: return waiting(stack);
     }
@@ -135,10 +137,15 @@ public final class StackClassifier {
         && (FILES.contains(stack[0].getClassName()) || SOCKETS.contains(stack[0].getClassName()));
   }
 
-  private static WaitClass inNative(StackTraceElement[] stack, boolean disk) {
+  private static WaitClass inNative(
+      StackTraceElement[] stack, boolean disk, boolean paused) {
     if (!doesIo(stack)) {
       // Asleep on a disk without a system call: the thread reads a page of a mapped file.
-      return disk ? WaitClass.IO_READ : WaitClass.GC_SAFEPOINT;
+      if (disk) {
+        return WaitClass.IO_READ;
+      }
+      // Java code sleeps only where the JVM stops it; native code also for reasons of its own.
+      return paused || !stack[0].isNativeMethod() ? WaitClass.GC_SAFEPOINT : WaitClass.NATIVE;
     }
     WaitClass named = innermost(stack);
     String top = stack[0].getMethodName();

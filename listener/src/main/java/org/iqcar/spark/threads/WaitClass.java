@@ -19,6 +19,7 @@ public enum WaitClass {
   DRIVER_RPC("An answer from the driver: block locations, broadcast pieces, commit permission."),
   CODEGEN_LOCK("Generated code being compiled, or classes being loaded, by another thread."),
   GC_SAFEPOINT("The whole JVM stopped, mostly for garbage collection."),
+  NATIVE("Native code that was asleep: its own locks, threads, devices or network."),
   OTHER("Anything else, and time that no sample fell into.");
 
   /** Every class, in the order of {@link #ordinal}. */

@@ -42,7 +42,8 @@ class LockOwnersTest {
     }
     entered.run();
     ThreadInfo full = info(waiter, 64);
-    WaitClass wait = StackClassifier.classify(full.getThreadState(), full.getStackTrace(), false);
+    WaitClass wait = StackClassifier.classify(
+        full.getThreadState(), full.getStackTrace(), false, false);
     long owner = LockOwners.threadOf(full, wait);
     assertEquals(owner, LockOwners.threadOf(info(waiter, 0), wait));
     assertEquals(LockOwners.UNKNOWN, LockOwners.threadOf(full, WaitClass.OTHER));

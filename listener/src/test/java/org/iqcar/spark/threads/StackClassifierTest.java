@@ -67,7 +67,7 @@ class StackClassifierTest {
         + " ~shuffle.sort.BypassMergeSortShuffleWriter.writePartitionedData",
     "RUNNABLE | IO_WRITE | java.io.UnixFileSystem.delete0*",
     "WAITING | IO_WRITE | WAIT java.lang.Thread.join org.apache.hadoop.util.Shell.joinThread",
-    "RUNNABLE | GC_SAFEPOINT | org.xerial.snappy.SnappyNative.rawUncompress*"
+    "RUNNABLE | NATIVE | org.xerial.snappy.SnappyNative.rawUncompress*"
         + " java.io.FileInputStream.read",
     "RUNNABLE | GC_SAFEPOINT | com.example.Job.compute",
     "BLOCKED | MONITOR_BLOCKED | com.example.Job.update"
@@ -81,13 +81,22 @@ class StackClassifierTest {
   })
   void aSleepingThreadWaitsForWhatItsInnermostFrameSays(
       Thread.State state, WaitClass expected, String frames) {
-    assertEquals(expected, StackClassifier.classify(state, stack(frames), false));
+    assertEquals(expected, StackClassifier.classify(state, stack(frames), false, false));
   }
 
   @org.junit.jupiter.api.Test
   void aPageOfAMappedFileIsARead() {
-    assertEquals(WaitClass.IO_READ,
-        StackClassifier.classify(Thread.State.RUNNABLE, stack("com.example.Job.compute"), true));
+    assertEquals(WaitClass.IO_READ, StackClassifier.classify(
+        Thread.State.RUNNABLE, stack("com.example.Job.compute"), true, false));
+  }
+
+  @org.junit.jupiter.api.Test
+  void nativeCodeWaitsForAPauseOnlyWhereThereWasOne() {
+    StackTraceElement[] stack = stack("org.rocksdb.RocksDB.write0*");
+    assertEquals(WaitClass.NATIVE,
+        StackClassifier.classify(Thread.State.RUNNABLE, stack, false, false));
+    assertEquals(WaitClass.GC_SAFEPOINT,
+        StackClassifier.classify(Thread.State.RUNNABLE, stack, false, true));
   }
 
   @org.junit.jupiter.api.Test
