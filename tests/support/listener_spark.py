@@ -29,9 +29,10 @@ REPO = Path(__file__).resolve().parents[2]
 LISTENER = REPO / "listener"
 JAR = LISTENER / "target" / "iqcar-listener.jar"
 TEST_JAR = LISTENER / "target" / "iqcar-listener-tests.jar"
-PLUGIN = {"spark.plugins": "org.iqcar.spark.IqcarPlugin", "spark.iqcar.overhead": "100%"}
-"""Without a budget: on a busy machine each stop is long, and tests of waits want their stacks."""
-LISTENER_ONLY = {"spark.extraListeners": "org.iqcar.spark.IqcarListener"}
+NO_BUDGET = {"spark.iqcar.overhead": "100%"}
+"""On a busy machine each stop is long, and tests of waits want their stacks."""
+PLUGIN = {"spark.plugins": "org.iqcar.spark.IqcarPlugin", **NO_BUDGET}
+LISTENER_ONLY = {"spark.extraListeners": "org.iqcar.spark.IqcarListener", **NO_BUDGET}
 WORKLOADS = "org.iqcar.spark.Workloads"
 TWO_CORES = ["taskset", "-c", "0-1"]
 SAME_CALL_SITES = "-Dsun.reflect.inflationThreshold=2147483647"
