@@ -205,7 +205,7 @@ def _cached(executor_app: Any, stage_app: Any, seed: int) -> pd.DataFrame:
         rdd=np.arange(n),
         since_ms=since,
         until_ms=since + rng.integers(1, 30, size=n),
-        bytes=rng.choice([7_000.0, 70_000.0, 1e6, 5e9], n),
+        bytes=rng.choice([1.0, 70_000.0, 1e6, 5e9], n),
     )
 
 
