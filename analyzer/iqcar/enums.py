@@ -311,7 +311,11 @@ class LearnerSet(Kind):
         "recommended",
         "The paper's, with what was more accurate on planted causes.",
     )
-    PAPER = "paper", "The paper's: bagged ElasticNet, Schweizer–Wolff, AdaBoost propensities."
+    PAPER = (
+        "paper",
+        "The paper's, fast: bagged ElasticNet, Schweizer–Wolff, AdaBoost propensities. "
+        "`--method printed` has them as printed.",
+    )
     SIMPLE = "simple", "The paper's baselines: least squares, Pearson, logistic propensities."
 
 

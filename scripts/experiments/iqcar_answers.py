@@ -7,7 +7,7 @@ import json
 import math
 import os
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -39,12 +39,12 @@ class FromTools:
 
 
 @contextmanager
-def answering(log: Path, folder: Path) -> Iterator[FromTools]:
-    """Ask a server that knows the log of one run."""
-    yield asyncio.run(_asked(log, folder / "mcp-cache"))
+def answering(log: Path, folder: Path, names: Sequence[str]) -> Iterator[FromTools]:
+    """Ask a server that knows the log of one run about these queries."""
+    yield asyncio.run(_asked(log, folder / "mcp-cache", names))
 
 
-async def _asked(log: Path, cache: Path) -> FromTools:
+async def _asked(log: Path, cache: Path, names: Sequence[str]) -> FromTools:
     started = StdioServerParameters(
         command=sys.executable,
         args=["-m", "iqcar", "mcp", str(log), "--cache", str(cache)],
@@ -53,15 +53,15 @@ async def _asked(log: Path, cache: Path) -> FromTools:
     async with Client(stdio_client(started)) as client:
         (only,) = (await _told(client, "list_applications"))["applications"]
         of = {"applications": [only["key"]]}
-        queries = (await _told(client, "queries", **of))["items"]
-        names = [one["name"] for one in queries]
+        listed = (await _told(client, "queries", **of))["items"]
+        queries = [one for one in listed if one["name"] in names]
         without = {}
         for name in names:
             answer = await _told(client, "what_if", **of, changes={"remove": [name]})
             without[name] = {
                 one["name"]: one["predicted_ms"]
                 for one in answer["queries"]["items"]
-                if one["predicted_ms"] is not None and one["name"] != name
+                if one["predicted_ms"] is not None and one["name"] in names and one["name"] != name
             }
     return FromTools(
         lost={

@@ -93,7 +93,7 @@ def user_study(result: dict[str, Any]) -> str:
         ]
         rows.append(["right", level, "", *(f"{share:.0%}" for share in right)])
     return (
-        f"{result['repeats']} runs of each arm, medians; both programs answer about each BASE run."
+        f"Runs of each arm: {result['repeats']}, medians; both programs answer about each BASE run."
         f"\n\n{table(['level', 'question', 'truth', *programs.values()], rows)}"
     )
 

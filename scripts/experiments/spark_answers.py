@@ -11,7 +11,7 @@ import os
 import subprocess
 import urllib.request
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
@@ -64,8 +64,8 @@ class FromRest:
 
 
 @contextmanager
-def answering(log: Path, folder: Path) -> Iterator[FromRest]:
-    """Start a History Server on the log of one run, and read what it tells."""
+def answering(log: Path, folder: Path, names: Sequence[str]) -> Iterator[FromRest]:
+    """Start a History Server on the log of one run, and read what it tells of these queries."""
     home = Path(pyspark.__file__).parent
     logs = folder / f"history-{log.name}"
     logs.mkdir()
@@ -84,13 +84,13 @@ def answering(log: Path, folder: Path) -> Iterator[FromRest]:
     address = f"http://127.0.0.1:{port}/api/v1/applications"
     try:
         wait_until(lambda: _lists(address), "History Server", [server])
-        yield _read(address)
+        yield _read(address, names)
     finally:
         server.terminate()
         server.wait()
 
 
-def _read(address: str) -> FromRest:
+def _read(address: str, names: Sequence[str]) -> FromRest:
     (application,) = _get(address)
     of = f"{address}/{application['id']}"
     stages = {one["stageId"]: one for one in _get(f"{of}/stages") if one["status"] == "COMPLETE"}
@@ -99,6 +99,8 @@ def _read(address: str) -> FromRest:
     found: dict[str, list[tuple[float, float, float]]] = defaultdict(list)
     for job in _get(f"{of}/jobs"):
         name = job["description"]
+        if name not in names:
+            continue
         start, end = _seconds(job["submissionTime"]), _seconds(job["completionTime"])
         first, last = ran.get(name, (start, end))
         ran[name] = min(start, first), max(end, last)

@@ -140,7 +140,7 @@ def test_numbers_have_the_hash_that_spark_gives_them(spark: Any) -> None:
 BROKEN = {
     "looks at jobs": (
         "causes/topics/analyse_job.py",
-        "    ranks = Ranks.from_metrics(job.metrics)\n",
+        "    ranks = Ranks.from_metrics(job.metrics[chosen])\n",
         "    if len(job.latency_ms) == 31:\n        1 / 0\n",
     ),
     "blame": (

@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 QUERIES, TASKS = 24, 24
 ROWS = 3_000
 """Rows that a task of a short query hashes: some hundredths of a second of a core."""
-HEAVY, TIMES = 2, 14
+HEAVY, TIMES = 2, 80
 """Tasks of a short query that hash so many times as many rows: every one of them has stragglers."""
 BURST_TASKS, BURST_ROWS = 12, 30_000
 PAUSE_S = 0.3

@@ -30,6 +30,8 @@ from tests.support.random_tables import (
 
 SEEDS = st.integers(0, 2**32)
 RELATIVE = 1e-7
+CLOCK = 100.0
+"""How much less exact the clock of cached bytes is, where an executor holds from 1 byte to 5 GB."""
 
 
 def close(value: float, expected: float, scale: float) -> bool:
@@ -66,9 +68,10 @@ def test_the_sweep_gives_the_blame_of_the_formulas_pair_by_pair(
         assert close(told["ratp"], want.ratp, want.ratp)
         assert close(told["lost_ms"], want.lost, want.wait)
         beta, lost = ({one["source_stage"]: one[c] for one in sources} for c in ("beta", "lost_ms"))
+        scale = CLOCK if key[1] is Request.STORAGE_MEMORY else 1.0
         for stage in {stage for stage in beta if stage >= 0} | set(want.beta):
-            assert close(beta.get(stage, 0.0), want.beta[stage], want.slowdown), (key, stage)
-            assert close(lost.get(stage, 0.0), want.beta_lost[stage], want.lost)
+            assert close(beta.get(stage, 0.0), want.beta[stage], scale * want.slowdown), key
+            assert close(lost.get(stage, 0.0), want.beta_lost[stage], scale * want.lost), key
         known = [one for one in sources if one["kind"] == KNOWN]
         assert close(sum(one["beta"] for one in known), want.known, want.slowdown)
         assert close(sum(one["lost_ms"] for one in known), want.known_lost, want.lost)
@@ -238,7 +241,9 @@ def test_a_source_that_used_nothing_gets_nothing(random: RandomInput) -> None:
     assume((random.tables.tasks["stage"] == 0).any())
     for row in np.flatnonzero(random.tables.tasks["stage"] == 0):
         random = quiet(random, row, 0.0)
-    blame = attribute(random.tables, random.waits)
+    cached = random.tables.cached
+    tables = random.tables.with_(cached=cached[cached["stage"] != 0].reset_index(drop=True))
+    blame = attribute(tables, random.waits)
     blamed = blame.sources[blame.sources["source_stage"] == 0]
     requests = blame.demands["request"].to_numpy()[blamed["demand"].to_numpy()]
     assert set(requests) <= {REQUESTS.index(Request.SLOT_WAIT)}

@@ -141,7 +141,7 @@ def test_the_load_of_every_task_is_the_sum_over_pairs_of_tasks(random: RandomInp
     pieces = Pieces.one_each(columns)
     schedules = DomainSchedules(pieces)
     loads = find_loads(pieces, schedules)
-    naive = NaiveBlame(random.tables, random.waits, False, {})
+    naive = NaiveBlame(random.tables, random.waits, {})
     assert (Request.RUN_QUEUE in loads) == naive.has_estimates()
     for request, load in loads.items():
         uses = naive.uses(request)

@@ -25,7 +25,8 @@ def cached_shares(pieces: Pieces, loss: Loss, group: Ints, n_groups: int) -> Bla
     the part of blocks whose query is not known, are left unattributed (eq. 4).
 
     The clock of an executor advances by ``dt / H(t)``, H being the bytes held in it, and stands
-    still where none are told of: the integral of a source's bytes over it is its share of time.
+    still where none are told of: the integral of a source's bytes over it is its share of time. It
+    is exact to 10⁻¹⁶ of the most bytes held over the fewest.
 
     loss: to storage memory.
     group: (n_tasks,) group that each task belongs to as a target; n_groups of them.
