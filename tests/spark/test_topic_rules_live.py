@@ -22,7 +22,7 @@ JOB = SUPPORT / "recurring_jobs.py"
 def found(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Diagnosis:
     """What is said of many skewed short queries beside an intruder."""
     folder = tmp_path_factory.mktemp("recurring")
-    done = run_alone(request.param, folder, [str(JOB)], master="local[40]", conf=PLUGIN)
+    done = run_alone(request.param, folder, [str(JOB)], master="local[8]", conf=PLUGIN)
     assert done.exit_code == 0, done.errors[-3000:]
     return iqcar.diagnose(iqcar.read([Path(done.log)], query_by="job-group"))
 

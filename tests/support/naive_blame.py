@@ -13,6 +13,7 @@ import itertools
 import math
 from collections import defaultdict
 from dataclasses import dataclass, field
+from typing import Any
 
 import pandas as pd
 
@@ -96,7 +97,7 @@ class NaiveBlame(NaivePieces):
         task = self.tasks[i]
 
         def total(*names: str) -> float:
-            values = [task[name] for name in names]
+            values = [self.read(i) if name == "input_bytes" else task[name] for name in names]
             if all(math.isnan(v) for v in values):
                 return math.nan
             return sum(known(v) for v in values)
@@ -111,13 +112,26 @@ class NaiveBlame(NaivePieces):
         if r is Request.SHUFFLE_FETCH:
             return float(task["remote_bytes"])
         if r is Request.IO_READ:
-            return float(task["input_bytes"])
+            return self.read(i)
         if r is Request.IO_WRITE:
             return total("shuffle_write_bytes", "output_bytes", "disk_spilled_bytes")
         if r in MEMORY:
             return float(task["peak_memory_bytes"])
         read = total("input_bytes", "remote_bytes", "local_bytes")
         return read if read > 0 else total("shuffle_write_bytes", "output_bytes")
+
+    def read(self, i: int) -> float:
+        """Input bytes; 16 a row where the stage's tasks counted less than half a byte a row."""
+        task = self.tasks[i]
+        alike = [one for one in self.tasks if one["stage"] == task["stage"]]
+        size, rows = (
+            sum(known(one[name]) for one in alike) for name in ("input_bytes", "input_records")
+        )
+        counted = float(task["input_bytes"])
+        if size >= rows / 2:
+            return counted
+        mine = 16.0 * float(task["input_records"])
+        return mine if math.isnan(counted) or mine > counted else counted
 
     # --- what tasks lost in devices
 
@@ -372,17 +386,22 @@ class NaiveBlame(NaivePieces):
                 raw[source["stage"]] += beta
         return raw
 
+    @staticmethod
+    def cached_bytes(rows: list[dict[str, Any]], at: float) -> float:
+        return sum(one["bytes"] for one in rows if one["since_ms"] <= at < one["until_ms"])
+
     def by_cached(self, i: int, span: float) -> dict[int, float]:
         """At each moment of a wait for storage memory, all cached bytes there have their share."""
         raw, r = defaultdict[int, float](float), Request.STORAGE_MEMORY
         slowdown, executor = self.target(i, r)[0], self.tasks[i]["executor"]
         rows = [row for row in self.cached if row["executor"] == executor >= 0]
         edges = {row[name] for row in rows for name in ("since_ms", "until_ms")}
+        most = max((self.cached_bytes(rows, edge) for edge in edges), default=0.0)
         for at, (begin, end, _) in enumerate(self.pieces[i]):
             cuts = sorted({begin, end, *(edge for edge in edges if begin < edge < end)})
             for since, until in itertools.pairwise(cuts):
                 there = [one for one in rows if one["since_ms"] <= since < one["until_ms"]]
-                total = sum(one["bytes"] for one in there)
+                total = max(self.cached_bytes(rows, since), most / 1000)
                 for one in there:
                     if one["stage"] >= 0:
                         share = one["bytes"] / total * (until - since) / span

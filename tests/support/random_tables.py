@@ -114,6 +114,7 @@ def random_input(
         launch_ms=launch,
         finish_ms=np.where(damage == 3, np.nan, launch + span),
         **{name: rng.choice(_BYTES, n) for name in BYTE_COLUMNS},
+        input_records=rng.choice(_ROWS, n),
     )
     # Waits for executors need applications of several seconds: `random_shared_cluster` has them.
     requests = [r for r in REQUESTS if r is not Request.EXECUTOR_WAIT]
@@ -234,4 +235,5 @@ def random_devices(n_hosts: int, seed: int) -> dict[Request, Device]:
 
 
 _BYTES = (np.nan, 0.0, 1.0, 70_000.0, 1e6, 5e6)
+_ROWS = (np.nan, 0.0, 3.0, 9_000.0, 4e5)
 _SHARES = (np.nan, 0.0, 0.05, 0.2, 0.5)

@@ -16,8 +16,8 @@ ROWS = 3_000
 """Rows that a task of a short query hashes: some hundredths of a second of a core."""
 HEAVY, TIMES = 2, 80
 """Tasks of a short query that hash so many times as many rows: every one of them has stragglers."""
-BURST_TASKS, BURST_ROWS = 12, 30_000
-PAUSE_S = 0.3
+BURST_TASKS, BURST_ROWS = 40, 30_000
+PAUSE_S = 0.05
 HASH = "max(crc32(sha2(cast(id AS string), 256))) AS most"
 
 

@@ -40,7 +40,7 @@ def beside_an_idle_query(
     rng = np.random.default_rng(seed)
     rows = rng.integers(0, len(waits), count)
     idle, none = tables.tasks.iloc[rows].copy(), waits.iloc[rows].copy()
-    idle[idle.columns[idle.columns.str.endswith("_bytes")]] = 0.0
+    idle[idle.columns[idle.columns.str.endswith(("_bytes", "_records"))]] = 0.0
     idle["app"], idle["query"] = len(tables.applications), len(tables.queries)
     idle["stage"], idle["executor"] = len(tables.stages), len(tables.executors)
     for request in REQUESTS:

@@ -16,17 +16,20 @@ from iqcar.enums import REQUESTS, Request
 from iqcar.tables import NONE, Tables
 from iqcar.tables.arrays import Floats, Ints, distinct, most_at_once, schedule, share_of
 
+LEAST_HELD = 1e-3
+"""Part of the most bytes held in an executor at one time: with less, something else fills it."""
+
 
 def cached_shares(pieces: Pieces, loss: Loss, group: Ints, n_groups: int) -> BlameShares:
     """Share out waits for storage memory.
 
     All blocks in an executor's memory share in a wait there, at each moment in proportion to their
-    bytes, those of the waiting query too. A wait at a time for which the log tells of no block, and
-    the part of blocks whose query is not known, are left unattributed (eq. 4).
+    bytes, those of the waiting query too. A wait at a time for which the log tells of no block, or
+    of less than :data:`LEAST_HELD`, and the part of blocks whose query is not known, are left
+    unattributed (eq. 4).
 
     The clock of an executor advances by ``dt / H(t)``, H being the bytes held in it, and stands
-    still where none are told of: the integral of a source's bytes over it is its share of time. It
-    is exact to 10⁻¹⁶ of the most bytes held over the fewest.
+    still where none are told of: the integral of a source's bytes over it is its share of time.
 
     loss: to storage memory.
     group: (n_tasks,) group that each task belongs to as a target; n_groups of them.
@@ -83,6 +86,7 @@ def _clock(since: Floats, until: Floats, size: Floats) -> tuple[Floats, Floats, 
         np.add.at(count, place, sign)
     held = np.where(np.cumsum(count) > 0, np.cumsum(change), 0.0)[:-1]
     most = float(held.max())
+    held = np.where(held > 0, np.maximum(held, LEAST_HELD * most), 0.0)
     passed = np.cumsum(np.diff(edges) * share_of(np.full(len(held), most), held))
     return edges, np.append(0.0, passed), most
 

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from iqcar.causes.blame.ratp import BYTES_REQUESTS, ONE_DEVICE, data_processed
 from iqcar.causes.blame.task_intervals import SHORTEST_MS, BlameColumns, DomainSchedules, Pieces
 from iqcar.causes.blame.usage_sweep import mean_of_others
 from iqcar.enums import Request
+from iqcar.model.demand.contention import usable
+from iqcar.model.demand.device import Device
+from iqcar.model.demand.estimate import DISK, Demand, estimate_demand, fit_devices, fit_sampled
 from iqcar.model.demand.load import Load
 from iqcar.model.waits.columns import ESTIMATED, evidence_column
+from iqcar.model.waits.input_moved import OTHER_ROW_BYTES, uncounted
 from iqcar.tables.arrays import Flags, Floats, positive_or_zero, share_of
 
 OCTAVES = 1
@@ -32,18 +38,8 @@ def find_loads(pieces: Pieces, schedules: DomainSchedules) -> dict[Request, Load
     """
     columns = pieces.columns
     found: dict[Request, Load] = {}
-    by_device: dict[tuple[Request, ...], Load] = {}
-    for request in BYTES_REQUESTS:
-        device = ONE_DEVICE[request]
-        if device not in by_device:
-            nothing = np.zeros(len(pieces.span))
-            moved = sum((positive_or_zero(data_processed(pieces, r)) for r in device), nothing)
-            waited = sum((positive_or_zero(pieces.wait(r)) for r in device), nothing)
-            by_device[device] = _load(pieces, schedules, moved, waited)
-        found[request] = by_device[device]._replace(
-            data=positive_or_zero(data_processed(columns, request)),
-            wait_ms=positive_or_zero(columns.wait(request)),
-        )
+    for device in dict.fromkeys(ONE_DEVICE[request] for request in BYTES_REQUESTS):
+        found |= load_of_device(pieces, schedules, device)
     estimated = is_estimated(columns)
     if estimated.any():
         cpu, wait_ms = (
@@ -53,6 +49,69 @@ def find_loads(pieces: Pieces, schedules: DomainSchedules) -> dict[Request, Load
         load = _load(pieces, schedules, cpu, cpu + wait_ms, CORES)
         found[Request.RUN_QUEUE] = load._replace(data=np.where(estimated, load.data, 0.0))
     return found
+
+
+def estimated_demand(
+    pieces: Pieces, schedules: DomainSchedules, devices: dict[Request, Device] | None = None
+) -> Demand:
+    """Estimate what tasks need in devices; parameters of :func:`find_loads`.
+
+    Input that was not counted has as many bytes a row as explain the speeds of all tasks best.
+
+    devices: of the hosts, if estimated from more than these tasks.
+    """
+    loads, row_bytes = find_loads(pieces, schedules), pieces.columns.row_bytes
+    n_hosts = len(pieces.columns.tables.hosts)
+    if devices is None:
+        row_bytes = _likely_row_bytes(pieces, schedules, loads)
+        if row_bytes != pieces.columns.row_bytes:
+            columns = replace(pieces.columns, row_bytes=row_bytes)
+            loads |= load_of_device(replace(pieces, columns=columns), schedules, DISK)
+        devices = fit_devices(loads, n_hosts)
+    return replace(estimate_demand(loads, devices), row_bytes=row_bytes)
+
+
+def _likely_row_bytes(
+    pieces: Pieces, schedules: DomainSchedules, loads: dict[Request, Load]
+) -> float:
+    """Return the bytes of a row, where not counted, that explain the speeds at disks best.
+
+    Where nothing else uses disks, no bytes explain them better than others.
+    """
+    columns, default = pieces.columns, pieces.columns.row_bytes
+    rows = {request: loads[request].sampled(usable(loads[request])) for request in DISK}
+    guessed = uncounted(columns.tables)[np.concatenate(list(rows.values()))]
+    if guessed.all() or not guessed.any():
+        return default
+
+    def evidence(row_bytes: float) -> float:
+        tried = loads
+        if row_bytes != default:
+            other = replace(pieces, columns=replace(columns, row_bytes=row_bytes))
+            tried = load_of_device(other, schedules, DISK)
+        some = {request: tried[request].some(rows[request]) for request in DISK}
+        found = fit_sampled(some, len(columns.tables.hosts))
+        return sum({id(device): device.evidence for device in found.values()}.values())
+
+    return max((default, *OTHER_ROW_BYTES), key=evidence)
+
+
+def load_of_device(
+    pieces: Pieces, schedules: DomainSchedules, device: tuple[Request, ...]
+) -> dict[Request, Load]:
+    """Compute the load of one device for each of its requests; see :func:`find_loads`."""
+    nothing = np.zeros(len(pieces.span))
+    moved = sum((positive_or_zero(data_processed(pieces, r)) for r in device), nothing)
+    waited = sum((positive_or_zero(pieces.wait(r)) for r in device), nothing)
+    load = _load(pieces, schedules, moved, waited)
+    columns = pieces.columns
+    return {
+        request: load._replace(
+            data=positive_or_zero(data_processed(columns, request)),
+            wait_ms=positive_or_zero(columns.wait(request)),
+        )
+        for request in device
+    }
 
 
 def is_estimated(columns: BlameColumns) -> Flags:

@@ -22,6 +22,7 @@ from iqcar.causes.blame.sweep import SOURCE_ENDS, SOURCE_STARTS, TARGET_ENDS, TA
 from iqcar.enums import Domain, Request
 from iqcar.model.waits.columns import launch_wait, wait_column
 from iqcar.model.waits.executor_shortage import Shortage, find_shortages
+from iqcar.model.waits.input_moved import ROW_BYTES, input_moved
 from iqcar.tables import LAST_PLAUSIBLE_MS, Tables
 from iqcar.tables.arrays import (
     Floats,
@@ -61,6 +62,7 @@ class BlameColumns:
     span: Floats
     order: Ints
     shortages: dict[int, Shortage]
+    row_bytes: float = ROW_BYTES
 
     @cached_property
     def slots(self) -> SlotTimes:
@@ -122,9 +124,16 @@ class BlameColumns:
         return by_domain[request.domain]
 
     def number(self, column: str) -> Floats:
-        """Return a column of ``tasks`` as float64."""
+        """Return a column of ``tasks`` as float64; input that was not counted is estimated."""
+        if column == "input_bytes":
+            return self.moved
         values: Floats = self.tables.tasks[column].to_numpy(np.float64)
         return values
+
+    @cached_property
+    def moved(self) -> Floats:
+        """Input bytes of each task."""
+        return input_moved(self.tables, self.row_bytes)
 
     def held(self) -> Floats:
         """Return the mean execution memory held during each task, in bytes.

@@ -43,6 +43,8 @@ from iqcar.tables.arrays import Floats, Ints, most_at_once, share_of
 
 FEW_TASKS, SOME_TASKS = 400, 3_000
 """About how many tasks the way is chosen from, and own rates are fitted on."""
+BLOCKS = 8
+"""Blocks of neighbours in time that such a sample consists of."""
 
 
 def fit_demands(
@@ -184,10 +186,21 @@ def _of_all(demands: TaskDemands, rows: Ints, found: TaskDemands) -> TaskDemands
 
 
 def _sampled(launches: Launches, rows: Ints, most: int) -> Ints:
-    """Take all tasks of some hosts, and of these the first: hosts are independent of each other."""
+    """Take tasks of some hosts, which are independent of each other, in blocks of neighbours.
+
+    Blocks begin at even times: who is in others' way may come late, and go early.
+    """
     launch, host, n_hosts = launches
     sizes = np.bincount(host[rows], minlength=n_hosts)
     by_size = np.argsort(-sizes, kind="stable")
     few = by_size[: max(1, int(np.searchsorted(np.cumsum(sizes[by_size]), most)))]
     sample = rows[np.isin(host[rows], few)]
-    return sample[np.argsort(launch[sample], kind="stable")][: 2 * most]
+    sample = sample[np.argsort(launch[sample], kind="stable")]
+    if len(sample) <= 2 * most:
+        return sample
+    time, length = launch[sample], 2 * most // BLOCKS
+    taken = np.zeros(len(sample), bool)
+    for begin in np.searchsorted(time, np.linspace(time[0], time[-1], BLOCKS, endpoint=False)):
+        free = begin + np.flatnonzero(~taken[begin:])[:length]
+        taken[free] = True
+    return sample[taken]

@@ -26,6 +26,7 @@ from iqcar.model.demand.sampled_devices import (
     sampled_processor,
 )
 from iqcar.model.waits.columns import ESTIMATED, evidence_column, wait_column
+from iqcar.model.waits.input_moved import input_moved
 from iqcar.replay.loop.device_sharing import DEVICES, PHASES
 from iqcar.tables import Tables
 from iqcar.tables.arrays import (
@@ -143,7 +144,7 @@ def task_demands(tables: Tables, waits: pd.DataFrame, demand: Demand) -> TaskDem
     n = len(tables.tasks)
     duration = positive_or_zero(waits["duration_ms"].to_numpy(np.float64))
     spent, alone, use = (np.zeros((n, PHASES)) for _ in range(3))
-    columns, host = _Columns(tables), tables.tasks["host"].to_numpy(np.int64)
+    columns, host = _Columns(tables, demand.row_bytes), tables.tasks["host"].to_numpy(np.int64)
     for phase, request in REQUEST.items():
         wait = positive_or_zero(waits[wait_column(request)].to_numpy(np.float64))
         moved = positive_or_zero(data_processed(cast("Users", columns), request))
@@ -198,10 +199,12 @@ def _sampled(tables: Tables, spent: Floats, moved: Floats) -> dict[int, Sampled]
 class _Columns:
     """Columns of tasks, for :func:`iqcar.causes.blame.ratp.data_processed`."""
 
-    def __init__(self, tables: Tables) -> None:
-        self.tables = tables
+    def __init__(self, tables: Tables, row_bytes: float) -> None:
+        self.tables, self.row_bytes = tables, row_bytes
 
     def number(self, column: str) -> Floats:
+        if column == "input_bytes":
+            return input_moved(self.tables, self.row_bytes)
         values: Floats = self.tables.tasks[column].to_numpy(np.float64)
         return values
 
