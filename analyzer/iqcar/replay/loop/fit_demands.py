@@ -12,6 +12,7 @@ import numpy as np
 
 from iqcar.model.demand.estimate import Demand
 from iqcar.model.demand.known import Known
+from iqcar.model.waits.input_moved import uncounted
 from iqcar.replay.loop.device_sharing import DEVICE
 from iqcar.replay.loop.learned_rates import contradicted, learned
 from iqcar.replay.loop.open_loop import (
@@ -29,22 +30,26 @@ from iqcar.replay.loop.rate_search import RateSearch
 from iqcar.replay.loop.task_demands import (
     ASSUMED,
     COMPUTE,
+    DISK,
     HEADROOM,
     INFERRED,
     ONCE,
     PHASES_OF,
     PROCESSOR,
+    READ,
     WAIT,
     WAYS,
     TaskDemands,
 )
 from iqcar.tables import Tables
-from iqcar.tables.arrays import Floats, Ints, most_at_once, share_of
+from iqcar.tables.arrays import Flags, Floats, Ints, most_at_once, share_of, sum_by
 
 FEW_TASKS, SOME_TASKS = 400, 3_000
 """About how many tasks the way is chosen from, and own rates are fitted on."""
 BLOCKS = 8
 """Blocks of neighbours in time that such a sample consists of."""
+UNITS = tuple(2.0 ** (np.array([0, 1, -1, 2, -2, 3, -3, 4, -4]) / 4))
+"""Factors that are tried for input which was not counted, the likeliest first."""
 
 
 def fit_demands(
@@ -107,7 +112,9 @@ def _with_rates(
     tables: Tables, demands: TaskDemands, demand: Demand, launches: Launches, rows: Ints
 ) -> tuple[TaskDemands, Floats, Floats, TaskDemands | None]:
     stage = tables.tasks["stage"].to_numpy(np.int64)
-    few = _sampled(launches, rows, FEW_TASKS)
+    whole_ms = demands.spent.sum(axis=1)
+    few = _sampled(launches, whole_ms, rows, FEW_TASKS)
+    demands = _in_likely_units(few, demands, demand, launches, stage, uncounted(tables))
     fit = _fit_on(few, demands, demand, launches, stage)
     if len(fit.task) == 0:
         return demands, demands.alone, demands.alone, None
@@ -119,7 +126,7 @@ def _with_rates(
         fit = _fit_on(few, demands, demand, launches, stage)
         found, way, open_ = fit.best(ways)
     first = fit
-    some = _sampled(launches, rows, SOME_TASKS)
+    some = _sampled(launches, whole_ms, rows, SOME_TASKS)
     on = few
     if len(some) > len(few):
         on = some
@@ -173,6 +180,27 @@ def _fit_on(
     return RateSearch(rows_of(demands, rows), launches.of(rows), stage[rows], demand)
 
 
+def _in_likely_units(
+    few: Ints, demands: TaskDemands, demand: Demand, launches: Launches, stage: Ints, guessed: Flags
+) -> TaskDemands:
+    """Scale input that was not counted, where it meets other uses of disks, as replays fit best."""
+    uses = demands.use[few][:, list(PHASES_OF[DISK])].any(axis=1)
+    if guessed[few][uses].all() or not guessed[few][uses].any():
+        return demands
+
+    def scaled(factor: float) -> TaskDemands:
+        use = demands.use.copy()
+        use[guessed, READ] *= factor
+        return replace(demands, use=use)
+
+    def worth(factor: float) -> float:
+        fit = _fit_on(few, scaled(factor), demand, launches, stage)
+        found = fit.best_of(WAYS[0], fit.first_capacity, {}) if len(fit.task) else None
+        return -np.inf if found is None else found.worth
+
+    return scaled(max(UNITS, key=worth))
+
+
 def _of_all(demands: TaskDemands, rows: Ints, found: TaskDemands) -> TaskDemands:
     """Put what was found for some tasks into the demands of all; idle time is no time computing."""
     spent, alone, use = demands.spent.copy(), demands.alone.copy(), demands.use.copy()
@@ -185,10 +213,11 @@ def _of_all(demands: TaskDemands, rows: Ints, found: TaskDemands) -> TaskDemands
     return replace(demands, spent=spent, alone=alone, use=use, capacity=found.capacity)
 
 
-def _sampled(launches: Launches, rows: Ints, most: int) -> Ints:
+def _sampled(launches: Launches, spent: Floats, rows: Ints, most: int) -> Ints:
     """Take tasks of some hosts, which are independent of each other, in blocks of neighbours.
 
-    Blocks begin at even times: who is in others' way may come late, and go early.
+    Half of the blocks are those with the most tasks at once, the others have fewer and fewer: who
+    is in others' way may come late, and go early.
     """
     launch, host, n_hosts = launches
     sizes = np.bincount(host[rows], minlength=n_hosts)
@@ -198,9 +227,14 @@ def _sampled(launches: Launches, rows: Ints, most: int) -> Ints:
     sample = sample[np.argsort(launch[sample], kind="stable")]
     if len(sample) <= 2 * most:
         return sample
-    time, length = launch[sample], 2 * most // BLOCKS
-    taken = np.zeros(len(sample), bool)
-    for begin in np.searchsorted(time, np.linspace(time[0], time[-1], BLOCKS, endpoint=False)):
-        free = begin + np.flatnonzero(~taken[begin:])[:length]
-        taken[free] = True
-    return sample[taken]
+    length = 2 * most // BLOCKS
+    finish = np.sort((launch + spent)[sample])
+    at_once = np.arange(len(sample)) - np.searchsorted(finish, launch[sample])
+    block = np.arange(len(sample)) // length
+    # The last block may be shorter: it counts as if nothing else ran in the rest.
+    load = sum_by(block, at_once.astype(np.float64), block[-1] + 1)
+    by_load = np.argsort(-load, kind="stable")
+    half = BLOCKS // 2
+    others = np.linspace(half, len(by_load) - 1, BLOCKS - half).astype(np.int64)
+    chosen = by_load[np.append(np.arange(half), others)]
+    return sample[np.isin(block, chosen)]
