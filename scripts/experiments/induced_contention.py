@@ -204,8 +204,8 @@ def _phase(
 
 
 def _median(demands: pd.DataFrame, name: str) -> float | None:
-    """Median over queries; each has one task there that asks for much."""
-    by_query = demands.groupby("query")[name].max().dropna()
+    """Median over queries of what each stage has that waits longest there."""
+    by_query = demands.sort_values("wait_ms").groupby("query")[name].last().dropna()
     return float(by_query.median()) if len(by_query) else None
 
 
