@@ -147,7 +147,7 @@ def induced_contention(result: dict[str, Any]) -> str:
             loss = phase["losses"][resource]
             cells.append(f"{loss['share']:.0%}")
             cells.append(f"{loss['share_loaded']:.0%} / {loss['share_other']:.0%}")
-            cells.append(f"{_number(loss['ratp_loaded'])} / {_number(loss['ratp_other'])}")
+            cells.append(" / ".join(_number(loss[f"ratp_{at}"], MB) for at in sides))
         if has_slot_wait:
             cells.append(" / ".join(_number(phase[f"slot_wait_ms_{at}"]) for at in sides))
         blamed = phase["blamed_on_culprit"]
@@ -155,7 +155,7 @@ def induced_contention(result: dict[str, Any]) -> str:
         rows.append(cells)
     head = ["phase", "queries", "duration"]
     for word in ("CPU", "IO"):
-        head += [f"lost to {word}", f"{word}: {result['loaded']} / other", f"{word} RATP"]
+        head += [f"lost to {word}", f"{word}: {result['loaded']} / other", f"{word} RATP in ms/MB"]
     head += [f"SWT in ms: {result['loaded']} / other"] * has_slot_wait
     return table([*head, "blamed on the culprit"], rows)
 
@@ -180,8 +180,13 @@ def induced_memory(result: dict[str, Any]) -> str:
     )
 
 
-def _number(value: float | None) -> str:
-    return "–" if value is None else f"{value:.2g}"
+MB = 1e6
+
+
+def _number(value: float | None, unit: float = 1.0) -> str:
+    if value is None:
+        return "–"
+    return f"{unit * value:,.0f}" if unit * value >= 10 else f"{unit * value:.2g}"
 
 
 RULES_CLUSTERS = {
