@@ -65,7 +65,7 @@ ROOTS = ("analyzer", "docs", "listener", "rules", "scripts", "tests", *ROOM_NAME
 PRESENT = [page for page in MARKDOWN if page.name != "CHANGELOG.md"]
 """Pages about the package as it is; past versions had other files."""
 MOST_BYTES_OF_A_PICTURE = 300_000
-MOST_WORDS = 52_000
+MOST_WORDS = 53_500
 """Of docs/, without what is printed: pages from declarations, and tables of results."""
 PRINTED_TABLE = re.compile(r"<!-- printed: .*?<!-- end -->", re.S)
 DECLARED = (
