@@ -22,7 +22,7 @@ from iqcar.logs.decode.streams import DamageError
 from iqcar.logs.events import lenient
 from iqcar.logs.events import structs as ev
 from iqcar.logs.events.event_names import plain_name
-from iqcar.logs.find.log_parts import EventLog, LogPart
+from iqcar.logs.find.log_parts import EventLog, LogPart, Told
 from iqcar.logs.find.storage import open_part, open_source
 from iqcar.logs.text.redact import redact_text
 from iqcar.tables import LAST_PLAUSIBLE_MS
@@ -115,6 +115,8 @@ def peek(log: EventLog) -> Peek:
     Raises IqcarError if a URL needs a package that is not installed. All else that fails is told in
     the result.
     """
+    if log.told is not None:
+        return _as_told(log.told)
     lines = _Lines()
     damage = _read_head(log.parts[0], lines)
     found = lines.found
@@ -134,6 +136,21 @@ def peek(log: EventLog) -> Peek:
         found.message = f"no end since {moment(found.last_ms, DAYS)}"
     found.hosts = frozenset(lines.hosts)
     return found
+
+
+def _as_told(told: Told) -> Peek:
+    """Take what a server says for what the log does; its hosts are not known."""
+    return Peek(
+        redact_text(told.name, MAX_NAME),
+        redact_text(told.application_id, MAX_NAME),
+        redact_text(told.attempt_id, MAX_NAME),
+        redact_text(told.user, MAX_NAME),
+        redact_text(told.spark_version, MAX_NAME),
+        sensible(told.start_ms),
+        sensible(told.end_ms),
+        sensible(told.last_ms),
+        InputStatus.COMPLETE if told.completed else InputStatus.IN_PROGRESS,
+    )
 
 
 class _Lines:

@@ -7,7 +7,7 @@ import os
 import re
 import stat
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
@@ -16,6 +16,8 @@ from urllib.parse import unquote
 from iqcar.base.files.opening import OutsideError, is_within, names_in
 from iqcar.errors import IqcarError
 from iqcar.logs.decode.streams import DamageError, why
+from iqcar.logs.find.history_server import forget_zip, hosted_logs, is_hosted, place_of
+from iqcar.logs.find.http_client import RefusedError
 from iqcar.logs.find.layouts import ROLLING_FOLDER, Layout, arrange, is_clutter, is_status
 from iqcar.logs.find.log_parts import EventLog, Folder, LogPart, Unreadable, printable
 from iqcar.logs.find.remote import is_url, remote_files
@@ -103,11 +105,12 @@ _ONLY_SOME = f"only the first {MAX_FILES:,} files here were looked at"
 
 @dataclass
 class Find:
-    """What one given path led to: folders with files, and failures."""
+    """What one given path led to: folders with files, logs of a server, and failures."""
 
     path: str
     folders: dict[str, None] = field(default_factory=dict)
     failures: list[Unreadable] = field(default_factory=list)
+    hosted: list[EventLog] = field(default_factory=list)
 
     def fail(self, path: str | Path, message: str) -> None:
         """Note a path that cannot be read."""
@@ -133,7 +136,8 @@ class Search:
         if not path:
             find.fail(path, "the path is empty")
         elif is_url(path):
-            self._look_remote(path, find)
+            if not _look_at_server(path, find):
+                self._look_remote(path, find)
         else:
             self._look_local(local_path(path), find)
         return find
@@ -240,6 +244,29 @@ class Search:
         self._add(folder, name, LogPart(url, url, size), url, find, named=named)
 
 
+def _look_at_server(url: str, find: Find) -> bool:
+    """Add what a History Server has at a URL; tell whether it is one."""
+    place = place_of(url)
+    if place is None:
+        return False
+    try:
+        find.hosted = hosted_logs(place)
+    except RefusedError as error:
+        if error.status == 404 and not place.certain:
+            return False  # files behind a web server
+        unknown = error.status == 404 and place.app
+        find.fail(url, f"this server knows no application {place.app}" if unknown else str(error))
+    except DamageError as error:
+        find.fail(url, str(error))
+    else:
+        if not find.hosted:
+            find.fail(url, NOTHING_HOSTED)
+    return True
+
+
+NOTHING_HOSTED = "this History Server has no such application"
+"""What is said of a server where nothing is chosen."""
+
 NO_LOG = (
     "no event log here: no file is named like one or starts with Spark events; "
     "give the file or folder that Spark writes event logs to (spark.eventLog.dir)"
@@ -273,8 +300,8 @@ def locate(paths: Sequence[str | Path], within: Sequence[str] = ()) -> list[Even
     arranged: dict[str, list[EventLog | Unreadable]] = {}
     result: list[EventLog | Unreadable] = []
     for find in finds:
-        result += find.failures
-        anything = bool(find.failures)
+        result += [*find.failures, *find.hosted]
+        anything = bool(find.failures or find.hosted)
         for key in find.folders:
             if key not in arranged:
                 arranged[key] = _logs(search.folders[key])
@@ -313,3 +340,24 @@ def _is_wanted(layout: Layout, folder: Folder) -> bool:
         or not folder.named.isdisjoint(layout.names)
         or looks_like_log(folder.parts[layout.names[0]])
     )
+
+
+def unpacked(log: EventLog) -> EventLog:
+    """Return a log whose parts can be read: of one on a History Server, what its zip holds now.
+
+    Raises DamageError if the zip cannot be downloaded or read; UsageError as :func:`locate`.
+    """
+    source = log.parts[0].source
+    if log.parts[0].member or not is_hosted(source):
+        return log
+    forget_zip(source)
+    search, find = Search(), Find(log.path)
+    entries = zip_members(source)
+    if entries is None:
+        raise DamageError("the server sends no zip of the log")
+    search._add_members(source, entries, source, find)
+    found = [one for key in find.folders for one in _logs(search.folders[key])]
+    logs = [one for one in found if isinstance(one, EventLog)]
+    if len(logs) != 1:
+        raise DamageError(f"the server's zip holds {len(logs)} event logs in place of one")
+    return replace(log, parts=logs[0].parts, problem=logs[0].problem)
