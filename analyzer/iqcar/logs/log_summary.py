@@ -22,7 +22,7 @@ from iqcar.logs.decode.streams import DamageError
 from iqcar.logs.events import lenient
 from iqcar.logs.events import structs as ev
 from iqcar.logs.events.event_names import plain_name
-from iqcar.logs.find.log_parts import EventLog, LogPart, Told
+from iqcar.logs.find.log_parts import EventLog, LogPart, ToldByServer
 from iqcar.logs.find.storage import open_part, open_source
 from iqcar.logs.text.redact import redact_text
 from iqcar.tables import LAST_PLAUSIBLE_MS
@@ -138,18 +138,18 @@ def peek(log: EventLog) -> Peek:
     return found
 
 
-def _as_told(told: Told) -> Peek:
+def _as_told(told: ToldByServer) -> Peek:
     """Take what a server says for what the log does; its hosts are not known."""
     return Peek(
-        redact_text(told.name, MAX_NAME),
-        redact_text(told.application_id, MAX_NAME),
-        redact_text(told.attempt_id, MAX_NAME),
-        redact_text(told.user, MAX_NAME),
-        redact_text(told.spark_version, MAX_NAME),
-        sensible(told.start_ms),
-        sensible(told.end_ms),
-        sensible(told.last_ms),
-        InputStatus.COMPLETE if told.completed else InputStatus.IN_PROGRESS,
+        name=redact_text(told.name, MAX_NAME),
+        application_id=redact_text(told.application_id, MAX_NAME),
+        attempt_id=redact_text(told.attempt_id, MAX_NAME),
+        user=redact_text(told.user, MAX_NAME),
+        spark_version=redact_text(told.spark_version, MAX_NAME),
+        start_ms=sensible(told.start_ms),
+        end_ms=sensible(told.end_ms),
+        last_ms=sensible(told.last_ms),
+        status=InputStatus.COMPLETE if told.completed else InputStatus.IN_PROGRESS,
     )
 
 

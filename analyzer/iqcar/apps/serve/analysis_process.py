@@ -21,7 +21,7 @@ from iqcar.apps.serve.process_limits import bound_memory
 from iqcar.base.processes import at_end_of
 from iqcar.enums import QueryBy
 from iqcar.errors import IqcarError, explain_bug
-from iqcar.logs.find.log_parts import EventLog, LogPart, Told
+from iqcar.logs.find.log_parts import EventLog, LogPart, ToldByServer
 
 if TYPE_CHECKING:
     from iqcar.logs import ReadProgress
@@ -173,7 +173,7 @@ def comparison_text(settings: dict[str, Any], keys: Sequence[str], before: int) 
 
 
 def _log(fields: dict[str, Any]) -> EventLog:
-    told = Told(*fields["told"]) if fields["told"] else None
+    told = ToldByServer(*fields["told"]) if fields["told"] else None
     return EventLog(**{**fields, "parts": tuple(map(_part, fields["parts"])), "told": told})
 
 

@@ -13,6 +13,7 @@ import tempfile
 import threading
 import time
 from collections import OrderedDict
+from collections.abc import Sequence
 from fnmatch import fnmatchcase
 from math import inf, isfinite, nan
 from typing import Any, BinaryIO, NamedTuple, cast
@@ -20,12 +21,13 @@ from urllib.parse import parse_qsl, quote, unquote, urlsplit
 
 import msgspec
 
-from iqcar.base.units import parse_moment, parse_time
+from iqcar.base.units import moment, parse_moment, parse_time, short
 from iqcar.errors import UsageError, did_you_mean
 from iqcar.logs.decode.streams import DamageError, why
 from iqcar.logs.find.http_client import COOKIE, TOKEN, RefusedError, answer, body
 from iqcar.logs.find.layouts import arrange
-from iqcar.logs.find.log_parts import EventLog, LogPart, Told
+from iqcar.logs.find.log_parts import EventLog, LogPart, ToldByServer
+from iqcar.logs.text.redact import redact_text
 
 API = "/api/v1/applications"
 MOST_LISTED = 20_000
@@ -39,6 +41,8 @@ KEPT_ZIPS = 2
 read, and the parts of a rolling log are read one by one."""
 CHOICES = ("user", "name", "since", "until", "status", "limit")
 """What a URL can choose applications by, behind its question mark."""
+MOST_NAMED = 20
+"""Newest applications named where one has to be chosen."""
 DAY_MS = 86_400_000.0
 
 _SERVER = re.compile(
@@ -121,6 +125,30 @@ def _moment(text: str, name: str) -> float:
     return 1e3 * (time.time() - parse_time(text, name))
 
 
+class SeveralError(UsageError):
+    """A server has many applications, and none was chosen.
+
+    Attributes
+    ----------
+    lines : the newest, a line of text each.
+    """
+
+    def __init__(self, root: str, logs: Sequence[EventLog]) -> None:
+        newest = [log for log in logs[:MOST_NAMED] if log.told]
+        self.lines = [
+            f"{moment(log.told.start_ms)}  {short(redact_text(log.told.user), 16):16}"
+            f"  {short(redact_text(log.told.name), 40):40}  {log.path}"
+            for log in newest
+            if log.told
+        ]
+        super().__init__(
+            f"{len(logs):,} applications are here",
+            root,
+            f"name one, such as {logs[0].path} (the newest), or choose, such as"
+            f" {root}?user=ann&name=etl*&since=1d&limit=10",
+        )
+
+
 class _Attempt(msgspec.Struct, gc=False):
     attempt: str | None = msgspec.field(default=None, name="attemptId")
     start: float = msgspec.field(default=nan, name="startTimeEpoch")
@@ -177,12 +205,16 @@ def _log(root: str, one: _Listed, each: _Attempt) -> EventLog | None:
         return None
     inner = f"{one.id}/{attempt}" if attempt else one.id
     path = f"{root}/history/{inner}"
-    told = Told(
-        *(one.name or "", one.id, attempt, each.user or "", each.version or ""),
-        each.start,
-        each.end if each.completed else nan,
-        each.updated,
-        each.completed,
+    told = ToldByServer(
+        name=one.name or "",
+        application_id=one.id,
+        attempt_id=attempt,
+        user=each.user or "",
+        spark_version=each.version or "",
+        start_ms=each.start,
+        end_ms=each.end if each.completed else nan,
+        last_ms=each.updated,
+        completed=each.completed,
     )
     changed = int(each.updated) if isfinite(each.updated) else 0
     part = LogPart(path, f"{root}{API}/{inner}/logs", 0, changed_ms=changed)
@@ -190,7 +222,7 @@ def _log(root: str, one: _Listed, each: _Attempt) -> EventLog | None:
 
 
 def _is_chosen(log: EventLog, place: Place) -> bool:
-    told = cast("Told", log.told)
+    told = cast("ToldByServer", log.told)
     if place.app and (told.application_id != place.app):
         return False
     if place.attempt and told.attempt_id != place.attempt:

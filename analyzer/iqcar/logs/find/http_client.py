@@ -118,21 +118,20 @@ def _credentials() -> dict[str, str]:
 class _SameServer(HTTPRedirectHandler):
     """Follows redirects within a server."""
 
-    def redirect_request(
-        self, req: Request, fp: Any, code: int, msg: str, headers: Any, newurl: str
-    ) -> Request | None:
-        old, new = urlsplit(req.full_url), urlsplit(newurl)
+    def redirect_request(self, req: Request, *answered: Any) -> Request | None:
+        """Return what to ask next; `answered` ends with the address."""
+        old, new = urlsplit(req.full_url), urlsplit(answered[-1])
         if (old.scheme, old.netloc) != (new.scheme, new.netloc):
             place = f"{new.scheme}://{new.netloc.rpartition('@')[2]}"[:MOST_SAID]
             raise RefusedError(
                 f"redirects to {place}, which is another server: not followed"
                 f" (a login? {TOKEN} and {COOKIE} hold credentials)",
-                code,
+                answered[1],
             )
-        return super().redirect_request(req, fp, code, msg, headers, newurl)
+        return super().redirect_request(req, *answered)
 
 
-class _Limited(http.client.HTTPConnection):
+class _BoundedConnection(http.client.HTTPConnection):
     """A connection that is given up if the head of an answer does not come."""
 
     def getresponse(self) -> http.client.HTTPResponse:
@@ -156,18 +155,18 @@ class _Limited(http.client.HTTPConnection):
             timer.cancel()
 
 
-class _LimitedTls(_Limited, http.client.HTTPSConnection):
+class _BoundedTls(_BoundedConnection, http.client.HTTPSConnection):
     """The same with TLS."""
 
 
 class _Http(HTTPHandler):
     def http_open(self, req: Request) -> http.client.HTTPResponse:
-        return self.do_open(_Limited, req)
+        return self.do_open(_BoundedConnection, req)
 
 
 class _Https(HTTPSHandler):
     def https_open(self, req: Request) -> http.client.HTTPResponse:
-        trusted = partial(_LimitedTls, context=ssl.create_default_context())
+        trusted = partial(_BoundedTls, context=ssl.create_default_context())
         return self.do_open(trusted, req)
 
 

@@ -16,7 +16,13 @@ from urllib.parse import unquote
 from iqcar.base.files.opening import OutsideError, is_within, names_in
 from iqcar.errors import IqcarError
 from iqcar.logs.decode.streams import DamageError, why
-from iqcar.logs.find.history_server import forget_zip, hosted_logs, is_hosted, place_of
+from iqcar.logs.find.history_server import (
+    SeveralError,
+    forget_zip,
+    hosted_logs,
+    is_hosted,
+    place_of,
+)
 from iqcar.logs.find.http_client import RefusedError
 from iqcar.logs.find.layouts import ROLLING_FOLDER, Layout, arrange, is_clutter, is_status
 from iqcar.logs.find.log_parts import EventLog, Folder, LogPart, Unreadable, printable
@@ -123,10 +129,12 @@ class Search:
     Parameters
     ----------
     within : folders out of which no link is followed; anywhere if there are none.
+    one_hosted : refuse a History Server of which nothing was chosen, unless it has one application.
     """
 
-    def __init__(self, within: tuple[str, ...] = ()) -> None:
+    def __init__(self, within: tuple[str, ...] = (), one_hosted: bool = False) -> None:
         self._within = within
+        self._one_hosted = one_hosted
         self.folders: dict[str, Folder] = {}
         self._seen: dict[object, tuple[str, str]] = {}
 
@@ -136,7 +144,7 @@ class Search:
         if not path:
             find.fail(path, "the path is empty")
         elif is_url(path):
-            if not _look_at_server(path, find):
+            if not _look_at_server(path, find, self._one_hosted):
                 self._look_remote(path, find)
         else:
             self._look_local(local_path(path), find)
@@ -244,7 +252,7 @@ class Search:
         self._add(folder, name, LogPart(url, url, size), url, find, named=named)
 
 
-def _look_at_server(url: str, find: Find) -> bool:
+def _look_at_server(url: str, find: Find, one_hosted: bool) -> bool:
     """Add what a History Server has at a URL; tell whether it is one."""
     place = place_of(url)
     if place is None:
@@ -261,6 +269,8 @@ def _look_at_server(url: str, find: Find) -> bool:
     else:
         if not find.hosted:
             find.fail(url, NOTHING_HOSTED)
+        if one_hosted and len(find.hosted) > 1 and not (place.app or place.chosen):
+            raise SeveralError(place.root, find.hosted)
     return True
 
 
@@ -276,7 +286,9 @@ NO_LOG = (
 __all__ = ["EventLog", "LogPart", "Unreadable", "locate"]
 
 
-def locate(paths: Sequence[str | Path], within: Sequence[str] = ()) -> list[EventLog | Unreadable]:
+def locate(
+    paths: Sequence[str | Path], within: Sequence[str] = (), *, one_hosted: bool = False
+) -> list[EventLog | Unreadable]:
     """Find every event log in the given places.
 
     A file that the user names is read whatever it looks like. In a folder, a glob or a zip, files
@@ -289,13 +301,15 @@ def locate(paths: Sequence[str | Path], within: Sequence[str] = ()) -> list[Even
         globs, rolling folders, zips, or URLs.
     within : folders, without links in their paths, out of which no link is followed, now or when a
         log is read; links are followed anywhere by default.
+    one_hosted : refuse a History Server of which nothing was chosen, unless it has one application.
 
     The result is in the order of `paths`. A path without a log is an Unreadable; nothing else is
     raised.
 
-    Raises IqcarError if a URL needs a package that is not installed.
+    Raises IqcarError if a URL needs a package that is not installed; UsageError if one chooses
+    applications by what nobody knows; SeveralError as `one_hosted` says.
     """
-    search = Search(tuple(within))
+    search = Search(tuple(within), one_hosted)
     finds = [search.look(str(path)) for path in paths]
     arranged: dict[str, list[EventLog | Unreadable]] = {}
     result: list[EventLog | Unreadable] = []

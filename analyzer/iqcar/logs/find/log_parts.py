@@ -30,7 +30,7 @@ class LogPart:
     changed_ms: int = 0
 
 
-class Told(NamedTuple):
+class ToldByServer(NamedTuple):
     """What a server says of an application, before its log is opened; untrusted as the log is.
 
     Attributes
@@ -71,7 +71,7 @@ class EventLog:
     in_progress_hint: bool = False
     attempt_id: str = ""
     problem: str = ""
-    told: Told | None = None
+    told: ToldByServer | None = None
 
     @property
     def size_bytes(self) -> int:
