@@ -132,15 +132,13 @@ def peek(log: EventLog) -> Peek:
     found.attempt_id = found.attempt_id or log.attempt_id
     found.end_ms = found.end_ms if found.end_ms >= found.start_ms else nan
     found.last_ms = found.last_ms if end_known else nan
-    if found.status is InputStatus.IN_PROGRESS and isfinite(found.last_ms):
-        found.message = f"no end since {moment(found.last_ms, DAYS)}"
     found.hosts = frozenset(lines.hosts)
-    return found
+    return _with_last(found)
 
 
 def _as_told(told: ToldByServer) -> Peek:
     """Take what a server says for what the log does; its hosts are not known."""
-    return Peek(
+    found = Peek(
         name=redact_text(told.name, MAX_NAME),
         application_id=redact_text(told.application_id, MAX_NAME),
         attempt_id=redact_text(told.attempt_id, MAX_NAME),
@@ -149,8 +147,16 @@ def _as_told(told: ToldByServer) -> Peek:
         start_ms=sensible(told.start_ms),
         end_ms=sensible(told.end_ms),
         last_ms=sensible(told.last_ms),
-        status=InputStatus.COMPLETE if told.completed else InputStatus.IN_PROGRESS,
     )
+    if not told.completed:
+        found.status = InputStatus.IN_PROGRESS
+    return _with_last(found)
+
+
+def _with_last(found: Peek) -> Peek:
+    if found.status is InputStatus.IN_PROGRESS and isfinite(found.last_ms):
+        found.message = f"no end since {moment(found.last_ms, DAYS)}"
+    return found
 
 
 class _Lines:

@@ -46,7 +46,7 @@ MOST_NAMED = 20
 DAY_MS = 86_400_000.0
 
 _SERVER = re.compile(
-    r"(?P<root>.*?)/(?:history|api/v1/applications)/(?P<app>[^/]+)(?:/(?P<attempt>\d+))?(?:/.*)?$"
+    r"(?P<root>.*)/(?:history|api/v1/applications)/(?P<app>[^/]+)(?:/(?P<attempt>\d+))?(?:/.*)?$"
 )
 _LOGS = re.compile(r"https?://[^?#]+/api/v1/applications/[^/?#]+(?:/\d+)?/logs$", re.IGNORECASE)
 _APP_ID = re.compile(r"[\w.-]{1,200}$", re.ASCII)

@@ -146,13 +146,15 @@ class _BoundedConnection(http.client.HTTPConnection):
         timer.daemon = True
         timer.start()
         try:
-            return super().getresponse()
-        except (OSError, http.client.HTTPException) as error:
-            if given_up.is_set():
-                raise TimeoutError from error
-            raise
+            got = super().getresponse()
+        except (OSError, http.client.HTTPException):
+            if not given_up.is_set():
+                raise
         finally:
             timer.cancel()
+        if given_up.is_set():
+            raise TimeoutError
+        return got
 
 
 class _BoundedTls(_BoundedConnection, http.client.HTTPSConnection):
@@ -188,6 +190,8 @@ def _status(error: HTTPError) -> str:
         return f"answers {code}: it wants to know who asks; put a token in {TOKEN} or {COOKIE}"
     if code == 403:
         return f"answers 403: not allowed, with what {TOKEN} and {COOKIE} hold"
+    if code in range(300, 400):
+        return f"answers {code}: a redirect in a circle, or to what is no web server"
     said = ""
     if (error.headers.get("Content-Type") or "").startswith("text/plain"):
         with suppress(OSError, http.client.HTTPException):

@@ -17,6 +17,8 @@ from iqcar.base.files.opening import OutsideError, is_within, names_in
 from iqcar.errors import IqcarError
 from iqcar.logs.decode.streams import DamageError, why
 from iqcar.logs.find.history_server import (
+    API,
+    Place,
     SeveralError,
     forget_zip,
     hosted_logs,
@@ -144,8 +146,7 @@ class Search:
         if not path:
             find.fail(path, "the path is empty")
         elif is_url(path):
-            if not _look_at_server(path, find, self._one_hosted):
-                self._look_remote(path, find)
+            self._look_at_url(path, find)
         else:
             self._look_local(local_path(path), find)
         return find
@@ -231,6 +232,19 @@ class Search:
             part = LogPart(f"{shown}::{printable(member)}", source, size, member, self._within)
             self._add(key, name, part, (identity, member), find, named=False)
 
+    def _look_at_url(self, url: str, find: Find) -> None:
+        """Ask for a History Server; where there may be one and is none, look for files."""
+        place = place_of(url)
+        if place is None:
+            self._look_remote(url, find)
+        elif not _look_at_server(url, place, find, self._one_hosted):
+            try:
+                self._look_remote(url, find)
+            except IqcarError:
+                find.folders.clear()
+            if not find.folders:
+                find.failures = [Unreadable(find.path, NO_SERVER)]
+
     def _look_remote(self, url: str, find: Find) -> None:
         try:
             for count, file in enumerate(islice(remote_files(url, MAX_DEPTH), MAX_FILES + 1)):
@@ -252,11 +266,8 @@ class Search:
         self._add(folder, name, LogPart(url, url, size), url, find, named=named)
 
 
-def _look_at_server(url: str, find: Find, one_hosted: bool) -> bool:
+def _look_at_server(url: str, place: Place, find: Find, one_hosted: bool) -> bool:
     """Add what a History Server has at a URL; tell whether it is one."""
-    place = place_of(url)
-    if place is None:
-        return False
     try:
         find.hosted = hosted_logs(place)
     except RefusedError as error:
@@ -273,6 +284,9 @@ def _look_at_server(url: str, find: Find, one_hosted: bool) -> bool:
             raise SeveralError(place.root, find.hosted)
     return True
 
+
+NO_SERVER = f"no History Server (its {API} answers 404), and no event log"
+"""What is said of a web server that has neither."""
 
 NOTHING_HOSTED = "this History Server has no such application"
 """What is said of a server where nothing is chosen."""
