@@ -1,100 +1,25 @@
-"""Applications on a History Server, right ones and such as lie, hang, or lead elsewhere."""
+"""Applications on a History Server: named as a browser does, listed, chosen, downloaded."""
 
 from __future__ import annotations
 
-import io
-import json
 import os
 import subprocess
 import sys
-import time
-import zipfile
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
-from typing import Any
-from urllib.parse import urlsplit
 
 import pytest
-import zstandard
 
 from iqcar.errors import UsageError
-from iqcar.logs.find import history_server, http_client
 from iqcar.logs.find.history_server import SeveralError, place_of
 from iqcar.logs.find.locate import EventLog, locate, unpacked
 from iqcar.logs.ingest import ingest
 from iqcar.logs.log_summary import peek
+from tests.support.hosted_apps import NOW_MS, TWO, HostedApps, attempt, listed
 from tests.support.log_places import APP, LOG, logs, text, unreadable
 from tests.support.web_server import send, web_server
 
-DAY_MS = 86_400_000
-NOW_MS = int(time.time() * 1e3)
-WAIT_S = 0.3
 SECRET = "s3cr3t-of-ann"  # noqa: S105
-
-
-def listed(app: str, *attempts: dict[str, Any], name: str = "etl") -> dict[str, Any]:
-    return {"id": app, "name": name, "attempts": list(attempts)}
-
-
-def attempt(days_ago: int = 0, user: str = "ann", done: bool = True, **more: Any) -> dict[str, Any]:
-    start = NOW_MS - days_ago * DAY_MS
-    return {
-        "startTimeEpoch": start,
-        "endTimeEpoch": start + 1000 if done else -1,
-        "lastUpdatedEpoch": start + 2000,
-        "sparkUser": user,
-        "completed": done,
-        "appSparkVersion": "4.1.0",
-        **more,
-    }
-
-
-def zip_of(**members: bytes) -> bytes:
-    made = io.BytesIO()
-    with zipfile.ZipFile(made, "w", zipfile.ZIP_DEFLATED) as file:
-        for name, content in members.items():
-            file.writestr(name, content)
-    return made.getvalue()
-
-
-class Server:
-    """Answers as a History Server does; keeps what it was asked."""
-
-    def __init__(self, *apps: dict[str, Any], zips: dict[str, bytes] | None = None) -> None:
-        self.apps, self.zips = apps, zips or {}
-        self.asked: list[str] = []
-        self.headers: list[dict[str, str]] = []
-
-    def __call__(self, to: BaseHTTPRequestHandler) -> None:
-        self.asked.append(to.path)
-        self.headers.append(dict(to.headers))
-        _, _, inner = urlsplit(to.path).path.partition("/api/v1/applications")
-        one = [app for app in self.apps if inner == f"/{app['id']}"]
-        if inner == "":
-            send(to, json.dumps(self.apps).encode())
-        elif one:
-            send(to, json.dumps(one[0]).encode())
-        elif inner in self.zips:
-            send(to, self.zips[inner], kind="application/octet-stream", length=-1)
-        else:
-            send(to, b"unknown app", status=404, kind="text/plain")
-
-
-TWO = Server(
-    listed(APP, attempt(attemptId="2"), attempt(1, attemptId="1", done=False)),
-    listed("app-20260101000000-0001", attempt(3, user="bob"), name="report\x1b[31m"),
-    zips={
-        f"/{APP}/2/logs": zip_of(**{f"{APP}_2": LOG * 3}),
-        f"/{APP}/1/logs": zip_of(
-            **{
-                f"eventlog_v2_{APP}_1/appstatus_{APP}_1.inprogress": b"",
-                f"eventlog_v2_{APP}_1/events_1_{APP}_1.zstd": zstandard.compress(LOG * 2),
-                f"eventlog_v2_{APP}_1/events_2_{APP}_1": LOG,
-            }
-        ),
-        "/app-20260101000000-0001/logs": zip_of(**{"app-20260101000000-0001": LOG}),
-    },
-)
 
 
 @pytest.mark.parametrize(
@@ -148,7 +73,7 @@ def test_the_attempts_of_an_application_are_read() -> None:
 
 
 def test_a_zip_is_asked_for_once_each_time_it_is_read() -> None:
-    server = Server(*TWO.apps, zips=TWO.zips)
+    server = HostedApps(*TWO.apps, zips=TWO.zips)
     with web_server(server) as url:
         (log,) = logs([f"{url}/history/{APP}/1"])
         for times in (1, 2):
@@ -157,7 +82,7 @@ def test_a_zip_is_asked_for_once_each_time_it_is_read() -> None:
 
 
 def test_a_list_says_of_each_application_what_its_log_would() -> None:
-    server = Server(*TWO.apps)
+    server = HostedApps(*TWO.apps)
     with web_server(server) as url:
         newest, running, other = (peek(log) for log in logs([url]))
     assert server.asked == ["/api/v1/applications?limit=20000"]  # and no log
@@ -240,7 +165,7 @@ def test_the_command_lists_the_newest_without_what_their_names_do_to_a_terminal(
 def test_credentials_go_to_the_server_that_was_named_and_nowhere_else(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    elsewhere, named = Server(*TWO.apps), Server(*TWO.apps)
+    elsewhere, named = HostedApps(*TWO.apps), HostedApps(*TWO.apps)
     monkeypatch.setenv("IQCAR_HTTP_TOKEN", SECRET)
     monkeypatch.setenv("IQCAR_HTTP_COOKIE", "hadoop.auth=abc")
 
@@ -267,13 +192,6 @@ def test_credentials_go_to_the_server_that_was_named_and_nowhere_else(
     assert elsewhere.asked == []
 
 
-@pytest.mark.parametrize("place", ["file:///etc/passwd", "ftp://127.0.0.1/x", "https://127.0.0.1/"])
-def test_a_redirect_to_another_scheme_is_refused(place: str) -> None:
-    with web_server(lambda to: send(to, status=302, Location=place)) as url:
-        message = unreadable([f"{url}/history/{APP}"])
-    assert "not followed" in message or "to what is no web server" in message
-
-
 def test_a_token_that_breaks_a_header_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("IQCAR_HTTP_TOKEN", f"{SECRET}\r\nX-Evil: 1")
     with pytest.raises(UsageError, match="IQCAR_HTTP_TOKEN") as refused:
@@ -281,127 +199,10 @@ def test_a_token_that_breaks_a_header_is_refused(monkeypatch: pytest.MonkeyPatch
     assert SECRET not in str(refused.value)
 
 
-def endless(to: BaseHTTPRequestHandler) -> None:
-    send(to, b"[", length=-1)
-    while True:
-        to.wfile.write(b" " * 65536)
-
-
-def silent(to: BaseHTTPRequestHandler) -> None:
-    time.sleep(4 * WAIT_S)
-
-
-def silent_later(to: BaseHTTPRequestHandler) -> None:
-    send(to, b"[", length=100)
-    time.sleep(4 * WAIT_S)
-
-
-def dripping_head(to: BaseHTTPRequestHandler) -> None:
-    to.wfile.write(b"HTTP/1.1 200 OK\r\n")
-    while True:
-        to.wfile.write(b"X: y\r\n")
-        time.sleep(WAIT_S / 9)
-
-
-def dripping_body(to: BaseHTTPRequestHandler) -> None:
-    send(to, b"[", length=-1)
-    while True:
-        to.wfile.write(b" ")
-        time.sleep(WAIT_S / 9)
-
-
-@pytest.mark.parametrize(
-    ("answer", "says"),
-    [
-        (lambda to: send(to, b"<html>Sign in</html>", kind="text/html"), "a web page in place of"),
-        (lambda to: send(to, b"never mind"), "something else than applications"),
-        (lambda to: send(to, b'{"id": 3}'), "something else than applications"),
-        (lambda to: send(to, b'[{"id": "a", "attempts": 3}]'), "something else than applications"),
-        (lambda to: send(to, b"[" * 1_000_000), "something else than applications"),
-        (lambda to: send(to, b"[\xff\xfe]"), "something else than applications"),
-        (lambda to: send(to, b"[]"), "no such application"),
-        (lambda to: send(to, status=401), "answers 401: it wants to know who asks; put a token"),
-        (lambda to: send(to, status=403), "answers 403: not allowed"),
-        (
-            lambda to: send(to, b"\x1b[31mno\n", status=500, kind="text/plain"),
-            "answers 500: [31m",
-        ),
-        (lambda to: send(to, b"<html>", status=502, kind="text/html"), "answers 502"),
-        (lambda to: send(to, status=302, Location="/x"), "answers 302"),
-        (lambda to: to.wfile.write(b"220 smtp ready\r\n"), "does not answer as a web server"),
-        (lambda to: send(to, b"[", length=100), "broke off after 1 of 100 bytes"),
-        (endless, "answers with more than 1 MiB"),
-        (silent, "does not answer in time"),
-        (silent_later, "does not answer in time"),
-        (dripping_head, "does not answer in time"),
-        (dripping_body, "answers too slowly"),
-    ],
-)
-def test_a_bad_server_is_one_sentence(
-    answer: Any, says: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(history_server, "MAX_LIST_BYTES", 1 << 20)
-    monkeypatch.setattr(http_client, "SILENCE_S", WAIT_S)
-    monkeypatch.setattr(http_client, "ANSWER_S", 2 * WAIT_S)
-    with web_server(answer) as url:
-        message = unreadable([url])
-    assert says in message
-    assert "\n" not in message
-    assert message.isprintable()
-
-
-def test_nobody_there_is_one_sentence() -> None:
-    with web_server(TWO) as url:
-        pass
-    assert unreadable([f"{url}/history/{APP}"]) == "cannot be asked: connection refused"
-    assert unreadable(["http://no.such.host.invalid/"]) == "no such host is known"
-
-
 def test_ids_that_spark_does_not_make_are_left_out() -> None:
     odd = [listed("../../secret", attempt()), listed("a", attempt(attemptId="../1")), listed("b")]
-    with web_server(Server(*odd, listed("c", attempt()))) as url:
+    with web_server(HostedApps(*odd, listed("c", attempt()))) as url:
         assert [log.path for log in logs([url])] == [f"{url}/history/c"]
-
-
-def endless_zip(to: BaseHTTPRequestHandler) -> None:
-    send(to, zip_of(**{APP: LOG})[:30], length=-1)
-    while True:
-        to.wfile.write(b"\0" * 65536)
-
-
-BOMB = zip_of(**{APP: LOG + b'{"Event":"x"}\n' * 5_000_000})
-WHOLE = zip_of(**{APP: LOG * 999})
-
-
-@pytest.mark.parametrize(
-    ("answer", "says"),
-    [
-        (endless_zip, "the zip is larger than 0 GiB"),
-        (lambda to: send(to, b"no zip"), "the server sends no zip"),
-        (lambda to: send(to, WHOLE[:-30], length=-1), "damaged or cut off"),
-        (lambda to: send(to, WHOLE[:-30], length=len(WHOLE)), "broke off after"),
-        (lambda to: send(to, zip_of(readme=b"no log")), "holds 0 event logs in place of one"),
-        (lambda to: send(to, zip_of(**{APP: LOG, "local-1": LOG})), "holds 2 event logs"),
-        (lambda to: send(to, BOMB), "reading stopped"),
-        (
-            lambda to: send(
-                to, b"Event logs are only available through the history server.",
-                status=503, kind="text/plain",
-            ),
-            "only available through the history server",
-        ),
-    ],
-)  # fmt: skip
-def test_a_bad_zip_costs_its_log_alone(
-    answer: Any, says: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(history_server, "MAX_ZIP_BYTES", 1 << 20)
-    good = Server(listed(APP, attempt()))
-    with web_server(lambda to: answer(to) if to.path.endswith("/logs") else good(to)) as url:
-        (log,) = logs([f"{url}/history/{APP}"])
-        inputs = ingest(log).inputs
-    assert says in inputs["message"].iloc[0]
-    assert "\n" not in inputs["message"].iloc[0]
 
 
 def test_a_gateway_with_an_authority_of_its_own_is_trusted_where_the_environment_names_it(

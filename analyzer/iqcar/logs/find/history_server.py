@@ -6,6 +6,7 @@ the log of one into a zip as it sends it (Spark ≥ 1.4).
 
 from __future__ import annotations
 
+import errno
 import io
 import os
 import re
@@ -308,7 +309,10 @@ class _View(io.RawIOBase):
 
     def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
         start = {os.SEEK_SET: 0, os.SEEK_CUR: self._at}.get(whence)
-        self._at = (os.fstat(self.fileno()).st_size if start is None else start) + offset
+        at = (os.fstat(self.fileno()).st_size if start is None else start) + offset
+        if at < 0:
+            raise OSError(errno.EINVAL, os.strerror(errno.EINVAL))
+        self._at = at
         return self._at
 
     def tell(self) -> int:

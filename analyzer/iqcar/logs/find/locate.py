@@ -288,6 +288,10 @@ def _look_at_server(url: str, place: Place, find: Find, one_hosted: bool) -> boo
 NO_SERVER = f"no History Server (its {API} answers 404), and no event log"
 """What is said of a web server that has neither."""
 
+NO_LOG_IN_ZIP = (
+    "the server's zip holds no event log; a driver's own page never has one: name a History Server"
+)
+
 NOTHING_HOSTED = "this History Server has no such application"
 """What is said of a server where nothing is chosen."""
 
@@ -386,6 +390,8 @@ def unpacked(log: EventLog) -> EventLog:
     search._add_members(source, entries, source, find)
     found = [one for key in find.folders for one in _logs(search.folders[key])]
     logs = [one for one in found if isinstance(one, EventLog)]
-    if len(logs) != 1:
+    if not logs:
+        raise DamageError(NO_LOG_IN_ZIP)
+    if len(logs) > 1:
         raise DamageError(f"the server's zip holds {len(logs)} event logs in place of one")
     return replace(log, parts=logs[0].parts, problem=logs[0].problem)
