@@ -19,6 +19,7 @@ from iqcar.logs.log_summary import peek
 from tests.support import quick_spark
 from tests.support.free_port import free_port
 from tests.support.history_server import history_server, rest
+from tests.support.hosted_apps import empty_log
 from tests.support.listener_spark import environment, spark_params
 from tests.support.standalone_cluster import wait_until
 
@@ -39,26 +40,13 @@ class Held(NamedTuple):
     ui: str
 
 
-def attempt(number: int) -> str:
-    """The log of an attempt that did nothing, as Spark spells it."""
-    start = 1_713_000_000_000 + number * 60_000
-    return "\n".join(
-        [
-            '{"Event":"SparkListenerLogStart","Spark Version":"4.0.0"}',
-            f'{{"Event":"SparkListenerApplicationStart","App Name":"again","App ID":"{AGAIN}",'
-            f'"Timestamp":{start},"User":"ann","App Attempt ID":"{number}"}}',
-            f'{{"Event":"SparkListenerApplicationEnd","Timestamp":{start + 5000}}}',
-            "",
-        ]
-    )
-
-
 @pytest.fixture(params=spark_params())
 def held(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Held]:
     home, logs, go = request.param, tmp_path / "logs", tmp_path / "go"
     logs.mkdir()
     for number in (1, 2):
-        (logs / f"{AGAIN}_{number}").write_text(attempt(number))
+        start = 1_713_000_000_000 + number * 60_000
+        (logs / f"{AGAIN}_{number}").write_text(empty_log(AGAIN, start, number))
     env = {**environment(home), "SPARK_DAEMON_JAVA_OPTS": quick_spark.options()}
     port = free_port()
     conf = {

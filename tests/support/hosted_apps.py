@@ -44,6 +44,20 @@ def zip_of(**members: bytes) -> bytes:
     return made.getvalue()
 
 
+def empty_log(app: str, start_ms: int, attempt: int | None = None) -> str:
+    """The log of an application that did nothing, as Spark spells it."""
+    number = "" if attempt is None else f',"App Attempt ID":"{attempt}"'
+    return "\n".join(
+        [
+            '{"Event":"SparkListenerLogStart","Spark Version":"4.0.0"}',
+            f'{{"Event":"SparkListenerApplicationStart","App Name":"again","App ID":"{app}",'
+            f'"Timestamp":{start_ms},"User":"ann"{number}}}',
+            f'{{"Event":"SparkListenerApplicationEnd","Timestamp":{start_ms + 5000}}}',
+            "",
+        ]
+    )
+
+
 class HostedApps:
     """Answers as a History Server does; keeps what it was asked."""
 
