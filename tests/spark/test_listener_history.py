@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import urllib.error
-import urllib.request
 from collections.abc import Callable, Iterator
 from io import BytesIO
 from pathlib import Path
-from typing import Any
 from zipfile import ZipFile
 
 import pytest
 
 from tests.support import quick_spark
-from tests.support.free_port import free_port
+from tests.support.history_server import get, history_server, rest
 from tests.support.listener_spark import (
     JAR,
     App,
@@ -24,12 +20,8 @@ from tests.support.listener_spark import (
     samples_of,
     spark_params,
 )
-from tests.support.standalone_cluster import wait_until
 
 pytestmark = pytest.mark.spark
-
-SERVER = "org.apache.spark.deploy.history.HistoryServer"
-ANSWER_TIMEOUT_S = 60
 
 
 @pytest.fixture(scope="module", params=spark_params())
@@ -49,47 +41,14 @@ def server(
 ) -> Iterator[tuple[str, Path, bool]]:
     """Start a History Server; its address, its log, and whether it has the jar."""
     home, app = recorded
-    port = free_port()
-    settings = {
-        "spark.history.fs.logDirectory": app.log.as_uri(),
-        "spark.history.ui.port": str(port),
-        "spark.history.fs.update.interval": "1s",
-    }
     env = {
         **environment(home),
-        "SPARK_HISTORY_OPTS": " ".join(f"-D{key}={value}" for key, value in settings.items()),
-        "SPARK_DAEMON_MEMORY": "512m",
         "SPARK_DAEMON_JAVA_OPTS": quick_spark.options(),
         "SPARK_DAEMON_CLASSPATH": str(JAR) if request.param else "",
     }
     log = tmp_path / "server.log"
-    with log.open("w") as out:
-        start = [str(home / "bin" / "spark-class"), SERVER]
-        running = subprocess.Popen(start, env=env, stdout=out, stderr=out, cwd=tmp_path)
-    try:
-        address = f"http://127.0.0.1:{port}"
-        wait_until(lambda: lists_an_application(address, running, log), "list of applications")
+    with history_server(home, app.log, log, env) as address:
         yield address, log, request.param
-    finally:
-        running.terminate()
-        running.wait()
-
-
-def get(address: str) -> bytes:
-    with urllib.request.urlopen(address, timeout=ANSWER_TIMEOUT_S) as answer:  # noqa: S310
-        return bytes(answer.read())
-
-
-def rest(address: str, path: str) -> Any:
-    return json.loads(get(f"{address}/api/v1/applications{path}"))
-
-
-def lists_an_application(address: str, running: subprocess.Popen[bytes], log: Path) -> bool:
-    assert running.poll() is None, log.read_text()[-3000:]
-    try:
-        return bool(rest(address, ""))
-    except (urllib.error.URLError, ConnectionError, json.JSONDecodeError):
-        return False  # it listens before its API is there, and answers with an empty page
 
 
 def test_the_log_it_serves_has_every_record_and_its_store_of_the_ui_has_none(

@@ -178,7 +178,7 @@ def _wanted(
         (one.application_id, one.attempt_id): (one.log_bytes, one.status)
         for one in latest.itertuples()
     }
-    new = [log for log in logs if (log.path, log.size_bytes) not in files]
+    new = [log for log in logs if log.told or (log.path, log.size_bytes) not in files]
     result.known += len(logs) - len(new)
     seen: set[tuple[str, str]] = set()
     with ThreadPoolExecutor(LOOKING_AT_ONCE) as threads:
@@ -188,7 +188,9 @@ def _wanted(
             if summary.status is InputStatus.FAILED:
                 result.failed.append((log.path, summary.message))
             elif key[0] and (
-                key in seen or size == log.size_bytes or status == InputStatus.COMPLETE.value
+                key in seen
+                or (size == log.size_bytes and not log.told)
+                or status == InputStatus.COMPLETE.value
             ):
                 result.known += 1
             else:

@@ -14,11 +14,12 @@ from iqcar.errors import IqcarError, UsageError
 from iqcar.logs.decode.growing import GrowingDecoder
 from iqcar.logs.decode.streams import CHUNK_BYTES, DamageError, why
 from iqcar.logs.events.lines import LineSplitter, LineTally
+from iqcar.logs.find.history_server import is_hosted
 from iqcar.logs.find.layouts import COMPACT, IN_PROGRESS, rolling_index
-from iqcar.logs.find.locate import locate
+from iqcar.logs.find.locate import locate, unpacked
 from iqcar.logs.find.log_parts import EventLog, LogPart, Unreadable
 from iqcar.logs.find.remote import forget_listings, is_url
-from iqcar.logs.find.storage import open_source
+from iqcar.logs.find.storage import open_stored
 
 OVERLAP_BYTES = 256
 """Stored bytes before the place to read on from that are read again: if they are others, the log
@@ -54,7 +55,7 @@ def find_log(path: str, within: Sequence[str] = ()) -> EventLog:
     Parameters
     ----------
     path : a log, with or without ``.inprogress``, a rolling folder, a folder with the log of one
-        running application, or the URL of one of these.
+        running application, or the URL of one of these, or of an application on a History Server.
     within : as for :func:`~iqcar.logs.find.locate.locate`.
     """
     found = locate([path], within)
@@ -98,7 +99,8 @@ class LogTail:
         self.gone = False
         self.problem = ""
         self._within = log.parts[0].within
-        self._rolling = rolling_index(log.parts[0].source) is not None
+        self._rolling = _is_rolling(log)
+        self._hosted: EventLog | None = None
         self._part: LogPart | None = None
         self._misses = self._total = 0
         self._start_part()
@@ -155,6 +157,9 @@ class LogTail:
 
     def _parts_to_read(self) -> list[LogPart]:
         """Return the part that was read last, as it is now, and those after it."""
+        if is_hosted(self.log.parts[0].source):
+            now = self._downloaded()
+            return [] if now is None else self._unread(now)
         if not self._rolling:
             if is_url(self.log.parts[0].source):
                 forget_listings(self.log.parts[0].source)
@@ -167,13 +172,31 @@ class LogTail:
         if now is None:
             raise FileNotFoundError
         self.log = now
+        return self._unread(now)
+
+    def _downloaded(self) -> EventLog | None:
+        """Download a log on a History Server if it has changed there; None if it has not."""
+        found = locate([self.log.path])
+        now = next((one for one in found if isinstance(one, EventLog)), None)
+        if now is None:
+            raise OSError(next(one.message for one in found if isinstance(one, Unreadable)))
+        if self._hosted is not None and self._hosted == now:
+            return None
+        try:
+            inside = unpacked(now)
+        except DamageError as error:  # it may be another time
+            raise OSError(str(error)) from error
+        self._hosted, self._rolling = now, _is_rolling(inside)
+        return inside
+
+    def _unread(self, now: EventLog) -> list[LogPart]:
         after = -1 if self._part is None else _key(self._part)
         return [part for part in now.parts if _key(part) >= after and not self._is_merged(part)]
 
     def _is_merged(self, part: LogPart) -> bool:
         """Tell whether a part is a compact one that stands for parts that were read already."""
-        compact = part.source.endswith(COMPACT)
-        return compact and self._part is not None and part.source != self._part.source
+        compact = _name(part).endswith(COMPACT)
+        return compact and self._part is not None and _name(part) != _name(self._part)
 
     def _next_part(self, part: LogPart) -> Iterator[News]:
         if self._part is not None and _key(part) > _key(self._part) + 1 and self._rolling:
@@ -181,7 +204,7 @@ class LogTail:
         self._start_part()
 
     def _read(self, part: LogPart) -> Iterator[News]:
-        with open_source(part.source, self._within) as file:
+        with open_stored(part) as file:
             self._total = file.seek(0, os.SEEK_END)
             if self._total < self._offset:
                 yield from self._restart(
@@ -225,4 +248,12 @@ class LogTail:
 
 def _key(part: LogPart) -> int:
     """Return the place of a part in its log."""
-    return rolling_index(part.source) or 0
+    return rolling_index(_name(part)) or 0
+
+
+def _name(part: LogPart) -> str:
+    return part.member or part.source
+
+
+def _is_rolling(log: EventLog) -> bool:
+    return rolling_index(_name(log.parts[0])) is not None

@@ -22,8 +22,9 @@ from iqcar.errors import IqcarError, explain_bug
 from iqcar.logs.assemble.cached_table import TOO_MANY
 from iqcar.logs.assemble.log_tables import Assembled, application_id, assemble
 from iqcar.logs.collect import MAX_NAME, Collector, NotAnEventLogError
+from iqcar.logs.decode.streams import DamageError
 from iqcar.logs.events.lines import LineTally, read_blocks
-from iqcar.logs.find.locate import EventLog
+from iqcar.logs.find.locate import EventLog, unpacked
 from iqcar.logs.merge import POINTS_TO
 from iqcar.logs.tasks.block_pool import BlockPool
 from iqcar.logs.text.redact import redact_text
@@ -98,7 +99,9 @@ def ingest(
     other tables are empty. ``queries`` is empty.
     """
     try:
-        return _read(log, on_progress, helpers)
+        return _read(unpacked(log), on_progress, helpers)
+    except DamageError as error:
+        return failed(log.path, str(error))
     except IqcarError as error:
         return failed(log.path, f"{error.what}; {error.advice}" if error.advice else error.what)
     except Exception as error:

@@ -22,7 +22,7 @@ from iqcar.logs.decode.streams import DamageError
 from iqcar.logs.events import lenient
 from iqcar.logs.events import structs as ev
 from iqcar.logs.events.event_names import plain_name
-from iqcar.logs.find.log_parts import EventLog, LogPart
+from iqcar.logs.find.log_parts import EventLog, LogPart, ToldByServer
 from iqcar.logs.find.storage import open_part, open_source
 from iqcar.logs.text.redact import redact_text
 from iqcar.tables import LAST_PLAUSIBLE_MS
@@ -115,6 +115,8 @@ def peek(log: EventLog) -> Peek:
     Raises IqcarError if a URL needs a package that is not installed. All else that fails is told in
     the result.
     """
+    if log.told is not None:
+        return _as_told(log.told)
     lines = _Lines()
     damage = _read_head(log.parts[0], lines)
     found = lines.found
@@ -130,9 +132,30 @@ def peek(log: EventLog) -> Peek:
     found.attempt_id = found.attempt_id or log.attempt_id
     found.end_ms = found.end_ms if found.end_ms >= found.start_ms else nan
     found.last_ms = found.last_ms if end_known else nan
+    found.hosts = frozenset(lines.hosts)
+    return _with_last(found)
+
+
+def _as_told(told: ToldByServer) -> Peek:
+    """Take what a server says for what the log does; its hosts are not known."""
+    found = Peek(
+        name=redact_text(told.name, MAX_NAME),
+        application_id=redact_text(told.application_id, MAX_NAME),
+        attempt_id=redact_text(told.attempt_id, MAX_NAME),
+        user=redact_text(told.user, MAX_NAME),
+        spark_version=redact_text(told.spark_version, MAX_NAME),
+        start_ms=sensible(told.start_ms),
+        end_ms=sensible(told.end_ms),
+        last_ms=sensible(told.last_ms),
+    )
+    if not told.completed:
+        found.status = InputStatus.IN_PROGRESS
+    return _with_last(found)
+
+
+def _with_last(found: Peek) -> Peek:
     if found.status is InputStatus.IN_PROGRESS and isfinite(found.last_ms):
         found.message = f"no end since {moment(found.last_ms, DAYS)}"
-    found.hosts = frozenset(lines.hosts)
     return found
 
 

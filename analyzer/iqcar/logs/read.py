@@ -49,14 +49,19 @@ def read_logs(
     Returns one ``inputs`` row per log found, readable or not. ``queries`` is empty, and so are the
     columns that later steps fill.
 
-    Raises IqcarError if a URL needs a package that is not installed.
+    Raises IqcarError if a URL needs a package that is not installed; SeveralError if one is a
+    History Server with several applications.
     """
     found: list[EventLog | Unreadable] = [one for one in paths if isinstance(one, EventLog)]
-    found += locate([one for one in paths if not isinstance(one, EventLog)])
+    found += locate([one for one in paths if not isinstance(one, EventLog)], one_hosted=True)
     logs = [one for one in found if isinstance(one, EventLog)]
     sizes = [sum(part.size_bytes for part in log.parts) for log in logs]
     report = _Reporter(sum(sizes), progress)
-    count = _processes(processes, sizes)
+    # Of a log on a server nobody knows how large it is: its download alone is worth a process.
+    worth = [
+        BYTES_WORTH_A_PROCESS if log.told else size for log, size in zip(logs, sizes, strict=True)
+    ]
+    count = _processes(processes, worth)
     if count > 1:
         read = _read_in_processes(logs, sizes, count, report)
     else:

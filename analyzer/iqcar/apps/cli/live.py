@@ -126,8 +126,8 @@ def live(
     ----------
     path : PATH
         Event log of a running application: its file, its eventlog_v2_* folder, a folder in which
-        one application runs, the URL of one of these, or spark-live://host:port, at which a driver
-        streams its events.
+        one application runs, the URL of one of these, http://host:18080/history/APP of a History
+        Server, or spark-live://host:port, at which a driver streams its events.
     window : TIME
         How much of the past is looked at: 90s, 5m, 1h.
     every : TIME

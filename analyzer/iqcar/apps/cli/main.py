@@ -92,6 +92,8 @@ def main() -> None:
     try:
         app()
     except IqcarError as error:
+        for line in getattr(error, "lines", ()):
+            explain_line(line)
         explain_line(f"iqcar: {error}")
         sys.exit(error.exit_code)
     except KeyboardInterrupt:

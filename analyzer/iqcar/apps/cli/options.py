@@ -15,12 +15,13 @@ from iqcar.errors import UsageError
 
 SHARED = """
 paths : PATH
-    Event logs: files, folders (every application in them), globs, eventlog_v2_* folders, History
-    Server zips, or URLs (s3a://, gs://, abfs://, hdfs://).
+    Event logs: files, folders (every application in them), globs, eventlog_v2_* folders, zips, URLs
+    (s3a://, gs://, abfs://, hdfs://), or a History Server (http://host:18080/history/APP).
 logs : PATH
-    Event logs: files, folders (every application in them), globs, eventlog_v2_* folders, History
-    Server zips, or URLs (s3a://, gs://, abfs://, hdfs://). Default: where Spark writes them, as
-    spark.eventLog.dir of its spark-defaults.conf says, else /tmp/spark-events.
+    Event logs: files, folders (every application in them), globs, eventlog_v2_* folders, zips, URLs
+    (s3a://, gs://, abfs://, hdfs://), or a History Server (http://host:18080/history/APP). Default:
+    where Spark writes them, as spark.eventLog.dir of its spark-defaults.conf says, else
+    /tmp/spark-events.
 trace : FILE
     A trace of another system: CSV (plain or .gz) or Parquet with a row per task and columns for
     job, task, latency and metrics. Can be given several times; each is analysed alone.

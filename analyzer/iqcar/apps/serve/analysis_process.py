@@ -21,7 +21,7 @@ from iqcar.apps.serve.process_limits import bound_memory
 from iqcar.base.processes import at_end_of
 from iqcar.enums import QueryBy
 from iqcar.errors import IqcarError, explain_bug
-from iqcar.logs.find.log_parts import EventLog, LogPart
+from iqcar.logs.find.log_parts import EventLog, LogPart, ToldByServer
 
 if TYPE_CHECKING:
     from iqcar.logs import ReadProgress
@@ -60,9 +60,7 @@ class Task:
     def from_line(cls, line: bytes) -> Task:
         """Read what :meth:`to_line` wrote."""
         task = json.loads(line)
-        logs = tuple(
-            EventLog(**{**log, "parts": tuple(map(_part, log["parts"]))}) for log in task["logs"]
-        )
+        logs = tuple(map(_log, task["logs"]))
         return cls(**{**task, "keys": tuple(task["keys"]), "logs": logs})
 
 
@@ -172,6 +170,11 @@ def comparison_text(settings: dict[str, Any], keys: Sequence[str], before: int) 
     """Write the settings of a comparison as text: which of the applications it is about, too."""
     sides = sorted(keys[:before]), sorted(keys[before:])
     return json.dumps([settings_text(settings), *sides])
+
+
+def _log(fields: dict[str, Any]) -> EventLog:
+    told = ToldByServer(*fields["told"]) if fields["told"] else None
+    return EventLog(**{**fields, "parts": tuple(map(_part, fields["parts"])), "told": told})
 
 
 def _part(fields: dict[str, Any]) -> LogPart:

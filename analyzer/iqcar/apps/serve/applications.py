@@ -45,7 +45,7 @@ def _state_of(part: LogPart) -> tuple[int, int]:
         with contextlib.suppress(OSError):
             status = Path(part.source).stat()
             return status.st_size, status.st_mtime_ns
-    return part.size_bytes, 0
+    return part.size_bytes, part.changed_ms * NS_PER_MS
 
 
 @dataclass

@@ -84,7 +84,7 @@ class ApplicationRow(msgspec.Struct, frozen=True):
     message: Annotated[
         str, Meta(description="Why it cannot be read, or what is doubtful; empty if nothing.")
     ]
-    size_bytes: Annotated[int, Meta(description="Stored size of the log.")]
+    size_bytes: Annotated[int, Meta(description="Stored size of the log; 0 if not known.")]
     start_ms: Moment
     end_ms: Moment
     duration_ms: Ms

@@ -25,6 +25,7 @@ from iqcar.apps.serve.result_summary import Summary
 from iqcar.apps.serve.served_paths import Places
 from iqcar.diagnosis import Settings
 from iqcar.errors import UsageError
+from iqcar.logs.find.history_server import is_hosted
 from iqcar.logs.find.layouts import rolling_index
 from iqcar.logs.find.log_parts import EventLog
 
@@ -289,6 +290,8 @@ class Service:
         part = log.parts[0]
         folder = part.source.replace(os.sep, "/").rpartition("/")[0]
         path = folder if rolling_index(part.source) is not None else part.source
+        if is_hosted(part.source):
+            path = log.path
         return FollowRequest(path, list(part.within), self._diagnose, WINDOW_MS, EVERY_MS)
 
     def kept_losses(self) -> tuple[Losses, int]:

@@ -7,7 +7,7 @@ import os
 import re
 import stat
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
@@ -16,6 +16,16 @@ from urllib.parse import unquote
 from iqcar.base.files.opening import OutsideError, is_within, names_in
 from iqcar.errors import IqcarError
 from iqcar.logs.decode.streams import DamageError, why
+from iqcar.logs.find.history_server import (
+    API,
+    Place,
+    SeveralError,
+    forget_zip,
+    hosted_logs,
+    is_hosted,
+    place_of,
+)
+from iqcar.logs.find.http_client import RefusedError
 from iqcar.logs.find.layouts import ROLLING_FOLDER, Layout, arrange, is_clutter, is_status
 from iqcar.logs.find.log_parts import EventLog, Folder, LogPart, Unreadable, printable
 from iqcar.logs.find.remote import is_url, remote_files
@@ -103,11 +113,12 @@ _ONLY_SOME = f"only the first {MAX_FILES:,} files here were looked at"
 
 @dataclass
 class Find:
-    """What one given path led to: folders with files, and failures."""
+    """What one given path led to: folders with files, logs of a server, and failures."""
 
     path: str
     folders: dict[str, None] = field(default_factory=dict)
     failures: list[Unreadable] = field(default_factory=list)
+    hosted: list[EventLog] = field(default_factory=list)
 
     def fail(self, path: str | Path, message: str) -> None:
         """Note a path that cannot be read."""
@@ -120,10 +131,12 @@ class Search:
     Parameters
     ----------
     within : folders out of which no link is followed; anywhere if there are none.
+    one_hosted : refuse a History Server of which nothing was chosen, unless it has one application.
     """
 
-    def __init__(self, within: tuple[str, ...] = ()) -> None:
+    def __init__(self, within: tuple[str, ...] = (), one_hosted: bool = False) -> None:
         self._within = within
+        self._one_hosted = one_hosted
         self.folders: dict[str, Folder] = {}
         self._seen: dict[object, tuple[str, str]] = {}
 
@@ -133,7 +146,7 @@ class Search:
         if not path:
             find.fail(path, "the path is empty")
         elif is_url(path):
-            self._look_remote(path, find)
+            self._look_at_url(path, find)
         else:
             self._look_local(local_path(path), find)
         return find
@@ -219,6 +232,19 @@ class Search:
             part = LogPart(f"{shown}::{printable(member)}", source, size, member, self._within)
             self._add(key, name, part, (identity, member), find, named=False)
 
+    def _look_at_url(self, url: str, find: Find) -> None:
+        """Ask for a History Server; where there may be one and is none, look for files."""
+        place = place_of(url)
+        if place is None:
+            self._look_remote(url, find)
+        elif not _look_at_server(url, place, find, self._one_hosted):
+            try:
+                self._look_remote(url, find)
+            except IqcarError:
+                find.folders.clear()
+            if not find.folders:
+                find.failures = [Unreadable(find.path, NO_SERVER)]
+
     def _look_remote(self, url: str, find: Find) -> None:
         try:
             for count, file in enumerate(islice(remote_files(url, MAX_DEPTH), MAX_FILES + 1)):
@@ -240,6 +266,35 @@ class Search:
         self._add(folder, name, LogPart(url, url, size), url, find, named=named)
 
 
+def _look_at_server(url: str, place: Place, find: Find, one_hosted: bool) -> bool:
+    """Add what a History Server has at a URL; tell whether it is one."""
+    try:
+        find.hosted = hosted_logs(place)
+    except RefusedError as error:
+        if error.status == 404 and not place.certain:
+            return False  # files behind a web server
+        unknown = error.status == 404 and place.app
+        find.fail(url, f"this server knows no application {place.app}" if unknown else str(error))
+    except DamageError as error:
+        find.fail(url, str(error))
+    else:
+        if not find.hosted:
+            find.fail(url, NOTHING_HOSTED)
+        if one_hosted and len(find.hosted) > 1 and not (place.app or place.chosen):
+            raise SeveralError(place.root, find.hosted)
+    return True
+
+
+NO_SERVER = f"no History Server (its {API} answers 404), and no event log"
+"""What is said of a web server that has neither."""
+
+NO_LOG_IN_ZIP = (
+    "the server's zip holds no event log; a driver's own page never has one: name a History Server"
+)
+
+NOTHING_HOSTED = "this History Server has no such application"
+"""What is said of a server where nothing is chosen."""
+
 NO_LOG = (
     "no event log here: no file is named like one or starts with Spark events; "
     "give the file or folder that Spark writes event logs to (spark.eventLog.dir)"
@@ -249,7 +304,9 @@ NO_LOG = (
 __all__ = ["EventLog", "LogPart", "Unreadable", "locate"]
 
 
-def locate(paths: Sequence[str | Path], within: Sequence[str] = ()) -> list[EventLog | Unreadable]:
+def locate(
+    paths: Sequence[str | Path], within: Sequence[str] = (), *, one_hosted: bool = False
+) -> list[EventLog | Unreadable]:
     """Find every event log in the given places.
 
     A file that the user names is read whatever it looks like. In a folder, a glob or a zip, files
@@ -262,19 +319,21 @@ def locate(paths: Sequence[str | Path], within: Sequence[str] = ()) -> list[Even
         globs, rolling folders, zips, or URLs.
     within : folders, without links in their paths, out of which no link is followed, now or when a
         log is read; links are followed anywhere by default.
+    one_hosted : refuse a History Server of which nothing was chosen, unless it has one application.
 
     The result is in the order of `paths`. A path without a log is an Unreadable; nothing else is
     raised.
 
-    Raises IqcarError if a URL needs a package that is not installed.
+    Raises IqcarError if a URL needs a package that is not installed; UsageError if one chooses
+    applications by what nobody knows; SeveralError as `one_hosted` says.
     """
-    search = Search(tuple(within))
+    search = Search(tuple(within), one_hosted)
     finds = [search.look(str(path)) for path in paths]
     arranged: dict[str, list[EventLog | Unreadable]] = {}
     result: list[EventLog | Unreadable] = []
     for find in finds:
-        result += find.failures
-        anything = bool(find.failures)
+        result += [*find.failures, *find.hosted]
+        anything = bool(find.failures or find.hosted)
         for key in find.folders:
             if key not in arranged:
                 arranged[key] = _logs(search.folders[key])
@@ -313,3 +372,26 @@ def _is_wanted(layout: Layout, folder: Folder) -> bool:
         or not folder.named.isdisjoint(layout.names)
         or looks_like_log(folder.parts[layout.names[0]])
     )
+
+
+def unpacked(log: EventLog) -> EventLog:
+    """Return a log whose parts can be read: of one on a History Server, what its zip holds now.
+
+    Raises DamageError if the zip cannot be downloaded or read; UsageError as :func:`locate`.
+    """
+    source = log.parts[0].source
+    if log.parts[0].member or not is_hosted(source):
+        return log
+    forget_zip(source)
+    search, find = Search(), Find(log.path)
+    entries = zip_members(source)
+    if entries is None:
+        raise DamageError("the server sends no zip of the log")
+    search._add_members(source, entries, source, find)
+    found = [one for key in find.folders for one in _logs(search.folders[key])]
+    logs = [one for one in found if isinstance(one, EventLog)]
+    if not logs:
+        raise DamageError(NO_LOG_IN_ZIP)
+    if len(logs) > 1:
+        raise DamageError(f"the server's zip holds {len(logs)} event logs in place of one")
+    return replace(log, parts=logs[0].parts, problem=logs[0].problem)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NamedTuple
 
 
 @dataclass(frozen=True)
@@ -18,6 +19,7 @@ class LogPart:
     member : member of the zip at `source`; empty if `source` is the part itself.
     within : folders, without links in their paths, out of which a local `source` may not lead
         whenever it is opened; anywhere if there are none.
+    changed_ms : when it was last written, since the epoch, as its server says; 0 if nobody does.
     """
 
     path: str
@@ -25,6 +27,29 @@ class LogPart:
     size_bytes: int
     member: str = ""
     within: tuple[str, ...] = ()
+    changed_ms: int = 0
+
+
+class ToldByServer(NamedTuple):
+    """What a server says of an application, before its log is opened; untrusted as the log is.
+
+    Attributes
+    ----------
+    name, application_id, attempt_id, user, spark_version : empty where it does not say.
+    start_ms, end_ms, last_ms : since the epoch: its start, its end, when its log was last written;
+        NaN where it does not say.
+    completed : whether the application has ended.
+    """
+
+    name: str
+    application_id: str
+    attempt_id: str
+    user: str
+    spark_version: str
+    start_ms: float
+    end_ms: float
+    last_ms: float
+    completed: bool
 
 
 @dataclass(frozen=True)
@@ -38,6 +63,7 @@ class EventLog:
     in_progress_hint : whether its name says that the application was still running.
     attempt_id : attempt of the application, where the name tells; else empty.
     problem : a sentence about missing parts; empty if none is missing.
+    told : what the server that has it says of the application; None without one.
     """
 
     path: str
@@ -45,6 +71,7 @@ class EventLog:
     in_progress_hint: bool = False
     attempt_id: str = ""
     problem: str = ""
+    told: ToldByServer | None = None
 
     @property
     def size_bytes(self) -> int:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Any, BinaryIO, NamedTuple, cast
 
 from iqcar.errors import IqcarError
+from iqcar.logs.find.history_server import is_hosted, open_zip
 
 READ_AHEAD_BYTES = 8 << 20
 """Bytes asked of a remote store at a time (8 MiB): logs are read from front to back, and a request
@@ -42,6 +43,8 @@ def open_url(url: str) -> BinaryIO:
 
     Raises IqcarError if fsspec, or its part for this store, is not installed.
     """
+    if is_hosted(url):
+        return open_zip(url)
     system, path = _connect(url)
     # Without a type Google's store reads ahead in tasks of its own, which outlive the file.
     how = {"block_size": READ_AHEAD_BYTES, "cache_type": "readahead"}

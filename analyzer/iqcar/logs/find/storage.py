@@ -16,7 +16,7 @@ from typing import BinaryIO, cast
 from iqcar.base.files.opening import open_file
 from iqcar.errors import IqcarError
 from iqcar.logs.decode.codecs import decoded_pieces
-from iqcar.logs.decode.streams import CHUNK_BYTES, DamageError, StoredStream, why
+from iqcar.logs.decode.streams import CHUNK_BYTES, DamageError, Readable, StoredStream, why
 from iqcar.logs.find.layouts import IN_PROGRESS
 from iqcar.logs.find.log_parts import LogPart
 from iqcar.logs.find.remote import forget_listings, is_url, open_url
@@ -58,6 +58,18 @@ def open_part(part: LogPart) -> StoredStream:
         raise
     except Exception as error:  # any backend's own error type
         raise DamageError(f"it cannot be opened: {why(error)}") from error
+
+
+def open_stored(part: LogPart) -> BinaryIO:
+    """Open what is stored of a part, to be sought in: a zip's member is copied to a file first.
+
+    Raises DamageError if the zip cannot be read; errors of the storage as they are.
+    """
+    file = open_source(part.source, part.within)
+    if not part.member:
+        return file
+    with open_member(file, part.member) as member:
+        return _copy(member)
 
 
 def _open_front(part: LogPart) -> BinaryIO:
@@ -241,8 +253,8 @@ def _read_directory(file: BinaryIO) -> dict[str, zipfile.ZipInfo]:
     return {entry.filename: entry for entry in entries}
 
 
-def _copy(file: BinaryIO) -> BinaryIO:
-    """Copy a stream to a temporary file, for a server that sends a zip as it makes it."""
+def _copy(file: Readable) -> BinaryIO:
+    """Copy a stream to a temporary file, to seek in it."""
     copy = cast("BinaryIO", tempfile.TemporaryFile())  # noqa: SIM115 - the caller closes it
     size = 0
     while chunk := file.read(CHUNK_BYTES):
