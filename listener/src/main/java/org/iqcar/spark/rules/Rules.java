@@ -169,27 +169,7 @@ public final class Rules {
     try {
       Faults.at("rules.apply");
       Object scheduler = sc.taskScheduler();
-      final PoolChooser chooser;
-      // The scheduler holds this lock when it adds to its pools.
-      synchronized (scheduler) {
-        Field field = SparkInternals.field(scheduler, "schedulableBuilder");
-        SchedulableBuilder builder = (SchedulableBuilder) field.get(scheduler);
-        held = new HeldJobs(() -> offerSlots(scheduler));
-        RuleRoot root = new RuleRoot(new SlotsNow(sc), held);
-        root.takePlace(scheduler, builder);
-        Pools pools = new Pools(root, keepDefaultFifo);
-        Placement placement = new Placement(first, settings.rulesWatchNanos > 0, held);
-        chooser = new PoolChooser(builder, placement, pools);
-        chooser.become(first);
-        placement.onLateAnswer(job -> {
-          synchronized (scheduler) {
-            chooser.place(job);
-          }
-          offerSlots(scheduler);
-        });
-        sc.listenerBus().addToQueue(placement, QUEUE);
-        field.set(scheduler, chooser);
-      }
+      PoolChooser chooser = apply(scheduler);
       if (!first.isEmpty()) {
         LOG.info("iqcar: rules of {} apply: {} pools, {} assignments",
             settings.rules, first.pools.size(), first.assignments.size());
@@ -206,6 +186,41 @@ public final class Rules {
       Failures.throwFatal(failure);
       LOG.warn("iqcar: no rules are applied: the scheduler of this Spark cannot be reached; "
           + "jobs run as without rules", failure);
+    }
+  }
+
+  /**
+   * Adds the rules to a scheduler.
+   *
+   * @throws ReflectiveOperationException if it cannot; then the scheduler is as it was, as after
+   *     any other failure
+   */
+  PoolChooser apply(Object scheduler) throws ReflectiveOperationException {
+    for (Class<?> made : new Class<?>[] {
+        RuleRoot.class, RulePool.class, TurnQueue.class, PoolChooser.class}) {
+      SparkInternals.checkOverrides(made);
+    }
+    // The scheduler holds this lock when it adds to its pools.
+    synchronized (scheduler) {
+      Field field = SparkInternals.field(scheduler, "schedulableBuilder");
+      SchedulableBuilder builder = (SchedulableBuilder) field.get(scheduler);
+      held = new HeldJobs(() -> offerSlots(scheduler));
+      RuleRoot root = new RuleRoot(new SlotsNow(sc), held);
+      Placement placement = new Placement(first, settings.rulesWatchNanos > 0, held);
+      PoolChooser chooser = new PoolChooser(builder, placement, new Pools(root, keepDefaultFifo));
+      placement.onLateAnswer(job -> {
+        synchronized (scheduler) {
+          chooser.place(job);
+        }
+        offerSlots(scheduler);
+      });
+      root.takePlace(scheduler, builder, () -> {
+        chooser.become(first);
+        sc.listenerBus().addToQueue(placement, QUEUE);
+        field.set(scheduler, chooser);
+        return chooser;
+      });
+      return chooser;
     }
   }
 
