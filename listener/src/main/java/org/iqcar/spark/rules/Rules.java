@@ -33,6 +33,7 @@ public final class Rules {
   private static final Logger LOG = LoggerFactory.getLogger(Rules.class);
   private static final String MODE = "spark.scheduler.mode";
   private static final String FAIR = "FAIR";
+  private static final String FIFO = "FIFO";
   private static final String QUEUE = "iqcar";
   /** 8 MB; a file of a thousand assignments takes some 200 KB. */
   private static final int MOST_BYTES = 8 << 20;
@@ -68,7 +69,11 @@ public final class Rules {
    */
   public static Rules before(SparkContext sc) {
     SparkConf conf = sc.conf();
-    return read(sc, isFair(conf.get(MODE, "FIFO")), () -> conf.set(MODE, FAIR));
+    String mode = conf.get(MODE, FIFO).trim().toUpperCase(Locale.ROOT);
+    if (!mode.equals(FAIR) && !mode.equals(FIFO)) {
+      return null; // Spark does not know it either and does not start
+    }
+    return read(sc, mode.equals(FAIR), () -> conf.set(MODE, FAIR));
   }
 
   /**
@@ -154,10 +159,6 @@ public final class Rules {
     } catch (ReflectiveOperationException e) {
       throw new IllegalStateException(e);
     }
-  }
-
-  private static boolean isFair(String mode) {
-    return mode.trim().toUpperCase(Locale.ROOT).equals(FAIR);
   }
 
   /**
