@@ -96,6 +96,7 @@ public final class DriverSide implements DriverPlugin {
 
   /** Registers the accumulator and returns its serialised form, which executors need. */
   static Map<String, String> register(SparkContext sc) throws IOException {
+    TaskRecordAccumulator.noteIfNotAsked();
     TaskRecordAccumulator carrier = new TaskRecordAccumulator();
     try {
       carrier.register(sc, scala.Option.apply(TaskRecordAccumulator.NAME), true);

@@ -24,8 +24,19 @@ public final class TaskRecordAccumulator extends AccumulatorV2<String, String> {
   /** Spark's {@code AccumulatorContext.SQL_ACCUM_IDENTIFIER}. */
   private static final Option<String> NOT_IN_THE_UI = new Some<>("sql");
 
+  private static final String NOT_MARKED = "keeping records out of the UI's store";
+
   private volatile String record = "";
   private long merged;
+
+  /** Notes where Spark never asks for what is marked, so that its store holds each record. */
+  public static void noteIfNotAsked() {
+    try {
+      AccumulatorV2.class.getMethod("toInfo", Option.class, Option.class);
+    } catch (NoSuchMethodException changed) {
+      Failures.note(NOT_MARKED, changed);
+    }
+  }
 
   @Override
   public boolean isZero() {
@@ -70,7 +81,7 @@ public final class TaskRecordAccumulator extends AccumulatorV2<String, String> {
           info.internal(), info.countFailedValues(), NOT_IN_THE_UI);
     } catch (LinkageError changed) {
       // Spark's own threads ask: neither tasks nor jobs would end any more.
-      Failures.note("keeping records out of the UI's store", changed);
+      Failures.note(NOT_MARKED, changed);
       return info;
     }
   }
