@@ -45,7 +45,7 @@ public final class DriverSide implements DriverPlugin {
     try {
       Faults.at("driver.init");
       SparkConf conf = sc.conf();
-      OwnJar.offer(sc);
+      attempt("sending the jar to executors", () -> OwnJar.offer(sc));
       if (!Settings.from(conf).enabled) {
         return extra;
       }
@@ -57,9 +57,11 @@ public final class DriverSide implements DriverPlugin {
       if (!configured) {
         sc.addSparkListener(new IqcarListener(conf));
       }
-      extra = register(sc);
-      rules = Rules.before(sc);
-      stream = LiveStream.start(sc);
+      Map<String, String> registered = new HashMap<>();
+      attempt("registering the records", () -> registered.putAll(register(sc)));
+      extra = registered;
+      attempt("reading rules", () -> rules = Rules.before(sc));
+      attempt("streaming events", () -> stream = LiveStream.start(sc));
     } catch (RulesRefused strict) {
       forget();
       throw strict;
@@ -67,6 +69,21 @@ public final class DriverSide implements DriverPlugin {
       Failures.note("starting on the driver", failure);
     }
     return extra;
+  }
+
+  /** A part of the plugin without which the others work. */
+  private interface Part {
+    void run() throws Exception;
+  }
+
+  private static void attempt(String what, Part part) {
+    try {
+      part.run();
+    } catch (RulesRefused strict) {
+      throw strict;
+    } catch (Throwable failure) {
+      Failures.note(what, failure);
+    }
   }
 
   /** Spark calls this when the scheduler exists and no job has been submitted yet. */
@@ -79,8 +96,14 @@ public final class DriverSide implements DriverPlugin {
 
   /** Registers the accumulator and returns its serialised form, which executors need. */
   static Map<String, String> register(SparkContext sc) throws IOException {
+    TaskRecordAccumulator.noteIfNotAsked();
     TaskRecordAccumulator carrier = new TaskRecordAccumulator();
-    carrier.register(sc, scala.Option.apply(TaskRecordAccumulator.NAME), true);
+    try {
+      carrier.register(sc, scala.Option.apply(TaskRecordAccumulator.NAME), true);
+    } catch (LinkageError changed) {
+      Failures.note("registering the records of failed tasks", changed);
+      sc.register(carrier, TaskRecordAccumulator.NAME);
+    }
     accumulator = carrier;
     application = sc;
     executors = 1;

@@ -48,7 +48,7 @@ public final class IqcarListener extends SparkListener {
       Faults.at("listener.new");
       use = Settings.from(conf).enabled && firstOf(conf);
       if (use && !conf.get(PLUGINS, "").contains(IqcarPlugin.class.getName())) {
-        LocalExecutor.watch(conf);
+        LocalExecutor.tryToWatch(conf);
         SparkContext sc = SparkInternals.contextBeingMade();
         late = Rules.applyLate(conf, news -> DriverSide.postRules(sc, news));
       }

@@ -6,6 +6,7 @@ import org.apache.spark.SparkConf;
 import org.apache.spark.SparkContext;
 import org.apache.spark.TaskFailedReason;
 import org.apache.spark.internal.plugin.PluginContainer;
+import org.iqcar.spark.safety.Failures;
 import org.iqcar.spark.safety.SparkInternals;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
@@ -28,14 +29,24 @@ final class LocalExecutor extends PluginContainer {
     this.others = others;
   }
 
+  /** Replaces the plugin container, or says that tasks are not measured. */
+  static void tryToWatch(SparkConf conf) {
+    try {
+      watch(conf);
+    } catch (Throwable failure) {
+      Failures.note("watching the tasks of local mode", failure);
+    }
+  }
+
   /** Replaces the plugin container; called while the context is being made, before any task. */
-  static void watch(SparkConf conf) throws ReflectiveOperationException, IOException {
+  private static void watch(SparkConf conf) throws ReflectiveOperationException, IOException {
     String master = conf.get("spark.master", "");
     if (!master.equals("local") && !master.startsWith("local[")) {
       LOG.info("iqcar: pools and slots are recorded; tasks are measured only with {}={}",
           IqcarListener.PLUGINS, IqcarPlugin.class.getName());
       return;
     }
+    SparkInternals.checkOverrides(LocalExecutor.class);
     SparkContext sc = SparkInternals.contextBeingMade();
     Object executor = executor(sc);
     scala.Option<?> before = (scala.Option<?>) SparkInternals.get(executor, "plugins");

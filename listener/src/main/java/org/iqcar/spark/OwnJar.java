@@ -7,6 +7,8 @@ import java.util.ArrayList;
 import java.util.List;
 import org.apache.spark.SparkConf;
 import org.apache.spark.SparkContext;
+import org.iqcar.spark.safety.Failures;
+import org.iqcar.spark.safety.SparkInternals;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
@@ -41,8 +43,19 @@ final class OwnJar {
     return String.join(",", kept);
   }
 
+  /** Adds the jar to the application's: each task then looks whether it has it. */
+  private static String added(SparkContext sc, File jar) throws ReflectiveOperationException {
+    sc.addJar(jar.getPath());
+    for (Object url : SparkInternals.sequence(sc, "listJars")) {
+      if (url.toString().endsWith("/" + jar.getName())) {
+        return url.toString();
+      }
+    }
+    throw new IllegalStateException(jar + " is not served");
+  }
+
   /** Adds the jar to the application's initial jars, unless a setting distributes it already. */
-  static void offer(SparkContext sc) throws URISyntaxException {
+  static void offer(SparkContext sc) throws URISyntaxException, ReflectiveOperationException {
     CodeSource source = OwnJar.class.getProtectionDomain().getCodeSource();
     if (sc.isLocal() || source == null) {
       return;
@@ -58,7 +71,13 @@ final class OwnJar {
       LOG.warn("iqcar: the plugin is not in a jar ({}); executors that lack it cannot start", jar);
       return;
     }
-    String url = sc.env().rpcEnv().fileServer().addJar(jar);
+    String url;
+    try {
+      url = sc.env().rpcEnv().fileServer().addJar(jar);
+    } catch (LinkageError changed) {
+      Failures.note("serving the jar without adding it to the application", changed);
+      url = added(sc, jar);
+    }
     String known = withoutServed(conf.get(FIRST_JARS, ""), jar.getName());
     conf.set(FIRST_JARS, known.isEmpty() ? url : known + "," + url);
     LOG.info("iqcar: {} is not among the application's jars; executors fetch it from {}",

@@ -2,6 +2,7 @@ package org.iqcar.spark.eventlog;
 
 import org.apache.spark.scheduler.AccumulableInfo;
 import org.apache.spark.util.AccumulatorV2;
+import org.iqcar.spark.safety.Failures;
 import scala.Option;
 import scala.Some;
 
@@ -23,8 +24,19 @@ public final class TaskRecordAccumulator extends AccumulatorV2<String, String> {
   /** Spark's {@code AccumulatorContext.SQL_ACCUM_IDENTIFIER}. */
   private static final Option<String> NOT_IN_THE_UI = new Some<>("sql");
 
+  private static final String NOT_MARKED = "keeping records out of the UI's store";
+
   private volatile String record = "";
   private long merged;
+
+  /** Notes where Spark never asks for what is marked, so that its store holds each record. */
+  public static void noteIfNotAsked() {
+    try {
+      AccumulatorV2.class.getMethod("toInfo", Option.class, Option.class);
+    } catch (NoSuchMethodException changed) {
+      Failures.note(NOT_MARKED, changed);
+    }
+  }
 
   @Override
   public boolean isZero() {
@@ -64,8 +76,14 @@ public final class TaskRecordAccumulator extends AccumulatorV2<String, String> {
   @Override
   public AccumulableInfo toInfo(Option<Object> update, Option<Object> value) {
     AccumulableInfo info = super.toInfo(update, value);
-    return new AccumulableInfo(info.id(), info.name(), info.update(), info.value(),
-        info.internal(), info.countFailedValues(), NOT_IN_THE_UI);
+    try {
+      return new AccumulableInfo(info.id(), info.name(), info.update(), info.value(),
+          info.internal(), info.countFailedValues(), NOT_IN_THE_UI);
+    } catch (LinkageError changed) {
+      // Spark's own threads ask: neither tasks nor jobs would end any more.
+      Failures.note(NOT_MARKED, changed);
+      return info;
+    }
   }
 
   /** The same for a task that failed or still runs; not every Spark has the method. */

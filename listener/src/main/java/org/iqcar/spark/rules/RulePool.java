@@ -69,6 +69,12 @@ final class RulePool extends Pool {
     }
   }
 
+  /** Does what a turn does, without effect: what this Spark lacks is missed now. */
+  void rehearse(TaskSetManager taskSet) {
+    runningTasks();
+    taskSet.isZombie_$eq(taskSet.isZombie());
+  }
+
   @Override
   public void increaseRunningTasks(int tasks) {
     super.increaseRunningTasks(tasks);

@@ -42,25 +42,37 @@ final class RuleRoot extends Pool {
     this.held = held;
   }
 
+  /** What remains to be done once a root pool is in its place. */
+  interface Rest {
+    Object run() throws ReflectiveOperationException;
+  }
+
   /**
    * Stands where the root pool stood, before any task ran; the caller holds the lock.
    *
-   * @throws ReflectiveOperationException if it cannot; then the root pool is as it was
+   * @throws ReflectiveOperationException if it cannot, or the rest cannot; then the root pool is as
+   *     it was, as after any other failure
    */
-  void takePlace(Object scheduler, SchedulableBuilder builder) throws ReflectiveOperationException {
+  void takePlace(Object scheduler, SchedulableBuilder builder, Rest rest)
+      throws ReflectiveOperationException {
     Pool old = builder.rootPool();
     Field inBuilder = SparkInternals.field(builder, FIELD);
     Field inScheduler = SparkInternals.field(scheduler, FIELD);
-    inScheduler.set(scheduler, this);
     try {
+      inScheduler.set(scheduler, this);
       inBuilder.set(builder, this);
-    } catch (ReflectiveOperationException | RuntimeException failure) {
+      for (Schedulable child : old.schedulableQueue()) {
+        addSchedulable(child);
+      }
+      rest.run();
+    } catch (Throwable failure) {
       // Task sets would be added to one root, and looked for in the other.
       inScheduler.set(scheduler, old);
+      inBuilder.set(builder, old);
+      for (Schedulable child : old.schedulableQueue()) {
+        child.parent_$eq(old);
+      }
       throw failure;
-    }
-    for (Schedulable child : old.schedulableQueue()) {
-      addSchedulable(child);
     }
   }
 
@@ -81,7 +93,7 @@ final class RuleRoot extends Pool {
       for (int i = 0; i < sorted.size(); i++) {
         all.add(sorted.apply(i));
       }
-      last = new Round(capped ? slots.getAsInt() : 0, held);
+      last = new Round(all, capped ? slots.getAsInt() : 0, held);
       return new TurnQueue<>(all, last);
     } catch (Throwable failure) {
       // Spark would offer no slots any more: better no caps than no tasks.
@@ -112,17 +124,29 @@ final class RuleRoot extends Pool {
   private static final class Round
       implements BiConsumer<List<TaskSetManager>, Consumer<TaskSetManager>> {
     private final int slots;
-    private final HeldJobs held;
+    /** Task sets that are offered slots, and the pool of each whose cap holds it, or null. */
+    private final List<TaskSetManager> placed = new ArrayList<>();
+    private final List<RulePool> pools = new ArrayList<>();
     private int walks;
 
-    Round(int slots, HeldJobs held) {
+    /** Asks Spark all that it will need, because the scheduler survives no failure in a walk. */
+    Round(List<TaskSetManager> all, int slots, HeldJobs held) {
       this.slots = slots;
-      this.held = held;
+      for (TaskSetManager taskSet : all) {
+        if (!held.holds(taskSet.priority())) {
+          RulePool pool = capped(taskSet);
+          if (pool != null) {
+            pool.rehearse(taskSet);
+          }
+          placed.add(taskSet);
+          pools.add(pool);
+        }
+      }
     }
 
     /** Notes a scheduler that walks through its task sets otherwise than caps rely on. */
     void check() {
-      if (walks != 0 && walks != 2) {
+      if (walks != 2) {
         Failures.note("offering slots by caps", new IllegalStateException(
             "the scheduler walked " + walks + " times through its task sets, not twice"));
       }
@@ -134,22 +158,21 @@ final class RuleRoot extends Pool {
         all.forEach(offer);
         return;
       }
-      List<TaskSetManager> placed = new ArrayList<>(all);
-      placed.removeIf(taskSet -> held.holds(taskSet.priority()));
-      for (TaskSetManager taskSet : placed) {
-        RulePool pool = capped(taskSet);
+      for (int i = 0; i < placed.size(); i++) {
+        TaskSetManager taskSet = placed.get(i);
+        RulePool pool = pools.get(i);
         if (pool == null) {
           offer.accept(taskSet);
         } else {
           pool.offer(taskSet, pool.spec().most(slots), () -> offer.accept(taskSet));
         }
       }
-      for (TaskSetManager taskSet : placed) {
-        RulePool pool = capped(taskSet);
+      for (int i = 0; i < placed.size(); i++) {
+        RulePool pool = pools.get(i);
         // A pool below its cap has been offered every slot, and took those it could use.
         if (pool != null && !pool.spec().strict
             && pool.runningTasks() >= pool.spec().most(slots)) {
-          offer.accept(taskSet);
+          offer.accept(placed.get(i));
         }
       }
     }

@@ -33,6 +33,7 @@ public final class Rules {
   private static final Logger LOG = LoggerFactory.getLogger(Rules.class);
   private static final String MODE = "spark.scheduler.mode";
   private static final String FAIR = "FAIR";
+  private static final String FIFO = "FIFO";
   private static final String QUEUE = "iqcar";
   /** 8 MB; a file of a thousand assignments takes some 200 KB. */
   private static final int MOST_BYTES = 8 << 20;
@@ -68,7 +69,11 @@ public final class Rules {
    */
   public static Rules before(SparkContext sc) {
     SparkConf conf = sc.conf();
-    return read(sc, isFair(conf.get(MODE, "FIFO")), () -> conf.set(MODE, FAIR));
+    String mode = conf.get(MODE, FIFO).trim().toUpperCase(Locale.ROOT);
+    if (!mode.equals(FAIR) && !mode.equals(FIFO)) {
+      return null; // Spark does not know it either and does not start
+    }
+    return read(sc, mode.equals(FAIR), () -> conf.set(MODE, FAIR));
   }
 
   /**
@@ -156,10 +161,6 @@ public final class Rules {
     }
   }
 
-  private static boolean isFair(String mode) {
-    return mode.trim().toUpperCase(Locale.ROOT).equals(FAIR);
-  }
-
   /**
    * Adds the rules to the scheduler and watches their file; throws what is fatal only.
    *
@@ -169,27 +170,7 @@ public final class Rules {
     try {
       Faults.at("rules.apply");
       Object scheduler = sc.taskScheduler();
-      final PoolChooser chooser;
-      // The scheduler holds this lock when it adds to its pools.
-      synchronized (scheduler) {
-        Field field = SparkInternals.field(scheduler, "schedulableBuilder");
-        SchedulableBuilder builder = (SchedulableBuilder) field.get(scheduler);
-        held = new HeldJobs(() -> offerSlots(scheduler));
-        RuleRoot root = new RuleRoot(new SlotsNow(sc), held);
-        root.takePlace(scheduler, builder);
-        Pools pools = new Pools(root, keepDefaultFifo);
-        Placement placement = new Placement(first, settings.rulesWatchNanos > 0, held);
-        chooser = new PoolChooser(builder, placement, pools);
-        chooser.become(first);
-        placement.onLateAnswer(job -> {
-          synchronized (scheduler) {
-            chooser.place(job);
-          }
-          offerSlots(scheduler);
-        });
-        sc.listenerBus().addToQueue(placement, QUEUE);
-        field.set(scheduler, chooser);
-      }
+      PoolChooser chooser = apply(scheduler);
       if (!first.isEmpty()) {
         LOG.info("iqcar: rules of {} apply: {} pools, {} assignments",
             settings.rules, first.pools.size(), first.assignments.size());
@@ -206,6 +187,41 @@ public final class Rules {
       Failures.throwFatal(failure);
       LOG.warn("iqcar: no rules are applied: the scheduler of this Spark cannot be reached; "
           + "jobs run as without rules", failure);
+    }
+  }
+
+  /**
+   * Adds the rules to a scheduler.
+   *
+   * @throws ReflectiveOperationException if it cannot; then the scheduler is as it was, as after
+   *     any other failure
+   */
+  PoolChooser apply(Object scheduler) throws ReflectiveOperationException {
+    for (Class<?> made : new Class<?>[] {
+        RuleRoot.class, RulePool.class, TurnQueue.class, PoolChooser.class}) {
+      SparkInternals.checkOverrides(made);
+    }
+    // The scheduler holds this lock when it adds to its pools.
+    synchronized (scheduler) {
+      Field field = SparkInternals.field(scheduler, "schedulableBuilder");
+      SchedulableBuilder builder = (SchedulableBuilder) field.get(scheduler);
+      held = new HeldJobs(() -> offerSlots(scheduler));
+      RuleRoot root = new RuleRoot(new SlotsNow(sc), held);
+      Placement placement = new Placement(first, settings.rulesWatchNanos > 0, held);
+      PoolChooser chooser = new PoolChooser(builder, placement, new Pools(root, keepDefaultFifo));
+      placement.onLateAnswer(job -> {
+        synchronized (scheduler) {
+          chooser.place(job);
+        }
+        offerSlots(scheduler);
+      });
+      root.takePlace(scheduler, builder, () -> {
+        chooser.become(first);
+        sc.listenerBus().addToQueue(placement, QUEUE);
+        field.set(scheduler, chooser);
+        return chooser;
+      });
+      return chooser;
     }
   }
 

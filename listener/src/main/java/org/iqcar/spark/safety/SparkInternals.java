@@ -2,7 +2,9 @@ package org.iqcar.spark.safety;
 
 import java.lang.reflect.Field;
 import java.lang.reflect.Method;
+import java.lang.reflect.Modifier;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.List;
 import org.apache.spark.SparkContext;
 import org.apache.spark.SparkContext$;
@@ -53,6 +55,37 @@ public final class SparkInternals {
     get.setAccessible(true);
     scala.Option<?> found = (scala.Option<?>) get.invoke(map, key);
     return found.isDefined() ? found.get() : null;
+  }
+
+  /**
+   * Throws unless Spark still has all that a class stands in for: each of its public methods
+   * overrides one, and none is left to be implemented. Spark would call the class in vain, or fail.
+   */
+  public static void checkOverrides(Class<?> made) throws NoSuchMethodException {
+    for (Method method : made.getMethods()) {
+      if (Modifier.isAbstract(method.getModifiers())) {
+        throw new NoSuchMethodException(made.getName() + " lacks " + method);
+      }
+      boolean own = method.getDeclaringClass() == made && !method.isSynthetic();
+      boolean known = !own || has(made.getSuperclass(), method);
+      for (Class<?> type : made.getInterfaces()) {
+        known |= has(type, method);
+      }
+      if (!known) {
+        throw new NoSuchMethodException(made.getName() + " overrides nothing by " + method);
+      }
+    }
+  }
+
+  private static boolean has(Class<?> type, Method wanted) {
+    for (Method method : type.getMethods()) {
+      if (method.getName().equals(wanted.getName())
+          && method.getReturnType() == wanted.getReturnType()
+          && Arrays.equals(method.getParameterTypes(), wanted.getParameterTypes())) {
+        return true;
+      }
+    }
+    return false;
   }
 
   /** The context under construction, which Spark's public interface does not give to listeners. */

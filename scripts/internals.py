@@ -1,0 +1,125 @@
+"""What the plugin uses of Spark that is no public interface: what is lost where it changes.
+
+Printed on the page of compatibility; `tests/spark/test_broken_internals.py` breaks each of them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Internal:
+    """A private part of Spark, or several that are used for the same."""
+
+    name: str
+    use: str
+    lost: str
+    said: str
+    """The driver's or the executor's log says it once, after ``iqcar: ``."""
+    broken: str = ""
+    """What the test renames, as RenamedInternals takes it; the last part of the name if empty."""
+
+    @property
+    def renamed(self) -> str:
+        """Members that the test renames in all of Spark's classes."""
+        return self.broken or self.name.rpartition(".")[2]
+
+
+NO_RULES = "no rules are applied"
+NO_CAPS = "counting slots for caps"
+IN_UI = "keeping records out of the UI's store"
+LOCAL = "watching the tasks of local mode"
+
+INTERNALS = (
+    Internal("TaskSchedulerImpl.schedulableBuilder", "rules", "rules", NO_RULES),
+    Internal(
+        "TaskScheduler.rootPool", "rules, pools", "rules; pools and slots in the log", NO_RULES
+    ),
+    Internal("Pool.getSortedTaskSetQueue", "caps, held jobs", "rules", NO_RULES),
+    Internal(
+        "TaskSchedulerImpl.backend",
+        "other rules act at once",
+        "a second: they act at the next offer",
+        "offering slots after a change of pools",
+    ),
+    Internal("TaskSetManager.isZombie", "caps", "caps", NO_CAPS),
+    Internal("SparkContext.maxNumConcurrentTasks", "slots of a cap", "caps", NO_CAPS),
+    Internal(
+        "SparkContext.listenerBus",
+        "the plugin's events, rules",
+        "rules; pools, slots and samples in the log",
+        "onStageSubmitted",
+    ),
+    Internal(
+        "AccumulatorV2.register",
+        "records of failed tasks",
+        "records of failed tasks",
+        "registering the records of failed tasks",
+        "register(Lorg/apache/spark/SparkContext;",
+    ),
+    Internal("AccumulatorV2.toInfo", "bounded store of the UI", "that bound", IN_UI),
+    Internal("AccumulableInfo.countFailedValues", "bounded store of the UI", "that bound", IN_UI),
+    Internal(
+        "TaskContext.taskMemoryManager",
+        "memory that tasks hold",
+        "held memory",
+        "reading how much memory tasks hold",
+    ),
+    Internal(
+        "TaskContextImpl.onCompleteCallbacks, SparkEnv.pythonWorkers",
+        "what Python workers did",
+        "the split of `python_worker`",
+        "looking for Python workers",
+        "onCompleteCallbacks",
+    ),
+    Internal(
+        "SparkContext.executorAllocationManager",
+        "executors that dynamic allocation wants",
+        "the executors event",
+        "finding the executors wanted",
+    ),
+    Internal(
+        "RpcEnv.fileServer",
+        "the jar for executors",
+        "nothing: it is added to the application's jars",
+        "serving the jar without adding it to the application",
+    ),
+    Internal(
+        "JsonProtocol.sparkEventToJsonString",
+        "streaming events",
+        "`spark.iqcar.live`",
+        "streaming events",
+        "sparkEventToJsonString,sparkEventToJson",
+    ),
+    Internal(
+        "SparkContext.contextBeingConstructed",
+        "local mode with the listener only",
+        "there: records of tasks, rules",
+        "starting the listener",
+    ),
+    Internal(
+        "Dispatcher, Inbox and Executor.plugins",
+        "local mode with the listener only",
+        "there: records of tasks",
+        LOCAL,
+        "dispatcher",
+    ),
+)
+
+INTRODUCTION = """\
+## Internals of Spark
+
+Most of the plugin uses Spark's public interfaces. Where it uses others, another Spark may lack
+them; the job then runs as without the plugin, Spark's own events are complete, all else of the
+plugin works, and one line of the log says what does not (`iqcar: ... failed; the job is not
+affected`, or `iqcar: no rules are applied`). Tests rename each of them in a running Spark. Two more
+are looked at before the rules act, or while they do: a method that Spark adds to what the plugin
+stands in for (no rules), and task sets that are walked through otherwise than by `foreach`, twice a
+round (`offering slots by caps`: caps may not hold)."""
+
+
+def internals_section() -> list[str]:
+    """Print the table."""
+    lines = [INTRODUCTION, "", "| internal | used for | lost without it | said |", "|---|---|---|---|"]
+    return lines + [f"| `{i.name}` | {i.use} | {i.lost} | {i.said} |" for i in INTERNALS]
