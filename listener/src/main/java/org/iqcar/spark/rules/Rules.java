@@ -48,6 +48,7 @@ public final class Rules {
   private final RuleNews firstNews;
   private RuleWatch watch;
   private HeldJobs held;
+  private RuleCounts counts;
 
   private Rules(SparkContext sc, Object hadoop, Set<String> others, boolean keepDefaultFifo,
       PoolRules first, RuleNews firstNews) {
@@ -190,6 +191,7 @@ public final class Rules {
         sc.listenerBus().addToQueue(placement, QUEUE);
         field.set(scheduler, chooser);
       }
+      counts = new RuleCounts(chooser);
       if (!first.isEmpty()) {
         LOG.info("iqcar: rules of {} apply: {} pools, {} assignments",
             settings.rules, first.pools.size(), first.assignments.size());
@@ -207,6 +209,11 @@ public final class Rules {
       LOG.warn("iqcar: no rules are applied: the scheduler of this Spark cannot be reached; "
           + "jobs run as without rules", failure);
     }
+  }
+
+  /** Counts of what the rules do; null where the scheduler cannot be reached. */
+  public RuleCounts counts() {
+    return counts;
   }
 
   /** Looks at the file no longer. */
