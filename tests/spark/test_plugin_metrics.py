@@ -11,26 +11,42 @@ from typing import Any
 import pytest
 
 from tests.support import SUPPORT
-from tests.support.listener_spark import PLUGIN, App, records_of, run, spark_params
+from tests.support.listener_spark import (
+    PLUGIN,
+    REPO,
+    App,
+    ended,
+    records_of,
+    run,
+    spark_params,
+    start,
+)
 from tests.support.metrics_jobs import FAILED, TASKS
+from tests.support.prometheus import prometheus
 from tests.support.ruled_apps import applied, pool, rule, rules_file
-from tests.support.standalone_cluster import ONE_SLOT_EACH, Cluster
+from tests.support.standalone_cluster import ONE_SLOT_EACH, Cluster, wait_until
 
 pytestmark = [pytest.mark.spark, pytest.mark.portable]
 
 JOBS = str(SUPPORT / "metrics_jobs.py")
 OWN = "plugin.org.iqcar.spark.IqcarPlugin."
+PAGE = (REPO / "docs" / "serve.md").read_text(encoding="utf-8")
 SINKS = {
     "spark.ui.enabled": "true",
     "spark.ui.port": "0",
-    "spark.metrics.conf.*.sink.prometheusServlet.class": "org.apache.spark.metrics.sink.PrometheusServlet",
-    "spark.metrics.conf.*.sink.prometheusServlet.path": "/metrics/prometheus",
+    **dict(re.findall(r"^    (spark\.metrics\.\S+)=(\S+)$", PAGE, re.MULTILINE)),
     "spark.metrics.conf.*.sink.jmx.class": "org.apache.spark.metrics.sink.JmxSink",
 }
 RULES = {
     "placed": rule("capped", job_group="nap"),
     "absent": rule("weighted", job_group="never runs"),
 }
+
+
+def queries_of_the_dashboard() -> list[str]:
+    file = REPO / "analyzer" / "iqcar" / "apps" / "serve" / "static" / "grafana.json"
+    panels = json.loads(file.read_text(encoding="utf-8"))["panels"]
+    return [target["expr"] for panel in panels for target in panel["targets"]]
 
 
 def printed(app: App, what: str) -> Any:
@@ -196,3 +212,39 @@ def test_each_executor_gives_its_own_and_the_driver_the_sum(
         assert metrics["executor.tasks_without_record"] == 0
         assert "executor.failures" in metrics
         assert not any(name.startswith(("driver.", "application.")) for name in metrics)
+
+
+def scrape_config(port: str) -> str:
+    """The configuration of docs/serve.md for a driver."""
+    job = re.search(r"      - job_name: spark\n(?:        .*\n)+", PAGE)
+    assert job
+    return "scrape_configs:\n" + job[0].replace("driver-host:4040", f"127.0.0.1:{port}")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("home", spark_params())
+def test_a_real_prometheus_scrapes_a_driver_and_answers_the_dashboard(
+    home: Path, tmp_path: Path
+) -> None:
+    rules = rules_file(tmp_path / "rules.json", [pool("capped", cap=2)], [RULES["placed"]])
+    go = tmp_path / "go"
+    conf = {**applied(rules), **SINKS}
+    running = start(home, tmp_path, [JOBS, "nap", "fail", f"stay:{go}"], conf=conf)
+    try:
+        wait_until(lambda: re.search(r'^AT "', running.output, re.MULTILINE), "user interface")
+        (port,) = re.findall(r'^AT "http://.+:(\d+)"', running.output, re.MULTILINE)
+        with prometheus(tmp_path, scrape_config(port)) as ask:
+            wait_until(lambda: ask("iqcar_spark_driver_failures_at"), "scraped metrics")
+            (tasks,) = ask("iqcar_spark_application_tasks")
+            assert float(tasks["value"][1]) == TASKS
+            assert tasks["metric"]["application"] == "metrics_jobs_py"
+            (failed,) = ask("iqcar_spark_driver_failures_at")
+            assert failed["metric"]["place"] == "a_task_s_end"
+            waits = ask("iqcar_spark_application_waited_seconds")
+            assert {"run_queue", "io_read"} <= {one["metric"]["wait"] for one in waits}
+            queries = [query for query in queries_of_the_dashboard() if "iqcar_spark" in query]
+            # A rate takes two scrapes; nothing waits any more, so no coverage is known.
+            wait_until(lambda: all(ask(query) for query in queries), "answer to each query")
+    finally:
+        go.touch()
+    assert ended(running).exit_code == 0

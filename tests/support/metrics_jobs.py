@@ -1,4 +1,4 @@
-"""PySpark jobs that say what Spark's own metrics hold afterwards. Arguments: their names."""
+"""PySpark jobs that say what Spark's own metrics hold. Arguments: name or name:argument."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import json
 import sys
 import time
 import urllib.request
+from pathlib import Path
 
 from pyspark.sql import SparkSession
 
@@ -47,9 +48,17 @@ def jmx(spark: SparkSession) -> None:
     print("JMX", spark.sparkContext._jvm.org.iqcar.spark.Beans.read(), flush=True)
 
 
+def stay(spark: SparkSession, go: str) -> None:
+    """Say where the user interface is, and go on once a file exists."""
+    print("AT", json.dumps(spark.sparkContext.uiWebUrl), flush=True)
+    while not Path(go).exists():
+        time.sleep(0.1)
+
+
 if __name__ == "__main__":
     session = SparkSession.builder.getOrCreate()
     for job in sys.argv[1:]:
         session.sparkContext.setJobGroup(job, job)
-        globals()[job](session)
+        name, *argument = job.split(":", 1)
+        globals()[name](session, *argument)
     session.stop()
