@@ -30,7 +30,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.portable]
 
 JOBS = str(SUPPORT / "metrics_jobs.py")
 OWN = "plugin.org.iqcar.spark.IqcarPlugin."
-PAGE = (REPO / "docs" / "serve.md").read_text(encoding="utf-8")
+PAGE = (REPO / "docs" / "metrics.md").read_text(encoding="utf-8")
 SINKS = {
     "spark.ui.enabled": "true",
     "spark.ui.port": "0",
@@ -124,6 +124,14 @@ def test_jmx_has_what_the_log_has(local: App) -> None:
     check_tasks(beans, "executor", records)
 
 
+def test_the_page_of_metrics_lists_what_there_is(local: App) -> None:
+    listed = set(re.findall(r"`((?:application|driver|executor)\.[\w.]+)`", PAGE))
+    found = {re.sub(r"(waited_seconds)\..*", r"\1.CLASS", name) for name in beans_of(local)}
+    found = {re.sub(r"(failures_at)\..*", r"\1.PLACE", name) for name in found}
+    # In local mode the driver's failures are the executor's.
+    assert found | {"executor.failures", "executor.failures_at.PLACE"} == listed
+
+
 def test_the_prometheus_page_has_the_same(local: App) -> None:
     page, beans = page_of(local), beans_of(local)
     assert set(page) == {re.sub(r"\W", "_", name) for name in beans}
@@ -215,7 +223,7 @@ def test_each_executor_gives_its_own_and_the_driver_the_sum(
 
 
 def scrape_config(port: str) -> str:
-    """The configuration of docs/serve.md for a driver."""
+    """The configuration of docs/metrics.md for a driver."""
     job = re.search(r"      - job_name: spark\n(?:        .*\n)+", PAGE)
     assert job
     return "scrape_configs:\n" + job[0].replace("driver-host:4040", f"127.0.0.1:{port}")

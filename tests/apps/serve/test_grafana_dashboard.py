@@ -22,8 +22,8 @@ from tests.support.served import Served, served, until
 
 
 def plugin_families() -> dict[str, metric_families.Family]:
-    """Metrics of the plugin on a driver that docs/listener.md lists, as Prometheus names them."""
-    page = (REPO / "docs" / "listener.md").read_text(encoding="utf-8")
+    """Metrics of the plugin on a driver that docs/metrics.md lists, as Prometheus names them."""
+    page = (REPO / "docs" / "metrics.md").read_text(encoding="utf-8")
     found = {}
     for name in re.findall(r"`((?:application|driver)\.[\w.]+)`", page):
         plain = "iqcar_spark_" + re.sub(r"\.(CLASS|PLACE)$", "", name).replace(".", "_")
