@@ -14,6 +14,7 @@ from iqcar.apps.serve.metric_families import FAMILIES
 from iqcar.apps.serve.metrics import UNREAD
 from iqcar.enums import BlameKind, InputStatus, Resource
 from scripts.printed_pages.page_parts import PRINTED
+from scripts.printed_pages.plugin_metrics import plugin_metrics
 
 METRICS = f"""\
 What `/metrics` of [`iqcar serve`](serve.md#prometheus-and-grafana) tells, in OpenMetrics 1.0 where
@@ -66,4 +67,4 @@ def metrics_page() -> str:
         lines.append(f"| `{family.sample}` | {family.kind} | {labels} | {family.help} |")
     lines += ["", "| label | values |", "|---|---|"]
     lines += [f"| `{name}` | {values} |" for name, values in METRIC_LABELS.items()]
-    return "\n".join(lines) + "\n"
+    return "\n".join([*lines, "", plugin_metrics()])

@@ -4,15 +4,10 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
-import socket
-import subprocess
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import httpx
 import promql_parser
 import pytest
 from grafana_foundation_sdk.cog import encoder, plugins
@@ -22,10 +17,26 @@ from iqcar.apps.serve import metric_families
 from tests.apps.serve.test_serve_guard import TOKEN
 from tests.conftest import REPO
 from tests.support.contended_log import contended_log
+from tests.support.prometheus import prometheus
 from tests.support.served import Served, served, until
 
+
+def plugin_families() -> dict[str, metric_families.Family]:
+    """Metrics of the plugin on a driver that docs/metrics.md lists, as Prometheus names them."""
+    page = (REPO / "docs" / "metrics.md").read_text(encoding="utf-8")
+    found = {}
+    for name in re.findall(r"`((?:application|driver)\.[\w.]+)`", page):
+        plain = "iqcar_spark_" + re.sub(r"\.(CLASS|PLACE)$", "", name).replace(".", "_")
+        labels = {"CLASS": ("wait",), "PLACE": ("place",)}.get(name.rpartition(".")[2], ())
+        found[plain] = metric_families.Family(
+            metric_families.GAUGE, plain, "", ("application", *labels)
+        )
+    return found
+
+
 FILE = REPO / "analyzer" / "iqcar" / "apps" / "serve" / "static" / "grafana.json"
-FAMILIES = {family.sample: family for family in metric_families.FAMILIES}
+OWN = {family.sample: family for family in metric_families.FAMILIES}
+FAMILIES = {**OWN, **plugin_families()}
 FROM_PROMETHEUS = {"instance"}
 """Labels that Prometheus adds to every sample."""
 
@@ -129,61 +140,25 @@ def test_names_in_legends_and_variables_are_there() -> None:
     assert asked[1] in FAMILIES
 
 
-@contextmanager
-def prometheus(server: Served, folder: Path) -> Iterator[httpx.Client]:
-    """A Prometheus that scrapes a server with the configuration of docs/serve.md."""
+def scrape_config(server: Served, folder: Path) -> str:
+    """The configuration of docs/serve.md for a server."""
     page = (REPO / "docs" / "serve.md").read_text(encoding="utf-8")
     written = re.search(r"    (scrape_configs:\n(?:    .*\n)+)", page)
     assert written
     (folder / "token").write_text(TOKEN)
     config = re.sub(r"^    ", "", written[1], flags=re.MULTILINE)
     config = config.replace("/etc/prometheus/iqcar-token", str(folder / "token"))
-    config = config.replace("localhost:18480", server.base.removeprefix("http://"))
-    file = folder / "prometheus.yml"
-    file.write_text("global: {scrape_interval: 1s}\n" + config.replace("30s", "1s"))
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        address = f"127.0.0.1:{free.getsockname()[1]}"
-    with (folder / "log").open("wb") as log:
-        process = subprocess.Popen(
-            [
-                "prometheus",
-                f"--config.file={file}",
-                f"--storage.tsdb.path={folder / 'data'}",
-                f"--web.listen-address={address}",
-            ],
-            stdout=log,
-            stderr=log,
-        )
-    try:
-        with httpx.Client(base_url=f"http://{address}", timeout=60) as client:
-            yield client
-    finally:
-        process.terminate()
-        process.wait(60)
+    return config.replace("localhost:18480", server.base.removeprefix("http://"))
 
 
 @pytest.mark.slow
 def test_a_real_prometheus_scrapes_it_and_answers_every_query(tmp_path: Path) -> None:
-    if not shutil.which("prometheus"):
-        pytest.skip("needs a Prometheus")
     logs = tmp_path / "logs"
     contended_log().write(logs / "app-1")
     with served(logs, cache=tmp_path / "cache", options=("--token", TOKEN)) as server:
         server.client.headers["Authorization"] = f"Bearer {TOKEN}"
         server.analyse(server.key("contended"))
-        with prometheus(server, tmp_path) as client:
-
-            def ask(query: str) -> list[dict[str, Any]]:
-                try:
-                    answer = client.get("/api/v1/query", params={"query": query})
-                except httpx.ConnectError:  # it starts
-                    return []
-                if answer.status_code == 503:
-                    return []
-                assert answer.status_code == 200, answer.text
-                return answer.json()["data"]["result"]
-
+        with prometheus(tmp_path, scrape_config(server, tmp_path)) as ask:
             until(lambda: ask("up == 1"))
             (slots,) = until(lambda: ask('iqcar_lost_seconds_total{resource="slots",kind="query"}'))
             assert float(slots["value"][1]) == pytest.approx(9)
@@ -193,12 +168,10 @@ def test_a_real_prometheus_scrapes_it_and_answers_every_query(tmp_path: Path) ->
             }
             absent -= {metric_families.FOLLOWERS.sample, metric_families.FOLLOWED.sample}
             # Nobody looks at a running application; Prometheus keeps since when counters count.
-            assert {name for name in names if not name.endswith("_created")} == (
-                set(FAMILIES) - absent
-            )
+            assert {name for name in names if not name.endswith("_created")} == (set(OWN) - absent)
             for query in queries():
                 ask(query)
-            told = client.get("/api/v1/metadata").json()["data"]
+            told = ask.client.get("/api/v1/metadata").json()["data"]
             assert told["iqcar_lost_seconds"] == [
                 {"type": "counter", "help": metric_families.LOST.help, "unit": "seconds"}
             ]

@@ -11,6 +11,7 @@ import org.apache.spark.SparkConf;
 import org.apache.spark.SparkContext;
 import org.apache.spark.api.plugin.DriverPlugin;
 import org.apache.spark.api.plugin.PluginContext;
+import org.iqcar.spark.eventlog.RecordTotals;
 import org.iqcar.spark.eventlog.TaskRecordAccumulator;
 import org.iqcar.spark.host.HostSampler;
 import org.iqcar.spark.rules.RuleNews;
@@ -91,6 +92,21 @@ public final class DriverSide implements DriverPlugin {
   public void registerMetrics(String applicationId, PluginContext context) {
     if (rules != null) {
       rules.apply(news -> postRules(application, news));
+    }
+    try {
+      TaskRecordAccumulator carrier = accumulator;
+      if (carrier != null) {
+        RecordTotals totals = new RecordTotals();
+        new PluginMetrics(context.metricRegistry(), "application").records(totals);
+        PluginMetrics own = new PluginMetrics(context.metricRegistry(), "driver");
+        own.failures();
+        if (rules != null && rules.counts() != null) {
+          own.rules(rules.counts());
+        }
+        carrier.total(totals);
+      }
+    } catch (Throwable failure) {
+      Failures.note("giving metrics to Spark", failure);
     }
   }
 

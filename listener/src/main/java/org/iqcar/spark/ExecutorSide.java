@@ -15,6 +15,7 @@ import org.apache.spark.api.plugin.ExecutorPlugin;
 import org.apache.spark.api.plugin.PluginContext;
 import org.apache.spark.storage.BlockManagerId;
 import org.apache.spark.util.TaskCompletionListener;
+import org.iqcar.spark.eventlog.RecordTotals;
 import org.iqcar.spark.eventlog.TaskRecordAccumulator;
 import org.iqcar.spark.host.HostSampler;
 import org.iqcar.spark.measure.Sampler;
@@ -35,6 +36,7 @@ public final class ExecutorSide implements ExecutorPlugin {
   /** Key under which the driver sends the serialised accumulator. */
   static final String ACCUMULATOR = "accumulator";
 
+  private final RecordTotals totals = new RecordTotals();
   private Settings settings;
   private Sampler sampler;
   private HostSampler hostSampler;
@@ -48,8 +50,23 @@ public final class ExecutorSide implements ExecutorPlugin {
       // In local mode the driver is in this JVM and would lose messages to itself while it stops.
       start(context.conf(), extra, "driver".equals(context.executorID())
           ? DriverSide::post : context::ask);
+      if (settings != null) {
+        register(context);
+      }
     } catch (Throwable failure) {
       Failures.note("starting on the executor", failure);
+    }
+  }
+
+  private void register(PluginContext context) {
+    PluginMetrics metrics = new PluginMetrics(context.metricRegistry(), "executor");
+    metrics.records(totals);
+    metrics.sampler(sampler);
+    if (hostSampler != null) {
+      metrics.host(hostSampler);
+    }
+    if (!"driver".equals(context.executorID())) {
+      metrics.failures();
     }
   }
 
@@ -85,6 +102,7 @@ public final class ExecutorSide implements ExecutorPlugin {
         sampler.add(watch);
       }
     } catch (Throwable failure) {
+      totals.missed();
       Failures.note("a task's start", failure);
     }
   }
@@ -96,8 +114,11 @@ public final class ExecutorSide implements ExecutorPlugin {
       SparkEnv env = SparkEnv.get();
       // Read here because in local mode the block manager has no id yet during init.
       BlockManagerId id = env.blockManager().blockManagerId();
-      carrier.add(watch.close(id.host(), env.executorId(), sampler.trouble()));
+      String record = watch.close(id.host(), env.executorId(), sampler.trouble());
+      carrier.add(record);
+      totals.add(record);
     } catch (Throwable failure) {
+      totals.missed();
       Failures.note("a task's end", failure);
     } finally {
       watch.release();

@@ -9,6 +9,7 @@ final class HostBatch {
 
   private final StringBuilder lines = new StringBuilder();
   private long dropped;
+  private long droppedInAll;
   private boolean full;
   private boolean ended;
   private boolean woken;
@@ -18,6 +19,7 @@ final class HostBatch {
     if (lines.length() + line.length() >= MOST_CHARS) {
       full = true;
       dropped++;
+      droppedInAll++;
     } else {
       lines.append(lines.length() == 0 ? "" : ",").append(line);
       full = lines.length() + line.length() >= MOST_CHARS;
@@ -62,6 +64,11 @@ final class HostBatch {
     lines.setLength(0);
     full = false;
     return taken;
+  }
+
+  /** Number of lines dropped so far. */
+  synchronized long droppedInAll() {
+    return droppedInAll;
   }
 
   /** Number of lines dropped since the last call. */

@@ -93,6 +93,11 @@ public final class HostSampler implements Runnable {
     thread.start();
   }
 
+  /** Number of samples that the driver was too slow to take. */
+  public long dropped() {
+    return batch.droppedInAll();
+  }
+
   /** Sends the samples so far if this is local mode, where the application's end is near. */
   public static void flushLocal() {
     HostSampler running = current;

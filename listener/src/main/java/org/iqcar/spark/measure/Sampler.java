@@ -34,6 +34,7 @@ public final class Sampler implements Runnable {
   private final Thread thread = new Thread(this, "iqcar-sampler");
   private final HeldMemory memory;
   final Budget budget;
+  private final SamplerCost cost;
   private final Probe probe;
   private volatile boolean stopped;
   private long pausesMs;
@@ -50,6 +51,7 @@ public final class Sampler implements Runnable {
     this.settings = settings;
     this.probe = probe;
     budget = new Budget(settings.overhead, settings.samplePeriodNanos);
+    cost = new SamplerCost(settings.overhead, probe.processors());
     memory = new HeldMemory(watches, budget::periodNanos);
     thread.setDaemon(true);
   }
@@ -71,6 +73,16 @@ public final class Sampler implements Runnable {
       return "off";
     }
     return thread.isAlive() ? null : "dead";
+  }
+
+  /** What it has cost so far. */
+  public SamplerCost cost() {
+    return cost;
+  }
+
+  /** Time between two looks at a task now, in s. */
+  public double periodSeconds() {
+    return budget.periodNanos() / 1e9;
   }
 
   /** Samples a task from now on. */
@@ -143,6 +155,7 @@ public final class Sampler implements Runnable {
   void round() {
     long now = probe.nanos();
     budget.passed(now - roundNanos);
+    cost.elapsed.add(now - roundNanos);
     roundNanos = now;
     List<Look> asleep = new ArrayList<>();
     List<Look> blocked = new ArrayList<>();
@@ -167,6 +180,7 @@ public final class Sampler implements Runnable {
   private double cpuSince() {
     long before = roundCpu;
     roundCpu = probe.cpuNanos(memory.thread);
+    cost.cpu.add(roundCpu - before);
     return (double) (roundCpu - before) / probe.processors();
   }
 
@@ -238,6 +252,7 @@ public final class Sampler implements Runnable {
       List<Look> turn = asleep.subList(read, Math.min(read + MOST_STACKS, asleep.size()));
       ThreadInfo[] infos = probe.stacks(ids(turn));
       budget.read(probe.stoppedNanos());
+      cost.stopped.add(probe.stoppedNanos());
       // Read again: a pause may have ended since the round began, and the stacks show its end.
       long pauses = Pauses.totalMs();
       for (int i = 0; i < infos.length; i++) {

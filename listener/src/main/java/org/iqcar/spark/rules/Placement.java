@@ -76,6 +76,11 @@ final class Placement extends SparkListener {
     place = move;
   }
 
+  /** The rules that act now. */
+  PoolRules rules() {
+    return rules;
+  }
+
   /** Replaces the rules; the caller holds the scheduler's lock, as {@link #poolOf}'s does. */
   void become(PoolRules next) {
     rules = next;

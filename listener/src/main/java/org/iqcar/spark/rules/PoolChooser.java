@@ -1,6 +1,7 @@
 package org.iqcar.spark.rules;
 
 import java.util.Properties;
+import java.util.concurrent.atomic.LongAdder;
 import org.apache.spark.scheduler.Pool;
 import org.apache.spark.scheduler.Schedulable;
 import org.apache.spark.scheduler.SchedulableBuilder;
@@ -18,11 +19,19 @@ final class PoolChooser implements SchedulableBuilder {
   private final SchedulableBuilder spark;
   private final Placement placement;
   private final Pools pools;
+  /** Task sets that a rule put into a pool when they came, and those that were moved later. */
+  final LongAdder placed = new LongAdder();
+  final LongAdder moved = new LongAdder();
 
   PoolChooser(SchedulableBuilder spark, Placement placement, Pools pools) {
     this.spark = spark;
     this.placement = placement;
     this.pools = pools;
+  }
+
+  /** The rules that act now. */
+  PoolRules rules() {
+    return placement.rules();
   }
 
   @Override
@@ -43,6 +52,7 @@ final class PoolChooser implements SchedulableBuilder {
       if (pool != null) {
         // These are the job's own copy: its tasks carry them, the user's thread does not.
         properties.setProperty(RunningQueries.POOL, pool);
+        placed.increment();
       }
     } catch (Throwable failure) {
       Failures.note("choosing a pool", failure);
@@ -72,7 +82,11 @@ final class PoolChooser implements SchedulableBuilder {
 
   private void place(Schedulable taskSet) {
     String pool = placement.poolNow(taskSet.priority());
-    if (pool != null && pools.move(taskSet, pool) && taskSet instanceof TaskSetManager) {
+    boolean moves = pool != null && pools.move(taskSet, pool);
+    if (moves) {
+      moved.increment();
+    }
+    if (moves && taskSet instanceof TaskSetManager) {
       Properties properties = ((TaskSetManager) taskSet).taskSet().properties();
       if (properties != null) {
         properties.setProperty(RunningQueries.POOL, pool);

@@ -49,6 +49,7 @@ public final class Rules {
   private final RuleNews firstNews;
   private RuleWatch watch;
   private HeldJobs held;
+  private RuleCounts counts;
 
   private Rules(SparkContext sc, Object hadoop, Set<String> others, boolean keepDefaultFifo,
       PoolRules first, RuleNews firstNews) {
@@ -171,6 +172,7 @@ public final class Rules {
       Faults.at("rules.apply");
       Object scheduler = sc.taskScheduler();
       PoolChooser chooser = apply(scheduler);
+      counts = new RuleCounts(chooser);
       if (!first.isEmpty()) {
         LOG.info("iqcar: rules of {} apply: {} pools, {} assignments",
             settings.rules, first.pools.size(), first.assignments.size());
@@ -223,6 +225,11 @@ public final class Rules {
       });
       return chooser;
     }
+  }
+
+  /** Counts of what the rules do; null where the scheduler cannot be reached. */
+  public RuleCounts counts() {
+    return counts;
   }
 
   /** Looks at the file no longer. */

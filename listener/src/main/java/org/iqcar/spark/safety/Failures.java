@@ -1,6 +1,7 @@
 package org.iqcar.spark.safety;
 
 import java.util.Map;
+import java.util.TreeMap;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicLong;
@@ -32,6 +33,10 @@ public final class Failures {
         return 0;
       }
       saidAt = now;
+      return count;
+    }
+
+    synchronized long count() {
       return count;
     }
   }
@@ -75,6 +80,13 @@ public final class Failures {
   static long next(String where, long now) {
     String place = PLACES.size() < MOST_PLACES || PLACES.containsKey(where) ? where : "something";
     return PLACES.computeIfAbsent(place, any -> new Place()).next(now);
+  }
+
+  /** Number of failures so far, by place. */
+  public static Map<String, Long> byPlace() {
+    Map<String, Long> counts = new TreeMap<>();
+    PLACES.forEach((name, place) -> counts.put(name, place.count()));
+    return counts;
   }
 
   /** Number of failures so far. */

@@ -1,0 +1,105 @@
+package org.iqcar.spark;
+
+import com.codahale.metrics.Gauge;
+import com.codahale.metrics.MetricRegistry;
+import java.util.Map;
+import java.util.function.DoubleSupplier;
+import java.util.function.LongSupplier;
+import org.iqcar.spark.eventlog.RecordTotals;
+import org.iqcar.spark.host.HostSampler;
+import org.iqcar.spark.measure.Sampler;
+import org.iqcar.spark.rules.RuleCounts;
+import org.iqcar.spark.safety.Failures;
+import org.iqcar.spark.threads.WaitClass;
+
+/**
+ * Puts the plugin's counts into the registry that Spark gives it, from which Spark's own sinks (JMX,
+ * Prometheus, files) read them. All are gauges: nothing is done until a sink reads.
+ *
+ * <p>In local mode both halves of the plugin have the same name, and Spark takes no metric twice: so
+ * names begin with {@code driver} or {@code application}, and with {@code executor}.
+ */
+final class PluginMetrics {
+  private final MetricRegistry registry;
+  private final String half;
+
+  /**
+   * Metrics of one half of the plugin.
+   *
+   * @param half how their names begin
+   */
+  PluginMetrics(MetricRegistry registry, String half) {
+    this.registry = registry;
+    this.half = half;
+  }
+
+  /** The records of tasks. */
+  void records(RecordTotals totals) {
+    count("tasks", totals::records);
+    count("tasks_without_record", totals::missing);
+    seconds("task_seconds", totals::wallSeconds);
+    seconds("cpu_seconds", totals::cpuSeconds);
+    seconds("off_cpu_seconds", totals::offCpuSeconds);
+    seconds("covered_seconds", totals::coveredSeconds);
+    seconds("waited_seconds.run_queue", totals::runQueueSeconds);
+    for (WaitClass wait : WaitClass.ALL) {
+      seconds("waited_seconds." + wait.label(), () -> totals.waitSeconds(wait));
+    }
+  }
+
+  /** What sampling costs. */
+  void sampler(Sampler sampler) {
+    seconds("sampler.cpu_seconds", sampler.cost()::cpuSeconds);
+    seconds("sampler.stopped_seconds", sampler.cost()::stoppedSeconds);
+    seconds("sampler.elapsed_seconds", sampler.cost()::elapsedSeconds);
+    seconds("sampler.budget_used", sampler.cost()::budgetUsed);
+    seconds("sampler.period_seconds", sampler::periodSeconds);
+  }
+
+  /** Samples of the host. */
+  void host(HostSampler host) {
+    count("host_samples_dropped", host::dropped);
+  }
+
+  /** What rules do. */
+  void rules(RuleCounts rules) {
+    count("rules.pools", rules::pools);
+    count("rules.assignments", rules::assignments);
+    count("rules.caps", rules::caps);
+    count("rules.placed", rules::placed);
+    count("rules.moved", rules::moved);
+  }
+
+  /**
+   * Failures of the plugin in this JVM. A place gets its own gauge when a sink next reads the sum: so
+   * neither a place that never fails nor the thread that fails has any cost.
+   */
+  void failures() {
+    count("failures", () -> {
+      Map<String, Long> places = Failures.byPlace();
+      places.keySet().forEach(this::failuresAt);
+      return Failures.count();
+    });
+  }
+
+  private void failuresAt(String place) {
+    String name = "failures_at." + place.replaceAll("[^A-Za-z0-9]+", "_");
+    synchronized (this) {
+      if (!registry.getNames().contains(full(name))) {
+        count(name, () -> Failures.byPlace().getOrDefault(place, 0L));
+      }
+    }
+  }
+
+  private String full(String name) {
+    return half + "." + name;
+  }
+
+  private void count(String name, LongSupplier value) {
+    registry.register(full(name), (Gauge<Long>) value::getAsLong);
+  }
+
+  private void seconds(String name, DoubleSupplier value) {
+    registry.register(full(name), (Gauge<Double>) value::getAsDouble);
+  }
+}

@@ -1,0 +1,118 @@
+package org.iqcar.spark.eventlog;
+
+import java.util.concurrent.atomic.LongAdder;
+import org.iqcar.spark.threads.WaitClass;
+
+/**
+ * Adds up the records of tasks. Any thread may add and read; neither waits.
+ *
+ * <p>It finds a number by its quoted name: quotes in a record's texts are escaped, so no pool's name
+ * looks like one.
+ */
+public final class RecordTotals {
+  /** More digits than 18 fit no long. */
+  private static final int MOST_DIGITS = 18;
+
+  private final LongAdder records = new LongAdder();
+  private final LongAdder missing = new LongAdder();
+  private final LongAdder wall = new LongAdder();
+  private final LongAdder cpu = new LongAdder();
+  private final LongAdder runQueue = new LongAdder();
+  private final LongAdder timed = new LongAdder();
+  private final LongAdder offCpu = new LongAdder();
+  private final LongAdder covered = new LongAdder();
+  private final LongAdder[] waits = new LongAdder[WaitClass.ALL.length];
+
+  /** Makes empty totals. */
+  public RecordTotals() {
+    for (int i = 0; i < waits.length; i++) {
+      waits[i] = new LongAdder();
+    }
+  }
+
+  /** A task has this record. */
+  public void add(String record) {
+    records.increment();
+    wall.add(known(record, "wall_ns"));
+    cpu.add(known(record, "cpu_ns"));
+    long queued = number(record, "run_queue_ns");
+    if (queued >= 0) {
+      timed.increment();
+      runQueue.add(queued);
+    }
+    long off = known(record, "off_cpu_ns");
+    offCpu.add(off);
+    long coverage = number(record, "coverage_pct");
+    covered.add(coverage < 0 ? off : off / 100 * coverage);
+    // The profile has series of the same names: it comes after the waits.
+    int begin = record.indexOf("\"waits_ns\":{");
+    int end = begin < 0 ? -1 : record.indexOf('}', begin);
+    if (end > begin) {
+      String part = record.substring(begin, end);
+      for (WaitClass wait : WaitClass.ALL) {
+        waits[wait.ordinal()].add(known(part, wait.label()));
+      }
+    }
+  }
+
+  /** A task that should have a record has none: the plugin failed for it. */
+  public void missed() {
+    missing.increment();
+  }
+
+  private static long known(String record, String name) {
+    return Math.max(0, number(record, name));
+  }
+
+  /** The whole number of a name, or −1 where there is none. */
+  private static long number(String record, String name) {
+    String key = '"' + name + "\":";
+    int begin = record.indexOf(key) + key.length();
+    int end = begin;
+    while (begin >= key.length() && end < record.length() && end - begin < MOST_DIGITS
+        && record.charAt(end) >= '0' && record.charAt(end) <= '9') {
+      end++;
+    }
+    return begin < key.length() || end == begin ? -1 : Long.parseLong(record.substring(begin, end));
+  }
+
+  /** Number of records. */
+  public long records() {
+    return records.sum();
+  }
+
+  /** Number of tasks without one. */
+  public long missing() {
+    return missing.sum();
+  }
+
+  /** Time from the tasks' start to their end, in s. */
+  public double wallSeconds() {
+    return wall.sum() / 1e9;
+  }
+
+  /** Time on the processor, in s. */
+  public double cpuSeconds() {
+    return cpu.sum() / 1e9;
+  }
+
+  /** Wait on the run queue, in s; NaN where there are records and none knows it. */
+  public double runQueueSeconds() {
+    return timed.sum() == 0 && records() > 0 ? Double.NaN : runQueue.sum() / 1e9;
+  }
+
+  /** Time asleep, in s. */
+  public double offCpuSeconds() {
+    return offCpu.sum() / 1e9;
+  }
+
+  /** The part of that whose looks were taken, in s. */
+  public double coveredSeconds() {
+    return covered.sum() / 1e9;
+  }
+
+  /** Time asleep of one class, in s. */
+  public double waitSeconds(WaitClass wait) {
+    return waits[wait.ordinal()].sum() / 1e9;
+  }
+}
