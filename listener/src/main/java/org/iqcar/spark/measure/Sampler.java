@@ -8,6 +8,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.locks.LockSupport;
+import org.apache.spark.TaskContext;
 import org.iqcar.spark.safety.Failures;
 import org.iqcar.spark.safety.Faults;
 import org.iqcar.spark.settings.Settings;
@@ -33,6 +34,7 @@ public final class Sampler implements Runnable {
   private final Settings settings;
   private final Thread thread = new Thread(this, "iqcar-sampler");
   private final HeldMemory memory;
+  private final Throttling throttling;
   final Budget budget;
   private final Probe probe;
   private volatile boolean stopped;
@@ -51,6 +53,7 @@ public final class Sampler implements Runnable {
     this.probe = probe;
     budget = new Budget(settings.overhead, settings.samplePeriodNanos);
     memory = new HeldMemory(watches, budget::periodNanos);
+    throttling = new Throttling(settings.proc);
     thread.setDaemon(true);
   }
 
@@ -71,6 +74,11 @@ public final class Sampler implements Runnable {
       return "off";
     }
     return thread.isAlive() ? null : "dead";
+  }
+
+  /** Starts to watch the task of the calling thread; {@link #add} samples it. */
+  public TaskWatch watch(TaskContext context) throws IOException {
+    return new TaskWatch(context, settings, throttling);
   }
 
   /** Samples a task from now on. */
@@ -95,6 +103,7 @@ public final class Sampler implements Runnable {
     stopped = true;
     LockSupport.unpark(thread);
     memory.stop();
+    throttling.close();
   }
 
   @Override
@@ -155,6 +164,7 @@ public final class Sampler implements Runnable {
         watches.remove(watch.thread.getId(), watch);
       }
     }
+    throttling.divide(watches.values(), now);
     if (!blocked.isEmpty()) {
       readOwners(blocked);
     }
