@@ -10,6 +10,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from iqcar import tables as tb
+from iqcar.enums import Request
 from iqcar.logs.collect import Collector
 from iqcar.logs.plugin.record_columns import Chunk, RecordColumns, pick, spread
 from iqcar.logs.plugin.record_fields import (
@@ -19,6 +20,7 @@ from iqcar.logs.plugin.record_fields import (
     HELD,
     LOOKED,
     NS_PER_MS,
+    NUMBERS,
     START,
     TEXTS,
     VALUES,
@@ -34,7 +36,8 @@ MAX_NAME = 500
 
 _LARGEST = 2.0**53
 """Sizes and counts from here on are damage: 9 PB, the first that a float does not tell apart."""
-_OF_PROFILES = [START, WALL, WIDTH, COUNT, LOOKED]
+_QUEUED, _THROTTLED = NUMBERS.index("run_queue_ns"), NUMBERS.index("throttled_ns")
+_OF_PROFILES = [START, WALL, WIDTH, COUNT, LOOKED, _QUEUED, _THROTTLED]
 """Numbers of a record that its intervals are made of."""
 _INTERVALS_AT_ONCE = 1 << 14
 """Intervals unpacked together: their numbers stay in the processor's cache."""
@@ -129,7 +132,7 @@ def _owner_table(
 
 def _interval_table(tasks: NDArray[np.int64], found: Chunk) -> pd.DataFrame:
     """One row per interval that begins before its task's end; numbers are :data:`_OF_PROFILES`."""
-    begins, walls, widths, most, looked = found.numbers.T
+    begins, walls, widths, most, looked, queued, throttled = found.numbers.T
     walls = walls / NS_PER_MS
     counts = _interval_counts(walls, widths, most)
     before = np.append(0, np.cumsum(counts))
@@ -159,6 +162,13 @@ def _interval_table(tasks: NDArray[np.int64], found: Chunk) -> pd.DataFrame:
         for values, of_column in zip(spent, sums.reshape(len(VALUES), -1), strict=True):
             if of_column.any():
                 values[at] = of_column
+    # A profile does not tell them apart.
+    part = np.repeat(
+        np.where(queued > 0, np.clip(throttled / np.maximum(queued, 1), 0, 1), 0), counts
+    )
+    queue, stopped = (VALUES.index(f"{r}_ms") for r in (Request.RUN_QUEUE, Request.THROTTLED))
+    np.multiply(spent[queue], np.nan_to_num(part), out=spent[stopped])
+    spent[queue] -= spent[stopped]
     held = spent[VALUES.index(HELD)]
     held *= BYTES_PER_KIB
     held[np.repeat(~(looked >= 0), counts)] = np.nan

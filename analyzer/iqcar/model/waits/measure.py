@@ -238,6 +238,7 @@ def from_records(records: pd.DataFrame, column: dict[str, Floats], duration: Flo
     spent = Budget(wall)
     compute = spent.take(ms("cpu_ms") * fits)
     in_kernel_queue = spent.take(ms("run_queue_ms") * fits)
+    throttled = Budget(in_kernel_queue).take(ms("throttled_ms") * fits)
 
     sampled = (records["sampler"] == "").to_numpy(bool)
     off_cpu = Budget(np.where(sampled, spent.left, 0.0))
@@ -252,7 +253,9 @@ def from_records(records: pd.DataFrame, column: dict[str, Floats], duration: Flo
             (taken[kind] for kind in WaitClass if kind.request is request), np.zeros(len(wall))
         )
         if request is Request.RUN_QUEUE:
-            account.put(request, waited + in_kernel_queue, MEASURED, known_queue)
+            account.put(request, waited + in_kernel_queue - throttled, MEASURED, known_queue)
+        elif request is Request.THROTTLED:
+            account.put(request, throttled, MEASURED, known_queue & np.isfinite(ms("throttled_ms")))
         else:
             _put_where(account, request, waited, sampled)
     python_queue = np.where(known_queue, 0.0, taken[WaitClass.PYTHON_RUN_QUEUE])
