@@ -30,8 +30,8 @@ pytestmark = pytest.mark.spark
 
 CPU = Path("/sys/fs/cgroup/cpu")
 PERIOD_US = 50_000
-ABOVE_OTHERS = 8192
-"""Shares of the processor: what else runs on this machine has 1024 a process."""
+ABOVE_OTHERS = 262_144
+"""Shares of the processor, as many as there can be: a process of this machine has 1024."""
 TASKS = "spin"
 
 

@@ -17,7 +17,6 @@ final class Throttling {
   private static final long WINDOW_NANOS = 250_000_000L;
 
   private final CpuLimit limit;
-  private final int processors = Runtime.getRuntime().availableProcessors();
   private boolean failed;
   private long began = System.nanoTime();
   /** Time in this window that ended tasks ran or wanted to, in ns. */
@@ -77,7 +76,7 @@ final class Throttling {
   }
 
   private synchronized void begin(double busy, long now) {
-    wanted = Math.max(1, Math.min((busy + ofEnded) / (now - began), processors));
+    wanted = Math.max(1, Math.min((busy + ofEnded) / (now - began), limit.processors));
     ofEnded = 0;
     began = now;
   }

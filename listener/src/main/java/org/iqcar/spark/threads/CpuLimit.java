@@ -24,10 +24,13 @@ public final class CpuLimit implements Closeable {
 
   private final List<ProcFile> stats = new ArrayList<>();
   private final boolean first;
+  /** Processors that the process may run on; the JVM itself counts those of its quota. */
+  public final int processors;
 
   /** Opens the groups from the own one up to the mount. */
-  private CpuLimit(Path mount, Path own, boolean first) throws IOException {
+  private CpuLimit(Path mount, Path own, boolean first, int processors) throws IOException {
     this.first = first;
+    this.processors = processors;
     Path group = own;
     try {
       for (int i = 0; i < MOST_GROUPS && group.startsWith(mount); i++) {
@@ -52,14 +55,16 @@ public final class CpuLimit implements Closeable {
     try {
       List<String> mounts = lines(Paths.get(proc, "self", "mountinfo"));
       List<String> groups = lines(Paths.get(proc, "self", "cgroup"));
-      CpuLimit limit = open(mounts, groups, true);
-      return limit == null ? open(mounts, groups, false) : limit;
+      int processors = processors(lines(Paths.get(proc, "self", "status")));
+      CpuLimit limit = open(mounts, groups, true, processors);
+      return limit == null ? open(mounts, groups, false, processors) : limit;
     } catch (IOException | RuntimeException untold) {
       return null;
     }
   }
 
-  private static CpuLimit open(List<String> mounts, List<String> groups, boolean first)
+  private static CpuLimit open(
+      List<String> mounts, List<String> groups, boolean first, int processors)
       throws IOException {
     String path = null;
     for (String line : groups) {
@@ -76,10 +81,21 @@ public final class CpuLimit implements Closeable {
           && (!first || has(parts[type + 2], "cpu"));
       if (fits && path != null) {
         Path mount = Paths.get(parts[4]);
-        return new CpuLimit(mount, own(mount, parts[3], path), first);
+        return new CpuLimit(mount, own(mount, parts[3], path), first, processors);
       }
     }
     return null;
+  }
+
+  /** Counts the bits of a mask such as ff,ffffffff. */
+  private static int processors(List<String> status) throws IOException {
+    for (String line : status) {
+      if (line.startsWith("Cpus_allowed:")) {
+        return line.substring(line.indexOf(':')).chars()
+            .map(letter -> Integer.bitCount(Math.max(0, Character.digit(letter, 16)))).sum();
+      }
+    }
+    throw new IOException("no mask of processors");
   }
 
   /** The folder of the own group: a container sees it as the mount itself, whatever its path. */

@@ -37,6 +37,7 @@ class CpuLimitTest {
     write("self/mountinfo", "31 23 0:28 / /sys/fs/cgroup rw - tmpfs tmpfs rw,mode=755\n"
         + String.format(mount, root, folder.resolve("cpu")));
     write("self/cgroup", groups);
+    write("self/status", "Name:\tcpu\nCpus_allowed:\t3,0000000f\nCpus_allowed_list:\t0-3,32-33\n");
   }
 
   private void v1(String group, String quota, String stat) throws IOException {
@@ -51,6 +52,7 @@ class CpuLimitTest {
 
   private long stopped() throws IOException {
     try (CpuLimit limit = CpuLimit.open(folder.toString())) {
+      assertEquals(6, limit.processors);
       return limit.stoppedNanos();
     }
   }
@@ -108,6 +110,10 @@ class CpuLimitTest {
     assertNull(CpuLimit.open(folder.toString()));
     write("self/cgroup", "1:cpu:/a\n0::/a\n");
     assertNull(CpuLimit.open(folder.toString()));
+    proc(V1_MOUNT, "/", String.format(V1_GROUPS, "/a"));
+    v1("/a", "-1", "");
+    write("self/status", "Name:\tcpu\n");
+    assertNull(CpuLimit.open(folder.toString()));
     assertNotNull(CpuLimit.open("/proc"));
   }
 
@@ -122,6 +128,7 @@ class CpuLimitTest {
   @ParameterizedTest
   @ValueSource(strings = {"\n", "1\n", "a b c\n", "1 2 3 / /x rw - cgroup\n", "- - - - -\n"})
   void damagedMountsAreNotKnown(String mounts) throws IOException {
+    proc(V1_MOUNT, "/", "");
     write("self/mountinfo", mounts);
     write("self/cgroup", "1:cpu:/a\n");
     assertNull(CpuLimit.open(folder.toString()));
