@@ -6,7 +6,7 @@ The limit is a processor quota of a control group (version 1), as a container ha
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +16,7 @@ import iqcar
 from iqcar.enums import BlameKind, FindingKind, Request
 from iqcar.model.waits.columns import MEASURED, evidence_column, wait_column
 from iqcar.say.findings import find_findings
+from tests.support import SUPPORT
 from tests.support.listener_spark import (
     JAR,
     PLUGIN,
@@ -33,6 +34,7 @@ PERIOD_US = 50_000
 ABOVE_OTHERS = 262_144
 """Shares of the processor, as many as there can be: a process of this machine has 1024."""
 TASKS = "spin"
+JOB = (str(TEST_JAR), TASKS)
 
 
 @pytest.fixture
@@ -49,13 +51,13 @@ def group() -> Iterator[Path]:
     path.rmdir()
 
 
-def run_in(group: Path, cpus: float, home: Path, folder: Path) -> App:
-    """Run two tasks at once that compute, on so many processors."""
+def run_in(group: Path, cpus: float, home: Path, folder: Path, job: Sequence[str]) -> App:
+    """Run a job with two slots on so many processors."""
     (group / "cpu.cfs_quota_us").write_text(str(round(PERIOD_US * cpus)))
     join = ["sh", "-c", f'echo $$ > "{group}/cgroup.procs" && exec "$@"', "sh"]
-    options = ["--jars", str(JAR), "--class", WORKLOADS]
+    options = ["--jars", str(JAR), *([] if job[0].endswith(".py") else ["--class", WORKLOADS])]
     conf = {**PLUGIN, "spark.iqcar.host.enabled": "false"}
-    app = run_alone(home, folder, [str(TEST_JAR), TASKS], conf=conf, options=options, prefix=join)
+    app = run_alone(home, folder, [*job], conf=conf, options=options, prefix=join)
     assert app.exit_code == 0, app.errors[-3000:]
     return app
 
@@ -64,7 +66,7 @@ def run_in(group: Path, cpus: float, home: Path, folder: Path) -> App:
 def test_stops_by_a_cpu_limit_are_told_from_the_run_queue(
     home: Path, group: Path, tmp_path: Path
 ) -> None:
-    app = run_in(group, 0.7, home, tmp_path)
+    app = run_in(group, 0.7, home, tmp_path, JOB)
     records = app.records(TASKS)
     stopped = np.array([r["throttled_ns"] for r in records])
     queued = np.array([r["run_queue_ns"] for r in records])
@@ -89,10 +91,24 @@ def test_stops_by_a_cpu_limit_are_told_from_the_run_queue(
 def test_a_limit_that_stops_nobody_leaves_the_run_queue_as_it_is(
     home: Path, group: Path, tmp_path: Path
 ) -> None:
-    app = run_in(group, 64, home, tmp_path)
+    app = run_in(group, 64, home, tmp_path, JOB)
     assert [r["throttled_ns"] for r in app.records(TASKS)] == [0] * 4
     found = iqcar.diagnose(iqcar.read([app.log], query_by="job-group"))
     assert not [f for f in find_findings(found) if f.kind is FindingKind.CPU_LIMIT]
+
+
+@pytest.mark.parametrize("home", spark_params())
+def test_stops_of_python_workers_count_too(home: Path, group: Path, tmp_path: Path) -> None:
+    job = (str(SUPPORT / "listener_jobs.py"), "python_burn")
+    app = run_in(group, 0.7, home, tmp_path, job)
+    records = app.records("python_burn")
+    stopped = sum(r["throttled_ns"] for r in records)
+    queued = sum(r["run_queue_ns"] for r in records)
+    of_python = sum(r["waits_ns"].get("python_run_queue", 0) for r in records)
+    assert queued + of_python >= stopped > 0.5 * of_python > queued
+
+    waits = iqcar.diagnose(iqcar.read([app.log], query_by="job-group")).waits
+    assert waits[wait_column(Request.THROTTLED)].sum() > 0.5 * stopped / 1e6
 
 
 def _all(app: App, name: str) -> float:

@@ -238,7 +238,6 @@ def from_records(records: pd.DataFrame, column: dict[str, Floats], duration: Flo
     spent = Budget(wall)
     compute = spent.take(ms("cpu_ms") * fits)
     in_kernel_queue = spent.take(ms("run_queue_ms") * fits)
-    throttled = Budget(in_kernel_queue).take(ms("throttled_ms") * fits)
 
     sampled = (records["sampler"] == "").to_numpy(bool)
     off_cpu = Budget(np.where(sampled, spent.left, 0.0))
@@ -253,10 +252,12 @@ def from_records(records: pd.DataFrame, column: dict[str, Floats], duration: Flo
             (taken[kind] for kind in WaitClass if kind.request is request), np.zeros(len(wall))
         )
         if request is Request.RUN_QUEUE:
-            account.put(request, waited + in_kernel_queue - throttled, MEASURED, known_queue)
-        elif request is Request.THROTTLED:
-            account.put(request, throttled, MEASURED, known_queue & np.isfinite(ms("throttled_ms")))
-        else:
+            queue = Budget(waited + in_kernel_queue)
+            throttled = queue.take(ms("throttled_ms") * fits)
+            told = known_queue & np.isfinite(ms("throttled_ms"))
+            account.put(Request.THROTTLED, throttled, MEASURED, told)
+            account.put(request, queue.left, MEASURED, known_queue)
+        elif request is not Request.THROTTLED:
             _put_where(account, request, waited, sampled)
     python_queue = np.where(known_queue, 0.0, taken[WaitClass.PYTHON_RUN_QUEUE])
     account.parts.update(
