@@ -58,6 +58,7 @@ class Request(Kind):
     RUN_QUEUE = "run_queue", "Runnable, but another thread had the processor."
     MONITOR_BLOCKED = "monitor_blocked", "Blocked on a Java monitor that another task held."
     NOTIFICATION_WAIT = "notification_wait", "Waiting to be notified by another thread."
+    THROTTLED = "throttled", "Stopped by the CPU limit of the executor's container."
     EXECUTION_MEMORY = (
         "execution_memory",
         "Waiting for memory to join, sort or aggregate in.",
@@ -89,6 +90,7 @@ _RESOURCE_OF = {
     Request.RUN_QUEUE: Resource.CPU,
     Request.MONITOR_BLOCKED: Resource.CPU,
     Request.NOTIFICATION_WAIT: Resource.CPU,
+    Request.THROTTLED: Resource.CPU,
     Request.EXECUTION_MEMORY: Resource.MEMORY,
     Request.STORAGE_MEMORY: Resource.MEMORY,
     Request.SHUFFLE_FETCH: Resource.NETWORK,
@@ -101,6 +103,7 @@ _DOMAIN_OF = {
     Request.RUN_QUEUE: Domain.HOST,
     Request.MONITOR_BLOCKED: Domain.EXECUTOR,
     Request.NOTIFICATION_WAIT: Domain.EXECUTOR,
+    Request.THROTTLED: Domain.EXECUTOR,
     Request.EXECUTION_MEMORY: Domain.EXECUTOR,
     Request.STORAGE_MEMORY: Domain.EXECUTOR,
     Request.SHUFFLE_FETCH: Domain.HOST,
@@ -339,6 +342,7 @@ class FindingKind(Kind):
     MEMORY = "memory", "Tasks spilled to disk what did not fit in memory."
     BROADCAST = "broadcast", "Both sides of a join were shuffled, though one is small."
     GC = "gc", "Garbage collection stopped the tasks."
+    CPU_LIMIT = "cpu-limit", "The CPU limit of the executors stopped the tasks."
     WASTED = "wasted", "Work was done in vain, or again."
     SLOW_HOST = "slow-host", "A host was slow for the tasks of all queries."
     DRIVER = "driver", "No stage ran: the driver worked, or waited."
@@ -347,7 +351,8 @@ class FindingKind(Kind):
     @property
     def words(self) -> str:
         """What it is called in reports."""
-        return "garbage collection" if self is FindingKind.GC else self.value.replace("-", " ")
+        own = {FindingKind.GC: "garbage collection", FindingKind.CPU_LIMIT: "CPU limit"}
+        return own.get(self) or str(self.value).replace("-", " ")
 
 
 class Level(Kind):

@@ -103,6 +103,19 @@ def test_held_memory_becomes_bytes_by_task_and_by_interval() -> None:
     assert found.intervals["held_bytes"][6:].isna().all()
 
 
+def test_stops_by_a_cpu_limit_are_taken_out_of_the_run_queue_of_all_intervals() -> None:
+    waits = {**RECORD["waits_ns"], "python_run_queue": 100 * MS}
+    profile = {**RECORD["profile"], "run_queue": "200", "python_run_queue": "0,100"}
+    limited = {**RECORD, "waits_ns": waits, "profile": profile}
+    found = decoded({**limited, "throttled_ns": 150 * MS}, limited, {**limited, "throttled_ns": -1})
+    assert found.records["throttled_ms"][0] == 150
+    assert found.records["throttled_ms"][1:].isna().all()
+    assert found.intervals["throttled_ms"].tolist() == [100, 50, 0] + [0] * 6
+    assert found.intervals["run_queue_ms"].tolist() == [100, 50, 0] + [200, 100, 0] * 2
+    most = decoded({**limited, "throttled_ns": 1e301, "run_queue_ns": 1e301}).intervals
+    assert (most["throttled_ms"] + most["run_queue_ms"]).tolist() == [200, 100, 0]
+
+
 def test_the_work_of_a_python_worker_is_work() -> None:
     profile = {"bucket_ms": 100, "buckets": 1, "cpu": "5", "python_cpu": "60"}
     record = {**RECORD, "wall_ns": 100 * MS, "profile": {**profile, "python_run_queue": "20"}}
@@ -271,6 +284,7 @@ def test_a_record_with_bytes_changed_is_read_or_missing(seed: int) -> None:
 def test_every_class_of_wait_has_a_column_and_a_place() -> None:
     assert {f"{kind}_ms" for kind in WaitClass} < set(TASK_RECORDS.column_names())
     of_requests = {kind.request for kind in WaitClass} - {None}
+    of_requests.add(Request.THROTTLED)  # a part of two others
     assert of_requests == {request for request in Request if not request.before_launch}
 
 

@@ -25,6 +25,10 @@ OTHER_QUERIES = "other queries"
 """Name of queries that are summed because each took little."""
 
 
+LEAST_PART = 1e-9
+"""Less of the known causes is rounding."""
+
+
 @dataclass(frozen=True)
 class Blamed:
     """One line of whom a query's lost time is attributed to.
@@ -48,6 +52,8 @@ class Blamed:
         The same time in ms by what was waited for and by host, the largest first.
     idle_ms : float
         The part of the time in which executors that it held had no tasks.
+    limited : bool
+        Whether it is the part in which a CPU limit stopped its tasks.
     cached : str
         Cached data of the query that filled the storage memory that was waited for, such as
         ``1.2 GB of cached `orders```; empty where none is known.
@@ -66,6 +72,7 @@ class Blamed:
     by_host: Mapping[str, float]
     idle_ms: float = 0.0
     cached: str = ""
+    limited: bool = False
 
 
 def with_cached(
@@ -103,7 +110,9 @@ def _cached_words(data: Sequence[CachedData]) -> str:
     return f"{size(_bytes(data))} of cached " + (f"`{name}`{more}" if name else f"data{more}")
 
 
-def cause_name(kind: BlameKind | str, resource: Resource | str | None = None) -> str:
+def cause_name(
+    kind: BlameKind | str, resource: Resource | str | None = None, limited: bool = False
+) -> str:
     """Name whom time is attributed to where it is no query that can be named.
 
     Parameters
@@ -112,6 +121,8 @@ def cause_name(kind: BlameKind | str, resource: Resource | str | None = None) ->
         Not ``query``.
     resource : Resource, optional
         What was waited for: it tells known causes apart. Without it their sum is named.
+    limited : bool
+        Whether it was a CPU limit.
     """
     kind = BlameKind(kind)
     if kind is BlameKind.REST:
@@ -120,17 +131,19 @@ def cause_name(kind: BlameKind | str, resource: Resource | str | None = None) ->
     if kind is BlameKind.KNOWN and resource is None:
         first, other = (cause_of(kind, one) for one in (Resource.CPU, Resource.SLOTS))
         return f"{causes[first].name} or {causes[other].name.removesuffix(' yet')}"
-    return causes[cause_of(kind, resource or Resource.CPU)].name
+    return causes[cause_of(kind, resource or Resource.CPU, limited)].name
 
 
-def cause_meaning(kind: BlameKind | str, resource: Resource | str | None = None) -> str:
+def cause_meaning(
+    kind: BlameKind | str, resource: Resource | str | None = None, limited: bool = False
+) -> str:
     """Say what a cause means in a sentence; empty for other queries."""
     kind = BlameKind(kind)
     if kind in (BlameKind.QUERY, BlameKind.REST):
         return ""
     if kind is BlameKind.KNOWN and resource is None:
         return kind.sentence
-    return vocabulary()[cause_of(kind, resource or Resource.CPU)].sentence
+    return vocabulary()[cause_of(kind, resource or Resource.CPU, limited)].sentence
 
 
 def blamed_name(kind: BlameKind | str, query_name: str, width: int = NAME_WIDTH) -> str:
@@ -190,13 +203,20 @@ def _lines(row: dict[str, Any], graph: IQCGraph, query: int, names: QueryNames) 
         hidden = int(folded.iloc[query]) if len(folded) else 0
         yield replace(whole, queries=hidden, name=_counted(hidden))
     elif kind is BlameKind.KNOWN:
-        for resource, ms in whole.by_resource.items():
-            yield replace(
-                _part(whole, ms / whole.lost_ms),
-                name=cause_name(kind, resource),
-                meaning=cause_meaning(kind, resource),
-                by_resource={resource: ms},
-            )
+        known = [(resource, False, ms) for resource, ms in whole.by_resource.items()]
+        stopped = float(row["limited_ms"])
+        if stopped > 0:
+            known = [(r, lim, ms - stopped if r is Resource.CPU else ms) for r, lim, ms in known]
+            known.append((Resource.CPU, True, stopped))
+        for resource, limited, ms in known:
+            if ms > LEAST_PART * whole.lost_ms:
+                yield replace(
+                    _part(whole, ms / whole.lost_ms),
+                    name=cause_name(kind, resource, limited),
+                    meaning=cause_meaning(kind, resource, limited),
+                    by_resource={resource: ms},
+                    limited=limited,
+                )
     else:
         yield replace(whole, name=cause_name(kind), meaning=cause_meaning(kind))
 

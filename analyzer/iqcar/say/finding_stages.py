@@ -8,12 +8,13 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 
-from iqcar.base.units import duration, printable, short, size
+from iqcar.base.units import duration, percent, printable, short, size
 from iqcar.causes.savings.stage_savings import stage_savings
 from iqcar.enums import BlameKind, FindingKind, Resource
 from iqcar.model.waits.executor_memory import memory_for_tasks
 from iqcar.replay.whatif.question import Question
 from iqcar.rules.vocabulary.advice_kinds import advice_kinds
+from iqcar.rules.vocabulary.lost_time import CPU_LIMIT, advice_for
 from iqcar.say.finding import About, Finding
 
 _ADVICE_OF = {
@@ -83,6 +84,8 @@ def _action(
         side = float(mine["bytes"].max())
         why = f"more than the {size(side)} of the small side"
         return _BROADCAST, [(_THRESHOLD, f"{_threshold_mb(side)}m", why)]
+    if kind is FindingKind.CPU_LIMIT:
+        return advice_for(CPU_LIMIT), []
     advice = advice_kinds()[_ADVICE_OF.get(kind) or _skew_advice(about, int(worst["stage"]))]
     return advice.do, [(one.name, one.value, one.why) for one in advice.settings[:2]]
 
@@ -182,6 +185,11 @@ def _stage_sentence(
         )
     if kind is FindingKind.GC:
         return f"Garbage collection stopped the tasks of {called}, most of all in {place}."
+    if kind is FindingKind.CPU_LIMIT:
+        return (
+            f"The CPU limit of the executors stopped the tasks of {called}, in {place} for "
+            f"{percent(worst['stopped'])} of their time."
+        )
     if kind is FindingKind.BROADCAST:
         return (
             f"{called} shuffled both sides of the join in {place}, though one is "

@@ -114,6 +114,8 @@ def _part_words(part: SentencePart, names: QueryNames, hosts: int) -> str:
         held = f" (holds {one.cached})" if cached else ""
         return f"{_HELD[part.resource]} {who}{held} {_where(one.by_host, hosts)}".rstrip()
     resource, ms = next(iter(one.by_resource.items()))
+    if one.limited:
+        return "while the CPU limit of its executors stopped them"
     if one.kind is BlameKind.KNOWN:
         return _KNOWN.get(resource, f"for {one.name}")
     if ms >= MOSTLY * one.lost_ms:

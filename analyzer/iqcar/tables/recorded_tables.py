@@ -30,6 +30,7 @@ TASK_RECORDS = TableSpec(
         ("wall_ms", "float64", "ms", "From there to the end of the task's code."),
         ("cpu_ms", "float64", "ms", "Its thread on the processor."),
         ("run_queue_ms", "float64", "ms", "Its thread runnable but not running; NaN if not Linux."),
+        ("throttled_ms", "float64", "ms", "Part of that in which a CPU limit had stopped it."),
         ("off_cpu_ms", "float64", "ms", "The rest of `wall_ms`: its thread was asleep."),
         *(
             (f"{kind}_ms", "float64", "ms", f"Part of `off_cpu_ms`: {kind.sentence}")

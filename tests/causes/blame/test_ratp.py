@@ -82,6 +82,15 @@ def test_garbage_collection_is_a_known_cause() -> None:
     assert found == {(KNOWN, -1): (0.2, 10.0), (UNATTRIBUTED, -1): (0.0, 0.0)}
 
 
+def test_a_cpu_limit_is_a_known_cause_whoever_computed_beside_it() -> None:
+    tables, waits = cluster(
+        {Request.THROTTLED: [40.0, 0.0]}, launch=[0, 0], finish=[100, 100], compute_ms=[60.0, 90.0]
+    )
+    found = parts(tables, waits, stage=0, request=Request.THROTTLED)
+    assert found[KNOWN, -1] == pytest.approx((40 / 60, 40.0))
+    assert sum(lost for _, lost in found.values()) == pytest.approx(40.0)
+
+
 def test_without_its_waiting_time_a_task_is_not_blamed_on_garbage_collection() -> None:
     tables, waits = cluster(
         {Request.RUN_QUEUE: [np.nan]}, launch=[0], finish=[100], compute_ms=[50.0], gc_ms=[10.0]

@@ -27,6 +27,7 @@ RECORD: dict[str, object] = {
     "wall_ms": 890.0,
     "cpu_ms": 250.0,
     "run_queue_ms": 140.0,
+    "throttled_ms": 40.0,
     "off_cpu_ms": 500.0,
     **{f"{kind}_ms": 0.0 for kind in WaitClass},
     "io_read_ms": 100.0,
@@ -51,7 +52,8 @@ def waits_of(record: dict[str, object], **task: object) -> pd.Series:
 
 def test_each_class_goes_to_its_request_and_the_rest_to_the_account() -> None:
     row = waits_of(RECORD)
-    assert row["run_queue_ms"] == 140 + 30
+    assert row["run_queue_ms"] == 140 - 40 + 30
+    assert row["throttled_ms"] == 40
     assert row["io_read_ms"] == 100 + 20
     assert row["monitor_blocked_ms"] == 60 + 5
     assert row["execution_memory_ms"] == 70
@@ -70,7 +72,7 @@ def test_each_class_goes_to_its_request_and_the_rest_to_the_account() -> None:
 def test_without_the_kernels_word_the_run_queue_is_missing_and_not_estimated() -> None:
     row = waits_of({**RECORD, "run_queue_ms": np.nan, "off_cpu_ms": 640.0, "other_ms": 220.0})
     assert np.isnan(row["run_queue_ms"])
-    assert row["run_queue_evidence"] == MISSING
+    assert row["run_queue_evidence"] == row["throttled_evidence"] == MISSING
     assert row["io_read_evidence"] == MEASURED
     assert row["other_wait_ms"] == 25 + 15 + 30
 
@@ -80,7 +82,7 @@ def test_without_a_sampler_totals_are_measured_and_spark_tells_fetch_and_files(
     sampler: str,
 ) -> None:
     row = waits_of({**RECORD, "sampler": sampler})
-    assert row["run_queue_ms"] == 140
+    assert row["run_queue_ms"] == 140 - 40
     assert row["run_queue_evidence"] == MEASURED
     assert (row["shuffle_fetch_ms"], row["io_write_ms"], row["io_read_ms"]) == (100, 40, 200)
     assert row["io_read_evidence"] == REPORTED
@@ -90,6 +92,18 @@ def test_without_a_sampler_totals_are_measured_and_spark_tells_fetch_and_files(
         assert np.isnan(row[wait_column(request)])
 
 
+def test_an_older_record_has_no_stops_and_keeps_its_run_queue() -> None:
+    row = waits_of({**RECORD, "throttled_ms": np.nan})
+    assert row["run_queue_ms"] == 140 + 30
+    assert np.isnan(row["throttled_ms"])
+    assert row["throttled_evidence"] == MISSING
+
+
+def test_stops_are_at_most_the_waits_on_run_queues() -> None:
+    row = waits_of({**RECORD, "throttled_ms": 9e9})
+    assert (row["throttled_ms"], row["run_queue_ms"]) == (140 + 30, 0)
+
+
 def test_a_python_task_with_a_record_has_a_cpu_wait() -> None:
     tables = tiny_tables(tasks=[WHOLE], stages=[{"python": True}], task_records=[RECORD])
     assert measure_waits(tables)["run_queue_evidence"][0] == MEASURED
@@ -97,7 +111,7 @@ def test_a_python_task_with_a_record_has_a_cpu_wait() -> None:
 
 def test_a_record_longer_than_its_task_is_shrunk_as_a_whole() -> None:
     row = waits_of({**RECORD, "wall_ms": 890.0 * 4, "run_queue_ms": 560.0, "cpu_ms": 1000.0})
-    assert row["run_queue_ms"] == pytest.approx((560 + 30) * 1000 / (4 * 890))
+    assert row["run_queue_ms"] == pytest.approx((560 - 40 + 30) * 1000 / (4 * 890))
     assert row["deserialize_ms"] == 0
 
 
@@ -118,6 +132,7 @@ records = st.fixed_dictionaries(
         "wall_ms": amounts,
         "cpu_ms": amounts,
         "run_queue_ms": st.one_of(amounts, st.just(np.nan)),
+        "throttled_ms": st.one_of(amounts, st.just(np.nan)),
         "off_cpu_ms": amounts,
         **{f"{kind}_ms": amounts for kind in WaitClass},
         "sampler": st.sampled_from(["", "off", "dead"]),

@@ -33,6 +33,7 @@ _NAMES = {
     Request.RUN_QUEUE: "the processor",
     Request.MONITOR_BLOCKED: "locks",
     Request.NOTIFICATION_WAIT: "other threads",
+    Request.THROTTLED: "the CPU limit",
     Request.EXECUTION_MEMORY: "execution memory",
     Request.STORAGE_MEMORY: "storage memory",
     Request.SHUFFLE_FETCH: "shuffle blocks",

@@ -132,7 +132,9 @@ def measure_loss(
     if request is Request.RUN_QUEUE:
         return _processor_loss(columns, wait, ratp)
     slowdown = wait / np.maximum(columns.span - wait, SHORTEST_MS)
-    return Loss.of_all(request, wait, ratp, slowdown, columns.span)
+    loss = Loss.of_all(request, wait, ratp, slowdown, columns.span)
+    # Whoever used the quota up: without the limit nobody would have waited.
+    return replace(loss, known=slowdown) if request is Request.THROTTLED else loss
 
 
 def wait_and_ratp(columns: BlameColumns, request: Request) -> tuple[Floats, Floats]:
@@ -217,7 +219,7 @@ def used_share(columns: Users, request: Request, demand: Demand) -> Floats:
         return _memory_share(columns)
     if request is Request.RUN_QUEUE:
         return np.minimum(positive_or_zero(columns.compute()) / life, 1.0)
-    # Nobody records who sends the notification that a task waits for.
+    # Nobody records who sends the notification that a task waits for; a limit is nobody's fault.
     return np.zeros(len(life))
 
 

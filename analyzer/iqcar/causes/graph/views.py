@@ -23,7 +23,7 @@ from iqcar.causes.blame.blame_tables import (
 from iqcar.causes.blame.demand_weights import RESOURCES
 from iqcar.causes.graph.contents import Contents, rows_or_none, vertex_frame, vertex_labels
 from iqcar.causes.graph.structure import ByTarget, sum_pairs
-from iqcar.enums import REQUESTS, BlameKind, Resource
+from iqcar.enums import REQUESTS, BlameKind, Request, Resource
 from iqcar.tables import NONE
 from iqcar.tables.arrays import Floats, Ints, sum_by
 
@@ -294,7 +294,7 @@ def _ordered(frame: pd.DataFrame, largest: list[str], then: list[str]) -> pd.Dat
 
 COLUMNS = (
     "source_query_id", "source_name", "kind", "share", "dor", "lost_ms", "share_of_duration",
-    "by_resource", "by_host", "idle_ms",
+    "by_resource", "by_host", "idle_ms", "limited_ms",
 )  # fmt: skip
 """Columns of :func:`blame_of`, named as in the result's JSON."""
 
@@ -316,7 +316,8 @@ def blame_rows(contents: Contents, target: int) -> list[dict[str, Any]]:
     queries are not named, ``rest``; largest share first. Keys: source_query_id (None for the last
     three kinds), source_name, kind, share (of the target's lost time; they sum to 1), dor, lost_ms
     (elapsed), share_of_duration, by_resource and by_host (dicts of lost_ms, largest first), idle_ms
-    (the part of lost_ms in which executors of the source had no tasks). A target that lost nothing
+    (the part of lost_ms in which executors of the source had no tasks), limited_ms (the part in
+    which a CPU limit stopped the target). A target that lost nothing
     has one ``unattributed`` row of share 1 and 0 ms. Raises ValueError if the graph was not built
     for that target.
 
@@ -340,6 +341,8 @@ def blame_rows(contents: Contents, target: int) -> list[dict[str, Any]]:
     every = np.concatenate([groups, [g for g in (-1 - OWN,) if g not in groups]]).astype(np.int64)
     size = len(every)
     idle_sum = sum_by(member, lost * contents.idle_share[s.explanation[at]], size)
+    limited = s.request[demand] == REQUESTS.index(Request.THROTTLED)
+    limited_sum = sum_by(member, lost * limited, size)
     dor_sum = sum_by(member, dor, size)
     lost_sum = sum_by(member, lost, size)
     total = lost_sum.sum()
@@ -365,6 +368,7 @@ def blame_rows(contents: Contents, target: int) -> list[dict[str, Any]]:
                 "by_resource": {RESOURCES[c].value: ms for c, ms in resources[position]},
                 "by_host": {names.host(h): ms for h, ms in hosts[position]},
                 "idle_ms": idle_sum[position],
+                "limited_ms": limited_sum[position],
             }
         )
     rows.sort(key=lambda r: (-r["lost_ms"], -r["dor"], r["kind"], r["source_query_id"] or ""))
@@ -376,6 +380,7 @@ def _nothing_lost() -> dict[str, Any]:
         "source_query_id": None, "source_name": _CAUSE_NAMES[UNATTRIBUTED],
         "kind": BlameKind.UNATTRIBUTED.value, "share": 1.0, "dor": 1.0, "lost_ms": 0.0,
         "share_of_duration": 0.0, "by_resource": {}, "by_host": {}, "idle_ms": 0.0,
+        "limited_ms": 0.0,
     }  # fmt: skip
 
 

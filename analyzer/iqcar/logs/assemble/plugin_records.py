@@ -10,6 +10,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from iqcar import tables as tb
+from iqcar.enums import Request
 from iqcar.logs.collect import Collector
 from iqcar.logs.plugin.record_columns import Chunk, RecordColumns, pick, spread
 from iqcar.logs.plugin.record_fields import (
@@ -19,6 +20,7 @@ from iqcar.logs.plugin.record_fields import (
     HELD,
     LOOKED,
     NS_PER_MS,
+    NUMBERS,
     START,
     TEXTS,
     VALUES,
@@ -27,6 +29,7 @@ from iqcar.logs.plugin.record_fields import (
     WIDTH,
 )
 from iqcar.logs.text.redact import redact_text
+from iqcar.tables.arrays import share_of
 from iqcar.tables.declarations import as_dtype
 
 MAX_NAME = 500
@@ -34,7 +37,8 @@ MAX_NAME = 500
 
 _LARGEST = 2.0**53
 """Sizes and counts from here on are damage: 9 PB, the first that a float does not tell apart."""
-_OF_PROFILES = [START, WALL, WIDTH, COUNT, LOOKED]
+_QUEUES = [NUMBERS.index(key) for key in ("run_queue_ns", "python_run_queue", "throttled_ns")]
+_OF_PROFILES = [START, WALL, WIDTH, COUNT, LOOKED, *_QUEUES]
 """Numbers of a record that its intervals are made of."""
 _INTERVALS_AT_ONCE = 1 << 14
 """Intervals unpacked together: their numbers stay in the processor's cache."""
@@ -129,7 +133,7 @@ def _owner_table(
 
 def _interval_table(tasks: NDArray[np.int64], found: Chunk) -> pd.DataFrame:
     """One row per interval that begins before its task's end; numbers are :data:`_OF_PROFILES`."""
-    begins, walls, widths, most, looked = found.numbers.T
+    begins, walls, widths, most, looked, *queues = found.numbers.T
     walls = walls / NS_PER_MS
     counts = _interval_counts(walls, widths, most)
     before = np.append(0, np.cumsum(counts))
@@ -159,12 +163,25 @@ def _interval_table(tasks: NDArray[np.int64], found: Chunk) -> pd.DataFrame:
         for values, of_column in zip(spent, sums.reshape(len(VALUES), -1), strict=True):
             if of_column.any():
                 values[at] = of_column
+    _divide_queue(spent, queues, counts)
     held = spent[VALUES.index(HELD)]
     held *= BYTES_PER_KIB
     held[np.repeat(~(looked >= 0), counts)] = np.nan
     names = ("task", "start_ms", "end_ms", *VALUES)
     columns = (task, start, end, *spent)
     return tb.INTERVALS.frame(dict(zip(names, columns, strict=True)))
+
+
+def _divide_queue(
+    spent: NDArray[np.float64], queues: list[NDArray[np.float64]], counts: NDArray[np.int64]
+) -> None:
+    """Take stops by a CPU limit out of the run queue's intervals; a profile has both in one."""
+    queued, of_python, stopped = np.nan_to_num(np.clip(queues, 0.0, 1e300))
+    part = np.minimum(share_of(stopped, queued + of_python), 1.0)
+    if part.any():
+        queue, of_limit = (VALUES.index(f"{r}_ms") for r in (Request.RUN_QUEUE, Request.THROTTLED))
+        np.multiply(spent[queue], np.repeat(part, counts), out=spent[of_limit])
+        spent[queue] -= spent[of_limit]
 
 
 def _interval_counts(

@@ -42,6 +42,7 @@ FIELDS = (
     Field("wall_ns", "wall_ms", NS_PER_MS),
     Field("cpu_ns", "cpu_ms", NS_PER_MS),
     Field("run_queue_ns", "run_queue_ms", NS_PER_MS),
+    Field("throttled_ns", "throttled_ms", NS_PER_MS),
     Field("off_cpu_ns", "off_cpu_ms", NS_PER_MS),
     Field("samples", "samples", missing=0.0),
     Field("off_samples", "off_samples", missing=0.0),

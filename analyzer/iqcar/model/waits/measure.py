@@ -252,8 +252,12 @@ def from_records(records: pd.DataFrame, column: dict[str, Floats], duration: Flo
             (taken[kind] for kind in WaitClass if kind.request is request), np.zeros(len(wall))
         )
         if request is Request.RUN_QUEUE:
-            account.put(request, waited + in_kernel_queue, MEASURED, known_queue)
-        else:
+            queue = Budget(waited + in_kernel_queue)
+            throttled = queue.take(ms("throttled_ms") * fits)
+            told = known_queue & np.isfinite(ms("throttled_ms"))
+            account.put(Request.THROTTLED, throttled, MEASURED, told)
+            account.put(request, queue.left, MEASURED, known_queue)
+        elif request is not Request.THROTTLED:
             _put_where(account, request, waited, sampled)
     python_queue = np.where(known_queue, 0.0, taken[WaitClass.PYTHON_RUN_QUEUE])
     account.parts.update(

@@ -12,7 +12,7 @@ from iqcar.rules.vocabulary.data_files import Advice, CauseAdvice, read_vocabula
 ADVICE = "advice.json"
 """Causes of lost time: name, sentence, and what a Spark engineer would do about each."""
 OWN_STAGE, GARBAGE_COLLECTION, NO_EXECUTORS = "own-stage", "gc", "executors-not-there"
-UNATTRIBUTED, SLOW_HOST = "unattributed", "slow-host"
+UNATTRIBUTED, SLOW_HOST, CPU_LIMIT = "unattributed", "slow-host", "cpu-limit"
 OTHER_APPLICATION, LONG_TASKS = "other-application", "long-tasks"
 SOURCE = "$source"
 """Where advice against long tasks names their query."""
@@ -24,14 +24,16 @@ def vocabulary() -> Mapping[str, CauseAdvice]:
     return read_vocabulary(ADVICE, "causes", CauseAdvice)
 
 
-def cause_of(kind: BlameKind | str, resource: Resource | str) -> str:
+def cause_of(kind: BlameKind | str, resource: Resource | str, limited: bool = False) -> str:
     """Key of the cause of a part of lost time.
 
     Returns: The resource where another query held it; ``own-stage``, ``unattributed``; for known
-    causes ``gc`` (CPU), ``executors-not-there`` (slots) or ``slow-host`` (network, disks).
+    causes ``gc`` or ``cpu-limit`` (CPU), ``executors-not-there`` (slots) or ``slow-host`` (network,
+    disks).
 
     kind: Whom the part is put down to.
     resource: What was waited for.
+    limited: Whether a CPU limit was.
     """
     kind, resource = BlameKind(kind), Resource(resource)
     if kind is BlameKind.OWN:
@@ -39,7 +41,10 @@ def cause_of(kind: BlameKind | str, resource: Resource | str) -> str:
     if kind is BlameKind.UNATTRIBUTED:
         return UNATTRIBUTED
     if kind is BlameKind.KNOWN:
-        known = {Resource.CPU: GARBAGE_COLLECTION, Resource.SLOTS: NO_EXECUTORS}
+        known = {
+            Resource.CPU: CPU_LIMIT if limited else GARBAGE_COLLECTION,
+            Resource.SLOTS: NO_EXECUTORS,
+        }
         return known.get(resource, SLOW_HOST)
     return str(resource)
 

@@ -17,7 +17,7 @@ from iqcar.base.limits import MOST_BLAMED, MOST_NODES, MOST_WITH_TEXT
 from iqcar.base.units import REQUEST_NAMES, RESOURCE_NAMES, duration, percent, short
 from iqcar.causes.blame.blame_tables import BLAME_KINDS, QUERY, REST
 from iqcar.diagnosis import Diagnosis
-from iqcar.enums import REQUESTS, BlameKind, Resource
+from iqcar.enums import REQUESTS, BlameKind, Request, Resource
 from iqcar.say.blamed import cause_meaning, cause_name
 from iqcar.say.query_names import RecurringNames
 from iqcar.show.html.blame_rows import FOLDED, RESOURCE_OF_REQUEST, RESOURCES, largest, sums_by
@@ -263,16 +263,17 @@ def page_payload(diagnosis: Diagnosis, blame_rows: BlameRows) -> dict[str, Any]:
 
 def _causes() -> dict[str, dict[str, str]]:
     """Describe each cause that is no query; known causes by what was waited for."""
-    keys: list[tuple[str, BlameKind, Resource | None]] = [
-        (str(BlameKind.OWN), BlameKind.OWN, None),
-        *((f"known-{one}", BlameKind.KNOWN, one) for one in Resource),
-        (str(BlameKind.UNATTRIBUTED), BlameKind.UNATTRIBUTED, None),
+    keys: list[tuple[str, BlameKind, Resource | None, bool]] = [
+        (str(BlameKind.OWN), BlameKind.OWN, None, False),
+        *((f"known-{one}", BlameKind.KNOWN, one, False) for one in Resource),
+        (f"known-{Request.THROTTLED}", BlameKind.KNOWN, Resource.CPU, True),
+        (str(BlameKind.UNATTRIBUTED), BlameKind.UNATTRIBUTED, None, False),
     ]
     return {
         key: {
-            "name": cause_name(kind, one),
+            "name": cause_name(kind, one, limited),
             "colour": cause_colour(kind, one),
-            "sentence": cause_meaning(kind, one),
+            "sentence": cause_meaning(kind, one, limited),
         }
-        for key, kind, one in keys
+        for key, kind, one, limited in keys
     }

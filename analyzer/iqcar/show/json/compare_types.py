@@ -134,6 +134,7 @@ class ComparePart(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     run_queue: Annotated[float, Meta(description="Change of this part.")]
     monitor_blocked: Annotated[float, Meta(description="Change of this part.")]
     notification_wait: Annotated[float, Meta(description="Change of this part.")]
+    throttled: Annotated[float, Meta(description="Change of this part.")]
     execution_memory: Annotated[float, Meta(description="Change of this part.")]
     storage_memory: Annotated[float, Meta(description="Change of this part.")]
     shuffle_fetch: Annotated[float, Meta(description="Change of this part.")]

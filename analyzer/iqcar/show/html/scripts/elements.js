@@ -2,7 +2,8 @@
 const page = JSON.parse(document.getElementById('payload').textContent);
 
 // Key in page.causes of what is no query: known causes are told apart by what was waited for.
-const causeKey = (kind, resource) => (page.kinds[kind].key === 'known' ? `known-${resource}` : page.kinds[kind].key);
+const causeKey = (kind, resource, request = null) => (page.kinds[kind].key !== 'known' ? page.kinds[kind].key
+  : page.requests[request]?.key === 'throttled' ? 'known-throttled' : `known-${resource}`);
 
 // What a list of at most so many rows shows, and what its last row sums: iqcar.base.limits.fold.
 const fold = (list, most) => (list.length > most ? [list.slice(0, most - 1), list.slice(most - 1)] : [list, []]);

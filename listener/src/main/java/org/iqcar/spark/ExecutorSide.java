@@ -95,7 +95,7 @@ public final class ExecutorSide implements ExecutorPlugin {
       if (accumulator != null && context != null) {
         // AccumulatorV2.readObject registers the copy with this task.
         TaskRecordAccumulator carrier = (TaskRecordAccumulator) deserialise(accumulator);
-        TaskWatch watch = new TaskWatch(context, settings);
+        TaskWatch watch = sampler.watch(context);
         // Spark calls the first registered callback last, so the record includes the others' work.
         context.addTaskCompletionListener(
             (TaskCompletionListener) same -> end(same, watch, carrier));

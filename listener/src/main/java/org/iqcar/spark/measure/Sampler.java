@@ -8,6 +8,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.locks.LockSupport;
+import org.apache.spark.TaskContext;
 import org.iqcar.spark.safety.Failures;
 import org.iqcar.spark.safety.Faults;
 import org.iqcar.spark.settings.Settings;
@@ -33,6 +34,7 @@ public final class Sampler implements Runnable {
   private final Settings settings;
   private final Thread thread = new Thread(this, "iqcar-sampler");
   private final HeldMemory memory;
+  private final Throttling throttling;
   final Budget budget;
   private final SamplerCost cost;
   private final Probe probe;
@@ -53,6 +55,7 @@ public final class Sampler implements Runnable {
     budget = new Budget(settings.overhead, settings.samplePeriodNanos);
     cost = new SamplerCost(settings.overhead, probe.processors());
     memory = new HeldMemory(watches, budget::periodNanos);
+    throttling = new Throttling(settings.proc);
     thread.setDaemon(true);
   }
 
@@ -85,6 +88,11 @@ public final class Sampler implements Runnable {
     return budget.periodNanos() / 1e9;
   }
 
+  /** Starts to watch the task of the calling thread; {@link #add} samples it. */
+  public TaskWatch watch(TaskContext context) throws IOException {
+    return new TaskWatch(context, settings, throttling);
+  }
+
   /** Samples a task from now on. */
   public void add(TaskWatch watch) {
     if (settings.samplePeriodNanos > 0) {
@@ -107,6 +115,7 @@ public final class Sampler implements Runnable {
     stopped = true;
     LockSupport.unpark(thread);
     memory.stop();
+    throttling.close();
   }
 
   @Override
@@ -168,6 +177,7 @@ public final class Sampler implements Runnable {
         watches.remove(watch.thread.getId(), watch);
       }
     }
+    throttling.divide(watches.values(), now);
     if (!blocked.isEmpty()) {
       readOwners(blocked);
     }

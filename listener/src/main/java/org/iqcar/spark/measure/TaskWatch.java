@@ -53,11 +53,22 @@ public final class TaskWatch {
   private final HeldBytes held;
   private final LockOwners owners = new LockOwners();
   private boolean closed;
+  private final Throttling throttling;
+  /** What its Python workers computed and waited for the processor while it waited, in ns. */
+  private double pythonCpu;
+  private double pythonRunQueue;
+  /** What thread and workers, and the groups, had when their stops were last divided; in ns. */
+  private long dividedCpu;
+  private long dividedRunQueue;
+  private long dividedStop;
+  private double stoppedNanos;
 
   /** Starts the task's clocks; called by the task's own thread. */
-  public TaskWatch(TaskContext context, Settings settings) throws IOException {
+  TaskWatch(TaskContext context, Settings settings, Throttling throttling)
+      throws IOException {
     this.context = context;
     this.settings = settings;
+    this.throttling = throttling;
     kernel = KernelThread.current(settings.proc);
     timed = kernel != null && kernel.isTimed();
     if (kernel != null) {
@@ -74,6 +85,9 @@ public final class TaskWatch {
     seenNanos = startNanos;
     seenCpu = startCpu;
     seenRunQueue = startRunQueue;
+    dividedCpu = startCpu;
+    dividedRunQueue = startRunQueue;
+    dividedStop = throttling.stoppedNanos();
   }
 
   /** The sampler saw the thread running, or waiting to run. */
@@ -131,6 +145,8 @@ public final class TaskWatch {
           WaitClass one = parts == null ? wait : PythonTask.CLASSES[i];
           double part = parts == null ? 1 : parts[i];
           waits.known(one, part);
+          pythonCpu += one == WaitClass.PYTHON_CPU ? part * (off + unknownNanos) : 0;
+          pythonRunQueue += one == WaitClass.PYTHON_RUN_QUEUE ? part * (off + unknownNanos) : 0;
           // What was unknown before goes there too, so an interval's series sum to its width.
           draw(one, unknownNanos > 0 ? unknownFrom : from, look.now, part * (off + unknownNanos));
         }
@@ -177,6 +193,32 @@ public final class TaskWatch {
     return seenAsleep && cpu == seenCpu;
   }
 
+  /** Time since stops were last divided in which thread or workers ran or wanted to, in ns. */
+  synchronized double wanted() {
+    return wanted(seenCpu, seenRunQueue);
+  }
+
+  private double wanted(long cpu, long runQueue) {
+    return Math.max(0, cpu + pythonCpu - dividedCpu)
+        + Math.max(0, runQueue + pythonRunQueue - dividedRunQueue);
+  }
+
+  /** Takes the task's part of the stops up to now. */
+  synchronized void divide(long stop) {
+    if (!closed) {
+      divide(stop, seenCpu, seenRunQueue);
+    }
+  }
+
+  private void divide(long stop, long cpu, long runQueue) {
+    // What was stopped was in the run queue meanwhile.
+    stoppedNanos += clamp(
+        throttling.each(stop - dividedStop), runQueue + pythonRunQueue - dividedRunQueue);
+    dividedStop = stop;
+    dividedCpu = cpu + (long) pythonCpu;
+    dividedRunQueue = runQueue + (long) pythonRunQueue;
+  }
+
   /** The task holds so many bytes of execution memory now. */
   synchronized void holds(long bytes) {
     if (!closed) {
@@ -215,6 +257,8 @@ public final class TaskWatch {
     long runQueue = timed ? kernel.ownRunQueueNanos() - startRunQueue : 0;
     // The clocks are read one after the other, so CPU may be a little above the wall clock.
     long wall = Math.max(System.nanoTime() - startNanos, cpu);
+    throttling.ended(wanted(startCpu + cpu, startRunQueue + runQueue));
+    divide(throttling.stoppedNanos(), startCpu + cpu, startRunQueue + runQueue);
     runQueue = Math.min(runQueue, wall - cpu);
     long off = wall - cpu - runQueue;
     ThreadInfo info = THREADS.getThreadInfo(thread.getId());
@@ -231,6 +275,9 @@ public final class TaskWatch {
     record.text("host", host).text("executor", executor).number("start_ms", startMs);
     record.number("wall_ns", wall).number("cpu_ns", cpu);
     record.known("run_queue_ns", runQueue, timed);
+    long queued = runQueue + split[WaitClass.PYTHON_RUN_QUEUE.ordinal()];
+    record.known("throttled_ns", Math.min(Math.round(stoppedNanos), queued),
+        timed && sampler == null && throttling.isKnown());
     record.number("off_cpu_ns", off).waits(split);
     record.number("samples", samples).number("off_samples", offSamples);
     record.known("coverage_pct", waits.coverage(), waits.coverage() < 100);

@@ -3,6 +3,7 @@ package org.iqcar.spark.threads;
 import java.io.Closeable;
 import java.io.IOException;
 import java.io.RandomAccessFile;
+import java.nio.charset.StandardCharsets;
 
 /**
  * Reads numbers from one of the kernel's files, which it keeps open: reading again costs 1 us
@@ -50,6 +51,19 @@ public final class ProcFile implements Closeable {
     }
     numbersFrom(at, into);
     return state;
+  }
+
+  /** Reads the number that follows a name at the beginning of a line. */
+  long number(String name) throws IOException {
+    read();
+    int at = ("\n" + new String(bytes, 0, length, StandardCharsets.ISO_8859_1))
+        .indexOf("\n" + name + " ");
+    if (at < 0) {
+      throw new IOException("no " + name);
+    }
+    long[] found = new long[1];
+    numbersFrom(at + name.length(), found);
+    return found[0];
   }
 
   private void numbersFrom(int start, long[] into) throws IOException {

@@ -38,7 +38,7 @@ public final class SamplerLoad {
     for (int i = 0; i < sleeping + computing; i++) {
       boolean sleeps = i < sleeping;
       Thread thread = new Thread(() -> {
-        TaskWatch watch = watch(settings);
+        TaskWatch watch = watch(sampler);
         if (!off) {
           sampler.add(watch);
         }
@@ -73,9 +73,9 @@ public final class SamplerLoad {
     System.exit(0);
   }
 
-  private static TaskWatch watch(Settings settings) {
+  private static TaskWatch watch(Sampler sampler) {
     try {
-      return new TaskWatch(null, settings);
+      return sampler.watch(null);
     } catch (IOException e) {
       throw new IllegalStateException(e);
     }

@@ -86,21 +86,23 @@ class SamplerTest {
   private static final class Waiter extends Thread {
     private final Random random;
     private final CountDownLatch begun;
+    private final Sampler sampler;
     volatile TaskWatch watch;
     volatile int waits;
     volatile boolean over;
     int sleeps;
 
-    Waiter(int seed, CountDownLatch begun) {
+    Waiter(int seed, CountDownLatch begun, Sampler sampler) {
       random = new Random(seed);
       this.begun = begun;
+      this.sampler = sampler;
       setDaemon(true);
     }
 
     @Override
     public void run() {
       try {
-        watch = new TaskWatch(null, SETTINGS);
+        watch = sampler.watch(null);
         begun.countDown();
         while (!over) {
           boolean sleeps = random.nextInt(10) < 3;
@@ -149,13 +151,13 @@ class SamplerTest {
     List<Waiter> waiters = new ArrayList<>();
     List<Thread> busy = new ArrayList<>();
     for (int i = 0; i < threads - BUSY; i++) {
-      waiters.add(new Waiter(i, begun));
+      waiters.add(new Waiter(i, begun, sampler));
       waiters.get(i).start();
     }
     for (int i = 0; i < BUSY; i++) {
       Thread spins = new Thread(() -> {
         try {
-          sampler.add(new TaskWatch(null, SETTINGS));
+          sampler.add(sampler.watch(null));
           begun.countDown();
           while (!Thread.currentThread().isInterrupted()) {
             Thread.yield();
