@@ -328,6 +328,44 @@ class InputStatus(Kind):
     FAILED = "failed", "Nothing could be read."
 
 
+class DriverPart(Kind):
+    """When a query waited for its driver: no stage of it ran, and no task waited for a slot."""
+
+    BEFORE_FIRST_JOB = "before_first_job", "From its start to its first stage."
+    BETWEEN_JOBS = "between_jobs", "Between two of its stages."
+    AFTER_LAST_TASK = "after_last_task", "From the end of its last stage to its end."
+
+    @property
+    def words(self) -> str:
+        """What it is called in reports."""
+        return _DRIVER_WORDS[self]
+
+
+class DriverWork(Kind):
+    """What a driver did while a query waited for it."""
+
+    LISTING = "listing", "Finding the files to read, and asking for their sizes."
+    BROADCAST = "broadcast", "Building the small side of a join, and sending it out."
+    COMMIT = "commit", "Moving what was written to its place."
+    OTHER = "other", "Not recorded, such as planning, or work of the program between two actions."
+
+    @property
+    def words(self) -> str:
+        """What it is called in reports."""
+        return _DRIVER_WORDS[self]
+
+
+_DRIVER_WORDS: dict[DriverPart | DriverWork, str] = {
+    DriverPart.BEFORE_FIRST_JOB: "before its first stage",
+    DriverPart.BETWEEN_JOBS: "between stages",
+    DriverPart.AFTER_LAST_TASK: "after its last stage",
+    DriverWork.LISTING: "listing files",
+    DriverWork.BROADCAST: "broadcasting",
+    DriverWork.COMMIT: "committing output",
+    DriverWork.OTHER: "not recorded",
+}
+
+
 class FindingKind(Kind):
     """What a finding is about: what would save time."""
 
