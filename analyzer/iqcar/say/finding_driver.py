@@ -77,13 +77,12 @@ def _when(work: pd.DataFrame) -> str:
 def _did(rows: pd.DataFrame) -> str:
     """What is recorded of it, and how long it took; empty where nothing is."""
     by_work = rows.groupby("work")["time_ms"].sum().sort_values(ascending=False)
+    by_work = by_work[(by_work >= NAMED_SHARE * by_work.sum()).to_numpy(bool)]
     if list(by_work.index) == [DriverWork.OTHER]:
         return ""
     files = rows.groupby("work")["files"].sum(min_count=1)
     named = []
     for work, time in by_work.items():
-        if time < NAMED_SHARE * by_work.sum():
-            continue
         words = DriverWork(work).words
         if files[work] >= 1:
             words = words.replace("files", f"{files[work]:,.0f} files")
