@@ -344,10 +344,13 @@ class DriverPart(Kind):
 class DriverWork(Kind):
     """What a driver did while a query waited for it."""
 
+    ANALYSIS = "analysis", "Parsing, and resolving names in the catalog, which may list files."
+    OPTIMIZATION = "optimization", "Rewriting the plan."
+    PLANNING = "planning", "Choosing the physical plan, and preparing it."
     LISTING = "listing", "Finding the files to read, and asking for their sizes."
     BROADCAST = "broadcast", "Building the small side of a join, and sending it out."
     COMMIT = "commit", "Moving what was written to its place."
-    OTHER = "other", "Not recorded, such as planning, or work of the program between two actions."
+    OTHER = "other", "Not recorded; without the plugin also planning."
 
     @property
     def words(self) -> str:
@@ -359,6 +362,9 @@ _DRIVER_WORDS: dict[DriverPart | DriverWork, str] = {
     DriverPart.BEFORE_FIRST_JOB: "before its first stage",
     DriverPart.BETWEEN_JOBS: "between stages",
     DriverPart.AFTER_LAST_TASK: "after its last stage",
+    DriverWork.ANALYSIS: "analysing",
+    DriverWork.OPTIMIZATION: "optimising",
+    DriverWork.PLANNING: "planning",
     DriverWork.LISTING: "listing files",
     DriverWork.BROADCAST: "broadcasting",
     DriverWork.COMMIT: "committing output",

@@ -10,10 +10,12 @@ import pandas as pd
 from iqcar.base.units import duration, percent
 from iqcar.diagnosis import Diagnosis
 from iqcar.enums import EVIDENCES, DriverPart, DriverWork, FindingKind
+from iqcar.model.waits.driver_time import listeners_late
 from iqcar.rules.vocabulary.advice_kinds import advice_kinds
 from iqcar.say.finding import About, Finding
 from iqcar.say.query_names import QueryNames
 from iqcar.say.section import Section, columns
+from iqcar.tables.arrays import Floats
 
 DRIVER_SHARE = 0.15
 """Share of a query's run from which on time in the driver is worth looking at: planning, and what
@@ -23,7 +25,15 @@ NAMED_SHARE = 0.1
 SHOWN_MS = 1_000.0
 """Time in the driver from which on a query is listed."""
 
+_SMALLER = (
+    "Make the plan smaller: fewer unions, columns and nested queries, or write an intermediate "
+    "result to a table."
+)
 _ACTIONS = {
+    DriverWork.ANALYSIS: "Keep table and file lists in a catalog that answers quickly, and the "
+    "plan small.",
+    DriverWork.OPTIMIZATION: _SMALLER,
+    DriverWork.PLANNING: _SMALLER,
     DriverWork.LISTING: "Read fewer and larger files: compact small ones, filter by partition, or "
     "keep them in a table format that lists its files.",
     DriverWork.BROADCAST: "Broadcast less: filter the small side, or lower "
@@ -54,11 +64,20 @@ def driver_findings(about: About) -> Iterator[Finding]:
             FindingKind.DRIVER,
             runs,
             sentence=f"{percent(share)} of {about.called(worst)}, {about.of_run(spent, worst)}, "
-            f"passes in the driver: {_when(work)}. More executors do not help.",
+            f"passes in the driver: {_when(work)}. {_before(driver.early, runs, spent)}"
+            "More executors do not help.",
             action=_action(work),
             ranged=(0.1, 1.0),
             section="driver",
         )
+
+
+def _before(early: Floats, runs: Iterable[int], spent: float) -> str:
+    """Say what was planned before the query's start, where that is much."""
+    planned = float(np.nansum(early[list(runs)]))
+    if planned < max(NAMED_SHARE * spent, SHOWN_MS):
+        return ""
+    return f"It was planned for {duration(planned)} more before that run. "
 
 
 def _when(work: pd.DataFrame) -> str:
@@ -118,7 +137,7 @@ def driver_section(diagnosis: Diagnosis, most: int) -> Section:
         columns=columns(
             "query:name | in the driver:time | of its run:share",
             *(f"{part.words}:time" for part in DriverPart),
-            "what it did:times | +evidence",
+            "+planned before its start:time | what it did:times | +evidence",
         ),
         rows=tuple(
             (
@@ -126,6 +145,7 @@ def driver_section(diagnosis: Diagnosis, most: int) -> Section:
                 float(total[row]),
                 float(total[row] / ran[row]),
                 *driver.parts[row].tolist(),
+                float(driver.early[row]) if np.isfinite(driver.early[row]) else None,
                 {
                     DriverWork(one).words: float(time)
                     for one, time in work[row]
@@ -138,8 +158,19 @@ def driver_section(diagnosis: Diagnosis, most: int) -> Section:
             )
             for row in listed
         ),
+        notes=_late(diagnosis),
         caption="Time of SQL queries in which no stage ran or waited for slots",
     ).first(most)
+
+
+def _late(diagnosis: Diagnosis) -> tuple[str, ...]:
+    late = listeners_late(diagnosis.tables)
+    if not late >= SHOWN_MS:
+        return ()
+    return (
+        f"Spark's listeners were up to {duration(late)} late: so late are executors asked for, and "
+        "the UI.",
+    )
 
 
 def _evidence(found: Iterable[str]) -> str:

@@ -22,14 +22,21 @@ METRIC = st.tuples(
     st.one_of(st.just(np.nan), st.floats(0, 500)),
 )
 
+PHASE = st.tuples(
+    st.sampled_from(["parsing", "analysis", "optimization", "planning", "listeners"]),
+    st.integers(-100, 200),
+    st.integers(0, 150),
+)
+
 
 def queries_of(
     runs: list[tuple[int, int, list[tuple[int, list[tuple[int, int]]]]]],
     metrics: list[tuple[str, float]] = (),
     query_by: QueryBy = QueryBy.SQL,
+    phases: list[tuple[str, int, int]] = (),
 ) -> Tables:
     """SQL queries from start to end, and of each stage: its submission, and of its tasks the wait
-    for a slot and the run; the first query has the metrics."""
+    for a slot and the run; the first query has the metrics, and the phases from start to length."""
     stages = [(query, *stage) for query, (_, _, stages) in enumerate(runs) for stage in stages]
     return identify(
         tiny_tables(
@@ -60,6 +67,10 @@ def queries_of(
                 {"metric": name, "total": total, "unit": "ms", "node": "Scan"}
                 for name, total in metrics
             ],
+            driver_phases=[
+                {"phase": name, "start_ms": start, "end_ms": start + length}
+                for name, start, length in phases
+            ],
         ),
         query_by,
     )
@@ -74,9 +85,10 @@ def queries_of(
         max_size=3,
     ),
     metrics=st.lists(METRIC, max_size=5),
+    phases=st.lists(PHASE, max_size=4),
 )
-def test_parts_are_what_tasks_and_their_waits_leave_of_the_run(runs, metrics) -> None:
-    tables = queries_of(runs, metrics)
+def test_parts_are_what_tasks_and_their_waits_leave_of_the_run(runs, metrics, phases) -> None:
+    tables = queries_of(runs, metrics, phases=phases)
     found = driver_time(tables)
     stages, tasks = tables.stages, tables.tasks
     for query, (start, end, _) in enumerate(runs):
@@ -87,6 +99,14 @@ def test_parts_are_what_tasks_and_their_waits_leave_of_the_run(runs, metrics) ->
             busy[int(max(since - start, 0)) : int(max(finish - start, 0))] = True
         assert found.total[query] == (~busy).sum()
         work = found.work[(found.work["query"] == query).to_numpy()]
+        seen = np.zeros(500, bool)
+        for name, begin, length in phases if query == 0 else ():
+            if name != "listeners":
+                seen[100 + begin : 100 + begin + length] = True
+        planned = (seen[100 + start : 100 + end] & ~busy).sum()
+        assert work["time_ms"][(work["evidence"] == "measured").to_numpy()].sum() == planned
+        if query == 0 and seen.any():
+            assert found.early[query] == seen[: 100 + start].sum()
         for part, ms in zip(DriverPart, found.parts[query], strict=True):
             assert ms >= 0
             of_part = work[(work["part"] == str(part)).to_numpy()]
@@ -122,6 +142,20 @@ def test_metrics_tell_what_was_done_and_no_more_than_fits() -> None:
         ("after_last_task", "commit"): (360, "reported"),
     }
     assert work["files"][(work["work"] == "listing").to_numpy()].tolist() == [40]
+
+
+def test_phases_tell_when_the_driver_planned_and_what_it_did_before_the_start() -> None:
+    phases = [("analysis", -300, 400), ("planning", 120, 30), ("planning", 340, 20)]
+    run = [(0, 1000, [(200, [(0, 100)]), (450, [(0, 190)])])]
+    found = driver_time(queries_of(run, phases=phases))
+    assert found.early.tolist() == [300]
+    measured = found.work[(found.work["evidence"] == "measured").to_numpy()]
+    assert measured[["part", "work", "time_ms"]].to_numpy().tolist() == [
+        ["before_first_job", "analysis", 100],
+        ["before_first_job", "planning", 30],
+        ["between_jobs", "planning", 20],
+    ]
+    assert np.isnan(driver_time(queries_of(run)).early).all()
 
 
 def test_what_is_not_recorded_is_missing_and_not_zero() -> None:

@@ -2,8 +2,9 @@
 
 A stage, from its submission to its completion, runs tasks or has tasks that wait for slots. The
 time of a SQL execution in which no stage of it was there is its driver's: before the first stage,
-between two, and after the last one. What a driver did there is told by metrics that Spark sums up
-without times: of a part they take at most its length, and the rest is not recorded.
+between two, and after the last one. The plugin tells when the driver planned. What else it did is
+told by metrics that Spark sums up without times: of what is left of a part they take at most its
+length, and the rest is not recorded.
 """
 
 from __future__ import annotations
@@ -16,10 +17,11 @@ import pandas as pd
 from iqcar.enums import DriverPart, DriverWork, Evidence
 from iqcar.model.queries.sql_queries import execution_rows, query_of_executions
 from iqcar.model.waits.stage_parts import stage_times
-from iqcar.tables import Column, Tables, TableSpec
+from iqcar.tables import Column, Tables, TableSpec, texts
 from iqcar.tables.arrays import Flags, Floats, Ints, sum_by
 
 PARTS = tuple(DriverPart)
+WORKS = tuple(DriverWork)
 DRIVER_WORK = TableSpec(
     "driver_work",
     "One row per query, part of its time in the driver, and what the driver did there.",
@@ -32,6 +34,14 @@ DRIVER_WORK = TableSpec(
         Column("evidence", "str", "", "How that is known."),
     ),
 )
+
+_PHASES = {
+    "parsing": DriverWork.ANALYSIS,
+    "analysis": DriverWork.ANALYSIS,
+    "optimization": DriverWork.OPTIMIZATION,
+    "planning": DriverWork.PLANNING,
+}
+"""What the driver does in the phases that the plugin records."""
 
 
 class _Recorded(NamedTuple):
@@ -75,6 +85,9 @@ class DriverTime(NamedTuple):
     a query that is no SQL execution, whose start or end is not recorded, or without a stage."""
     work: pd.DataFrame
     """:data:`DRIVER_WORK`; the times of a query's part sum to it."""
+    early: Floats
+    """(n_queries,), ms: planning before the start that Spark logs, no part of the query's duration;
+    NaN where the plugin does not tell."""
 
     @property
     def total(self) -> Floats:
@@ -83,32 +96,53 @@ class DriverTime(NamedTuple):
         return total
 
     def of_queries(self) -> dict[str, Floats]:
-        """Columns of a table of queries: ``driver_ms`` and its parts; NaN where unknown."""
+        """Columns of a table of queries: ``driver_ms``, its parts, and planning before."""
         parts = zip(PARTS, self.parts.T, strict=True)
-        return {"driver_ms": self.total, **{f"{part}_ms": column for part, column in parts}}
+        return {
+            "driver_ms": self.total,
+            **{f"{part}_ms": column for part, column in parts},
+            "planned_before_ms": self.early,
+        }
+
+
+class _Idle(NamedTuple):
+    """Times without a stage, of known ends, by query and start."""
+
+    query: Ints
+    part: Ints
+    start: Floats
+    end: Floats
 
 
 def driver_time(tables: Tables) -> DriverTime:
     """Find the time that queries spent in their driver; queries must be identified."""
-    parts = _parts(tables)
-    return DriverTime(parts, _work(tables, parts))
+    n = len(tables.queries)
+    idle, seen = _idle(tables)
+    cell = idle.query * len(PARTS) + idle.part
+    parts = sum_by(cell, idle.end - idle.start, n * len(PARTS)).reshape(n, len(PARTS))
+    parts = np.where(seen, parts, np.nan)
+    planned, early = _planned(tables, idle)
+    return DriverTime(parts, _work(tables, parts, planned), early)
 
 
-def _parts(tables: Tables) -> Floats:
+def _idle(tables: Tables) -> tuple[_Idle, Flags]:
+    """Return the times without a stage, and which parts are known: (n_queries, 3)."""
     queries, n = tables.queries, len(tables.queries)
     first, last = (queries[name].to_numpy(np.float64) for name in ("start_ms", "end_ms"))
     query, begin, end = _stages(tables, first, last)
     until = pd.Series(end).groupby(query).cummax().to_numpy(np.float64)
     is_first = np.diff(query, prepend=-1) != 0
-    before = np.where(is_first, first[query], np.roll(until, 1))
-    idle = np.maximum(begin - before, 0.0)
     over = np.full(n, np.nan)
     np.fmax.at(over, query, end)
-    parts = np.zeros((n, len(PARTS)))
-    parts[:, 0] = sum_by(query[is_first], idle[is_first], n)
-    parts[:, 1] = sum_by(query[~is_first], idle[~is_first], n)
-    parts[:, 2] = last - over
-    return np.where(_known(tables) & np.isfinite(over)[:, None], parts, np.nan)
+    seen = _known(tables) & np.isfinite(over)[:, None]
+    rows = np.arange(n)
+    owner = np.concatenate([query, rows])
+    part = np.concatenate([np.where(is_first, 0, 1), np.full(n, 2)])
+    start = np.concatenate([np.where(is_first, first[query], np.roll(until, 1)), over])
+    stop = np.concatenate([begin, last])
+    kept = np.flatnonzero(seen[owner, part] & (stop > start))
+    kept = kept[np.lexsort((start[kept], owner[kept]))]
+    return _Idle(owner[kept], part[kept], start[kept], stop[kept]), seen
 
 
 def _stages(tables: Tables, first: Floats, last: Floats) -> tuple[Ints, Floats, Floats]:
@@ -133,38 +167,69 @@ def _known(tables: Tables) -> Flags:
     return np.column_stack([start, rows >= 0, end])
 
 
-def _work(tables: Tables, parts: Floats) -> pd.DataFrame:
-    """Divide the parts by what metrics tell."""
-    left = parts.copy()
+def _planned(tables: Tables, idle: _Idle) -> tuple[Floats, Floats]:
+    """Return the time of phases without a stage, and before queries, where the plugin saw phases.
+
+    Returns (n_queries, n_parts, n_works) and (n_queries,), ms. A moment of two phases is the
+    earlier one's.
+    """
+    phases, n = tables.driver_phases, len(tables.queries)
+    names = texts(phases, "phase")
+    work = np.array([WORKS.index(_PHASES[one]) if one in _PHASES else -1 for one in names])
+    query = np.append(query_of_executions(tables), -1)[phases["sql_execution"].to_numpy(np.int64)]
+    begin, end = (phases[name].to_numpy(np.float64) for name in ("start_ms", "end_ms"))
+    rows = np.flatnonzero((query >= 0) & (work >= 0) & (end >= begin))
+    rows = rows[np.lexsort((end[rows], begin[rows], query[rows]))]
+    query, work, begin, end = query[rows], work[rows], begin[rows], end[rows]
+    before = pd.Series(end).groupby(query).cummax().groupby(query).shift().to_numpy(np.float64)
+    begin = np.fmax(begin, before)
+    started = tables.queries["start_ms"].to_numpy(np.float64)[query]
+    early = np.where(np.bincount(query, minlength=n) > 0, 0.0, np.nan)
+    early += sum_by(query, np.maximum(np.fmin(end, started) - begin, 0.0), n)
+    spent = np.zeros((n, len(PARTS), len(WORKS)))
+    first, last = (np.searchsorted(idle.query, query, side=side) for side in ("left", "right"))
+    for at in np.flatnonzero((last > first) & (end > begin)).tolist():
+        mine = slice(first[at], last[at])
+        shared = np.minimum(idle.end[mine], end[at]) - np.maximum(idle.start[mine], begin[at])
+        np.add.at(spent[query[at], :, work[at]], idle.part[mine], np.maximum(shared, 0.0))
+    return spent, early
+
+
+def _work(tables: Tables, parts: Floats, planned: Floats) -> pd.DataFrame:
+    """Divide the parts by phases and by what metrics tell."""
+    left = np.nan_to_num(parts)
+    unknown = np.full(len(parts), np.nan)
     rows: list[pd.DataFrame] = []
 
-    def add(part: DriverPart, work: DriverWork, time: Floats, files: Floats, known: str) -> None:
+    def add(column: int, work: DriverWork, most: Floats, files: Floats, known: Evidence) -> Floats:
+        time = np.minimum(most, left[:, column])
+        left[:, column] -= time
         found = np.flatnonzero(time > 0)
         rows.append(
             DRIVER_WORK.frame(
                 {
                     "query": found,
-                    "part": [str(part)] * len(found),
+                    "part": [str(PARTS[column])] * len(found),
                     "work": [str(work)] * len(found),
                     "time_ms": time[found],
                     "files": files[found],
-                    "evidence": [known] * len(found),
+                    "evidence": [str(known)] * len(found),
                 }
             )
         )
+        return time
 
+    for work in dict.fromkeys(_PHASES.values()):
+        for column in range(len(PARTS)):
+            add(column, work, planned[:, column, WORKS.index(work)], unknown, Evidence.MEASURED)
     for one in _RECORDED:
         amount = np.nan_to_num(_metric(tables, one.metrics))
         files = _metric(tables, (one.files,))
         for part in one.parts:
             column = PARTS.index(part)
-            time = np.minimum(amount, np.nan_to_num(left[:, column]))
-            add(part, one.work, time, files, str(Evidence.REPORTED))
-            left[:, column] -= time
-            amount = amount - time
-    unknown = np.full(len(parts), np.nan)
-    for column, part in enumerate(PARTS):
-        add(part, DriverWork.OTHER, left[:, column], unknown, str(Evidence.ESTIMATED))
+            amount = amount - add(column, one.work, amount, files, Evidence.REPORTED)
+    for column in range(len(PARTS)):
+        add(column, DriverWork.OTHER, left[:, column].copy(), unknown, Evidence.ESTIMATED)
     found = pd.concat(rows)
     order = np.lexsort((-found["time_ms"], found["part"].map(PARTS.index), found["query"]))
     return found.iloc[order].reset_index(drop=True)
@@ -181,3 +246,10 @@ def _metric(tables: Tables, names: tuple[str, ...]) -> Floats:
     n = len(tables.queries)
     counts = np.bincount(query[rows], minlength=n)
     return np.where(counts > 0, sum_by(query[rows], total[rows], n), np.nan)
+
+
+def listeners_late(tables: Tables) -> float:
+    """Return how late listeners were told of a query's end, at most, in ms; NaN if not recorded."""
+    phases = tables.driver_phases
+    late = phases["end_ms"] - phases["start_ms"]
+    return float(late[(phases["phase"] == "listeners").to_numpy(bool)].max())

@@ -18,7 +18,7 @@ class ResultDriverWork(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         Meta(description="When, by the query's stages."),
     ]
     work: Annotated[
-        Literal["listing", "broadcast", "commit", "other"],
+        Literal["analysis", "optimization", "planning", "listing", "broadcast", "commit", "other"],
         Meta(description="What it did; other where that is not recorded."),
     ]
     time_ms: Annotated[float, Meta(description="How long.", ge=0)]
@@ -40,6 +40,10 @@ class ResultDriver(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     between_jobs_ms: Annotated[Time | None, Meta(description="Between two of its stages.")]
     after_last_task_ms: Annotated[
         Time | None, Meta(description="From the end of its last stage to its end.")
+    ]
+    planned_before_ms: Annotated[
+        Time | None,
+        Meta(description="Planning before its start, no part of its duration; by the plugin."),
     ]
     work: Annotated[
         list[ResultDriverWork], Meta(description="What it did; sums to each part that is known.")
