@@ -350,7 +350,11 @@ class DriverWork(Kind):
     LISTING = "listing", "Finding the files to read, and asking for their sizes."
     BROADCAST = "broadcast", "Building the small side of a join, and sending it out."
     COMMIT = "commit", "Moving what was written to its place."
-    OTHER = "other", "Not recorded; without the plugin also planning."
+    OTHER = (
+        "other",
+        "Not recorded: adaptive planning, generating code, submitting jobs; without the plugin all "
+        "planning.",
+    )
 
     @property
     def words(self) -> str:
