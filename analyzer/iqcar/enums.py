@@ -347,13 +347,14 @@ class DriverWork(Kind):
     ANALYSIS = "analysis", "Parsing, and resolving names in the catalog, which may list files."
     OPTIMIZATION = "optimization", "Rewriting the plan."
     PLANNING = "planning", "Choosing the physical plan, and preparing it."
+    COMPILING = "compiling", "Compiling generated code, of all queries at that time."
     LISTING = "listing", "Finding the files to read, and asking for their sizes."
     BROADCAST = "broadcast", "Building the small side of a join, and sending it out."
     COMMIT = "commit", "Moving what was written to its place."
     OTHER = (
         "other",
-        "Not recorded: adaptive planning, generating code, submitting jobs; without the plugin all "
-        "planning.",
+        "Not recorded: adaptive planning, submitting jobs; without the plugin all planning and "
+        "compiling.",
     )
 
     @property
@@ -369,6 +370,7 @@ _DRIVER_WORDS: dict[DriverPart | DriverWork, str] = {
     DriverWork.ANALYSIS: "analysing",
     DriverWork.OPTIMIZATION: "optimising",
     DriverWork.PLANNING: "planning",
+    DriverWork.COMPILING: "compiling generated code",
     DriverWork.LISTING: "listing files",
     DriverWork.BROADCAST: "broadcasting",
     DriverWork.COMMIT: "committing output",

@@ -34,6 +34,7 @@ _ACTIONS = {
     "plan small.",
     DriverWork.OPTIMIZATION: _SMALLER,
     DriverWork.PLANNING: _SMALLER,
+    DriverWork.COMPILING: _SMALLER,
     DriverWork.LISTING: "Read fewer and larger files: compact small ones, filter by partition, or "
     "keep them in a table format that lists its files.",
     DriverWork.BROADCAST: "Broadcast less: filter the small side, or lower "

@@ -133,8 +133,9 @@ DRIVER_PHASES = TableSpec(
             "phase",
             "category",
             "",
-            "parsing, analysis, optimization or planning; or listeners: from "
-            "the execution's end until listeners were told of it.",
+            "parsing, analysis, optimization or planning; compiling: generated code, of all "
+            "executions of that time, put at the end of this; listeners: from its end until they "
+            "were told of it.",
         ),
         ("start_ms", "float64", "ms", "When it began, maybe before the execution."),
         ("end_ms", "float64", "ms", "When it ended."),

@@ -23,7 +23,7 @@ METRIC = st.tuples(
 )
 
 PHASE = st.tuples(
-    st.sampled_from(["parsing", "analysis", "optimization", "planning", "listeners"]),
+    st.sampled_from(["parsing", "analysis", "optimization", "planning", "compiling", "listeners"]),
     st.integers(-100, 200),
     st.integers(0, 150),
 )
@@ -101,7 +101,7 @@ def test_parts_are_what_tasks_and_their_waits_leave_of_the_run(runs, metrics, ph
         work = found.work[(found.work["query"] == query).to_numpy()]
         seen = np.zeros(500, bool)
         for name, begin, length in phases if query == 0 else ():
-            if name != "listeners":
+            if name not in ("compiling", "listeners"):
                 seen[100 + begin : 100 + begin + length] = True
         planned = (seen[100 + start : 100 + end] & ~busy).sum()
         assert work["time_ms"][(work["evidence"] == "measured").to_numpy()].sum() == planned
@@ -156,6 +156,18 @@ def test_phases_tell_when_the_driver_planned_and_what_it_did_before_the_start() 
         ["between_jobs", "planning", 20],
     ]
     assert np.isnan(driver_time(queries_of(run)).early).all()
+
+
+def test_compiling_takes_what_planning_leaves() -> None:
+    phases = [("planning", 0, 150), ("compiling", 0, 80), ("compiling", 0, 60)]
+    run = [(0, 1000, [(200, [(0, 100)]), (450, [(0, 550)])])]
+    work = driver_time(queries_of(run, phases=phases)).work
+    assert work[["work", "time_ms", "evidence"]].to_numpy().tolist() == [
+        ["planning", 150, "measured"],
+        ["compiling", 50, "estimated"],
+        ["other", 120, "estimated"],
+        ["compiling", 30, "estimated"],
+    ]
 
 
 def test_what_is_not_recorded_is_missing_and_not_zero() -> None:

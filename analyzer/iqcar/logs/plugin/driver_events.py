@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from math import nan
 from types import MappingProxyType
 from typing import Annotated
@@ -20,7 +20,9 @@ MAX_TEXT = 500
 """Characters kept of a name or reason; the plugin writes no more."""
 MOST_SLOTS = 2**31
 """Bound of weights, shares and executors: Spark counts them in 32-bit integers."""
-PHASES = ("parsing", "analysis", "optimization", "planning", "listeners")
+MOST_MS = 1e11
+"""Three years: no execution compiles longer."""
+PHASES = ("parsing", "analysis", "optimization", "planning", "compiling", "listeners")
 KINDS = ("pool", "placement", "order")
 OUTCOMES = ("accepted", "refused", "missing", "unreadable")
 
@@ -68,6 +70,14 @@ class _Phase(Struct):
 class _Phases(Struct, tag_field="Event", tag=f"{PLUGIN}Phases"):
     execution: int = field(default=-1, name="executionId")
     phases: list[_Phase] = field(default_factory=list)
+    compiled: Annotated[float, Meta(ge=-1, lt=MOST_MS)] = field(default=-1.0, name="compileMs")
+
+    def all(self) -> Iterator[_Phase]:
+        """Yield the phases; compiling ends where the execution does."""
+        for one in self.phases:
+            yield one
+            if one.name == "listeners" and self.compiled >= 0:
+                yield _Phase("compiling", one.start - self.compiled, one.start)
 
 
 _Event = _Scheduler | _Target | _Rules | _Phases
@@ -138,7 +148,7 @@ def _phases(events: list[_Phases], sql_rows: Mapping[int, int]) -> pd.DataFrame:
         (sql_rows[event.execution], one)
         for event in events
         if event.execution in sql_rows
-        for one in event.phases
+        for one in event.all()
         if one.name in PHASES and one.end >= one.start
     ]
     return tb.DRIVER_PHASES.frame(

@@ -2,9 +2,9 @@
 
 A stage, from its submission to its completion, runs tasks or has tasks that wait for slots. The
 time of a SQL execution in which no stage of it was there is its driver's: before the first stage,
-between two, and after the last one. The plugin tells when the driver planned. What else it did is
-told by metrics that Spark sums up without times: of what is left of a part they take at most its
-length, and the rest is not recorded.
+between two, and after the last one. The plugin tells when the driver planned. How long it compiled
+generated code, and what metrics tell of other work, has no times: of what is left of a part each
+takes at most its length, and the rest is not recorded.
 """
 
 from __future__ import annotations
@@ -222,6 +222,9 @@ def _work(tables: Tables, parts: Floats, planned: Floats) -> pd.DataFrame:
     for work in dict.fromkeys(_PHASES.values()):
         for column in range(len(PARTS)):
             add(column, work, planned[:, column, WORKS.index(work)], unknown, Evidence.MEASURED)
+    compiled = _compiled(tables)
+    for column in range(len(PARTS)):
+        compiled -= add(column, DriverWork.COMPILING, compiled, unknown, Evidence.ESTIMATED)
     for one in _RECORDED:
         amount = np.nan_to_num(_metric(tables, one.metrics))
         files = _metric(tables, (one.files,))
@@ -233,6 +236,19 @@ def _work(tables: Tables, parts: Floats, planned: Floats) -> pd.DataFrame:
     found = pd.concat(rows)
     order = np.lexsort((-found["time_ms"], found["part"].map(PARTS.index), found["query"]))
     return found.iloc[order].reset_index(drop=True)
+
+
+def _compiled(tables: Tables) -> Floats:
+    """Return how long code was compiled while each query ran: (n_queries,), ms; 0 if unknown.
+
+    What an execution compiled is in what the one compiled that it is part of.
+    """
+    phases = tables.driver_phases[(tables.driver_phases["phase"] == "compiling").to_numpy(bool)]
+    query = np.append(query_of_executions(tables), -1)[phases["sql_execution"].to_numpy(np.int64)]
+    time = np.nan_to_num((phases["end_ms"] - phases["start_ms"]).to_numpy(np.float64))
+    compiled = np.zeros(len(tables.queries))
+    np.maximum.at(compiled, query[query >= 0], time[query >= 0])
+    return compiled
 
 
 def _metric(tables: Tables, names: tuple[str, ...]) -> Floats:

@@ -18,9 +18,12 @@ class ResultDriverWork(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         Meta(description="When, by the query's stages."),
     ]
     work: Annotated[
-        Literal["analysis", "optimization", "planning", "listing", "broadcast", "commit", "other"],
+        Literal[
+            "analysis", "optimization", "planning", "compiling",
+            "listing", "broadcast", "commit", "other",
+        ],
         Meta(description="What it did; other where that is not recorded."),
-    ]
+    ]  # fmt: skip
     time_ms: Annotated[float, Meta(description="How long.", ge=0)]
     files: Annotated[
         Time | None, Meta(description="Files that it listed or committed; null if not recorded.")

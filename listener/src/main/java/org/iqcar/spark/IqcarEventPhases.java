@@ -17,12 +17,14 @@ public final class IqcarEventPhases implements SparkListenerEvent {
   private int version = 1;
   private long executionId;
   private List<Phase> phases = new ArrayList<>();
+  private long compileMs = -1;
 
   public IqcarEventPhases() {}
 
-  IqcarEventPhases(long executionId, List<Phase> phases) {
+  IqcarEventPhases(long executionId, List<Phase> phases, long compileMs) {
     this.executionId = executionId;
     this.phases = phases;
+    this.compileMs = compileMs;
   }
 
   public int getVersion() {
@@ -47,6 +49,15 @@ public final class IqcarEventPhases implements SparkListenerEvent {
 
   public void setPhases(List<Phase> phases) {
     this.phases = phases;
+  }
+
+  /** How long the driver's JVM compiled generated code meanwhile; −1 if unknown. */
+  public long getCompileMs() {
+    return compileMs;
+  }
+
+  public void setCompileMs(long compileMs) {
+    this.compileMs = compileMs;
   }
 
   /** One of them, by the driver's clock. */

@@ -40,7 +40,8 @@ public final class IqcarListener extends SparkListener {
   private String lastState = "";
   private boolean lookedForTarget;
   private ExecutorTarget target;
-  /** False once they could not be read: another version of Spark, which will not change. */
+  private final QueryPhases phases = new QueryPhases();
+  /** False once no end of a query could be read: another version of Spark, which will not change. */
   private boolean phasesKnown = true;
 
   public IqcarListener(SparkConf conf) {
@@ -121,14 +122,14 @@ public final class IqcarListener extends SparkListener {
       return;
     }
     try {
-      IqcarEventPhases phases = QueryPhases.of(event, System.currentTimeMillis());
+      IqcarEventPhases known = phases.of(event, System.currentTimeMillis());
       scala.Option<SparkContext> context = SparkContext$.MODULE$.getActive();
-      if (phases != null && context.isDefined()) {
-        context.get().listenerBus().post(phases);
+      if (known != null && context.isDefined()) {
+        context.get().listenerBus().post(known);
       }
-    } catch (Throwable failure) {
+    } catch (ReflectiveOperationException | RuntimeException failure) {
       phasesKnown = false;
-      Failures.note("reading how a query was planned", failure);
+      Failures.note("reading the end of a query", failure);
     }
   }
 
