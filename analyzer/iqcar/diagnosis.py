@@ -17,6 +17,7 @@ from iqcar.causes.wasted.wasted_work import WastedWork
 from iqcar.enums import BlameKind, QueryBy, Resource
 from iqcar.errors import IqcarError, UsageError
 from iqcar.logs.text.name_family import family
+from iqcar.model.waits.driver_time import DriverTime, driver_time
 from iqcar.replay.rule_effect.expected import Expected
 from iqcar.replay.rule_effect.previous_rules import PreviousRules
 from iqcar.replay.whatif.curves import Curve
@@ -101,7 +102,7 @@ class Diagnosis:
 
     @cached_property
     def queries(self) -> pd.DataFrame:
-        """One row per query: its columns, task waits by resource, elapsed time lost and wasted."""
+        """One row per query: its columns, waits by resource, time lost, wasted, in the driver."""
         queries = self.tables.queries
         wide = self.query_waits.pivot_table(
             index="query", columns="resource", values="wait_ms", dropna=False, aggfunc="first"
@@ -113,6 +114,7 @@ class Diagnosis:
             lost_to_others_ms=self.lost_to_others_ms(),
             lost_low_ms=self.others_range.low_ms,
             lost_high_ms=self.others_range.high_ms,
+            **self.driver.of_queries(),
             **self.wasted.of_queries(len(queries)),
         )
         return extended
@@ -142,6 +144,11 @@ class Diagnosis:
         held = sum_by(target, lost, n)
         duration = self.tables.queries["duration_ms"].to_numpy(np.float64)
         return range_of_others(self.blame, self.lost_to_others_ms(), held, duration)
+
+    @cached_property
+    def driver(self) -> DriverTime:
+        """Time that each query spent in its driver, and what for."""
+        return driver_time(self.tables)
 
     @cached_property
     def cached(self) -> dict[int, list[CachedData]]:

@@ -27,6 +27,8 @@ from iqcar.enums import (
     CompareMethod,
     DemandEvidence,
     Domain,
+    DriverPart,
+    DriverWork,
     Evidence,
     FeatureKind,
     InputStatus,
@@ -47,6 +49,7 @@ from iqcar.lab.inject.anomalies import Anomaly, Pattern
 from iqcar.model.demand.estimate import CAPACITIES, OWN_RATES
 from iqcar.model.waits.by_query import QUERY_WAITS
 from iqcar.model.waits.columns import WAITS
+from iqcar.model.waits.driver_time import DRIVER_WORK
 from iqcar.model.waits.phases import PHASES
 from iqcar.papers.bigroots import PRINTED_STRAGGLERS
 from iqcar.papers.hound import PRINTED_MIXTURES, PRINTED_TOPICS
@@ -82,7 +85,8 @@ def tables_page() -> str:
         "from them. An integer column with unit `row` holds a row number",
         "of the table it is named after; −1 means none. Unknown numbers are NaN, never zero.",
     ]
-    derived = (WAITS, PHASES, QUERY_WAITS, *DEMAND_TABLES, WASTED_TASKS, WASTED_WORK, FEATURES)
+    waited = (WAITS, PHASES, QUERY_WAITS, DRIVER_WORK)
+    derived = (*waited, *DEMAND_TABLES, WASTED_TASKS, WASTED_WORK, FEATURES)
     answers = (*STRAGGLER_TABLES, *TOPIC_TABLES, *COMPARED_TABLES, *WHATIF_TABLES)
     for spec in (*SPECS, *derived, *answers):
         lines += _columns(spec)
@@ -117,7 +121,7 @@ def kinds_page() -> str:
     for kind in (
         Resource, Request, Domain, Evidence, DemandEvidence, QueryBy, BlameKind,
         WasteCause, InputStatus, Level, FeatureKind, CauseEvidence, BaseModel, LearnerSet, Anomaly,
-        Pattern, ChangeVerdict, ChangeKind, RunBy, MatchBy,
+        Pattern, ChangeVerdict, ChangeKind, RunBy, MatchBy, DriverPart, DriverWork,
         CompareMethod, BlameMethod, StragglerMethod, TopicMethod, WhatIfMethod,
     ):  # fmt: skip
         lines += ["", f"## {kind.__name__}", "", "| value | meaning |", "|---|---|"]

@@ -335,6 +335,31 @@ def test_executors_that_were_asked_for_are_read_by_time() -> None:
     assert list(targets.columns) == EXECUTOR_TARGETS.column_names()
 
 
+def test_phases_are_read_of_executions_that_are_known() -> None:
+    name = "org.iqcar.spark.IqcarEventPhases"
+    phases = [
+        {"name": "planning", "startMs": 1000, "endMs": 1200, "later": 1},
+        {"name": "planning", "startMs": 1200, "endMs": 1000},
+        {"name": "dreaming", "startMs": 1000, "endMs": 1200},
+        {"name": "listeners", "startMs": 5000, "endMs": 5003},
+    ]
+    lines = [
+        {"Event": name, "version": 1, "executionId": 7, "phases": phases, "compileMs": 900},
+        {"Event": name, "version": 1, "executionId": 7, "phases": phases[:1], "compileMs": -2},
+        {"Event": name, "version": 1, "executionId": 8, "phases": phases},
+        {"Event": name, "version": 1, "executionId": 9, "phases": phases[-1:]},
+    ]
+    events = [*(json.dumps(line).encode() for line in lines), b"{"]
+    found = driver_tables(events, {7: 2, 9: 0})["driver_phases"]
+    assert found[["sql_execution", "phase", "start_ms", "end_ms"]].to_numpy().tolist() == [
+        [2, "planning", 1000, 1200],
+        [2, "listeners", 5000, 5003],
+        [2, "compiling", 4100, 5000],
+        [0, "listeners", 5000, 5003],
+    ]
+    assert len(driver_tables(events)["driver_phases"]) == 0
+
+
 def test_merging_logs_moves_records_to_their_tasks() -> None:
     task = {"task_id": 0}
     one = tiny_tables(tasks=[task] * 3).with_(**frames(2))

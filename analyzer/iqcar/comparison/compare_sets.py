@@ -14,6 +14,7 @@ import pandas as pd
 from iqcar.base.units import percent, short
 from iqcar.comparison.causes.blame_change import NeededBlame
 from iqcar.comparison.causes.differences import Differences, find_differences, own_differences
+from iqcar.comparison.causes.driver_cause import driver_causes
 from iqcar.comparison.causes.query_causes import (
     LEAST_HANDED_OVER,
     LEAST_SHARE,
@@ -22,7 +23,7 @@ from iqcar.comparison.causes.query_causes import (
     without_chance,
 )
 from iqcar.comparison.causes.shared_cause import per_byte, shared_cause
-from iqcar.comparison.causes.stage_cause import LEAST_PARTITIONS_RATIO, PART_RESOURCE
+from iqcar.comparison.causes.stage_cause import LEAST_PARTITIONS_RATIO, PART_RESOURCE, StageCause
 from iqcar.comparison.comparison import Comparison
 from iqcar.comparison.effects.effects import TESTED, effects, no_verdict, rank_changes
 from iqcar.comparison.match.compared_rows import (
@@ -258,6 +259,7 @@ def explain_sides(
         for side, category in zip(sides, matched.category_of, strict=True)
     )
     whole = own = shared = None
+    driver: dict[int, StageCause] = {}
     if before is not None and after is not None:
         blamed = NeededBlame(before, after, _waits_changed(changes, means))
         usable = _same_work(matched.categories, means)
@@ -265,6 +267,7 @@ def explain_sides(
         changed = matched.categories["query_category"].to_numpy(np.int64)[changes["category"]]
         own = blamed.of(np.unique(changed), _queries_moved(matched.categories, means))
         whole = blamed.known
+        driver = driver_causes(before, after)
     given = CauseInputs(
         categories=matched.categories,
         sides=means,
@@ -273,6 +276,7 @@ def explain_sides(
         own_settings=own_differences(sides, matched, different.settings),
         shared=shared,
         blame=own,
+        driver=driver,
     )
     return *without_chance(changes, explain_changes(changes, given)), whole
 

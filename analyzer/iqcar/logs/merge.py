@@ -38,6 +38,7 @@ POINTS_TO: dict[str, dict[str, str]] = {
     "pools": {"app": "applications"},
     "rule_changes": {"app": "applications"},
     "executor_targets": {"app": "applications"},
+    "driver_phases": {"app": "applications", "sql_execution": "sql_executions"},
     "samples": {"app": "applications", "host": "hosts", "executor": "executors"},
 }
 """Columns that hold row numbers of another table."""

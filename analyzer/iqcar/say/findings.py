@@ -8,15 +8,14 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from iqcar.base.units import duration, percent
-from iqcar.causes.savings.stage_savings import driver_time
 from iqcar.causes.savings.start_up import start_up_time
 from iqcar.diagnosis import Diagnosis
 from iqcar.enums import BlameKind, FindingKind, Resource
 from iqcar.model.waits.stage_parts import most_slots
-from iqcar.rules.vocabulary.advice_kinds import advice_kinds
 from iqcar.rules.vocabulary.lost_time import NO_EXECUTORS, UNATTRIBUTED, advice_for
 from iqcar.say.finding import About, Finding
 from iqcar.say.finding_contention import contention
+from iqcar.say.finding_driver import driver_findings
 from iqcar.say.finding_stages import stage_findings
 from iqcar.say.severity import MARKED_SHARE
 from iqcar.say.wasted_lines import WastedLine, wasted_lines
@@ -26,9 +25,6 @@ LEAST_SAVED_MS = 1_000.0
 """Below a second nobody changes anything."""
 LEAST_SAVED_SHARE = 0.02
 """… and below a fiftieth of the run: two runs of one query differ by more."""
-DRIVER_SHARE = 0.15
-"""Share of a query's run from which on time without a stage is worth looking at: planning, and
-what is between two jobs, take some."""
 MOST_ASKED = 3
 """Findings of which a replay is asked: as many as are shown at first."""
 NO_EXECUTOR = 0.95
@@ -81,7 +77,7 @@ def _find(diagnosis: Diagnosis, replay: bool) -> tuple[Finding, ...]:
         *_start_up(about),
         *stage_findings(about),
         *_wasted(about),
-        *_driver(about),
+        *driver_findings(about),
         *_unknown(about),
     ]
     worth = [one for one in _ranked(found) if _is_worth(one)]
@@ -176,27 +172,6 @@ def _wasted(about: About) -> Iterator[Finding]:
             action=lines[0].advice,
             ranged=(0.6, 2.0 * max(whole / lines[0].elapsed_ms, 1.0)),
             section="wasted",
-        )
-
-
-def _driver(about: About) -> Iterator[Finding]:
-    """SQL queries during which no stage ran for long."""
-    queries = about.tables.queries
-    is_sql = ((queries["kind"] == "sql") & queries["ended"]).to_numpy(bool)
-    idle = np.where(is_sql, driver_time(about.tables), 0.0)
-    rows = np.flatnonzero(idle >= DRIVER_SHARE * np.maximum(about.ran, 1.0))
-    kind = advice_kinds()["relieve-driver"]
-    for runs in about.grouped(rows.tolist(), idle[rows]):
-        worst = max(runs, key=lambda row: runs[row])
-        yield about.finding(
-            FindingKind.DRIVER,
-            runs,
-            sentence=f"No stage of {about.called(worst)} ran for "
-            f"{about.of_run(sum(runs.values()), worst)}: the driver worked, or waited.",
-            action="Look at what the driver does there: planning, listing files, collect(), "
-            f"broadcasts, committing output. {kind.do}",
-            ranged=(0.1, 1.0),
-            section="timeline",
         )
 
 

@@ -222,6 +222,7 @@ def queries_section(diagnosis: Diagnosis, waits: int = len(Resource)) -> Section
                 lost,
                 min(lost / ran, 1.0) if ran > 0 else 0.0,
                 others.of([row]).short,
+                query["driver_ms"] if query["driver_ms"] >= 0 else None,
                 int(query["tasks"]),
                 *(query[f"{resource}_wait_ms"] for resource in shown),
             )
@@ -237,6 +238,7 @@ def queries_section(diagnosis: Diagnosis, waits: int = len(Resource)) -> Section
             "lost:time",
             "of it:share",
             "to others",
+            "driver:time",
             "tasks:count",
             *(f"{resource_name(one)}:time" for one in shown),
         ),

@@ -3,6 +3,7 @@
 from iqcar.tables.declarations import NONE, Column, TableSpec, texts
 from iqcar.tables.recorded_tables import (
     CACHED,
+    DRIVER_PHASES,
     EXECUTOR_TARGETS,
     INTERVALS,
     LOCK_OWNERS,
@@ -38,6 +39,7 @@ __all__ = [
     "APPLICATIONS",
     "CACHED",
     "CONF",
+    "DRIVER_PHASES",
     "EXECUTORS",
     "EXECUTOR_TARGETS",
     "HOSTS",

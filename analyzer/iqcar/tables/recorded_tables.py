@@ -123,6 +123,26 @@ EXECUTOR_TARGETS = TableSpec(
     ),
 )
 
+DRIVER_PHASES = TableSpec(
+    "driver_phases",
+    "One row per phase in which the driver planned a SQL execution, and per delay of its "
+    "listeners, as the plugin saw them.",
+    declare(
+        ("app", "int32", "row", "Its application."),
+        ("sql_execution", "int32", "row", "Its SQL execution."),
+        (
+            "phase",
+            "category",
+            "",
+            "parsing, analysis, optimization or planning; compiling: generated code, of all "
+            "executions of that time, put at the end of this; listeners: from its end until they "
+            "were told of it.",
+        ),
+        ("start_ms", "float64", "ms", "When it began, maybe before the execution."),
+        ("end_ms", "float64", "ms", "When it ended."),
+    ),
+)
+
 SAMPLES = TableSpec(
     "samples",
     "One row per sample of a host, of an executor's processes, or of both (the iqcar plugin, or "

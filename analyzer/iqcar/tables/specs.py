@@ -19,6 +19,7 @@ from iqcar.enums import QueryBy
 from iqcar.tables.declarations import TableSpec, declare, texts
 from iqcar.tables.recorded_tables import (
     CACHED,
+    DRIVER_PHASES,
     EXECUTOR_TARGETS,
     INTERVALS,
     LOCK_OWNERS,
@@ -290,7 +291,7 @@ JOB_PROPERTIES = TableSpec(
 SPECS: tuple[TableSpec, ...] = (
     INPUTS, APPLICATIONS, HOSTS, EXECUTORS, QUERIES, SQL_EXECUTIONS, JOBS, STAGES, STAGE_PARENTS,
     TASKS, TASK_FAILURES, SQL_METRICS, CONF, JOB_PROPERTIES, CACHED, TASK_RECORDS, INTERVALS,
-    LOCK_OWNERS, POOLS, RULE_CHANGES, EXECUTOR_TARGETS, SAMPLES,
+    LOCK_OWNERS, POOLS, RULE_CHANGES, EXECUTOR_TARGETS, DRIVER_PHASES, SAMPLES,
 )  # fmt: skip
 """Every table, in the order of the documentation."""
 
@@ -306,6 +307,7 @@ TIMES = {
     "cached": ("since_ms", "until_ms"),
     "pools": ("time_ms",),
     "executor_targets": ("time_ms",),
+    "driver_phases": ("start_ms", "end_ms"),
 }
 """Columns of times since the epoch, but those of samples."""
 
@@ -338,6 +340,7 @@ class Tables:
     pools: pd.DataFrame
     rule_changes: pd.DataFrame
     executor_targets: pd.DataFrame
+    driver_phases: pd.DataFrame
     samples: pd.DataFrame
     query_by: QueryBy | None = None
 

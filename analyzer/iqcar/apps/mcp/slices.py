@@ -13,7 +13,7 @@ Slice = Callable[[dict[str, Any]], dict[str, Any]]
 
 ABOUT_QUERY = (
     *("query_id", "name", "kind", "fingerprint", "pool", "start_ms", "duration_ms", "ended"),
-    *("failed", "lost_ms", "lost_to_others_ms", "lost_low_ms", "lost_high_ms"),
+    *("failed", "lost_ms", "lost_to_others_ms", "lost_low_ms", "lost_high_ms", "driver"),
     *("share_of_duration", "slowdown"),
 )
 """What a list of queries tells of each."""

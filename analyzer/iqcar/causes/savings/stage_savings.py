@@ -87,13 +87,6 @@ def stage_savings(tables: Tables, waits: pd.DataFrame) -> pd.DataFrame:
     return found[(found["saves_ms"] > 0).to_numpy()][list(COLUMNS)]
 
 
-def driver_time(tables: Tables) -> Floats:
-    """Return how long no stage held each query up: (n_queries,), ms; 0 where nothing ran."""
-    paths = query_paths(tables, np.ones(len(tables.queries), bool))
-    ran = tables.queries["stages"].to_numpy(np.int64) > 0
-    return np.where(ran, known_or_zero(paths.driver_ms), 0.0)
-
-
 def _stage_facts(tables: Tables, waits: pd.DataFrame) -> pd.DataFrame:
     """Sum up what is needed of every stage that held a query up; times are elapsed ms of that."""
     n, tasks = len(tables.stages), tables.tasks

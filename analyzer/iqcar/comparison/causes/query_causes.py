@@ -17,6 +17,7 @@ import pandas as pd
 
 from iqcar.comparison.causes.contention_chains import ContentionChains
 from iqcar.comparison.causes.differences import Differences, SettingDifference, Symptom
+from iqcar.comparison.causes.driver_cause import DRIVER
 from iqcar.comparison.causes.shared_cause import SharedCause
 from iqcar.comparison.causes.stage_cause import StageCause, seen, stage_causes
 from iqcar.comparison.effects.effects import FEW_RUNS
@@ -33,9 +34,6 @@ MOST_CAUSES = 4
 SURE_RATIO = 2.0
 """Ratio of times from which a longer wait is no chance, whoever explains it."""
 ONE_SIDED = (str(ChangeKind.ADDED), str(ChangeKind.REMOVED))
-DRIVER = StageCause(
-    ChangeKind.RATE, "metric:driver_ms", "the driver took another time between stages"
-)
 WORK = ("metric:cpu_ms", "metric:gc_ms", DRIVER.cause)
 """Causes of the kind rate that are no waits."""
 WORK_TESTS = {"cpu", "bytes", "skew"}
@@ -57,6 +55,8 @@ class CauseInputs(NamedTuple):
     shared: SharedCause | None = None
     blame: pd.DataFrame | None = None
     """None where a side is a baseline."""
+    driver: Mapping[int, StageCause] = MappingProxyType({})
+    """Of queries, what changed in the driver, where it is known."""
 
 
 class Explained(NamedTuple):
@@ -199,7 +199,7 @@ class _Causes:
     def _of_stage(self, category: int) -> list[tuple[StageCause, float]]:
         if category not in self._stage:
             if self.kind[category] == "driver":
-                return [(DRIVER, 1.0)]
+                return [(self.given.driver.get(self.query[category], DRIVER), 1.0)]
             c = self.given
             relabelled = self.matched_by[category] == "likeness"
             evidence = self.evidence.get(category, "")

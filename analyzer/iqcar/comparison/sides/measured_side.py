@@ -16,7 +16,6 @@ from iqcar.comparison.sides.comparison_tables import (
 from iqcar.comparison.sides.side import (
     Side,
     SideRows,
-    execution_rows,
     query_settings,
     runs_of_queries,
     side_facts,
@@ -30,6 +29,7 @@ from iqcar.comparison.sides.stage_graph_key import (
     stage_graph,
 )
 from iqcar.enums import RunBy
+from iqcar.model.queries.sql_queries import execution_rows
 from iqcar.model.waits.measure import measure_waits
 from iqcar.model.waits.stage_parts import (
     PART_NAMES,

@@ -18,7 +18,7 @@ from iqcar.errors import IqcarError
 from iqcar.model.demand.outside_load import outside_load
 from iqcar.model.waits.shared_cluster import clusters_of
 from iqcar.model.waits.stage_parts import TASK_PARTS
-from iqcar.tables import NONE, Tables, texts
+from iqcar.tables import Tables, texts
 from iqcar.tables.arrays import Flags, Floats, Ints
 
 OF_ONE_APPLICATION = (
@@ -193,23 +193,11 @@ def _numbered_by_time(run: Ints, start: Floats) -> Ints:
     return numbered
 
 
-def execution_rows(tables: Tables) -> list[int]:
-    """Return the row of each query's SQL execution; −1 for a query that is none."""
-    sql, queries = tables.sql_executions, tables.queries
-    keys = zip(sql["app"].tolist(), sql["execution_id"].tolist(), strict=True)
-    row_of = {key: row for row, key in enumerate(keys)}
-    found = []
-    for app, query_id in zip(queries["app"].tolist(), texts(queries, "query_id"), strict=True):
-        kind, _, number = query_id.rpartition("/")[2].partition("-")
-        found.append(row_of.get((app, int(number)), NONE) if kind == "sql" else NONE)
-    return found
-
-
 def query_settings(tables: Tables, query_node: Ints, execution: Sequence[int]) -> pd.DataFrame:
     """Return :data:`QUERY_SETTINGS` of the queries that are nodes.
 
     ``query_node``, (n_queries,): node of each query; −1 where it was left out. ``execution``: from
-    :func:`execution_rows`.
+    :func:`iqcar.model.queries.sql_queries.execution_rows`.
     """
     conf = tables.conf
     of_app: dict[tuple[int, str], str] = {}

@@ -95,7 +95,7 @@ def assemble(log: Collector, path: str, attempt_id: str) -> Assembled:
         "samples": samples,
     }
     add_records(log, frames)
-    frames |= driver_tables(log.plugin_events)
+    frames |= driver_tables(log.plugin_events, sql_rows)
     return Assembled(frames, facts.hosts, facts.bad_times, facts.bad_moments)
 
 

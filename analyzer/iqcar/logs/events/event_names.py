@@ -18,7 +18,7 @@ PLUGIN = "org.iqcar.spark.IqcarEvent"
 """Prefix of the names of the events that iqcar's own Spark plugin writes."""
 
 PLUGIN_KEPT = frozenset(
-    (f"{PLUGIN}Scheduler", f"{PLUGIN}Rules", f"{PLUGIN}Executors", f"{PLUGIN}Samples")
+    f"{PLUGIN}{kind}" for kind in ("Scheduler", "Rules", "Executors", "Phases", "Samples")
 )
 """Those among them whose lines are kept."""
 

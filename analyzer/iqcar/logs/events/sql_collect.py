@@ -45,8 +45,8 @@ MAX_METRIC = 200
 _WAIT = compiled(
     r"scan time|metadata time|spill|fetch wait|shuffle write time|remote (?:bytes|reqs|merged)"
     r"|shuffle bytes written|time to |sort time|peak memory|commit time|python|cloud storage"
-    r"|filesystem read|broadcast|data size|number of tasks|buffer time|(?i:io wait)"
-    r"|part of shuffle file write"
+    r"|filesystem read|broadcast|data size|number of (?:tasks|files|written files)|buffer time"
+    r"|(?i:io wait)|part of shuffle file write"
 )
 """Metrics that are a wait, or what a wait is due to: reading, spilling, shuffling, broadcasting,
 feeding Python."""

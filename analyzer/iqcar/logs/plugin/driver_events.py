@@ -1,9 +1,10 @@
-"""Reads what the plugin noted on the driver: pools, rules that acted, executors it wanted."""
+"""Reads what the plugin noted on the driver: pools, rules that acted, executors, phases."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
 from math import nan
+from types import MappingProxyType
 from typing import Annotated
 
 import msgspec
@@ -19,6 +20,9 @@ MAX_TEXT = 500
 """Characters kept of a name or reason; the plugin writes no more."""
 MOST_SLOTS = 2**31
 """Bound of weights, shares and executors: Spark counts them in 32-bit integers."""
+MOST_MS = 1e11
+"""Three years: no execution compiles longer."""
+PHASES = ("parsing", "analysis", "optimization", "planning", "compiling", "listeners")
 KINDS = ("pool", "placement", "order")
 OUTCOMES = ("accepted", "refused", "missing", "unreadable")
 
@@ -57,15 +61,39 @@ class _Rules(Struct, tag_field="Event", tag=f"{PLUGIN}Rules"):
     changes: list[_Change] = field(default_factory=list)
 
 
-_decode = msgspec.json.Decoder(_Scheduler | _Target | _Rules).decode
+class _Phase(Struct):
+    name: str = ""
+    start: Time = field(default=nan, name="startMs")
+    end: Time = field(default=nan, name="endMs")
 
 
-def driver_tables(lines: Iterable[bytes]) -> dict[str, pd.DataFrame]:
-    """Make ``pools``, ``rule_changes`` and ``executor_targets`` of the plugin's raw events.
+class _Phases(Struct, tag_field="Event", tag=f"{PLUGIN}Phases"):
+    execution: int = field(default=-1, name="executionId")
+    phases: list[_Phase] = field(default_factory=list)
+    compiled: Annotated[float, Meta(ge=-1, lt=MOST_MS)] = field(default=-1.0, name="compileMs")
+
+    def all(self) -> Iterator[_Phase]:
+        """Yield the phases; compiling ends where the execution does."""
+        for one in self.phases:
+            yield one
+            if one.name == "listeners" and self.compiled >= 0:
+                yield _Phase("compiling", one.start - self.compiled, one.start)
+
+
+_Event = _Scheduler | _Target | _Rules | _Phases
+_decode = msgspec.json.Decoder(_Event).decode
+
+
+def driver_tables(
+    lines: Iterable[bytes], sql_rows: Mapping[int, int] = MappingProxyType({})
+) -> dict[str, pd.DataFrame]:
+    """Make the tables of the plugin's raw events on the driver.
 
     They are of application row 0. Other events, and damaged ones, are passed over.
+
+    sql_rows : rows of SQL executions by their ids.
     """
-    events: list[_Scheduler | _Target | _Rules] = []
+    events: list[_Event] = []
     for line in lines:
         try:
             events.append(_decode(line))
@@ -75,6 +103,7 @@ def driver_tables(lines: Iterable[bytes]) -> dict[str, pd.DataFrame]:
         "pools": _pools([one for one in events if isinstance(one, _Scheduler)]),
         "rule_changes": _rule_changes([one for one in events if isinstance(one, _Rules)]),
         "executor_targets": _targets([one for one in events if isinstance(one, _Target)]),
+        "driver_phases": _phases([one for one in events if isinstance(one, _Phases)], sql_rows),
     }
 
 
@@ -109,6 +138,26 @@ def _targets(events: list[_Target]) -> pd.DataFrame:
             "app": [0.0] * len(found),
             "time_ms": [one.time for one in found],
             "executors": [one.executors for one in found],
+        }
+    )
+
+
+def _phases(events: list[_Phases], sql_rows: Mapping[int, int]) -> pd.DataFrame:
+    """Leave out phases that nobody knows, without times, and of executions that are not known."""
+    found = [
+        (sql_rows[event.execution], one)
+        for event in events
+        if event.execution in sql_rows
+        for one in event.all()
+        if one.name in PHASES and one.end >= one.start
+    ]
+    return tb.DRIVER_PHASES.frame(
+        {
+            "app": [0.0] * len(found),
+            "sql_execution": [row for row, _ in found],
+            "phase": pd.Categorical([one.name for _, one in found], PHASES),
+            "start_ms": [one.start for _, one in found],
+            "end_ms": [one.end for _, one in found],
         }
     )
 

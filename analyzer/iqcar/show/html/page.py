@@ -13,6 +13,7 @@ from iqcar.diagnosis import Diagnosis
 from iqcar.enums import BlameKind
 from iqcar.logs.text.redact import redact_text
 from iqcar.say import find_verdict, meanings
+from iqcar.say.finding_driver import driver_section
 from iqcar.say.host_sections import hosts_section, resources_and_hosts_sentence
 from iqcar.say.input_sections import (
     coverage_section,
@@ -125,6 +126,7 @@ def render_page(diagnosis: Diagnosis, *, title: str = "", assets: str = "", home
             bars={one.query: blame_bar(one, colours) for one in verdict.recurring},
             owners=owners_part(diagnosis),
             hosts=hosts_part(diagnosis),
+            driver=driver_section(diagnosis, limits.MOST_GROUPS),
             wasted=wasted_section(diagnosis, verdict.wasted, limits.MOST_GROUPS),
             stragglers=stragglers_part(diagnosis),
             topics=topics_part(diagnosis),

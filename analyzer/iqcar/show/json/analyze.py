@@ -24,6 +24,7 @@ from iqcar.say.straggler_links import links_to_dict
 from iqcar.show.json.check_types import RulesCheck
 from iqcar.show.json.demand import demand_to_dict
 from iqcar.show.json.described import schema_text
+from iqcar.show.json.driver import driver_to_list
 from iqcar.show.json.plain import METHOD, plain
 from iqcar.show.json.printed_blame import printed_blame_to_list
 from iqcar.show.json.result_types import DiagnosisResult
@@ -277,6 +278,7 @@ def _queries(diagnosis: Diagnosis) -> Iterator[dict[str, Any]]:
     waits = _each_record(diagnosis.query_waits)
     wasted = diagnosis.wasted.of_queries(len(queries))
     targets = set(diagnosis.targets)
+    driver = driver_to_list(diagnosis)
     for row, query in enumerate(_each_record(queries.drop(columns="family"))):
         app = query.pop("app")
         duration = query["duration_ms"] or 0.0
@@ -299,6 +301,7 @@ def _queries(diagnosis: Diagnosis) -> Iterator[dict[str, Any]]:
             "lost_to_others_ms": min(to_others[row], lost_ms),
             "lost_low_ms": plain(min(low[row], to_others[row], lost_ms)),
             "lost_high_ms": plain(high[row]),
+            "driver": driver[row],
             "share_of_duration": lost_ms / duration if duration else 0.0,
             "slowdown": _slowdown(duration, lost_ms),
             **{name: values[row].item() for name, values in wasted.items()},

@@ -253,3 +253,49 @@ class ResultCached(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     name: Annotated[str, Meta(description="Of the RDD, else the plan node; empty if unknown.")]
     bytes: Annotated[float, Meta(description="Most at one time, in all executors.", ge=0)]
+
+
+class ResultActingRule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A rule of the plugin that acted in the recorded run."""
+
+    application_id: Annotated[str, Meta(description="Its application.")]
+    rule: Annotated[
+        str, Meta(description="Ids of the rules that it came from; empty if the file names none.")
+    ]
+    kind: Annotated[
+        Literal["pool", "placement"],
+        Meta(description="A pool's settings, or the pool of a recurring query."),
+    ]
+    name: Annotated[str, Meta(description="The pool, or what the query is recognised by.")]
+    value: Annotated[
+        str, Meta(description="How the pool was, or the pool that the query went into.")
+    ]
+    from_ms: Annotated[float, Meta(description="When it began to act, in ms since 1970.")]
+    until_ms: Annotated[
+        float | None,
+        Meta(description="When it was changed or taken back; null if it acted to the end."),
+    ]
+
+
+class ResultRulesNotAccepted(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A file of rules that the plugin did not accept."""
+
+    application_id: Annotated[str, Meta(description="Its application.")]
+    time_ms: Annotated[float, Meta(description="When the file was looked at, in ms since 1970.")]
+    sentence: Annotated[str, Meta(description="What was wrong with it.")]
+
+
+class ResultActingRules(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Rules of the plugin in the recorded run."""
+
+    acted: Annotated[
+        list[ResultActingRule],
+        Meta(
+            description="Settings of pools and placements of queries, by application, then by "
+            "start."
+        ),
+    ]
+    not_accepted: Annotated[
+        list[ResultRulesNotAccepted],
+        Meta(description="Looks at the rules file that changed nothing, by application and time."),
+    ]

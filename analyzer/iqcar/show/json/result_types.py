@@ -7,7 +7,9 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
+from iqcar.show.json.driver_result_types import ResultDriver
 from iqcar.show.json.graph_result_types import (
+    ResultActingRules,
     ResultAggressiveQuery,
     ResultCached,
     ResultDemand,
@@ -197,6 +199,7 @@ class ResultQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     ]
     lost_low_ms: Annotated[float | None, Meta(description="Least of it (80 %), if replays tell.")]
     lost_high_ms: Annotated[float | None, Meta(description="Most of it.")]
+    driver: Annotated[ResultDriver, Meta(description="What it waited for in the driver.")]
     share_of_duration: Annotated[
         float, Meta(description="lost_ms as a share of the duration.", ge=0)
     ]
@@ -233,52 +236,6 @@ class ResultQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             description="Its stragglers linked to causes, topics and who is blamed; null for "
             "queries that are no target."
         ),
-    ]
-
-
-class ResultActingRule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A rule of the plugin that acted in the recorded run."""
-
-    application_id: Annotated[str, Meta(description="Its application.")]
-    rule: Annotated[
-        str, Meta(description="Ids of the rules that it came from; empty if the file names none.")
-    ]
-    kind: Annotated[
-        Literal["pool", "placement"],
-        Meta(description="A pool's settings, or the pool of a recurring query."),
-    ]
-    name: Annotated[str, Meta(description="The pool, or what the query is recognised by.")]
-    value: Annotated[
-        str, Meta(description="How the pool was, or the pool that the query went into.")
-    ]
-    from_ms: Annotated[float, Meta(description="When it began to act, in ms since 1970.")]
-    until_ms: Annotated[
-        float | None,
-        Meta(description="When it was changed or taken back; null if it acted to the end."),
-    ]
-
-
-class ResultRulesNotAccepted(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A file of rules that the plugin did not accept."""
-
-    application_id: Annotated[str, Meta(description="Its application.")]
-    time_ms: Annotated[float, Meta(description="When the file was looked at, in ms since 1970.")]
-    sentence: Annotated[str, Meta(description="What was wrong with it.")]
-
-
-class ResultActingRules(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Rules of the plugin in the recorded run."""
-
-    acted: Annotated[
-        list[ResultActingRule],
-        Meta(
-            description="Settings of pools and placements of queries, by application, then by "
-            "start."
-        ),
-    ]
-    not_accepted: Annotated[
-        list[ResultRulesNotAccepted],
-        Meta(description="Looks at the rules file that changed nothing, by application and time."),
     ]
 
 

@@ -13,6 +13,7 @@ from iqcar.base.units import breakdown, one_unit, percent, printable, resource_n
 from iqcar.diagnosis import Diagnosis
 from iqcar.enums import BlameKind, Resource
 from iqcar.say import Blamed, Finding, Target, Verdict, all_doubts, find_verdict
+from iqcar.say.finding_driver import driver_section
 from iqcar.say.host_sections import hosts_section
 from iqcar.say.rule_lines import advice_lines
 from iqcar.say.section import Section
@@ -132,6 +133,8 @@ def _sections(diagnosis: Diagnosis, wasted: Sequence[WastedLine]) -> list[Sectio
     ]
     if by:
         sections.append(owners_section(diagnosis, by, 3 * most))
+    driver = driver_section(diagnosis, most)
+    sections.append(driver if driver.rows else replace(driver, sentence=""))
     if len(diagnosis.wasted.tasks):
         section = wasted_section(diagnosis, wasted, most)
         costs = tuple(f"- {line.sentence}" for line in wasted[:most])

@@ -20,9 +20,9 @@ import org.iqcar.spark.settings.Settings;
 
 /**
  * Writes the scheduler's pools and slots into the event log, at the first stage, at each later
- * stage before which they changed and when other rules act, and the executors that dynamic
- * allocation wants. Where the plugin is not configured it also applies rules and, in local mode,
- * measures the tasks.
+ * stage before which they changed and when other rules act, the executors that dynamic allocation
+ * wants, and when SQL executions were planned. Where the plugin is not configured it also applies
+ * rules and, in local mode, measures the tasks.
  *
  * <p>Configured by {@code spark.extraListeners=org.iqcar.spark.IqcarListener}, or added by the
  * plugin. Callbacks run on the listener bus's own thread and never block.
@@ -40,6 +40,9 @@ public final class IqcarListener extends SparkListener {
   private String lastState = "";
   private boolean lookedForTarget;
   private ExecutorTarget target;
+  private final QueryPhases phases = new QueryPhases();
+  /** False once no end of a query could be read: another version of Spark, which will not change. */
+  private boolean phasesKnown = true;
 
   public IqcarListener(SparkConf conf) {
     boolean use = false;
@@ -96,16 +99,37 @@ public final class IqcarListener extends SparkListener {
     });
   }
 
-  /** Other rules act: pools that run tasks have changed, and maybe no stage will be submitted. */
+  /**
+   * A SQL execution ended: how it was planned is written. Or other rules act: pools that run tasks
+   * have changed, and maybe no stage will be submitted.
+   */
   @Override
   public void onOtherEvent(SparkListenerEvent event) {
-    if (event instanceof IqcarEventRules && !lastState.isEmpty()) {
-      guarded("onOtherEvent", () -> {
+    guarded("onOtherEvent", () -> {
+      if (event instanceof IqcarEventRules) {
         scala.Option<SparkContext> context = SparkContext$.MODULE$.getActive();
-        if (context.isDefined()) {
+        if (context.isDefined() && !lastState.isEmpty()) {
           postState(context.get());
         }
-      });
+      } else {
+        postPhases(event);
+      }
+    });
+  }
+
+  private void postPhases(SparkListenerEvent event) {
+    if (!phasesKnown) {
+      return;
+    }
+    try {
+      IqcarEventPhases known = phases.of(event, System.currentTimeMillis());
+      scala.Option<SparkContext> context = SparkContext$.MODULE$.getActive();
+      if (known != null && context.isDefined()) {
+        context.get().listenerBus().post(known);
+      }
+    } catch (ReflectiveOperationException | RuntimeException failure) {
+      phasesKnown = false;
+      Failures.note("reading the end of a query", failure);
     }
   }
 

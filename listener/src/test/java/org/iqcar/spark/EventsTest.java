@@ -39,6 +39,19 @@ class EventsTest {
   }
 
   @Test
+  void aHistoryServerCanReadWhenAQueryWasPlanned() throws Exception {
+    ObjectMapper mapper = new ObjectMapper();
+    IqcarEventPhases event = new IqcarEventPhases(
+        7, Collections.singletonList(new IqcarEventPhases.Phase("planning", 5, 9)), 3);
+    String json = mapper.writeValueAsString(event);
+    IqcarEventPhases back = mapper.readValue(
+        json.replace("{", "{\"later\":1,"), IqcarEventPhases.class);
+    assertEquals(json, mapper.writeValueAsString(back));
+    assertEquals(9, back.getPhases().get(0).getEndMs());
+    assertEquals(3, back.getCompileMs());
+  }
+
+  @Test
   void aHistoryServerCanReadWhichRulesAct() throws Exception {
     ObjectMapper mapper = new ObjectMapper();
     RuleChange change = new RuleChange();

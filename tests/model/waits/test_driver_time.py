@@ -1,0 +1,181 @@
+"""Time in the driver: what the tasks of a query, and their waits, leave of its run, in parts."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from iqcar.enums import DriverPart, QueryBy
+from iqcar.model.queries.identify import identify
+from iqcar.model.waits.driver_time import driver_time
+from iqcar.tables import Tables
+from tests.support.tiny_tables import tiny_tables
+
+TASK = st.tuples(st.integers(0, 40), st.integers(0, 40))
+STAGE = st.tuples(st.integers(-20, 200), st.lists(TASK, min_size=1, max_size=4))
+METRIC = st.tuples(
+    st.sampled_from(
+        ["metadata time", "time to build", "time to broadcast", "job commit time", "sort time"]
+    ),
+    st.one_of(st.just(np.nan), st.floats(0, 500)),
+)
+
+PHASE = st.tuples(
+    st.sampled_from(["parsing", "analysis", "optimization", "planning", "compiling", "listeners"]),
+    st.integers(-100, 200),
+    st.integers(0, 150),
+)
+
+
+def queries_of(
+    runs: list[tuple[int, int, list[tuple[int, list[tuple[int, int]]]]]],
+    metrics: list[tuple[str, float]] = (),
+    query_by: QueryBy = QueryBy.SQL,
+    phases: list[tuple[str, int, int]] = (),
+) -> Tables:
+    """SQL queries from start to end, and of each stage: its submission, and of its tasks the wait
+    for a slot and the run; the first query has the metrics, and the phases from start to length."""
+    stages = [(query, *stage) for query, (_, _, stages) in enumerate(runs) for stage in stages]
+    return identify(
+        tiny_tables(
+            sql_executions=[
+                {"execution_id": row, "root_execution_id": row, "start_ms": start, "end_ms": end}
+                for row, (start, end, _) in enumerate(runs)
+            ],
+            jobs=[
+                {"job_id": row, "sql_execution": row, "submission_ms": start, "completion_ms": end}
+                for row, (start, end, _) in enumerate(runs)
+            ],
+            stages=[
+                {
+                    "stage_id": row,
+                    "job": query,
+                    "submission_ms": begin,
+                    "first_launch_ms": begin + min(wait for wait, _ in tasks),
+                    "completion_ms": begin + max(sum(task) for task in tasks),
+                }
+                for row, (query, begin, tasks) in enumerate(stages)
+            ],
+            tasks=[
+                {"stage": row, "launch_ms": begin + wait, "finish_ms": begin + wait + ran}
+                for row, (_, begin, tasks) in enumerate(stages)
+                for wait, ran in tasks
+            ],
+            sql_metrics=[
+                {"metric": name, "total": total, "unit": "ms", "node": "Scan"}
+                for name, total in metrics
+            ],
+            driver_phases=[
+                {"phase": name, "start_ms": start, "end_ms": start + length}
+                for name, start, length in phases
+            ],
+        ),
+        query_by,
+    )
+
+
+@given(
+    runs=st.lists(
+        st.tuples(
+            st.integers(0, 50), st.integers(50, 220), st.lists(STAGE, min_size=1, max_size=6)
+        ),
+        min_size=1,
+        max_size=3,
+    ),
+    metrics=st.lists(METRIC, max_size=5),
+    phases=st.lists(PHASE, max_size=4),
+)
+def test_parts_are_what_tasks_and_their_waits_leave_of_the_run(runs, metrics, phases) -> None:
+    tables = queries_of(runs, metrics, phases=phases)
+    found = driver_time(tables)
+    stages, tasks = tables.stages, tables.tasks
+    for query, (start, end, _) in enumerate(runs):
+        busy = np.zeros(end - start, bool)
+        mine = tasks[(tasks["query"] == query).to_numpy()]
+        for stage, finish in zip(mine["stage"], mine["finish_ms"], strict=True):
+            since = stages["submission_ms"].iloc[stage]
+            busy[int(max(since - start, 0)) : int(max(finish - start, 0))] = True
+        assert found.total[query] == (~busy).sum()
+        work = found.work[(found.work["query"] == query).to_numpy()]
+        seen = np.zeros(500, bool)
+        for name, begin, length in phases if query == 0 else ():
+            if name not in ("compiling", "listeners"):
+                seen[100 + begin : 100 + begin + length] = True
+        planned = (seen[100 + start : 100 + end] & ~busy).sum()
+        assert work["time_ms"][(work["evidence"] == "measured").to_numpy()].sum() == planned
+        if query == 0 and seen.any():
+            assert found.early[query] == seen[: 100 + start].sum()
+        for part, ms in zip(DriverPart, found.parts[query], strict=True):
+            assert ms >= 0
+            of_part = work[(work["part"] == str(part)).to_numpy()]
+            assert (of_part["time_ms"] > 0).all()
+            assert of_part["time_ms"].sum() == pytest.approx(ms, abs=1e-6)
+
+
+def test_each_part_lies_where_it_is_called() -> None:
+    tables = queries_of([(0, 1000, [(200, [(0, 100)]), (450, [(10, 190)]), (500, [(0, 50)])])])
+    assert driver_time(tables).parts.tolist() == [[200, 150, 350]]
+
+
+def test_metrics_tell_what_was_done_and_no_more_than_fits() -> None:
+    metrics = [
+        ("metadata time", 120.0),
+        ("number of files read", 40.0),
+        ("time to build", 30.0),
+        ("time to broadcast", 20.0),
+        ("job commit time", 9_000.0),
+        ("task commit time", 77.0),
+    ]
+    tables = queries_of([(0, 1000, [(200, [(0, 100)]), (450, [(0, 190)])])], metrics)
+    work = driver_time(tables).work
+    found = {
+        (one["part"], one["work"]): (one["time_ms"], one["evidence"])
+        for one in work.to_dict("records")
+    }
+    assert found == {
+        ("before_first_job", "listing"): (120, "reported"),
+        ("before_first_job", "other"): (80, "estimated"),
+        ("between_jobs", "broadcast"): (50, "reported"),
+        ("between_jobs", "commit"): (100, "reported"),
+        ("after_last_task", "commit"): (360, "reported"),
+    }
+    assert work["files"][(work["work"] == "listing").to_numpy()].tolist() == [40]
+
+
+def test_phases_tell_when_the_driver_planned_and_what_it_did_before_the_start() -> None:
+    phases = [("analysis", -300, 400), ("planning", 120, 30), ("planning", 340, 20)]
+    run = [(0, 1000, [(200, [(0, 100)]), (450, [(0, 190)])])]
+    found = driver_time(queries_of(run, phases=phases))
+    assert found.early.tolist() == [300]
+    measured = found.work[(found.work["evidence"] == "measured").to_numpy()]
+    assert measured[["part", "work", "time_ms"]].to_numpy().tolist() == [
+        ["before_first_job", "analysis", 100],
+        ["before_first_job", "planning", 30],
+        ["between_jobs", "planning", 20],
+    ]
+    assert np.isnan(driver_time(queries_of(run)).early).all()
+
+
+def test_compiling_takes_what_planning_leaves() -> None:
+    phases = [("planning", 0, 150), ("compiling", 0, 80), ("compiling", 0, 60)]
+    run = [(0, 1000, [(200, [(0, 100)]), (450, [(0, 550)])])]
+    work = driver_time(queries_of(run, phases=phases)).work
+    assert work[["work", "time_ms", "evidence"]].to_numpy().tolist() == [
+        ["planning", 150, "measured"],
+        ["compiling", 50, "estimated"],
+        ["other", 120, "estimated"],
+        ["compiling", 30, "estimated"],
+    ]
+
+
+def test_what_is_not_recorded_is_missing_and_not_zero() -> None:
+    run = [(0, 1000, [(200, [(0, 100)])])]
+    assert np.isnan(driver_time(queries_of(run, query_by=QueryBy.JOB)).parts).all()
+    sql = queries_of(run).sql_executions
+    for column, known in (("end_ms", [False, False, True]), ("start_ms", [True, False, False])):
+        lost = queries_of(run).with_(sql_executions=sql.assign(**{column: np.nan}))
+        found = driver_time(identify(lost))
+        assert np.isnan(found.parts[0]).tolist() == known
+        assert np.isnan(found.total[0])
