@@ -94,11 +94,11 @@ def place_of(url: str) -> Place | None:
         raise UsageError("holds a user or password", base.rpartition("@")[2], f"set {TOKEN}")
     if found is None:
         chosen = tuple(query)
-        _check_choice(chosen, url)
+        _check_choice(chosen, base + path)
         return Place(base + path, chosen=chosen, certain=path != parts.path.rstrip("/"))
     app = unquote(found["app"])
     if _APP_ID.match(app) is None:
-        raise UsageError("names no application", url, "give http://HOST:18080/history/APP")
+        raise UsageError("names no application", base + path, "give http://HOST:18080/history/APP")
     return Place(base + found["root"], app, found["attempt"] or "", certain=True)
 
 
@@ -319,7 +319,12 @@ class _View(io.RawIOBase):
         return self._at
 
     def readinto(self, buffer: Any) -> int:
-        data = os.pread(self.fileno(), len(buffer), self._at)
+        if hasattr(os, "pread"):  # a forked process has the same file, and reads elsewhere
+            data = os.pread(self.fileno(), len(buffer), self._at)
+        else:
+            with _KEEPING:
+                self._file.seek(self._at)
+                data = self._file.read(len(buffer))
         buffer[: len(data)] = data
         self._at += len(data)
         return len(data)
