@@ -20,7 +20,6 @@ def test_the_list_is_the_servers_and_no_log_is_asked_for() -> None:
     server = HostedApps(*TWO.apps)
     with web_server(server) as url:
         listing = Listing(Places([url]), lambda key, identity: None)
-        listing.check()
         listing.scan()
         found = listing.applications()
         assert [one.application_id for one in found[:2]] == [APP, APP]

@@ -42,6 +42,8 @@ KEPT_ZIPS = 2
 read, and the parts of a rolling log are read one by one."""
 CHOICES = ("user", "name", "since", "until", "status", "limit")
 """What a URL can choose applications by, behind its question mark."""
+MOST_NAME = 1000
+"""Characters kept of a name that a server tells."""
 MOST_NAMED = 20
 """Newest applications named where one has to be chosen."""
 DAY_MS = 86_400_000.0
@@ -207,11 +209,11 @@ def _log(root: str, one: _Listed, each: _Attempt) -> EventLog | None:
     inner = f"{one.id}/{attempt}" if attempt else one.id
     path = f"{root}/history/{inner}"
     told = ToldByServer(
-        name=one.name or "",
+        name=(one.name or "")[:MOST_NAME],
         application_id=one.id,
         attempt_id=attempt,
-        user=each.user or "",
-        spark_version=each.version or "",
+        user=(each.user or "")[:MOST_NAME],
+        spark_version=(each.version or "")[:MOST_NAME],
         start_ms=each.start,
         end_ms=each.end if each.completed else nan,
         last_ms=each.updated,
