@@ -42,7 +42,7 @@ def read_on_spark(
     """
     logs = [(number, log) for number, log in enumerate(found) if isinstance(log, EventLog)]
     cores = spark.sparkContext.defaultParallelism
-    shares = pack_by_size([log.size_bytes for _, log in logs], cores)
+    shares = pack_by_size([log.work_bytes for _, log in logs], cores)
     of_tasks = [[logs[row] for row in share] for share in shares]
     step = shipped.step("fleet.steps.read_step", of_tasks, heavy, unused)
     return run_step(spark.range(0, len(shares), 1, len(shares)), step)

@@ -345,13 +345,13 @@ def group_logs(logs: Sequence[tuple[EventLog, Peek]]) -> tuple[list[list[EventLo
     groups: list[list[EventLog]] = []
     cut, until, size = 0, -inf, 0
     for start, end, log in timed:
-        full = bool(groups) and (len(groups[-1]) >= MOST_LOGS or size + log.size_bytes > MOST_BYTES)
+        full = bool(groups) and (len(groups[-1]) >= MOST_LOGS or size + log.work_bytes > MOST_BYTES)
         if start >= until or full:
             cut += start < until
             groups.append([])
             size = 0
         groups[-1].append(log)
-        size += log.size_bytes
+        size += log.work_bytes
         until = max(until, end)
     return [*groups, *alone], cut
 

@@ -57,11 +57,7 @@ def read_logs(
     logs = [one for one in found if isinstance(one, EventLog)]
     sizes = [sum(part.size_bytes for part in log.parts) for log in logs]
     report = _Reporter(sum(sizes), progress)
-    # Of a log on a server nobody knows how large it is: its download alone is worth a process.
-    worth = [
-        BYTES_WORTH_A_PROCESS if log.told else size for log, size in zip(logs, sizes, strict=True)
-    ]
-    count = _processes(processes, worth)
+    count = _processes(processes, [log.work_bytes for log in logs])
     if count > 1:
         read = _read_in_processes(logs, sizes, count, report)
     else:

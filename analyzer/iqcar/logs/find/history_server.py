@@ -42,6 +42,8 @@ KEPT_ZIPS = 2
 read, and the parts of a rolling log are read one by one."""
 CHOICES = ("user", "name", "since", "until", "status", "limit")
 """What a URL can choose applications by, behind its question mark."""
+MOST_NAME = 1000
+"""Characters kept of a name that a server tells."""
 MOST_NAMED = 20
 """Newest applications named where one has to be chosen."""
 DAY_MS = 86_400_000.0
@@ -94,11 +96,11 @@ def place_of(url: str) -> Place | None:
         raise UsageError("holds a user or password", base.rpartition("@")[2], f"set {TOKEN}")
     if found is None:
         chosen = tuple(query)
-        _check_choice(chosen, url)
+        _check_choice(chosen, base + path)
         return Place(base + path, chosen=chosen, certain=path != parts.path.rstrip("/"))
     app = unquote(found["app"])
     if _APP_ID.match(app) is None:
-        raise UsageError("names no application", url, "give http://HOST:18080/history/APP")
+        raise UsageError("names no application", base + path, "give http://HOST:18080/history/APP")
     return Place(base + found["root"], app, found["attempt"] or "", certain=True)
 
 
@@ -207,11 +209,11 @@ def _log(root: str, one: _Listed, each: _Attempt) -> EventLog | None:
     inner = f"{one.id}/{attempt}" if attempt else one.id
     path = f"{root}/history/{inner}"
     told = ToldByServer(
-        name=one.name or "",
+        name=(one.name or "")[:MOST_NAME],
         application_id=one.id,
         attempt_id=attempt,
-        user=each.user or "",
-        spark_version=each.version or "",
+        user=(each.user or "")[:MOST_NAME],
+        spark_version=(each.version or "")[:MOST_NAME],
         start_ms=each.start,
         end_ms=each.end if each.completed else nan,
         last_ms=each.updated,
@@ -319,7 +321,12 @@ class _View(io.RawIOBase):
         return self._at
 
     def readinto(self, buffer: Any) -> int:
-        data = os.pread(self.fileno(), len(buffer), self._at)
+        if hasattr(os, "pread"):  # a forked process has the same file, and reads elsewhere
+            data = os.pread(self.fileno(), len(buffer), self._at)
+        else:
+            with _KEEPING:
+                self._file.seek(self._at)
+                data = self._file.read(len(buffer))
         buffer[: len(data)] = data
         self._at += len(data)
         return len(data)

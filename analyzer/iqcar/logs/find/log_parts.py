@@ -6,6 +6,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
+ASSUMED_BYTES = 8_000_000
+"""Stored size that a log on a server counts with, which is known when it is downloaded (8 MB)."""
+
 
 @dataclass(frozen=True)
 class LogPart:
@@ -77,6 +80,11 @@ class EventLog:
     def size_bytes(self) -> int:
         """Stored size of all parts."""
         return sum(part.size_bytes for part in self.parts)
+
+    @property
+    def work_bytes(self) -> int:
+        """Stored size, by which work is shared out; :data:`ASSUMED_BYTES` on a server."""
+        return ASSUMED_BYTES if self.told is not None else self.size_bytes
 
 
 @dataclass(frozen=True)
