@@ -89,7 +89,7 @@ INTERNALS = (
         "JsonProtocol.sparkEventToJsonString",
         "streaming events",
         "`spark.iqcar.live`",
-        "streaming events",
+        "no events are streamed",
         "sparkEventToJsonString,sparkEventToJson",
     ),
     Internal(
@@ -121,5 +121,10 @@ round (`offering slots by caps`: caps may not hold)."""
 
 def internals_section() -> list[str]:
     """Print the table."""
-    lines = [INTRODUCTION, "", "| internal | used for | lost without it | said |", "|---|---|---|---|"]
+    lines = [
+        INTRODUCTION,
+        "",
+        "| internal | used for | lost without it | said |",
+        "|---|---|---|---|",
+    ]
     return lines + [f"| `{i.name}` | {i.use} | {i.lost} | {i.said} |" for i in INTERNALS]

@@ -1,11 +1,17 @@
 package org.iqcar.spark.rules;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertSame;
+import static org.junit.jupiter.api.Assertions.assertThrows;
 
 import java.util.Properties;
 import java.util.function.IntSupplier;
+import org.apache.spark.scheduler.FIFOSchedulableBuilder;
+import org.apache.spark.scheduler.Pool;
+import org.apache.spark.scheduler.SchedulingMode;
 import org.apache.spark.scheduler.TaskSetManager;
 import org.iqcar.spark.safety.Failures;
+import org.iqcar.spark.safety.SparkInternals;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
@@ -54,6 +60,33 @@ class RuleRootTest {
     long before = Failures.count();
     root.getSortedTaskSetQueue();
     assertEquals(before + noticed, Failures.count());
+  }
+
+  /** Has the field that Spark's scheduler has. */
+  private static final class Scheduler {
+    private final Pool rootPool;
+
+    private Scheduler(Pool rootPool) {
+      this.rootPool = rootPool;
+    }
+  }
+
+  @Test
+  void whatFailsAfterItTookItsPlaceLeavesTheSchedulerAsItWas() throws Exception {
+    Pool old = new Pool("", SchedulingMode.FAIR(), 0, 0);
+    Pool child = new Pool("p", SchedulingMode.FIFO(), 0, 1);
+    old.addSchedulable(child);
+    FIFOSchedulableBuilder builder = new FIFOSchedulableBuilder(old);
+    Scheduler scheduler = new Scheduler(old);
+    RuleRoot root = new RuleRoot(() -> 4, new HeldJobs(() -> { }));
+    assertThrows(NoSuchMethodError.class, () -> root.takePlace(scheduler, builder, () -> {
+      assertSame(root, SparkInternals.get(scheduler, "rootPool"));
+      assertSame(root, child.parent());
+      throw new NoSuchMethodError();
+    }));
+    assertSame(old, SparkInternals.get(scheduler, "rootPool"));
+    assertSame(old, builder.rootPool());
+    assertSame(old, child.parent());
   }
 
   @SuppressWarnings("unchecked")
