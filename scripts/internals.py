@@ -43,7 +43,13 @@ INTERNALS = (
         "a second: they act at the next offer",
         "offering slots after a change of pools",
     ),
-    Internal("TaskSetManager.isZombie", "caps", "caps", NO_CAPS),
+    Internal(
+        "TaskSetManager.isZombie, isBarrier, taskSetExcludelistHelperOpt",
+        "caps",
+        "caps",
+        NO_CAPS,
+        "isZombie",
+    ),
     Internal("SparkContext.maxNumConcurrentTasks", "slots of a cap", "caps", NO_CAPS),
     Internal(
         "SparkContext.listenerBus",

@@ -44,6 +44,7 @@ class Breakage:
     options: Sequence[str] = ("--jars", str(JAR))
 
 
+TURNS = "TaskSetManager.isZombie, isBarrier, taskSetExcludelistHelperOpt"
 DOZE, DOZE_MS = "doze", 500
 """The workload whose tasks sleep for so long."""
 RULED = {"spark.iqcar.host.enabled": "false"}
@@ -61,7 +62,7 @@ BREAKAGES = (
     Breakage(["TaskScheduler.rootPool", "AccumulatorV2.toInfo"], conf={**PLUGIN, **RULED}),
     Breakage(["Pool.getSortedTaskSetQueue"], conf={**PLUGIN, **RULED}),
     Breakage(
-        ["TaskSetManager.isZombie", "AccumulableInfo.countFailedValues"],
+        [TURNS, "AccumulableInfo.countFailedValues"],
         ("many:20", f"{DOZE}:4"),
         {**PLUGIN, **RULED},
     ),
@@ -168,7 +169,7 @@ LOST: dict[str, Callable[[App], bool]] = {
     "TaskScheduler.rootPool": lambda app: recorded(app) and not app.own_events(),
     "Pool.getSortedTaskSetQueue": without_rules,
     "TaskSchedulerImpl.backend": lambda app: recorded(app) and ruled(app),
-    "TaskSetManager.isZombie": lambda app: recorded(app) and ruled(app) and uncapped(app),
+    TURNS: lambda app: recorded(app) and ruled(app) and uncapped(app),
     "SparkContext.maxNumConcurrentTasks": lambda app: (
         recorded(app) and ruled(app) and uncapped(app)
     ),
