@@ -1,4 +1,4 @@
-"""Where an internal of Spark has another name, the plugin loses what the table says, and says so."""
+"""Where Spark names an internal otherwise, the plugin loses what the table says, and says so."""
 
 from __future__ import annotations
 

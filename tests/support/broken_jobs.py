@@ -1,6 +1,7 @@
 """One application with Python tasks of 2 s and rules that change.
 
-Arguments: the rules file, and its next text. It ends when the pools are those of the next text, and a job has run after that.
+Arguments: the rules file, and its next text. It ends when the pools are those of the next text and
+a job has run after that.
 """
 
 from __future__ import annotations
