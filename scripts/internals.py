@@ -43,7 +43,13 @@ INTERNALS = (
         "a second: they act at the next offer",
         "offering slots after a change of pools",
     ),
-    Internal("TaskSetManager.isZombie", "caps", "caps", NO_CAPS),
+    Internal(
+        "TaskSetManager.isZombie, isBarrier, taskSetExcludelistHelperOpt",
+        "caps",
+        "caps",
+        NO_CAPS,
+        "isZombie",
+    ),
     Internal("SparkContext.maxNumConcurrentTasks", "slots of a cap", "caps", NO_CAPS),
     Internal(
         "SparkContext.listenerBus",
@@ -89,7 +95,7 @@ INTERNALS = (
         "JsonProtocol.sparkEventToJsonString",
         "streaming events",
         "`spark.iqcar.live`",
-        "streaming events",
+        "no events are streamed",
         "sparkEventToJsonString,sparkEventToJson",
     ),
     Internal(
@@ -119,12 +125,37 @@ stands in for (no rules), and task sets that are walked through otherwise than b
 round (`offering slots by caps`: caps may not hold)."""
 
 
+SUITES = """\
+## Spark's own suites
+
+`scripts/spark_suites` runs Spark's PoolSuite, TaskSchedulerImplSuite, TaskSetManagerSuite,
+BasicSchedulerIntegrationSuite and HealthTrackerIntegrationSuite with the plugin in every context, and
+its rules in every scheduler and pool that they make; by hand, some three minutes a cell. Failed of
+all tests:
+
+| rules | Spark 3.5.7 | Spark 4.2.0 |
+|---|---|---|
+@TABLE@
+
+With a cap of one task, tests fail that expect several tasks of a job at once: those of a strict cap
+start one, and where failures exclude executors
+(`Excluded ... for entire task set`, 20 runs) a loose cap lets further tasks start in the next round of
+offers, because Spark would end a task set whose second turn in a round finds no executor idle."""
+
+RUNS = {
+    "without the plugin": ("0 of 157", "0 of 201"),
+    "a file without rules": ("0 of 157", "0 of 201"),
+    "a rule for every job": ("0 of 157", "0 of 201"),
+    "and a cap that nothing reaches": ("0 of 157", "0 of 201"),
+    "and a loose cap of one task": ("20 of 157", "20 of 201"),
+    "and a strict cap of one task": ("35 of 157", "? of 201"),
+}
+"""What the script printed last, by the rules."""
+
+
 def internals_section() -> list[str]:
-    """Print the table."""
-    lines = [
-        INTRODUCTION,
-        "",
-        "| internal | used for | lost without it | said |",
-        "|---|---|---|---|",
-    ]
-    return lines + [f"| `{i.name}` | {i.use} | {i.lost} | {i.said} |" for i in INTERNALS]
+    """Print what is used of Spark's internals, and how its own suites ran."""
+    head = ["| internal | used for | lost without it | said |", "|---|---|---|---|"]
+    rows = [f"| `{i.name}` | {i.use} | {i.lost} | {i.said} |" for i in INTERNALS]
+    runs = "\n".join(f"| {rules} | {' | '.join(found)} |" for rules, found in RUNS.items())
+    return [INTRODUCTION, "", *head, *rows, "", SUITES.replace("@TABLE@", runs)]

@@ -9,6 +9,11 @@ from __future__ import annotations
 import sys
 from dataclasses import dataclass
 from enum import Enum
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from scripts.internals import internals_section
 
 
 class Coverage(Enum):
@@ -95,7 +100,8 @@ def compatibility_page(printed: str) -> str:
     lines += [f"| {' '.join(platform)} | {coverage} |" for platform, coverage in PLATFORMS.items()]
     lines += ["", "| Java | tests |", "|---|---|"]
     lines += [f"| {java} | {coverage} |" for java, coverage in JAVAS.items()]
-    return "\n".join([*lines, "", *NOTES.splitlines()]) + "\n"
+    lines += ["", *NOTES.splitlines(), "", *internals_section()]
+    return "\n".join(lines) + "\n"
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""What the plugin uses of Spark's internals is renamed: it loses what the table says, and says so."""
+"""Where Spark names an internal otherwise, the plugin loses what the table says, and says so."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from tests.support.listener_spark import (
     samples_of,
     spark_params,
 )
-from tests.support.ruled_apps import FIRST, applied, pool, pools_of, rules_file
+from tests.support.ruled_apps import FIRST, applied, pool, pools_of, rule, rules_file
 
 pytestmark = [pytest.mark.spark, pytest.mark.portable, pytest.mark.smoke]
 BY_NAME = {internal.name: internal for internal in INTERNALS}
@@ -44,6 +44,9 @@ class Breakage:
     options: Sequence[str] = ("--jars", str(JAR))
 
 
+TURNS = "TaskSetManager.isZombie, isBarrier, taskSetExcludelistHelperOpt"
+DOZE, DOZE_MS = "doze", 500
+"""The workload whose tasks sleep for so long."""
 RULED = {"spark.iqcar.host.enabled": "false"}
 STREAMED = {"spark.iqcar.live": f"127.0.0.1:{free_port()}"}
 """The first application has it."""
@@ -59,7 +62,9 @@ BREAKAGES = (
     Breakage(["TaskScheduler.rootPool", "AccumulatorV2.toInfo"], conf={**PLUGIN, **RULED}),
     Breakage(["Pool.getSortedTaskSetQueue"], conf={**PLUGIN, **RULED}),
     Breakage(
-        ["TaskSetManager.isZombie", "AccumulableInfo.countFailedValues"], conf={**PLUGIN, **RULED}
+        [TURNS, "AccumulableInfo.countFailedValues"],
+        ("many:20", f"{DOZE}:4"),
+        {**PLUGIN, **RULED},
     ),
     Breakage(["SparkContext.listenerBus"], ("many:20", "sleep"), PLUGIN),
     Breakage(
@@ -105,11 +110,13 @@ def broken(
 def run_broken(home: Path, folder: Path, breakage: Breakage) -> App:
     build_jar()
     rules = folder / "rules.json"
-    conf = {**breakage.conf, **applied(rules_file(rules, [pool("first", cap=1)], [FIRST]))}
+    placed = [FIRST, rule("first", job_group=DOZE)]
+    first = rules_file(rules, [pool("first", cap=1, strict=True)], placed)
+    conf = {**applied(first), **breakage.conf}
     conf = {**conf, **({"spark.plugins": ""} if "spark.plugins" not in breakage.conf else {})}
     job = ["--class", WORKLOADS, str(TEST_JAR), *breakage.workloads]
     if not breakage.workloads:
-        later = rules_file(folder / "later.json", [pool("first", 7, cap=1)], [FIRST])
+        later = rules_file(folder / "later.json", [pool("first", 7, cap=1, strict=True)], [FIRST])
         job = [str(SUPPORT / "broken_jobs.py"), str(rules), Path(later).read_text("utf-8")]
     names = ",".join(BY_NAME[name].renamed for name in breakage.names)
     java = ("--driver-java-options", f"-javaagent:{TEST_JAR}={names}")
@@ -130,6 +137,13 @@ def recorded(app: App) -> bool:
 
 def succeeded(end: Mapping[str, dict[str, str]]) -> bool:
     return end["Task End Reason"]["Reason"] == "Success"
+
+
+def uncapped(app: App) -> bool:
+    """Whether tasks have run side by side under a cap of one, for half of their time at least."""
+    infos = [end["Task Info"] for end in app.group(DOZE)]
+    one, two = sorted(infos, key=lambda info: info["Launch Time"])[:2]
+    return bool(two["Launch Time"] < one["Finish Time"] - DOZE_MS / 2)
 
 
 def marked(app: App) -> list[bool]:
@@ -155,8 +169,10 @@ LOST: dict[str, Callable[[App], bool]] = {
     "TaskScheduler.rootPool": lambda app: recorded(app) and not app.own_events(),
     "Pool.getSortedTaskSetQueue": without_rules,
     "TaskSchedulerImpl.backend": lambda app: recorded(app) and ruled(app),
-    "TaskSetManager.isZombie": lambda app: recorded(app) and ruled(app),
-    "SparkContext.maxNumConcurrentTasks": lambda app: recorded(app) and ruled(app),
+    TURNS: lambda app: recorded(app) and ruled(app) and uncapped(app),
+    "SparkContext.maxNumConcurrentTasks": lambda app: (
+        recorded(app) and ruled(app) and uncapped(app)
+    ),
     "SparkContext.listenerBus": lambda app: (
         recorded(app) and not app.own_events() and not samples_of(app)
     ),

@@ -1,6 +1,7 @@
-"""One application with a Python task and rules that change. Arguments: the rules file, its next text.
+"""One application with Python tasks of 2 s and rules that change.
 
-It ends when the pools are those of the next text, and a job has run after that.
+Arguments: the rules file, and its next text. It ends when the pools are those of the next text and
+a job has run after that.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ def weights() -> dict[str, int]:
     return {pool.name(): int(pool.weight()) for pool in queue}
 
 
+sc.setJobGroup("doze", "doze")
 print("SUM", sum(sc.parallelize(range(4), 2).mapPartitions(sleep).collect()), flush=True)
 beside = RULES.with_name("beside")
 beside.write_text(NEXT, encoding="utf-8")

@@ -46,16 +46,15 @@ final class RulePool extends Pool {
   }
 
   /**
-   * Offers slots to one of its task sets, until so many tasks of the pool run.
+   * Offers slots to one of its task sets, until so many tasks of the pool run; fewer do now.
    *
    * <p>One turn offers every free slot, and Spark asks nobody between two launches. It does tell
    * the pool of each, so at the cap the pool lets the task set look finished, which takes no
    * offers, until the turn ends. The scheduler's lock is held all the time: nobody else sees it.
+   *
+   * @return whether the cap ended the turn; else the task set has taken all that it can use
    */
-  void offer(TaskSetManager taskSet, int mostRunning, Runnable turn) {
-    if (runningTasks() >= mostRunning) {
-      return;
-    }
+  boolean offer(TaskSetManager taskSet, int mostRunning, Runnable turn) {
     offered = taskSet;
     most = mostRunning;
     paused = false;
@@ -67,11 +66,18 @@ final class RulePool extends Pool {
         taskSet.isZombie_$eq(false);
       }
     }
+    return paused;
+  }
+
+  /** Whether Spark excludes executors on which tasks of a task set failed. */
+  static boolean excludes(TaskSetManager taskSet) {
+    return taskSet.taskSetExcludelistHelperOpt().isDefined();
   }
 
   /** Does what a turn does, without effect: what this Spark lacks is missed now. */
   void rehearse(TaskSetManager taskSet) {
     runningTasks();
+    excludes(taskSet);
     taskSet.isZombie_$eq(taskSet.isZombie());
   }
 

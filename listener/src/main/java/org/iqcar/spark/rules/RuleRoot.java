@@ -158,23 +158,24 @@ final class RuleRoot extends Pool {
         all.forEach(offer);
         return;
       }
+      List<TaskSetManager> again = new ArrayList<>();
       for (int i = 0; i < placed.size(); i++) {
         TaskSetManager taskSet = placed.get(i);
         RulePool pool = pools.get(i);
         if (pool == null) {
           offer.accept(taskSet);
-        } else {
-          pool.offer(taskSet, pool.spec().most(slots), () -> offer.accept(taskSet));
+          continue;
+        }
+        // A second turn that finds no slot must follow no first one where failures exclude: Spark
+        // ends a task set that takes nothing, cannot run on any executor, and finds none idle.
+        int most = pool.spec().most(slots);
+        boolean left = pool.runningTasks() >= most
+            || pool.offer(taskSet, most, () -> offer.accept(taskSet)) && !RulePool.excludes(taskSet);
+        if (left && !pool.spec().strict) {
+          again.add(taskSet);
         }
       }
-      for (int i = 0; i < placed.size(); i++) {
-        RulePool pool = pools.get(i);
-        // A pool below its cap has been offered every slot, and took those it could use.
-        if (pool != null && !pool.spec().strict
-            && pool.runningTasks() >= pool.spec().most(slots)) {
-          offer.accept(placed.get(i));
-        }
-      }
+      again.forEach(offer);
     }
   }
 }

@@ -120,7 +120,7 @@ public final class LiveStream extends SparkFirehoseListener {
       daemon("iqcar-live-watch", stream::watch);
       LOG.info("iqcar: events are streamed at {}", server.getLocalSocketAddress());
       return stream;
-    } catch (IOException | RuntimeException | ReflectiveOperationException failure) {
+    } catch (IOException | RuntimeException | ReflectiveOperationException | LinkageError failure) {
       LOG.warn("iqcar: no events are streamed: {} = {}: {}",
           Setting.LIVE.key(), settings.live, failure.toString());
       close(server);

@@ -25,6 +25,7 @@ final class TaskSets {
     waiting.all().$plus$eq(0);
     SparkInternals.field(made, "pendingTasks").set(made, waiting);
     SparkInternals.field(made, "runningTasksSet").set(made, new HashSet<Object>());
+    SparkInternals.field(made, "taskSetExcludelistHelperOpt").set(made, scala.Option.empty());
     SparkInternals.field(made, "taskSet").set(
         made, new TaskSet(new Task<?>[0], job, 0, job, properties, 0, scala.Option.empty()));
     return made;
