@@ -33,6 +33,11 @@ public final class StackClassifier {
     return new Rule(type, method, wait);
   }
 
+  /** A client of an object store. */
+  private static Rule store(String type) {
+    return rule(type, null, WaitClass.OBJECT_STORE);
+  }
+
   private static final String SPARK = "org.apache.spark.";
 
   private static final Rule[] RULES = {
@@ -63,6 +68,12 @@ public final class StackClassifier {
     rule(SPARK + "rdd.NewHadoopRDD", null, WaitClass.IO_READ),
     rule(SPARK + "sql.execution.datasources.v2.DataSourceRDD", null, WaitClass.IO_READ),
     rule(SPARK + "sql.execution.datasources.jdbc.JDBCRDD", null, WaitClass.IO_READ),
+    store("com.amazonaws."), store("software.amazon."), store("com.amazon.ws.emr.hadoop.fs."),
+    store("org.apache.hadoop.fs.s3a."), store("org.apache.hadoop.fs.azure"),
+    store("com.microsoft.azure."), store("com.azure."), store("com.google.cloud."),
+    store("com.google.api.client."), store("org.apache.hadoop.fs.gs."),
+    store("org.apache.hadoop.fs.aliyun."), store("org.apache.hadoop.fs.cosn."),
+    store("org.apache.hadoop.fs.obs."), store("org.apache.hadoop.fs.tosfs."),
     rule(SPARK + "storage.DiskBlockObjectWriter", null, WaitClass.IO_WRITE),
     rule(SPARK + "storage.TimeTrackingOutputStream", null, WaitClass.IO_WRITE),
     rule(SPARK + "util.collection.unsafe.sort.UnsafeSorterSpillWriter", null, WaitClass.IO_WRITE),
@@ -143,6 +154,11 @@ public final class StackClassifier {
       // Asleep on a disk without a system call: the thread reads a page of a mapped file.
       if (disk) {
         return WaitClass.IO_READ;
+      }
+      // Some clients read sockets in native code of their own.
+      if (!paused && stack[0].isNativeMethod()
+          && innermost(stack) == WaitClass.OBJECT_STORE) {
+        return WaitClass.OBJECT_STORE;
       }
       // Java code sleeps only where the JVM stops it; native code also for reasons of its own.
       return paused || !stack[0].isNativeMethod() ? WaitClass.GC_SAFEPOINT : WaitClass.NATIVE;
