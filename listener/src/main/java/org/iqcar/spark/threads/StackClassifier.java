@@ -69,6 +69,8 @@ public final class StackClassifier {
     rule(SPARK + "sql.execution.datasources.v2.DataSourceRDD", null, WaitClass.IO_READ),
     rule(SPARK + "sql.execution.datasources.jdbc.JDBCRDD", null, WaitClass.IO_READ),
     store("com.amazonaws."), store("software.amazon."), store("com.amazon.ws.emr.hadoop.fs."),
+    // Other file systems open files at once, and nobody waits for a future of theirs.
+    store("org.apache.hadoop.util.functional.FutureIO"),
     store("org.apache.hadoop.fs.s3a."), store("org.apache.hadoop.fs.azure"),
     store("com.microsoft.azure."), store("com.azure."), store("com.google.cloud."),
     store("com.google.api.client."), store("org.apache.hadoop.fs.gs."),
@@ -102,6 +104,8 @@ public final class StackClassifier {
     rule("java.lang.Class", "forName", WaitClass.CODEGEN_LOCK),
   };
 
+  private static final Rule PARTS =
+      rule("org.apache.parquet.hadoop.util.wrapped.io.FutureIO", null, WaitClass.IO_READ);
   private static final String MEMORY_STORE = SPARK + "storage.memory.MemoryStore";
   /** Dropping a cached block to make room is a wait for memory, whatever frames write it. */
   private static final Rule EVICTION =
@@ -140,6 +144,19 @@ public final class StackClassifier {
       case BLOCKED: return blocked(stack);
       default: return waiting(stack);
     }
+  }
+
+  /**
+   * Whether the thread waits for parts of a file that other threads read for it: of a local file, or
+   * of an object store, whose client is in their stacks then.
+   */
+  public static boolean awaitsParts(StackTraceElement[] stack) {
+    for (StackTraceElement frame : stack) {
+      if (PARTS.matches(frame.getClassName(), frame.getMethodName())) {
+        return true;
+      }
+    }
+    return false;
   }
 
   /** Whether the top frame is a native method that does IO, so the thread may sleep in it. */

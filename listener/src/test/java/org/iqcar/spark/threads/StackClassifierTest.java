@@ -2,6 +2,7 @@ package org.iqcar.spark.threads;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import java.util.ArrayList;
 import java.util.List;
@@ -72,6 +73,8 @@ class StackClassifierTest {
         + " software.amazon.awssdk.http.apache.internal.impl.ApacheSdkHttpClient.execute"
         + " org.apache.hadoop.fs.s3a.S3AInputStream.read org.apache.hadoop.fs.FSDataInputStream.read"
         + " ~sql.execution.datasources.FileScanRDD.compute",
+    "WAITING | OBJECT_STORE | PARK org.apache.hadoop.util.functional.FutureIO.awaitFuture"
+        + " org.apache.hadoop.mapreduce.lib.input.LineRecordReader.initialize",
     "TIMED_WAITING | OBJECT_STORE | java.lang.Thread.sleep*"
         + " org.apache.hadoop.fs.s3a.Invoker.retryUntranslated",
     "WAITING | OBJECT_STORE | PARK java.util.concurrent.CompletableFuture.get"
@@ -116,6 +119,17 @@ class StackClassifierTest {
         StackClassifier.classify(Thread.State.RUNNABLE, stack, false, false));
     assertEquals(WaitClass.GC_SAFEPOINT,
         StackClassifier.classify(Thread.State.RUNNABLE, stack, false, true));
+  }
+
+  @org.junit.jupiter.api.Test
+  void partsOfAParquetFileAreReadByOtherThreads() {
+    StackTraceElement[] parts = stack(PARK + "java.util.concurrent.CompletableFuture.get"
+        + " org.apache.parquet.hadoop.util.wrapped.io.FutureIO.awaitFuture"
+        + " org.apache.parquet.hadoop.ParquetFileReader.readVectored");
+    assertEquals(WaitClass.IO_READ,
+        StackClassifier.classify(Thread.State.WAITING, parts, false, false));
+    assertTrue(StackClassifier.awaitsParts(parts));
+    assertFalse(StackClassifier.awaitsParts(stack("org.apache.parquet.hadoop.Other.read")));
   }
 
   @org.junit.jupiter.api.Test
