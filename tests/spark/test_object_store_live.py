@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import boto3
@@ -80,11 +79,10 @@ def test_the_same_files_in_a_folder_are_no_store(app: App, kind: str) -> None:
 
 
 def test_parts_sum_and_no_query_is_blamed_for_the_store(app: App) -> None:
-    (log,) = (app.log / name for name in os.listdir(app.log))
-    diagnosis = iqcar.analyze(log)
-    waits, records = diagnosis.waits, diagnosis.tables.task_records
+    found = iqcar.diagnose(iqcar.read([app.log], query_by="job-group"))
+    waits, records = found.waits, found.tables.task_records
     store = records["object_store_ms"].sum()
     assert store > 2 * DELAY_S * 800
     assert waits["io_read_ms"].sum() < 0.2 * store
     assert waits["other_wait_ms"].sum() >= store
-    assert any("waited for an object store" in doubt for doubt in diagnosis.blame.doubts)
+    assert any("waited for an object store" in doubt for doubt in found.doubts)
