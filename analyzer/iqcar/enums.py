@@ -122,6 +122,7 @@ class WaitClass(Kind):
     SHUFFLE_FETCH = "shuffle_fetch", "Shuffle blocks from other hosts."
     IO_READ = "io_read", "Input, spill and shuffle files being read."
     IO_WRITE = "io_write", "Output, spill and shuffle files being written."
+    OBJECT_STORE = "object_store", "An object store, such as S3."
     MONITOR_BLOCKED = "monitor_blocked", "A lock that another thread holds."
     NOTIFICATION_WAIT = "notification_wait", "Another thread's notification."
     PYTHON_WORKER = "python_worker", "A Python worker whose process is not known yet."

@@ -69,6 +69,7 @@ def test_a_record_becomes_a_row_in_ms() -> None:
     row = found.records.iloc[0]
     assert (row["task"], row["start_ms"], row["wall_ms"]) == (0, 1000, 1400)
     assert (row["cpu_ms"], row["run_queue_ms"], row["off_cpu_ms"]) == (300, 200, 900)
+    assert np.isnan(row["object_store_ms"])  # of a plugin that did not tell stores from files
     assert (row["io_read_ms"], row["python_io_ms"], row["driver_rpc_ms"]) == (500, 100, 300)
     assert row["monitor_blocked_ms"] == 0
     assert (row["samples"], row["off_samples"], row["failures"]) == (60, 40, 0)

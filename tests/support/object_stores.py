@@ -49,6 +49,30 @@ def s3_server(set_env: pytest.MonkeyPatch) -> Iterator[str]:
         forget("s3")
 
 
+@contextmanager
+def slow_s3(delay_s: float) -> Iterator[str]:
+    """Run moto; the content of an object comes after a delay. Yields its address."""
+    moto = pytest.importorskip("moto.server")
+    from werkzeug.serving import make_server
+
+    logging.getLogger("werkzeug").setLevel(logging.ERROR)
+    answers = moto.DomainDispatcherApplication(moto.create_backend_app)
+
+    def slowly(environ: dict[str, str], start: object) -> object:
+        if environ["REQUEST_METHOD"] == "GET" and environ["PATH_INFO"].count("/") > 1:
+            time.sleep(delay_s)
+        return answers(environ, start)
+
+    server = make_server("127.0.0.1", 0, slowly, threaded=True)
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.port}"
+    finally:
+        server.shutdown()
+        thread.join()
+
+
 def for_s3(set_env: pytest.MonkeyPatch, address: str, key: str = "somebody") -> None:
     """Name a server and who asks it; an empty key is nobody."""
     forget("s3")

@@ -35,7 +35,8 @@ RECORD: dict[str, object] = {
     "python_cpu_ms": 50.0,
     "python_run_queue_ms": 30.0,
     "python_other_ms": 25.0,
-    "driver_rpc_ms": 15.0,
+    "driver_rpc_ms": 10.0,
+    "object_store_ms": 5.0,
     "monitor_blocked_ms": 60.0,
     "codegen_lock_ms": 5.0,
     "execution_memory_ms": 70.0,
@@ -67,6 +68,12 @@ def test_each_class_goes_to_its_request_and_the_rest_to_the_account() -> None:
     for request in IN_TASK_REQUESTS:
         assert row[evidence_column(request)] == MEASURED
     assert row["slot_wait_evidence"] == REPORTED
+
+
+def test_a_record_that_knows_no_object_store_sums_up_all_the_same() -> None:
+    row = waits_of({**RECORD, "object_store_ms": np.nan})
+    assert row["other_wait_ms"] == 25 + 10
+    assert row["unattributed_ms"] == pytest.approx(1000 - 890 - 50 - 10 - 20 + 80 + 5)
 
 
 def test_without_the_kernels_word_the_run_queue_is_missing_and_not_estimated() -> None:

@@ -10,7 +10,7 @@ import pandas as pd
 from iqcar.base.units import duration, percent, short
 from iqcar.causes.blame.ratp import BYTES_REQUESTS, data_processed
 from iqcar.causes.blame.task_intervals import BlameColumns
-from iqcar.enums import REQUESTS, Request
+from iqcar.enums import REQUESTS, Request, WaitClass
 from iqcar.model.demand.estimate import Demand
 from iqcar.model.waits.shared_cluster import clusters_of, executor_offers
 from iqcar.tables.arrays import most_at_once
@@ -51,6 +51,7 @@ def doubts_of(columns: BlameColumns, demand: Demand, demands: pd.DataFrame) -> t
         return ()
     return (
         *_waits_without_data(columns),
+        *_waits_for_stores(columns),
         *_unknown_amounts(columns, demand),
         *_over_attribution(demands),
         *_unknown_slots(columns),
@@ -70,6 +71,16 @@ def _waits_without_data(columns: BlameColumns) -> Iterator[str]:
                 f"for {percent(blind / wait.sum())} of the wait for {_NAMES[request]} no data "
                 "volume is recorded: it counts as waited, but how much of it was lost is unknown"
             )
+
+
+def _waits_for_stores(columns: BlameColumns) -> Iterator[str]:
+    """Say that reads waited for an object store: no query of the log holds one."""
+    waited = columns.tables.task_records[f"{WaitClass.OBJECT_STORE}_ms"].sum()
+    if waited > LEAST_PART * columns.span.sum():
+        yield (
+            f"for {percent(waited / columns.span.sum())} of their time tasks waited for an object "
+            "store: it is not put down to other queries, which do not share it as they share a disk"
+        )
 
 
 def _unknown_amounts(columns: BlameColumns, demand: Demand) -> Iterator[str]:

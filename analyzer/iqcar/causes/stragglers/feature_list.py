@@ -124,6 +124,8 @@ _WAITS = _features(
         "Measured wait for reads."),
     ("wait_io_write_ms", WAIT, DISK, "ms", "writes",
         "Measured wait for writes."),
+    ("wait_object_store_ms", WAIT, "object-store", "ms", "the object store",
+        "Measured wait for an object store."),
     ("wait_shuffle_fetch_ms", WAIT, NETWORK, "ms", "shuffle blocks",
         "Measured wait for shuffle blocks."),
     ("wait_execution_memory_ms", WAIT, MEMORY, "ms", "execution memory",

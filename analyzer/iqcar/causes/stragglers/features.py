@@ -37,7 +37,7 @@ _WAITED = (
     Request.EXECUTION_MEMORY, Request.STORAGE_MEMORY, Request.MONITOR_BLOCKED,
     Request.NOTIFICATION_WAIT,
 )  # fmt: skip
-_RECORDED = (WaitClass.DRIVER_RPC, WaitClass.PYTHON_OTHER)
+_RECORDED = (WaitClass.OBJECT_STORE, WaitClass.DRIVER_RPC, WaitClass.PYTHON_OTHER)
 
 
 @dataclass(frozen=True)

@@ -61,8 +61,13 @@ FIELDS = (
 """Numbers of a record, in its order."""
 TOTALS = ("wall_ns", "cpu_ns", "start_ms")
 """A record without them, or with other numbers than ≥ 0, is damaged."""
-WAITS = tuple(Field(kind.value, f"{kind}_ms", NS_PER_MS, 0.0) for kind in WaitClass)
-"""Numbers of ``waits_ns``."""
+_ALWAYS_WRITTEN = (WaitClass.OBJECT_STORE,)
+"""Classes whose zeros a record has, too: one without them is of a plugin that did not know them."""
+WAITS = tuple(
+    Field(kind.value, f"{kind}_ms", NS_PER_MS, nan if kind in _ALWAYS_WRITTEN else 0.0)
+    for kind in WaitClass
+)
+"""Numbers of ``waits_ns``; zeros of most classes are left out there."""
 TEXTS = ("pool", "sampler")
 """Texts of a record, by the names of their columns."""
 OWNERS = "lock_owners"

@@ -1,5 +1,7 @@
 """Computes the input that tasks moved, where Spark did not count it.
 
+Input of an object store passes no disk of the host: it moves nothing there.
+
 Spark counts what Hadoop's file systems report. Readers that ask a local file for several parts at
 once get around that, in threads of their own: a task that read 6 MB of columns reports 2 KB.
 """
@@ -37,4 +39,17 @@ def input_moved(tables: Tables, row_bytes: float) -> Floats:
         tables.tasks[name].to_numpy(np.float64) for name in ("input_bytes", "input_records")
     )
     moved: Floats = np.where(uncounted(tables), np.fmax(size, rows * row_bytes), size)
-    return moved
+    return np.where(from_stores(tables), np.where(moved > 0, 0.0, moved), moved)
+
+
+def from_stores(tables: Tables) -> Flags:
+    """Mark tasks of stages that waited for an object store, more than for files; (n_tasks,)."""
+    stages, records = len(tables.stages), tables.task_records
+    stage = tables.tasks["stage"].to_numpy(np.int64)
+    stage = np.where((stage >= 0) & (stage < stages), stage, stages)
+    of_record = stage[records["task"].to_numpy(np.int64)]
+    store, files = (
+        sum_by(of_record, known_or_zero(records[name].to_numpy(np.float64)), stages + 1)
+        for name in ("object_store_ms", "io_read_ms")
+    )
+    return np.take(store > files, stage)

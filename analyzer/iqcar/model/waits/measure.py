@@ -203,7 +203,10 @@ def _read_wait(column: dict[str, Floats]) -> Floats:
     return np.where(np.isnan(column["scan_ms"]) & reads_nothing, 0.0, column["scan_ms"])
 
 
-_OTHER_WAIT = (WaitClass.DRIVER_RPC, WaitClass.PYTHON_WORKER, WaitClass.PYTHON_OTHER)
+_OTHER_WAIT = (
+    *(WaitClass.DRIVER_RPC, WaitClass.OBJECT_STORE),
+    *(WaitClass.PYTHON_WORKER, WaitClass.PYTHON_OTHER),
+)
 """Waits that no other task causes; class ``other`` stays unattributed."""
 
 

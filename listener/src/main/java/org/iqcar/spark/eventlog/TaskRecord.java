@@ -45,12 +45,15 @@ public final class TaskRecord {
     return this;
   }
 
-  /** Adds the wait of each class, in ns by {@link WaitClass#ordinal}; zeros are left out. */
+  /**
+   * Adds the wait of each class, in ns by {@link WaitClass#ordinal}. Zeros are left out, but for a
+   * class that older records had under another name: readers must know that it was looked for.
+   */
   public TaskRecord waits(long[] nanos) {
     StringBuilder waits = key("waits_ns").append('{');
     boolean first = true;
     for (WaitClass wait : WaitClass.ALL) {
-      if (nanos[wait.ordinal()] > 0) {
+      if (nanos[wait.ordinal()] > 0 || wait == WaitClass.OBJECT_STORE) {
         waits.append(first ? "\"" : ",\"").append(wait.label()).append("\":");
         waits.append(nanos[wait.ordinal()]);
         first = false;

@@ -287,6 +287,10 @@ public final class Sampler implements Runnable {
     WaitClass wait = stack.length == 0 || wokeUp(watch, state, stack, look.disk)
         ? null : StackClassifier.classify(
             state, stack, look.disk, watch.pausedSince(pauses));
+    watch.asksStore |= wait == WaitClass.OBJECT_STORE;
+    if (wait == WaitClass.IO_READ && watch.asksStore && StackClassifier.awaitsParts(stack)) {
+      wait = WaitClass.OBJECT_STORE;
+    }
     slept(look, wait, owner(info, wait));
   }
 

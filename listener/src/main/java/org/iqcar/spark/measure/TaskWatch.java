@@ -27,6 +27,8 @@ public final class TaskWatch {
   /** Whether the kernel counts the thread's times. */
   final boolean timed;
   final PythonTask python;
+  /** Whether the sampler, whose thread alone uses this, saw it wait for an object store. */
+  boolean asksStore;
   private final Settings settings;
   private final long startMs = System.currentTimeMillis();
   private final long startNanos;

@@ -33,6 +33,11 @@ public final class StackClassifier {
     return new Rule(type, method, wait);
   }
 
+  /** A client of an object store. */
+  private static Rule store(String type) {
+    return rule(type, null, WaitClass.OBJECT_STORE);
+  }
+
   private static final String SPARK = "org.apache.spark.";
 
   private static final Rule[] RULES = {
@@ -63,6 +68,14 @@ public final class StackClassifier {
     rule(SPARK + "rdd.NewHadoopRDD", null, WaitClass.IO_READ),
     rule(SPARK + "sql.execution.datasources.v2.DataSourceRDD", null, WaitClass.IO_READ),
     rule(SPARK + "sql.execution.datasources.jdbc.JDBCRDD", null, WaitClass.IO_READ),
+    store("com.amazonaws."), store("software.amazon."), store("com.amazon.ws.emr.hadoop.fs."),
+    // Other file systems open files at once, and nobody waits for a future of theirs.
+    store("org.apache.hadoop.util.functional.FutureIO"),
+    store("org.apache.hadoop.fs.s3a."), store("org.apache.hadoop.fs.azure"),
+    store("com.microsoft.azure."), store("com.azure."), store("com.google.cloud."),
+    store("com.google.api.client."), store("org.apache.hadoop.fs.gs."),
+    store("org.apache.hadoop.fs.aliyun."), store("org.apache.hadoop.fs.cosn."),
+    store("org.apache.hadoop.fs.obs."), store("org.apache.hadoop.fs.tosfs."),
     rule(SPARK + "storage.DiskBlockObjectWriter", null, WaitClass.IO_WRITE),
     rule(SPARK + "storage.TimeTrackingOutputStream", null, WaitClass.IO_WRITE),
     rule(SPARK + "util.collection.unsafe.sort.UnsafeSorterSpillWriter", null, WaitClass.IO_WRITE),
@@ -91,6 +104,8 @@ public final class StackClassifier {
     rule("java.lang.Class", "forName", WaitClass.CODEGEN_LOCK),
   };
 
+  private static final Rule PARTS =
+      rule("org.apache.parquet.hadoop.util.wrapped.io.FutureIO", null, WaitClass.IO_READ);
   private static final String MEMORY_STORE = SPARK + "storage.memory.MemoryStore";
   /** Dropping a cached block to make room is a wait for memory, whatever frames write it. */
   private static final Rule EVICTION =
@@ -131,6 +146,19 @@ public final class StackClassifier {
     }
   }
 
+  /**
+   * Whether the thread waits for parts of a file that other threads read for it: of a local file, or
+   * of an object store, whose client is in their stacks then.
+   */
+  public static boolean awaitsParts(StackTraceElement[] stack) {
+    for (StackTraceElement frame : stack) {
+      if (PARTS.matches(frame.getClassName(), frame.getMethodName())) {
+        return true;
+      }
+    }
+    return false;
+  }
+
   /** Whether the top frame is a native method that does IO, so the thread may sleep in it. */
   public static boolean doesIo(StackTraceElement[] stack) {
     return stack.length > 0 && stack[0].isNativeMethod()
@@ -143,6 +171,11 @@ public final class StackClassifier {
       // Asleep on a disk without a system call: the thread reads a page of a mapped file.
       if (disk) {
         return WaitClass.IO_READ;
+      }
+      // Some clients read sockets in native code of their own.
+      if (!paused && stack[0].isNativeMethod()
+          && innermost(stack) == WaitClass.OBJECT_STORE) {
+        return WaitClass.OBJECT_STORE;
       }
       // Java code sleeps only where the JVM stops it; native code also for reasons of its own.
       return paused || !stack[0].isNativeMethod() ? WaitClass.GC_SAFEPOINT : WaitClass.NATIVE;

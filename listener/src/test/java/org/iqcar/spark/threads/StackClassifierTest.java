@@ -2,6 +2,7 @@ package org.iqcar.spark.threads;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import java.util.ArrayList;
 import java.util.List;
@@ -67,6 +68,27 @@ class StackClassifierTest {
         + " ~shuffle.sort.BypassMergeSortShuffleWriter.writePartitionedData",
     "RUNNABLE | IO_WRITE | java.io.UnixFileSystem.delete0*",
     "WAITING | IO_WRITE | WAIT java.lang.Thread.join org.apache.hadoop.util.Shell.joinThread",
+    "RUNNABLE | OBJECT_STORE | sun.nio.ch.Net.poll* sun.nio.ch.NioSocketImpl.park"
+        + " java.net.Socket$SocketInputStream.read org.apache.http.impl.io.SessionInputBufferImpl.fill"
+        + " software.amazon.awssdk.http.apache.internal.impl.ApacheSdkHttpClient.execute"
+        + " org.apache.hadoop.fs.s3a.S3AInputStream.read org.apache.hadoop.fs.FSDataInputStream.read"
+        + " ~sql.execution.datasources.FileScanRDD.compute",
+    "WAITING | OBJECT_STORE | PARK org.apache.hadoop.util.functional.FutureIO.awaitFuture"
+        + " org.apache.hadoop.mapreduce.lib.input.LineRecordReader.initialize",
+    "TIMED_WAITING | OBJECT_STORE | java.lang.Thread.sleep*"
+        + " org.apache.hadoop.fs.s3a.Invoker.retryUntranslated",
+    "WAITING | OBJECT_STORE | PARK java.util.concurrent.CompletableFuture.get"
+        + " org.apache.hadoop.fs.s3a.S3ABlockOutputStream.close"
+        + " org.apache.hadoop.fs.FSDataOutputStream.close",
+    "RUNNABLE | OBJECT_STORE | sun.nio.ch.Net.poll* sun.net.www.http.HttpClient.parseHTTP"
+        + " org.apache.hadoop.fs.azurebfs.services.AbfsHttpOperation.processResponse",
+    "RUNNABLE | OBJECT_STORE | org.wildfly.openssl.SSLImpl.readFromSSL0*"
+        + " com.google.cloud.hadoop.gcsio.GoogleCloudStorageReadChannel.read",
+    "RUNNABLE | IO_WRITE | java.io.FileOutputStream.writeBytes*"
+        + " org.apache.hadoop.fs.s3a.S3ADataBlocks$DiskBlock.write",
+    "BLOCKED | MONITOR_BLOCKED | org.apache.hadoop.fs.s3a.S3AInputStream.read",
+    "WAITING | SHUFFLE_FETCH | COND ~storage.ShuffleBlockFetcherIterator.next"
+        + " org.apache.hadoop.fs.s3a.S3AFileSystem.create",
     "RUNNABLE | NATIVE | org.xerial.snappy.SnappyNative.rawUncompress*"
         + " java.io.FileInputStream.read",
     "RUNNABLE | GC_SAFEPOINT | com.example.Job.compute",
@@ -97,6 +119,17 @@ class StackClassifierTest {
         StackClassifier.classify(Thread.State.RUNNABLE, stack, false, false));
     assertEquals(WaitClass.GC_SAFEPOINT,
         StackClassifier.classify(Thread.State.RUNNABLE, stack, false, true));
+  }
+
+  @org.junit.jupiter.api.Test
+  void partsOfAParquetFileAreReadByOtherThreads() {
+    StackTraceElement[] parts = stack(PARK + "java.util.concurrent.CompletableFuture.get"
+        + " org.apache.parquet.hadoop.util.wrapped.io.FutureIO.awaitFuture"
+        + " org.apache.parquet.hadoop.ParquetFileReader.readVectored");
+    assertEquals(WaitClass.IO_READ,
+        StackClassifier.classify(Thread.State.WAITING, parts, false, false));
+    assertTrue(StackClassifier.awaitsParts(parts));
+    assertFalse(StackClassifier.awaitsParts(stack("org.apache.parquet.hadoop.Other.read")));
   }
 
   @org.junit.jupiter.api.Test

@@ -1,0 +1,18 @@
+"""A PySpark job that reads text and Parquet at each place that its arguments name."""
+
+from __future__ import annotations
+
+import sys
+
+from pyspark.sql import SparkSession
+
+if __name__ == "__main__":
+    spark = SparkSession.builder.getOrCreate()
+    for argument in sys.argv[1:]:
+        name, place = argument.split("=", 1)
+        spark.sparkContext.setJobGroup(f"{name} text", name)
+        spark.read.text(f"{place}/lines.txt").selectExpr("max(value)").collect()
+        spark.sparkContext.setJobGroup(f"{name} parquet", name)
+        rows = spark.read.schema("number long").parquet(f"{place}/rows.parquet")
+        rows.selectExpr("sum(number)").collect()
+    spark.stop()
