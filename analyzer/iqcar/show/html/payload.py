@@ -57,7 +57,7 @@ def matrix_payload(
         all others together); ran: how long each target ran, ms, 0 if unknown; cells: columns source
         (position in ``sources``, or −1), kind (code), target (position in ``targets``), lost (one
         number in ms per resource, and one for CPU limits), and from and to: positions of the runs
-        of which the second lost most to the first; left_out: how many sources and targets were folded.
+        of which the second lost most to the first; left_out: sources and targets that were folded.
     """
     frame = blame_rows.frame
     lost = frame["lost_ms"].to_numpy(np.float64)
