@@ -23,7 +23,7 @@ LOST = st.floats(0.001, 1e9)
 NAMES = QueryNames(pd.DataFrame({"query_id": ["a/sql-0", "a/sql-1"], "name": ["etl", "etl"]}))
 
 
-def known(by_resource: dict[str, float], whole: float) -> SimpleNamespace:
+def known(by_resource: dict[str, float], whole: float, limited_ms: float = 0.0) -> SimpleNamespace:
     """A graph that puts a query's loss down to known causes alone."""
     lost = sum(by_resource.values())
     row = {
@@ -36,6 +36,7 @@ def known(by_resource: dict[str, float], whole: float) -> SimpleNamespace:
         "by_resource": by_resource,
         "by_host": {"h1": lost},
         "idle_ms": 0.0,
+        "limited_ms": limited_ms,
     }
     return SimpleNamespace(blame_rows=lambda query: [row])
 
@@ -51,6 +52,17 @@ def test_known_causes_in_lines_of_their_own_sum_to_what_was_one_row(
     assert sum(one.share for one in lines) == pytest.approx(lost / (lost + other))
     assert sum(one.share_of_run for one in lines) == pytest.approx(0.5)
     assert sum(one.by_host["h1"] for one in lines) == pytest.approx(lost)
+
+
+def test_a_cpu_limit_and_garbage_collection_are_two_lines() -> None:
+    graph = known({"cpu": 3000.0, "slots": 500.0}, 3500.0, limited_ms=2000.0)
+    assert [(one.name, one.lost_ms, one.limited) for one in find_blamed(graph, 0, NAMES)] == [
+        ("the CPU limit of executors", pytest.approx(2000.0), True),
+        ("garbage collection", pytest.approx(1000.0), False),
+        ("no executors yet", pytest.approx(500.0), False),
+    ]
+    (line,) = find_blamed(known({"cpu": 3000.0}, 3000.0, limited_ms=3000.0), 0, NAMES)
+    assert line.limited
 
 
 def test_waiting_for_executors_and_garbage_collection_are_two_lines_with_a_meaning() -> None:

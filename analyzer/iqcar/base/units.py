@@ -59,7 +59,7 @@ REQUEST_NAMES = {
     Request.RUN_QUEUE: "the processor",
     Request.MONITOR_BLOCKED: "a lock",
     Request.NOTIFICATION_WAIT: "another thread's signal",
-    Request.THROTTLED: "the end of a CPU limit's period",
+    Request.THROTTLED: "the CPU limit",
     Request.EXECUTION_MEMORY: "execution memory",
     Request.STORAGE_MEMORY: "storage memory",
     Request.SHUFFLE_FETCH: "shuffle blocks",

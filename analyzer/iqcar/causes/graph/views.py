@@ -27,6 +27,7 @@ from iqcar.enums import REQUESTS, BlameKind, Request, Resource
 from iqcar.tables import NONE
 from iqcar.tables.arrays import Floats, Ints, sum_by
 
+_THROTTLED = REQUESTS.index(Request.THROTTLED)
 _HOST_BOUND = np.array([not r.before_launch for r in REQUESTS], bool)
 
 
@@ -316,15 +317,13 @@ def blame_rows(contents: Contents, target: int) -> list[dict[str, Any]]:
     queries are not named, ``rest``; largest share first. Keys: source_query_id (None for the last
     three kinds), source_name, kind, share (of the target's lost time; they sum to 1), dor, lost_ms
     (elapsed), share_of_duration, by_resource and by_host (dicts of lost_ms, largest first), idle_ms
-    (the part of lost_ms in which executors of the source had no tasks), limited_ms (the part in
-    which a CPU limit stopped the target). A target that lost nothing
-    has one ``unattributed`` row of share 1 and 0 ms. Raises ValueError if the graph was not built
-    for that target.
+    (the part of lost_ms in which executors of the source had no tasks), limited_ms (in which a CPU
+    limit stopped the target). A target that lost nothing has one ``unattributed`` row of share 1
+    and 0 ms. Raises ValueError if the graph was not built for that target.
 
     target: row of the target query.
     """
-    place = contents.position_of(target)
-    order, begin = contents.explanations_of_target
+    place, (order, begin) = contents.position_of(target), contents.explanations_of_target
     at = order[begin[place] : begin[place + 1]]
     if len(at) == 0:
         return [_nothing_lost()]
@@ -341,8 +340,7 @@ def blame_rows(contents: Contents, target: int) -> list[dict[str, Any]]:
     every = np.concatenate([groups, [g for g in (-1 - OWN,) if g not in groups]]).astype(np.int64)
     size = len(every)
     idle_sum = sum_by(member, lost * contents.idle_share[s.explanation[at]], size)
-    limited = s.request[demand] == REQUESTS.index(Request.THROTTLED)
-    limited_sum = sum_by(member, lost * limited, size)
+    limited_sum = sum_by(member, lost * (s.request[demand] == _THROTTLED), size)
     dor_sum = sum_by(member, dor, size)
     lost_sum = sum_by(member, lost, size)
     total = lost_sum.sum()
@@ -377,10 +375,9 @@ def blame_rows(contents: Contents, target: int) -> list[dict[str, Any]]:
 
 def _nothing_lost() -> dict[str, Any]:
     return {
-        "source_query_id": None, "source_name": _CAUSE_NAMES[UNATTRIBUTED],
-        "kind": BlameKind.UNATTRIBUTED.value, "share": 1.0, "dor": 1.0, "lost_ms": 0.0,
-        "share_of_duration": 0.0, "by_resource": {}, "by_host": {}, "idle_ms": 0.0,
-        "limited_ms": 0.0,
+        "source_query_id": None, "source_name": _CAUSE_NAMES[UNATTRIBUTED], "share": 1.0,
+        "kind": BlameKind.UNATTRIBUTED.value, "dor": 1.0, "lost_ms": 0.0, "share_of_duration": 0.0,
+        "by_resource": {}, "by_host": {}, "idle_ms": 0.0, "limited_ms": 0.0,
     }  # fmt: skip
 
 

@@ -42,6 +42,7 @@ class Feature(NamedTuple):
 
 CPU, DISK, NETWORK, MEMORY = "host-cpu", "host-disk", "host-network", "memory"
 """Causes that are a resource of the host or the executor; measured waits are evidence of them."""
+LIMIT = "cpu-limit"
 
 
 def _features(*rows: tuple[Any, ...]) -> tuple[Feature, ...]:
@@ -120,6 +121,8 @@ _FRAMEWORK = _features(
 _WAITS = _features(
     ("wait_run_queue_ms", WAIT, CPU, "ms", "the processor",
         "Measured wait for the processor."),
+    ("wait_throttled_ms", WAIT, LIMIT, "ms", "its executor's CPU limit",
+        "Measured stops by the CPU limit of its executor."),
     ("wait_io_read_ms", WAIT, DISK, "ms", "reads",
         "Measured wait for reads."),
     ("wait_io_write_ms", WAIT, DISK, "ms", "writes",
@@ -146,8 +149,8 @@ _HOST = _features(
         "Share of the host's processor time in use (eq. 1).", True, CPU),
     ("host_cpu_pressure", RESOURCE, CPU, "share", "host CPU pressure",
         "Share of the time in which something waited for a processor.", False, CPU),
-    ("host_throttled", RESOURCE, CPU, "share", "throttling",
-        "Share of the time in which the container's limit held it back.", False, CPU),
+    ("host_throttled", RESOURCE, LIMIT, "share", "throttling",
+        "Share of the time in which the container's limit held it back.", False, LIMIT),
     ("host_disk", RESOURCE, DISK, "share", "host disk",
         "Share of the time the busiest disk was busy (eq. 2).", True, DISK),
     ("host_io_pressure", RESOURCE, DISK, "share", "host IO pressure",

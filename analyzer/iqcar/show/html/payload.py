@@ -56,8 +56,8 @@ def matrix_payload(
         sources and targets: labels of recurring queries, those that took or lost most first (−2 for
         all others together); ran: how long each target ran, ms, 0 if unknown; cells: columns source
         (position in ``sources``, or −1), kind (code), target (position in ``targets``), lost (one
-        number in ms per resource), and from and to: positions of the runs of which the second lost
-        most to the first; left_out: how many sources and targets were folded.
+        number in ms per resource, and one for CPU limits), and from and to: positions of the runs
+        of which the second lost most to the first; left_out: sources and targets that were folded.
     """
     frame = blame_rows.frame
     lost = frame["lost_ms"].to_numpy(np.float64)
@@ -66,7 +66,9 @@ def matrix_payload(
     run, by = frame["target"].to_numpy(np.int64), frame["source"].to_numpy(np.int64)
     by = np.where(by_query, by, -1)
     source, target = recurring.first_runs(by), recurring.first_runs(run)
-    resource = RESOURCE_OF_REQUEST[frame["request"].to_numpy(np.int64)]
+    request = frame["request"].to_numpy(np.int64)
+    limited = request == REQUESTS.index(Request.THROTTLED)
+    resource = np.where(limited, len(RESOURCES), RESOURCE_OF_REQUEST[request])
     taken = np.where(by_query, lost, 0.0)
     sources = largest(source, taken, limits.MOST_IN_MATRIX)
     # Those that lost most to others first; where nobody did, those that lost most.
@@ -77,7 +79,7 @@ def matrix_payload(
     keys, sums, _ = sums_by((row, kind, column, resource), lost)
     for (at, code, towards, of), ms in zip(keys, sums.tolist(), strict=True):
         if ms > 0:
-            cell = cells.setdefault((at, code, towards), [0.0] * len(RESOURCES))
+            cell = cells.setdefault((at, code, towards), [0.0] * (len(RESOURCES) + 1))
             cell[of] = round(ms, 3)
     worst: dict[tuple[int, ...], tuple[float, int, int]] = {}
     keys, sums, _ = sums_by((row, kind, column, by, run), lost)

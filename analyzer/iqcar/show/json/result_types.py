@@ -154,6 +154,7 @@ class ResultBlame(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         float,
         Meta(description="The part of lost_ms in which executors that it held ran no task.", ge=0),
     ]
+    limited_ms: Annotated[float, Meta(description="The part stopped by a CPU limit.", ge=0)]
 
 
 class ResultQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -101,7 +101,7 @@ def _print_findings(findings: Sequence[Finding], console: Console, lines: int = 
     """Print findings; sentence and action of each in so many lines at most, if not 0."""
     for rank, one in enumerate(findings, 1):
         console.print()
-        title = Text(f"{rank}. {one.kind.words.capitalize()}", style="bold")
+        title = Text(f"{rank}. {one.kind.words[:1].upper()}{one.kind.words[1:]}", style="bold")
         console.print(title.append(f"  {one.saving}", style="not bold"))
         room = lines * (console.width - 6) if lines else 10_000
         console.print(indented(_fitting(one.sentence, room)))

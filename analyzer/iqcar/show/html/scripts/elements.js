@@ -2,8 +2,9 @@
 const page = JSON.parse(document.getElementById('payload').textContent);
 
 // Key in page.causes of what is no query: known causes are told apart by what was waited for.
-const causeKey = (kind, resource, request = null) => (page.kinds[kind].key !== 'known' ? page.kinds[kind].key
-  : page.requests[request]?.key === 'throttled' ? 'known-throttled' : `known-${resource}`);
+const causeKey = (kind, resource, limited) => (page.kinds[kind].key !== 'known' ? page.kinds[kind].key
+  : limited ? 'known-throttled' : `known-${resource}`);
+const causeOfRow = (row) => causeKey(row.kind, page.requests[row.request].resource, page.requests[row.request].key === 'throttled');
 
 // What a list of at most so many rows shows, and what its last row sums: iqcar.base.limits.fold.
 const fold = (list, most) => (list.length > most ? [list.slice(0, most - 1), list.slice(most - 1)] : [list, []]);

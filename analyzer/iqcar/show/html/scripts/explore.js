@@ -23,7 +23,7 @@ function startExplore() {
       : row.source < 0 && row.sourceStage < 0 ? 'stages of other queries' : `${stageName(row.sourceStage)} of ${queryName(row.source)}`);
   // A cause that is nobody reads as a name between quotation marks.
   const quoted = (row, nameOf) => name(row.kind > OWN ? `“${nameOf(row)}”` : nameOf(row));
-  const sourceColour = (row) => (row.kind > 0 ? page.causes[causeKey(row.kind, page.requests[row.request].resource, row.request)].colour : row.source < 0 ? page.othersColour : queries[row.source].colour);
+  const sourceColour = (row) => (row.kind > 0 ? page.causes[causeOfRow(row)].colour : row.source < 0 ? page.othersColour : queries[row.source].colour);
   const resourceOf = (request) => page.resources.find((one) => one.key === page.requests[request].resource);
 
   const total = (list) => list.reduce((sum, row) => sum + row.lost, 0);

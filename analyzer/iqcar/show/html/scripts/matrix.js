@@ -5,12 +5,14 @@ function startMatrix() {
   const { sources, targets, cells } = page.matrix; // runs of a recurring query are one
   const { queries } = page.people;
   const [NARROW_PX, NAMES_PX, LETTER_PX] = [700, 170, 7.4]; // a picture in a narrow window, names of rows
+  const LIMITED = page.resources.length; // the last number of a cell: what CPU limits cost
+  const CPU = page.resources.findIndex((one) => one.key === 'cpu');
   const choice = { resource: 'all', measure: 'lost' };
 
   // Rows: sources, then the folded ones, then the causes that are no other query.
   const rowKeys = [...sources.map((_, i) => `q${i}`)];
   if (cells.source.some((at) => at === -2)) rowKeys.push('q-2');
-  const keyOf = (i, resource) => (cells.kind[i] === 0 ? `q${cells.source[i]}` : causeKey(cells.kind[i], page.resources[resource].key));
+  const keyOf = (i, resource) => (cells.kind[i] === 0 ? `q${cells.source[i]}` : causeKey(cells.kind[i], page.resources[resource]?.key, resource === LIMITED));
   const told = new Set(cells.lost.flatMap((lost, i) => lost.flatMap((ms, resource) => (ms > 0 ? [keyOf(i, resource)] : []))));
   rowKeys.push(...Object.keys(page.causes).filter((key) => told.has(key)));
   const columnKeys = targets.map((_, i) => i);
@@ -24,7 +26,7 @@ function startMatrix() {
     const grid = rowKeys.map(() => columnKeys.map(() => 0));
     const at = page.resources.findIndex((one) => one.key === choice.resource);
     cells.lost.forEach((lost, i) => lost.forEach((ms, resource) => {
-      if (ms > 0 && (at < 0 || at === resource)) grid[rowKeys.indexOf(keyOf(i, resource))][columnKeys.indexOf(cells.target[i])] += ms;
+      if (ms > 0 && (at < 0 || at === (resource === LIMITED ? CPU : resource))) grid[rowKeys.indexOf(keyOf(i, resource))][columnKeys.indexOf(cells.target[i])] += ms;
     }));
     return grid;
   }

@@ -11,9 +11,9 @@ const selection = (() => {
   const OTHER = 'other';
   const stageKey = (at) => (at < 0 ? OTHER : stages[at].id);
   const hostKey = (at) => (at === -2 ? OTHER : at === -1 ? 'unknown' : hosts[at]);
-  const sourceStageKey = (row) => (row.kind > 1 ? causeKey(row.kind, page.requests[row.request].resource, row.request)
+  const sourceStageKey = (row) => (row.kind > 1 ? causeOfRow(row)
     : `${sourceKey(row)}/${stageKey(row.sourceStage)}`);
-  const sourceKey = (row) => (row.kind > 0 ? causeKey(row.kind, page.requests[row.request].resource, row.request) : row.source < 0 ? OTHER : queries[row.source].id);
+  const sourceKey = (row) => (row.kind > 0 ? causeOfRow(row) : row.source < 0 ? OTHER : queries[row.source].id);
 
   // Keys of one row of blame, one for each step.
   const KEYS = {
