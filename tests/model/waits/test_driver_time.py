@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from iqcar.enums import DriverPart, QueryBy
+from iqcar.enums import QueryBy
 from iqcar.model.queries.identify import identify
+from iqcar.model.waits.driver_kinds import DriverPart
 from iqcar.model.waits.driver_time import driver_time
 from iqcar.tables import Tables
 from tests.support.tiny_tables import tiny_tables

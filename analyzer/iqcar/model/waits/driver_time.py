@@ -14,8 +14,9 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
-from iqcar.enums import DriverPart, DriverWork, Evidence
+from iqcar.enums import Evidence
 from iqcar.model.queries.sql_queries import execution_rows, query_of_executions
+from iqcar.model.waits.driver_kinds import DriverPart, DriverWork
 from iqcar.model.waits.stage_parts import stage_times
 from iqcar.tables import Column, Tables, TableSpec, texts
 from iqcar.tables.arrays import Flags, Floats, Ints, sum_by
@@ -81,8 +82,9 @@ class DriverTime(NamedTuple):
     """Time in which queries waited for their driver."""
 
     parts: Floats
-    """(n_queries, 3), ms: columns as :class:`iqcar.enums.DriverPart`. NaN where nothing tells: of
-    a query that is no SQL execution, whose start or end is not recorded, or without a stage."""
+    """(n_queries, 3), ms: columns as :class:`iqcar.model.waits.driver_kinds.DriverPart`. NaN where
+    nothing tells: of a query that is no SQL execution, whose start or end is not recorded, or
+    without a stage."""
     work: pd.DataFrame
     """:data:`DRIVER_WORK`; the times of a query's part sum to it."""
     early: Floats
