@@ -225,7 +225,7 @@ def _work(tables: Tables, parts: Floats, planned: Floats) -> pd.DataFrame:
         for column in range(len(PARTS)):
             add(column, work, planned[:, column, WORKS.index(work)], unknown, Evidence.MEASURED)
     compiled = _compiled(tables)
-    for column in range(len(PARTS)):
+    for column in range(PARTS.index(DriverPart.AFTER_LAST_TASK)):
         compiled -= add(column, DriverWork.COMPILING, compiled, unknown, Evidence.ESTIMATED)
     for one in _RECORDED:
         amount = np.nan_to_num(_metric(tables, one.metrics))
