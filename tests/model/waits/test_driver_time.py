@@ -11,6 +11,7 @@ from iqcar.enums import QueryBy
 from iqcar.model.queries.identify import identify
 from iqcar.model.waits.driver_kinds import DriverPart
 from iqcar.model.waits.driver_time import driver_time
+from iqcar.tables import DRIVER_PHASES
 from tests.support.driver_tables import queries_of
 
 TASK = st.tuples(st.integers(0, 40), st.integers(0, 40))
@@ -109,6 +110,14 @@ def test_phases_tell_when_the_driver_planned_and_what_it_did_before_the_start() 
         ["between_jobs", "planning", 20],
     ]
     assert np.isnan(driver_time(queries_of(run)).early).all()
+
+
+def test_a_plan_that_runs_again_was_planned_once() -> None:
+    tables = queries_of([(100, 200, [(150, [(0, 50)])]), (900, 999, [(950, [(0, 49)])])])
+    planned = {"app": [0, 0], "sql_execution": [0, 1], "phase": ["planning"] * 2}
+    phases = DRIVER_PHASES.frame({**planned, "start_ms": [90, 90], "end_ms": [120, 120]})
+    found = driver_time(tables.with_(driver_phases=phases))
+    assert found.early.tolist() == [10, 0]
 
 
 def test_compiling_takes_what_planning_leaves() -> None:

@@ -180,13 +180,16 @@ def _planned(tables: Tables, idle: _Idle) -> tuple[Floats, Floats]:
     work = np.array([WORKS.index(_PHASES[one]) if one in _PHASES else -1 for one in names])
     query = np.append(query_of_executions(tables), -1)[phases["sql_execution"].to_numpy(np.int64)]
     begin, end = (phases[name].to_numpy(np.float64) for name in ("start_ms", "end_ms"))
-    rows = np.flatnonzero((query >= 0) & (work >= 0) & (end >= begin))
+    known = (query >= 0) & (work >= 0) & (end >= begin)
+    early = np.where(np.bincount(query[known], minlength=n) > 0, 0.0, np.nan)
+    # A plan that runs again tells again when it was made.
+    again = phases.duplicated(["app", "phase", "start_ms", "end_ms"]).to_numpy(bool)
+    rows = np.flatnonzero(known & ~again)
     rows = rows[np.lexsort((end[rows], begin[rows], query[rows]))]
     query, work, begin, end = query[rows], work[rows], begin[rows], end[rows]
     before = pd.Series(end).groupby(query).cummax().groupby(query).shift().to_numpy(np.float64)
     begin = np.fmax(begin, before)
     started = tables.queries["start_ms"].to_numpy(np.float64)[query]
-    early = np.where(np.bincount(query, minlength=n) > 0, 0.0, np.nan)
     early += sum_by(query, np.maximum(np.fmin(end, started) - begin, 0.0), n)
     spent = np.zeros((n, len(PARTS), len(WORKS)))
     first, last = (np.searchsorted(idle.query, query, side=side) for side in ("left", "right"))
