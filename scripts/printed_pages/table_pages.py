@@ -27,8 +27,6 @@ from iqcar.enums import (
     CompareMethod,
     DemandEvidence,
     Domain,
-    DriverPart,
-    DriverWork,
     Evidence,
     FeatureKind,
     InputStatus,
@@ -49,6 +47,7 @@ from iqcar.lab.inject.anomalies import Anomaly, Pattern
 from iqcar.model.demand.estimate import CAPACITIES, OWN_RATES
 from iqcar.model.waits.by_query import QUERY_WAITS
 from iqcar.model.waits.columns import WAITS
+from iqcar.model.waits.driver_kinds import DriverPart, DriverWork
 from iqcar.model.waits.driver_time import DRIVER_WORK
 from iqcar.model.waits.phases import PHASES
 from iqcar.papers.bigroots import PRINTED_STRAGGLERS

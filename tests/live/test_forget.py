@@ -9,6 +9,8 @@ from iqcar.diagnosis import Settings
 from iqcar.live import growing_log
 from iqcar.live.growing_log import GrowingLog
 from iqcar.live.window import Window, window_of
+from iqcar.logs import forget
+from iqcar.logs.events.event_names import PLUGIN
 from iqcar.logs.events.lines import LineTally
 from iqcar.logs.find.log_parts import EventLog, LogPart
 from tests.support.synthetic_log import SyntheticLog, node, sql_update, stage_info, task_metrics
@@ -21,6 +23,8 @@ PLACE = EventLog("local-1", (LogPart("local-1", "local-1", 0),), in_progress_hin
 def many_queries() -> SyntheticLog:
     """Queries of two tasks, one every second, on two slots; each with metrics of its own."""
     log = SyntheticLog().app().executor("1", "host-a", 2, 1000)
+    pool = {"name": "gold", "mode": "FIFO", "weight": 3, "minShare": 2}
+    log.event(f"{PLUGIN}Scheduler", {"timeMs": 1500, "pools": [pool]})
     for query in range(QUERIES):
         begin = 2000 + 1000 * query
         first = METRICS * query
@@ -37,6 +41,8 @@ def many_queries() -> SyntheticLog:
             )  # fmt: skip
         end = begin + 1900
         log.stage_end(info, end).job_end(query, end).sql_end(query, end)
+        planned = [{"name": "planning", "startMs": begin, "endMs": begin + 500}]
+        log.event(f"{PLUGIN}Phases", {"executionId": query, "phases": planned})
     return log
 
 
@@ -62,6 +68,11 @@ def test_a_log_that_came_line_by_line_says_the_same(monkeypatch: pytest.MonkeyPa
     pd.testing.assert_frame_equal(by_line.diagnosis.waits, at_once.diagnosis.waits)
     # Metrics that were declared in ns stay in ns, however much was dropped.
     assert set(by_line.tables.tasks["scan_ms"]) == {300.0}
+    # Phases of many queries do not push out the last state of the pools.
+    monkeypatch.setattr(forget, "MOST_STATES", 1)
+    _, again = followed([line + b"\n" for line in log.lines])
+    assert set(again.tables.pools["name"]) == {"gold"}
+    assert len(again.tables.driver_phases) == len(again.tables.sql_executions)
 
 
 def test_what_is_kept_does_not_grow_with_the_log(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -75,7 +86,8 @@ def test_what_is_kept_does_not_grow_with_the_log(monkeypatch: pytest.MonkeyPatch
             [
                 len(one)
                 for one in (
-                    log.jobs, log.stages, log.last_rdd, log.jobs_of_stages._listed, sql.executions,
+                    log.plugin_events, log.jobs, log.stages, log.last_rdd,
+                    log.jobs_of_stages._listed, sql.executions,
                     sql.metrics, sql.metrics.runs, sql.metrics.nodes, sql.seen, sql._declared,
                     sql.declared_waits.nanoseconds, sql.operators._group, sql.operators._names,
                 )

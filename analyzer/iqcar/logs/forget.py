@@ -6,6 +6,7 @@ some time, what runs, and the jobs, stages and SQL executions that these belong 
 
 from __future__ import annotations
 
+from collections.abc import Container
 from dataclasses import dataclass, replace
 from math import nan
 from typing import Any
@@ -13,11 +14,13 @@ from typing import Any
 import msgspec
 
 from iqcar.logs.collect import Collector
+from iqcar.logs.events.event_names import PLUGIN
 from iqcar.logs.events.job_state import Stage
 from iqcar.logs.events.task_structs import NOT_FITTING, TaskEnd
 
 MOST_REQUESTS = 1000
 """Requests of Spark Connect kept that no job has named yet."""
+PHASES = f"{PLUGIN}Phases"
 MOST_STATES = 100
 """Plugin events without a sample that are kept: the last states of pools, targets and rules."""
 
@@ -29,6 +32,7 @@ class _Sampled(msgspec.Struct):
 class _PluginEvent(msgspec.Struct):
     name: str = msgspec.field(name="Event")
     samples: list[_Sampled] = msgspec.field(default_factory=list)
+    execution: int = msgspec.field(default=-1, name="executionId")
 
 
 _decode_plugin = msgspec.json.Decoder(_PluginEvent).decode
@@ -94,7 +98,7 @@ def forget(log: Collector, time_ms: float, total: Forgotten) -> None:
     log.connect_requests = {
         operation: words for operation, words in log.connect_requests.items() if operation in kept
     }
-    log.plugin_events = _plugin_events_since(log.plugin_events, time_ms)
+    log.plugin_events = _plugin_events_since(log.plugin_events, time_ms, log.sql.executions)
 
 
 def forget_oldest(log: Collector, most: int, total: Forgotten) -> None:
@@ -156,15 +160,24 @@ def _forget_executions(log: Collector, time_ms: float) -> int:
     return len(ended)
 
 
-def _plugin_events_since(lines: list[bytes], time_ms: float) -> list[bytes]:
-    """Return samples since a time, and the last other events."""
+def _plugin_events_since(
+    lines: list[bytes], time_ms: float, executions: Container[int]
+) -> list[bytes]:
+    """Return samples since a time, each execution's last phases, and the last other events."""
     states = 0
+    planned: set[int] = set()
     kept: list[bytes] = []
     for line in reversed(lines):
         try:
-            samples = _decode_plugin(line).samples
+            event = _decode_plugin(line)
         except NOT_FITTING:
-            samples = []
+            event = _PluginEvent("")
+        if event.name == PHASES:
+            if event.execution in executions and event.execution not in planned:
+                planned.add(event.execution)
+                kept.append(line)
+            continue
+        samples = event.samples
         if samples and not max(one.t for one in samples) >= time_ms:
             continue
         states += not samples

@@ -9,7 +9,8 @@ import pandas as pd
 
 from iqcar.base.units import duration, percent
 from iqcar.diagnosis import Diagnosis
-from iqcar.enums import EVIDENCES, DriverPart, DriverWork, FindingKind
+from iqcar.enums import EVIDENCES, FindingKind
+from iqcar.model.waits.driver_kinds import DriverPart, DriverWork
 from iqcar.model.waits.driver_time import listeners_late
 from iqcar.rules.vocabulary.advice_kinds import advice_kinds
 from iqcar.say.finding import About, Finding

@@ -7,11 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from iqcar.enums import DriverPart, QueryBy
+from iqcar.enums import QueryBy
 from iqcar.model.queries.identify import identify
+from iqcar.model.waits.driver_kinds import DriverPart
 from iqcar.model.waits.driver_time import driver_time
-from iqcar.tables import Tables
-from tests.support.tiny_tables import tiny_tables
+from iqcar.tables import DRIVER_PHASES
+from tests.support.driver_tables import queries_of
 
 TASK = st.tuples(st.integers(0, 40), st.integers(0, 40))
 STAGE = st.tuples(st.integers(-20, 200), st.lists(TASK, min_size=1, max_size=4))
@@ -27,53 +28,6 @@ PHASE = st.tuples(
     st.integers(-100, 200),
     st.integers(0, 150),
 )
-
-
-def queries_of(
-    runs: list[tuple[int, int, list[tuple[int, list[tuple[int, int]]]]]],
-    metrics: list[tuple[str, float]] = (),
-    query_by: QueryBy = QueryBy.SQL,
-    phases: list[tuple[str, int, int]] = (),
-) -> Tables:
-    """SQL queries from start to end, and of each stage: its submission, and of its tasks the wait
-    for a slot and the run; the first query has the metrics, and the phases from start to length."""
-    stages = [(query, *stage) for query, (_, _, stages) in enumerate(runs) for stage in stages]
-    return identify(
-        tiny_tables(
-            sql_executions=[
-                {"execution_id": row, "root_execution_id": row, "start_ms": start, "end_ms": end}
-                for row, (start, end, _) in enumerate(runs)
-            ],
-            jobs=[
-                {"job_id": row, "sql_execution": row, "submission_ms": start, "completion_ms": end}
-                for row, (start, end, _) in enumerate(runs)
-            ],
-            stages=[
-                {
-                    "stage_id": row,
-                    "job": query,
-                    "submission_ms": begin,
-                    "first_launch_ms": begin + min(wait for wait, _ in tasks),
-                    "completion_ms": begin + max(sum(task) for task in tasks),
-                }
-                for row, (query, begin, tasks) in enumerate(stages)
-            ],
-            tasks=[
-                {"stage": row, "launch_ms": begin + wait, "finish_ms": begin + wait + ran}
-                for row, (_, begin, tasks) in enumerate(stages)
-                for wait, ran in tasks
-            ],
-            sql_metrics=[
-                {"metric": name, "total": total, "unit": "ms", "node": "Scan"}
-                for name, total in metrics
-            ],
-            driver_phases=[
-                {"phase": name, "start_ms": start, "end_ms": start + length}
-                for name, start, length in phases
-            ],
-        ),
-        query_by,
-    )
 
 
 @given(
@@ -156,6 +110,14 @@ def test_phases_tell_when_the_driver_planned_and_what_it_did_before_the_start() 
         ["between_jobs", "planning", 20],
     ]
     assert np.isnan(driver_time(queries_of(run)).early).all()
+
+
+def test_a_plan_that_runs_again_was_planned_once() -> None:
+    tables = queries_of([(100, 200, [(150, [(0, 50)])]), (900, 999, [(950, [(0, 49)])])])
+    planned = {"app": [0, 0], "sql_execution": [0, 1], "phase": ["planning"] * 2}
+    phases = DRIVER_PHASES.frame({**planned, "start_ms": [90, 90], "end_ms": [120, 120]})
+    found = driver_time(tables.with_(driver_phases=phases))
+    assert found.early.tolist() == [10, 0]
 
 
 def test_compiling_takes_what_planning_leaves() -> None:

@@ -61,8 +61,8 @@ def page(crowded: Diagnosis) -> Reader:
 
 def test_the_sections_stand_in_the_order_of_a_reader_s_questions(page: Reader) -> None:
     assert sections(page) == [
-        "verdict", "matrix", "explore", "timeline", "hosts", "wasted", "stragglers", "rules",
-        "whatif", "inputs",
+        "verdict", "matrix", "explore", "timeline", "hosts", "driver", "wasted", "stragglers",
+        "rules", "whatif", "inputs",
     ]  # fmt: skip
 
 

@@ -10,7 +10,8 @@ import numpy as np
 from iqcar.base.units import duration
 from iqcar.comparison.causes.stage_cause import StageCause
 from iqcar.comparison.match.compared_rows import ComparedRows
-from iqcar.enums import ChangeKind, DriverPart, DriverWork
+from iqcar.enums import ChangeKind
+from iqcar.model.waits.driver_kinds import DriverPart, DriverWork
 from iqcar.model.waits.driver_time import driver_time
 from iqcar.tables import texts
 

@@ -14,8 +14,9 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
-from iqcar.enums import DriverPart, DriverWork, Evidence
+from iqcar.enums import Evidence
 from iqcar.model.queries.sql_queries import execution_rows, query_of_executions
+from iqcar.model.waits.driver_kinds import DriverPart, DriverWork
 from iqcar.model.waits.stage_parts import stage_times
 from iqcar.tables import Column, Tables, TableSpec, texts
 from iqcar.tables.arrays import Flags, Floats, Ints, sum_by
@@ -81,8 +82,9 @@ class DriverTime(NamedTuple):
     """Time in which queries waited for their driver."""
 
     parts: Floats
-    """(n_queries, 3), ms: columns as :class:`iqcar.enums.DriverPart`. NaN where nothing tells: of
-    a query that is no SQL execution, whose start or end is not recorded, or without a stage."""
+    """(n_queries, 3), ms: columns as :class:`iqcar.model.waits.driver_kinds.DriverPart`. NaN where
+    nothing tells: of a query that is no SQL execution, whose start or end is not recorded, or
+    without a stage."""
     work: pd.DataFrame
     """:data:`DRIVER_WORK`; the times of a query's part sum to it."""
     early: Floats
@@ -178,13 +180,16 @@ def _planned(tables: Tables, idle: _Idle) -> tuple[Floats, Floats]:
     work = np.array([WORKS.index(_PHASES[one]) if one in _PHASES else -1 for one in names])
     query = np.append(query_of_executions(tables), -1)[phases["sql_execution"].to_numpy(np.int64)]
     begin, end = (phases[name].to_numpy(np.float64) for name in ("start_ms", "end_ms"))
-    rows = np.flatnonzero((query >= 0) & (work >= 0) & (end >= begin))
+    known = (query >= 0) & (work >= 0) & (end >= begin)
+    early = np.where(np.bincount(query[known], minlength=n) > 0, 0.0, np.nan)
+    # A plan that runs again tells again when it was made.
+    again = phases.duplicated(["app", "phase", "start_ms", "end_ms"]).to_numpy(bool)
+    rows = np.flatnonzero(known & ~again)
     rows = rows[np.lexsort((end[rows], begin[rows], query[rows]))]
     query, work, begin, end = query[rows], work[rows], begin[rows], end[rows]
     before = pd.Series(end).groupby(query).cummax().groupby(query).shift().to_numpy(np.float64)
     begin = np.fmax(begin, before)
     started = tables.queries["start_ms"].to_numpy(np.float64)[query]
-    early = np.where(np.bincount(query, minlength=n) > 0, 0.0, np.nan)
     early += sum_by(query, np.maximum(np.fmin(end, started) - begin, 0.0), n)
     spent = np.zeros((n, len(PARTS), len(WORKS)))
     first, last = (np.searchsorted(idle.query, query, side=side) for side in ("left", "right"))
@@ -223,7 +228,7 @@ def _work(tables: Tables, parts: Floats, planned: Floats) -> pd.DataFrame:
         for column in range(len(PARTS)):
             add(column, work, planned[:, column, WORKS.index(work)], unknown, Evidence.MEASURED)
     compiled = _compiled(tables)
-    for column in range(len(PARTS)):
+    for column in range(PARTS.index(DriverPart.AFTER_LAST_TASK)):
         compiled -= add(column, DriverWork.COMPILING, compiled, unknown, Evidence.ESTIMATED)
     for one in _RECORDED:
         amount = np.nan_to_num(_metric(tables, one.metrics))

@@ -1,5 +1,6 @@
 package org.iqcar.spark;
 
+import java.lang.reflect.InvocationTargetException;
 import java.util.ArrayList;
 import java.util.List;
 import org.apache.spark.scheduler.SparkListenerEvent;
@@ -43,6 +44,9 @@ final class QueryPhases {
     if (!noPhases) {
       try {
         addPhases(SparkInternals.call(event, "qe"), found);
+      } catch (InvocationTargetException changing) {
+        // The plan is being run again, and Spark changed its map meanwhile: it is left out.
+        found.clear();
       } catch (Exception failure) {
         noPhases = true;
         Failures.note("reading how a query was planned", failure);
