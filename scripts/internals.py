@@ -129,18 +129,18 @@ SUITES = """\
 ## Spark's own suites
 
 `scripts/spark_suites` runs Spark's PoolSuite, TaskSchedulerImplSuite, TaskSetManagerSuite,
-BasicSchedulerIntegrationSuite and HealthTrackerIntegrationSuite with the plugin in every context, and
-its rules in every scheduler and pool that they make; by hand, some three minutes a cell. Failed of
-all tests:
+BasicSchedulerIntegrationSuite and HealthTrackerIntegrationSuite with the plugin in every context,
+and its rules in every scheduler and pool that they make; by hand, some three minutes a cell. Failed
+of all tests:
 
 | rules | Spark 3.5.7 | Spark 4.2.0 |
 |---|---|---|
 @TABLE@
 
 With a cap of one task, tests fail that expect several tasks of a job at once: those of a strict cap
-start one, and where failures exclude executors
-(`Excluded ... for entire task set`, 20 runs) a loose cap lets further tasks start in the next round of
-offers, because Spark would end a task set whose second turn in a round finds no executor idle."""
+start one. Where failures exclude executors (`Excluded ... for entire task set`, 20 runs) a loose cap
+lets further tasks start in the next round of offers, because Spark would end a task set whose second
+turn in a round finds no executor idle."""
 
 RUNS = {
     "without the plugin": ("0 of 157", "0 of 201"),

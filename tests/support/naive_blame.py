@@ -120,19 +120,6 @@ class NaiveBlame(NaivePieces):
         read = total("input_bytes", "remote_bytes", "local_bytes")
         return read if read > 0 else total("shuffle_write_bytes", "output_bytes")
 
-    def read(self, i: int) -> float:
-        """Input bytes; 16 a row where the stage's tasks counted less than half a byte a row."""
-        task = self.tasks[i]
-        alike = [one for one in self.tasks if one["stage"] == task["stage"]]
-        size, rows = (
-            sum(known(one[name]) for one in alike) for name in ("input_bytes", "input_records")
-        )
-        counted = float(task["input_bytes"])
-        if size >= rows / 2:
-            return counted
-        mine = 16.0 * float(task["input_records"])
-        return mine if math.isnan(counted) or mine > counted else counted
-
     # --- what tasks lost in devices
 
     def losses_in_devices(self) -> dict[Request, list[tuple[float, float, float]]]:

@@ -114,7 +114,7 @@ def schweizer_wolff(x: Floats, y: Floats, rng: np.random.Generator) -> Floats:
 
 
 def ssw(x: Floats, y: Floats, epsilon: float = 0.0) -> float:
-    """Return SSW(X, Y) in [−1, 1] of observed pairs."""
+    """Return SSW(X, Y) of observed pairs: in [−1, 1], unless many values are equal."""
     n = len(y)
     x_upto, y_upto = x[:, None] <= x[None, :], y[:, None] <= y[None, :]
     u, v = x_upto.mean(axis=0), y_upto.mean(axis=0)

@@ -204,9 +204,8 @@ def _read_wait(column: dict[str, Floats]) -> Floats:
 
 
 _OTHER_WAIT = (
-    *(WaitClass.DRIVER_RPC, WaitClass.OBJECT_STORE),
-    *(WaitClass.PYTHON_WORKER, WaitClass.PYTHON_OTHER),
-)
+    WaitClass.DRIVER_RPC, WaitClass.OBJECT_STORE, WaitClass.PYTHON_WORKER, WaitClass.PYTHON_OTHER,
+)  # fmt: skip
 """Waits that no other task causes; class ``other`` stays unattributed."""
 
 

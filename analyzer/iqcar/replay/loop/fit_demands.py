@@ -6,6 +6,7 @@ fitted on a larger one, and each task for itself on all.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -114,7 +115,9 @@ def _with_rates(
     stage = tables.tasks["stage"].to_numpy(np.int64)
     whole_ms = demands.spent.sum(axis=1)
     few = _sampled(launches, whole_ms, rows, FEW_TASKS)
-    demands = _in_likely_units(few, demands, demand, launches, stage, uncounted(tables))
+    demands = _in_likely_units(
+        demands, uncounted(tables), few, lambda one: _fit_on(few, one, demand, launches, stage)
+    )
     fit = _fit_on(few, demands, demand, launches, stage)
     if len(fit.task) == 0:
         return demands, demands.alone, demands.alone, None
@@ -181,7 +184,7 @@ def _fit_on(
 
 
 def _in_likely_units(
-    few: Ints, demands: TaskDemands, demand: Demand, launches: Launches, stage: Ints, guessed: Flags
+    demands: TaskDemands, guessed: Flags, few: Ints, fit_on: Callable[[TaskDemands], RateSearch]
 ) -> TaskDemands:
     """Scale input that was not counted, where it meets other uses of disks, as replays fit best."""
     uses = demands.use[few][:, list(PHASES_OF[DISK])].any(axis=1)
@@ -194,7 +197,7 @@ def _in_likely_units(
         return replace(demands, use=use)
 
     def worth(factor: float) -> float:
-        fit = _fit_on(few, scaled(factor), demand, launches, stage)
+        fit = fit_on(scaled(factor))
         found = fit.best_of(WAYS[0], fit.first_capacity, {}) if len(fit.task) else None
         return -np.inf if found is None else found.worth
 
