@@ -11,7 +11,16 @@ import pytest
 
 import iqcar
 from tests.support import SUPPORT
-from tests.support.listener_spark import JAR, PLUGIN, REPO, App, run_alone, share, spark_params
+from tests.support.listener_spark import (
+    JAR,
+    PLUGIN,
+    REPO,
+    App,
+    records_of,
+    run_alone,
+    share,
+    spark_params,
+)
 from tests.support.object_stores import slow_s3
 
 pytestmark = pytest.mark.spark
@@ -84,5 +93,8 @@ def test_parts_sum_and_no_query_is_blamed_for_the_store(app: App) -> None:
     store = records["object_store_ms"].sum()
     assert store > 2 * DELAY_S * 800
     assert waits["io_read_ms"].sum() < 0.2 * store
-    assert waits["other_wait_ms"].sum() >= store
+    assert waits["other_wait_ms"].sum() >= store - 1
+    for end in app.ends:
+        (record,) = records_of(end)
+        assert sum(record["waits_ns"].values()) == record["off_cpu_ns"]
     assert any("waited for an object store" in doubt for doubt in found.doubts)
