@@ -138,9 +138,9 @@ of all tests:
 @TABLE@
 
 With a cap of one task, tests fail that expect several tasks of a job at once: those of a strict cap
-start one. Where failures exclude executors (`Excluded ... for entire task set`, 20 runs) a loose cap
-lets further tasks start in the next round of offers, because Spark would end a task set whose second
-turn in a round finds no executor idle."""
+start one. Where failures exclude executors (`Excluded ... for entire task set`, 20 runs) a loose
+cap lets further tasks start in the next round of offers, because Spark would end a task set whose
+second turn in a round finds no executor idle."""
 
 RUNS = {
     "without the plugin": ("0 of 157", "0 of 201"),
