@@ -129,18 +129,18 @@ SUITES = """\
 ## Spark's own suites
 
 `scripts/spark_suites` runs Spark's PoolSuite, TaskSchedulerImplSuite, TaskSetManagerSuite,
-BasicSchedulerIntegrationSuite and HealthTrackerIntegrationSuite with the plugin in every context, and
-its rules in every scheduler and pool that they make; by hand, some three minutes a cell. Failed of
-all tests:
+BasicSchedulerIntegrationSuite and HealthTrackerIntegrationSuite with the plugin in every context,
+and its rules in every scheduler and pool that they make; by hand, some three minutes a cell. Failed
+of all tests:
 
 | rules | Spark 3.5.7 | Spark 4.2.0 |
 |---|---|---|
 @TABLE@
 
-With a cap of one task, tests fail that expect several tasks of a job in one round of offers. A strict
-cap starts one. Where failures exclude executors, a loose cap starts the others a round later, because
-Spark would end a task set whose second turn in a round finds no executor idle (10 of the 15 are runs
-of `Excluded executor for entire task set`)."""
+With a cap of one task, tests fail that expect several tasks of a job in one round of offers. A
+strict cap starts one. Where failures exclude executors, a loose cap starts the others a round later,
+because Spark would end a task set whose second turn in a round finds no executor idle (10 of the 15
+are runs of `Excluded executor for entire task set`)."""
 
 RUNS = {
     "without the plugin": ("0 of 157", "0 of 201"),
