@@ -139,8 +139,8 @@ of all tests:
 
 With a cap of one task, tests fail that expect several tasks of a job in one round of offers. A
 strict cap starts one. Where failures exclude executors, a loose cap starts the others a round
-later, because Spark would end a task set whose second turn in a round finds no executor idle (10 of the 15
-are runs of `Excluded executor for entire task set`)."""
+later, because Spark would end a task set whose second turn in a round finds no executor idle
+(10 of the 15 are runs of `Excluded executor for entire task set`)."""
 
 RUNS = {
     "without the plugin": ("0 of 157", "0 of 201"),
