@@ -29,7 +29,7 @@ from tests.support.listener_spark import (
 )
 from tests.support.ruled_apps import FIRST, applied, pool, pools_of, rule, rules_file
 
-pytestmark = [pytest.mark.spark, pytest.mark.portable, pytest.mark.smoke]
+pytestmark = [pytest.mark.spark, pytest.mark.smoke]
 BY_NAME = {internal.name: internal for internal in INTERNALS}
 
 
