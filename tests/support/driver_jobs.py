@@ -9,7 +9,7 @@ from functools import reduce
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
-UNIONS, COLUMNS, FILES, ROWS = 150, 20, 300, 600_000
+UNIONS, COLUMNS, FILES, ROWS = 400, 20, 300, 600_000
 
 
 def main(folder: str) -> None:
