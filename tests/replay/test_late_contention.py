@@ -56,4 +56,6 @@ def test_bytes_that_were_not_counted_are_told_by_rows(
     )
     other = tables.with_(tasks=tasks)
     found = said(blame_run(other, waits)[0], tables)
-    assert np.abs(found - truth).max() < 0.25
+    late = truth[:-1] > 0.3
+    assert found[:-1][~late].max() < 0.02
+    assert abs(found[:-1][late].mean() - truth[:-1][late].mean()) < 0.2

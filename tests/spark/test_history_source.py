@@ -82,8 +82,9 @@ def test_an_application_is_followed_to_its_end_and_then_read_as_from_its_folder(
     assert held.running.wait(120) == 0
     wait_until(lambda: watch.read() or watch.ended, "end of the application")
     assert watch.notes == []
-    (log,) = locate([f"{held.server}/history/{held.app}/jobs/"])
-    assert peek_of(log) == (held.app, "complete")
+    page = f"{held.server}/history/{held.app}/jobs/"
+    # The server looks at its folder from time to time.
+    wait_until(lambda: peek_of(locate([page])[0]) == (held.app, "complete"), "the server's list")
     hosted, stored = iqcar.read(log.path), iqcar.read(held.logs / f"eventlog_v2_{held.app}")
     assert list(hosted.inputs["status"]) == ["complete"]
     assert set(hosted.queries["name"]) == {"first", "second"}

@@ -105,8 +105,7 @@ def attribute(
     schedules = DomainSchedules(pieces)
     if demand is None:
         demand = estimated_demand(pieces, schedules, devices)
-    columns = replace(columns, row_bytes=demand.row_bytes)
-    tasks, pieces = Pieces.one_each(columns), replace(pieces, columns=columns)
+    tasks = Pieces.one_each(columns)
     if cost is not None:
         demand = as_replayed(demand, cost)
     accounts = Accounts(columns)

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 
 from iqcar.causes.blame.ratp import BYTES_REQUESTS, ONE_DEVICE, data_processed
 from iqcar.causes.blame.task_intervals import SHORTEST_MS, BlameColumns, DomainSchedules, Pieces
 from iqcar.causes.blame.usage_sweep import mean_of_others
 from iqcar.enums import Request
-from iqcar.model.demand.contention import usable
 from iqcar.model.demand.device import Device
-from iqcar.model.demand.estimate import DISK, Demand, estimate_demand, fit_devices, fit_sampled
+from iqcar.model.demand.estimate import Demand, estimate_demand, fit_devices
 from iqcar.model.demand.load import Load
 from iqcar.model.waits.columns import ESTIMATED, evidence_column
-from iqcar.model.waits.input_moved import OTHER_ROW_BYTES, uncounted
 from iqcar.tables.arrays import Flags, Floats, positive_or_zero, share_of
 
 OCTAVES = 1
@@ -56,44 +52,10 @@ def estimated_demand(
 ) -> Demand:
     """Estimate what tasks need in devices; parameters of :func:`find_loads`.
 
-    Input that was not counted has as many bytes a row as explain the speeds of all tasks best.
-
     devices: of the hosts, if estimated from more than these tasks.
     """
-    loads, row_bytes = find_loads(pieces, schedules), pieces.columns.row_bytes
-    n_hosts = len(pieces.columns.tables.hosts)
-    if devices is None:
-        row_bytes = _likely_row_bytes(pieces, schedules, loads)
-        if row_bytes != pieces.columns.row_bytes:
-            columns = replace(pieces.columns, row_bytes=row_bytes)
-            loads |= load_of_device(replace(pieces, columns=columns), schedules, DISK)
-        devices = fit_devices(loads, n_hosts)
-    return replace(estimate_demand(loads, devices), row_bytes=row_bytes)
-
-
-def _likely_row_bytes(
-    pieces: Pieces, schedules: DomainSchedules, loads: dict[Request, Load]
-) -> float:
-    """Return the bytes of a row, where not counted, that explain the speeds at disks best.
-
-    Where nothing else uses disks, no bytes explain them better than others.
-    """
-    columns, default = pieces.columns, pieces.columns.row_bytes
-    rows = {request: loads[request].sampled(usable(loads[request])) for request in DISK}
-    guessed = uncounted(columns.tables)[np.concatenate(list(rows.values()))]
-    if guessed.all() or not guessed.any():
-        return default
-
-    def evidence(row_bytes: float) -> float:
-        tried = loads
-        if row_bytes != default:
-            other = replace(pieces, columns=replace(columns, row_bytes=row_bytes))
-            tried = load_of_device(other, schedules, DISK)
-        some = {request: tried[request].some(rows[request]) for request in DISK}
-        found = fit_sampled(some, len(columns.tables.hosts))
-        return sum({id(device): device.evidence for device in found.values()}.values())
-
-    return max((default, *OTHER_ROW_BYTES), key=evidence)
+    loads = find_loads(pieces, schedules)
+    return estimate_demand(loads, devices or fit_devices(loads, len(pieces.columns.tables.hosts)))
 
 
 def load_of_device(

@@ -22,7 +22,7 @@ from iqcar.causes.blame.sweep import SOURCE_ENDS, SOURCE_STARTS, TARGET_ENDS, TA
 from iqcar.enums import Domain, Request
 from iqcar.model.waits.columns import launch_wait, wait_column
 from iqcar.model.waits.executor_shortage import Shortage, find_shortages
-from iqcar.model.waits.input_moved import ROW_BYTES, input_moved
+from iqcar.model.waits.input_moved import input_moved
 from iqcar.tables import LAST_PLAUSIBLE_MS, Tables
 from iqcar.tables.arrays import (
     Floats,
@@ -62,7 +62,6 @@ class BlameColumns:
     span: Floats
     order: Ints
     shortages: dict[int, Shortage]
-    row_bytes: float = ROW_BYTES
 
     @cached_property
     def slots(self) -> SlotTimes:
@@ -133,7 +132,7 @@ class BlameColumns:
     @cached_property
     def moved(self) -> Floats:
         """Input bytes of each task."""
-        return input_moved(self.tables, self.row_bytes)
+        return input_moved(self.tables)
 
     def held(self) -> Floats:
         """Return the mean execution memory held during each task, in bytes.

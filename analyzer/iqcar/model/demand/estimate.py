@@ -21,7 +21,6 @@ from iqcar.model.demand.contention import (
 from iqcar.model.demand.device import Device, fit_device
 from iqcar.model.demand.known import Known, Learned, pair_codes
 from iqcar.model.demand.load import Load, joined
-from iqcar.model.waits.input_moved import ROW_BYTES
 from iqcar.tables import Column, TableSpec
 from iqcar.tables.arrays import Ints
 
@@ -80,7 +79,6 @@ class Demand:
     contention: of all tasks: 0 where nothing is known.
     known: what earlier runs told.
     learned: what replays say of own rates and capacities.
-    row_bytes: of input that was not counted.
     """
 
     devices: dict[Request, Device] = field(default_factory=dict)
@@ -88,7 +86,6 @@ class Demand:
     rates: dict[Request, StageRates] = field(default_factory=dict)
     known: Known = field(default_factory=Known)
     learned: Learned = field(default_factory=Learned)
-    row_bytes: float = ROW_BYTES
 
     def capacities(self) -> pd.DataFrame:
         """Return what the device of each host can do, as a frame of :data:`CAPACITIES`."""

@@ -15,8 +15,6 @@ from iqcar.tables.arrays import Flags, Floats, known_or_zero, sum_by
 
 ROW_BYTES = 16.0
 """Bytes of a row where they were not counted: some numbers of each row."""
-OTHER_ROW_BYTES = (4.0, 8.0, 32.0, 64.0)
-"""Others that are possible."""
 LEAST_BYTES = 0.5
 """Bytes a row of a stage below which they were not counted."""
 
@@ -33,12 +31,12 @@ def uncounted(tables: Tables) -> Flags:
     return np.take(size < LEAST_BYTES * rows, stage)
 
 
-def input_moved(tables: Tables, row_bytes: float) -> Floats:
+def input_moved(tables: Tables) -> Floats:
     """Return the input bytes of each task, shape (n_tasks,); of rows, where not counted."""
     size, rows = (
         tables.tasks[name].to_numpy(np.float64) for name in ("input_bytes", "input_records")
     )
-    moved: Floats = np.where(uncounted(tables), np.fmax(size, rows * row_bytes), size)
+    moved: Floats = np.where(uncounted(tables), np.fmax(size, rows * ROW_BYTES), size)
     return np.where(from_stores(tables), np.where(moved > 0, 0.0, moved), moved)
 
 

@@ -49,8 +49,9 @@ FEW_TASKS, SOME_TASKS = 400, 3_000
 """About how many tasks the way is chosen from, and own rates are fitted on."""
 BLOCKS = 8
 """Blocks of neighbours in time that such a sample consists of."""
-UNITS = tuple(2.0 ** (np.array([0, 1, -1, 2, -2, 3, -3, 4, -4]) / 4))
-"""Factors that are tried for input which was not counted, the likeliest first."""
+UNITS, NEARER = (1.0, 0.7, 1.4, 0.5, 2.0, 0.35, 2.8, 0.25, 4.0), (1.0, 0.84, 1.19)
+"""Factors that are tried for input which was not counted, the likeliest first, and then of the best
+of them."""
 
 
 def fit_demands(
@@ -201,7 +202,8 @@ def _in_likely_units(
         found = fit.best_of(WAYS[0], fit.first_capacity, {}) if len(fit.task) else None
         return -np.inf if found is None else found.worth
 
-    return scaled(max(UNITS, key=worth))
+    best = max(UNITS, key=worth)
+    return scaled(max((best * nearer for nearer in NEARER), key=worth))
 
 
 def _of_all(demands: TaskDemands, rows: Ints, found: TaskDemands) -> TaskDemands:

@@ -144,7 +144,7 @@ def task_demands(tables: Tables, waits: pd.DataFrame, demand: Demand) -> TaskDem
     n = len(tables.tasks)
     duration = positive_or_zero(waits["duration_ms"].to_numpy(np.float64))
     spent, alone, use = (np.zeros((n, PHASES)) for _ in range(3))
-    columns, host = _Columns(tables, demand.row_bytes), tables.tasks["host"].to_numpy(np.int64)
+    columns, host = _Columns(tables), tables.tasks["host"].to_numpy(np.int64)
     for phase, request in REQUEST.items():
         wait = positive_or_zero(waits[wait_column(request)].to_numpy(np.float64))
         moved = positive_or_zero(data_processed(cast("Users", columns), request))
@@ -199,12 +199,12 @@ def _sampled(tables: Tables, spent: Floats, moved: Floats) -> dict[int, Sampled]
 class _Columns:
     """Columns of tasks, for :func:`iqcar.causes.blame.ratp.data_processed`."""
 
-    def __init__(self, tables: Tables, row_bytes: float) -> None:
-        self.tables, self.row_bytes = tables, row_bytes
+    def __init__(self, tables: Tables) -> None:
+        self.tables = tables
 
     def number(self, column: str) -> Floats:
         if column == "input_bytes":
-            return input_moved(self.tables, self.row_bytes)
+            return input_moved(self.tables)
         values: Floats = self.tables.tasks[column].to_numpy(np.float64)
         return values
 
