@@ -55,7 +55,7 @@ def plugin_record(
         "wall_ns": totals["cpu"] + totals["run_queue"] + off,
         "cpu_ns": totals["cpu"],
         "run_queue_ns": totals["run_queue"],
-        "throttled_ns": totals["run_queue"] * draw(3) // 4,
+        "throttled_ns": totals["run_queue"] * (looks % 4) // 4,
         "off_cpu_ns": off,
         "waits_ns": waits,
         "samples": looks,
