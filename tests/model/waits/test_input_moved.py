@@ -34,11 +34,11 @@ def tables_of(*waited: dict[str, object]) -> Tables:
 def test_a_stage_that_waited_for_a_store_moved_nothing_through_disks(
     waited: tuple[dict[str, object], ...], moved: float
 ) -> None:
-    assert input_moved(tables_of(*waited), 16.0).tolist() == [moved, moved]
+    assert input_moved(tables_of(*waited)).tolist() == [moved, moved]
 
 
 def test_without_records_input_is_of_files() -> None:
     tables = tiny_tables(tasks=[READS], stages=[{}])
-    assert input_moved(tables, 16.0).tolist() == [4096.0]
+    assert input_moved(tables).tolist() == [4096.0]
     unknown = tiny_tables(tasks=[{**READS, "input_bytes": np.nan}], stages=[{}])
-    assert input_moved(unknown, 16.0).tolist() == [160.0]  # of its rows
+    assert input_moved(unknown).tolist() == [160.0]  # of its rows
