@@ -50,7 +50,8 @@ def recurring_log() -> SyntheticLog:
                 large, collects = (factor, 0) if query == 0 else (1.0, run - 950)
                 read = int(1e8 * large * rng.uniform(0.97, 1.03))
                 metrics = task_metrics(
-                    Executor_Run_Time=run, Executor_CPU_Time=(run - collects) * 1_000_000,
+                    # Decompressing takes hardly longer for more: no skew of computation.
+                    Executor_Run_Time=run, Executor_CPU_Time=950_000_000,
                     Input_Metrics={"Bytes Read": read, "Records Read": read // 100},
                     Shuffle_Read_Metrics={}, Shuffle_Write_Metrics={}, JVM_GC_Time=collects,
                 )  # fmt: skip
@@ -89,10 +90,8 @@ def test_the_printed_method_stands_beside_ours(log: Path, tmp_path: Path) -> Non
     result = json.loads(out.read_text())
     (printed,), (ours,) = result["printed"], result["topics"]
     kept = [topic for topic in printed["topics"] if topic["model"] == "ensemble"]
-    # Tasks that read more compute more, too: either may name the ensemble's topic of skew.
-    assert any("input_bytes(+)" in topic["keywords"] for topic in kept)
-    assert "garbage collection" in {topic["name"] for topic in kept}
-    assert {topic["name"] for topic in ours["topics"]} <= {one["name"] for one in printed["topics"]}
+    assert {"data skew: input", "garbage collection"} <= {topic["name"] for topic in kept}
+    assert {topic["name"] for topic in ours["topics"]} <= {topic["name"] for topic in kept}
     assert all(sum(topic["keywords"].values()) == pytest.approx(1) for topic in printed["topics"])
     assert len(printed["stages"]) == STAGES
     for stage in printed["stages"]:

@@ -37,6 +37,11 @@ def test_a_stage_that_waited_for_a_store_moved_nothing_through_disks(
     assert input_moved(tables_of(*waited)).tolist() == [moved, moved]
 
 
+def test_a_record_of_no_task_says_nothing_of_others() -> None:
+    tables = tables_of({"task": -1, "object_store_ms": 90.0}, {"io_read_ms": 1.0})
+    assert input_moved(tables).tolist() == [4096.0, 4096.0]
+
+
 def test_without_records_input_is_of_files() -> None:
     tables = tiny_tables(tasks=[READS], stages=[{}])
     assert input_moved(tables).tolist() == [4096.0]

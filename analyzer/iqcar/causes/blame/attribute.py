@@ -28,7 +28,7 @@ from iqcar.causes.blame.cached_blame import cached_shares
 from iqcar.causes.blame.demand_weights import stage_losses, weigh_demands
 from iqcar.causes.blame.executor_blame import executor_sweep_input
 from iqcar.causes.blame.folding import MOST_SOURCES
-from iqcar.causes.blame.loads import estimated_demand, is_estimated
+from iqcar.causes.blame.loads import find_loads, is_estimated
 from iqcar.causes.blame.lock_blame import lock_shares
 from iqcar.causes.blame.others_parts import as_replayed, parts_of_others, room_of
 from iqcar.causes.blame.ratp import (
@@ -45,7 +45,7 @@ from iqcar.causes.blame.usage_sweep import usage_during
 from iqcar.enums import REQUESTS, Domain, Request
 from iqcar.model.demand.contention import Contention
 from iqcar.model.demand.device import Device
-from iqcar.model.demand.estimate import Demand
+from iqcar.model.demand.estimate import Demand, estimate_demand, fit_devices
 from iqcar.model.demand.others_cost import OthersCost
 from iqcar.model.waits.columns import ESTIMATED, evidence_column
 from iqcar.tables import Tables, TableSpec
@@ -101,11 +101,10 @@ def attribute(
     cost: what others cost every query, if replays told; else losses are divided by the load.
     """
     columns = BlameColumns.from_tables(tables, waits)
-    pieces = Pieces.from_intervals(columns)
+    tasks, pieces = Pieces.one_each(columns), Pieces.from_intervals(columns)
     schedules = DomainSchedules(pieces)
     if demand is None:
-        demand = estimated_demand(pieces, schedules, devices)
-    tasks = Pieces.one_each(columns)
+        demand = _demand(tables, pieces, schedules, devices)
     if cost is not None:
         demand = as_replayed(demand, cost)
     accounts = Accounts(columns)
@@ -140,7 +139,17 @@ def measure_demand(
 ) -> Demand:
     """Estimate what tasks need in the devices of their hosts; parameters of :func:`attribute`."""
     pieces = Pieces.from_intervals(BlameColumns.from_tables(tables, waits))
-    return estimated_demand(pieces, DomainSchedules(pieces), devices)
+    return _demand(tables, pieces, DomainSchedules(pieces), devices)
+
+
+def _demand(
+    tables: Tables,
+    pieces: Pieces,
+    schedules: DomainSchedules,
+    devices: dict[Request, Device] | None,
+) -> Demand:
+    loads = find_loads(pieces, schedules)
+    return estimate_demand(loads, devices or fit_devices(loads, len(tables.hosts)))
 
 
 class Accounts:

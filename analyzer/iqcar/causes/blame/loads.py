@@ -8,8 +8,6 @@ from iqcar.causes.blame.ratp import BYTES_REQUESTS, ONE_DEVICE, data_processed
 from iqcar.causes.blame.task_intervals import SHORTEST_MS, BlameColumns, DomainSchedules, Pieces
 from iqcar.causes.blame.usage_sweep import mean_of_others
 from iqcar.enums import Request
-from iqcar.model.demand.device import Device
-from iqcar.model.demand.estimate import Demand, estimate_demand, fit_devices
 from iqcar.model.demand.load import Load
 from iqcar.model.waits.columns import ESTIMATED, evidence_column
 from iqcar.tables.arrays import Flags, Floats, positive_or_zero, share_of
@@ -34,8 +32,18 @@ def find_loads(pieces: Pieces, schedules: DomainSchedules) -> dict[Request, Load
     """
     columns = pieces.columns
     found: dict[Request, Load] = {}
-    for device in dict.fromkeys(ONE_DEVICE[request] for request in BYTES_REQUESTS):
-        found |= load_of_device(pieces, schedules, device)
+    by_device: dict[tuple[Request, ...], Load] = {}
+    for request in BYTES_REQUESTS:
+        device = ONE_DEVICE[request]
+        if device not in by_device:
+            nothing = np.zeros(len(pieces.span))
+            moved = sum((positive_or_zero(data_processed(pieces, r)) for r in device), nothing)
+            waited = sum((positive_or_zero(pieces.wait(r)) for r in device), nothing)
+            by_device[device] = _load(pieces, schedules, moved, waited)
+        found[request] = by_device[device]._replace(
+            data=positive_or_zero(data_processed(columns, request)),
+            wait_ms=positive_or_zero(columns.wait(request)),
+        )
     estimated = is_estimated(columns)
     if estimated.any():
         cpu, wait_ms = (
@@ -45,35 +53,6 @@ def find_loads(pieces: Pieces, schedules: DomainSchedules) -> dict[Request, Load
         load = _load(pieces, schedules, cpu, cpu + wait_ms, CORES)
         found[Request.RUN_QUEUE] = load._replace(data=np.where(estimated, load.data, 0.0))
     return found
-
-
-def estimated_demand(
-    pieces: Pieces, schedules: DomainSchedules, devices: dict[Request, Device] | None = None
-) -> Demand:
-    """Estimate what tasks need in devices; parameters of :func:`find_loads`.
-
-    devices: of the hosts, if estimated from more than these tasks.
-    """
-    loads = find_loads(pieces, schedules)
-    return estimate_demand(loads, devices or fit_devices(loads, len(pieces.columns.tables.hosts)))
-
-
-def load_of_device(
-    pieces: Pieces, schedules: DomainSchedules, device: tuple[Request, ...]
-) -> dict[Request, Load]:
-    """Compute the load of one device for each of its requests; see :func:`find_loads`."""
-    nothing = np.zeros(len(pieces.span))
-    moved = sum((positive_or_zero(data_processed(pieces, r)) for r in device), nothing)
-    waited = sum((positive_or_zero(pieces.wait(r)) for r in device), nothing)
-    load = _load(pieces, schedules, moved, waited)
-    columns = pieces.columns
-    return {
-        request: load._replace(
-            data=positive_or_zero(data_processed(columns, request)),
-            wait_ms=positive_or_zero(columns.wait(request)),
-        )
-        for request in device
-    }
 
 
 def is_estimated(columns: BlameColumns) -> Flags:

@@ -125,13 +125,13 @@ class BlameColumns:
     def number(self, column: str) -> Floats:
         """Return a column of ``tasks`` as float64; input that was not counted is estimated."""
         if column == "input_bytes":
-            return self.moved
+            return self.input_bytes
         values: Floats = self.tables.tasks[column].to_numpy(np.float64)
         return values
 
     @cached_property
-    def moved(self) -> Floats:
-        """Input bytes of each task."""
+    def input_bytes(self) -> Floats:
+        """Input of each task, estimated where it was not counted."""
         return input_moved(self.tables)
 
     def held(self) -> Floats:

@@ -59,11 +59,7 @@ class Load(NamedTuple):
         return Load(*columns)
 
     def sample(self, rows: Ints) -> Load:
-        """Return the load of :meth:`sampled` tasks."""
-        return self.some(self.sampled(rows))
-
-    def sampled(self, rows: Ints) -> Ints:
-        """Return a bounded number of these tasks, whatever their order was.
+        """Return the load of a bounded number of these tasks, whatever their order was.
 
         A hash of data, wait and launch of each task decides; a sample of a sample is the sample.
         """
@@ -75,7 +71,7 @@ class Load(NamedTuple):
         spent = sum_by(stage, self.wait_ms[rows], len(names))
         chosen = np.zeros(len(names), bool)
         chosen[np.argsort(-spent, kind="stable")[:MOST_STAGES]] = True
-        return rows[chosen[stage]]
+        return self.some(rows[chosen[stage]])
 
     def log_speed(self) -> Floats:
         """Return the natural logarithm of each task's speed while it was in the device."""

@@ -45,9 +45,12 @@ def from_stores(tables: Tables) -> Flags:
     stages, records = len(tables.stages), tables.task_records
     stage = tables.tasks["stage"].to_numpy(np.int64)
     stage = np.where((stage >= 0) & (stage < stages), stage, stages)
-    of_record = stage[records["task"].to_numpy(np.int64)]
+    task = records["task"].to_numpy(np.int64)
+    known = (task >= 0) & (task < len(stage))
     store, files = (
-        sum_by(of_record, known_or_zero(records[name].to_numpy(np.float64)), stages + 1)
-        for name in ("object_store_ms", "io_read_ms")
+        sum_by(stage[task[known]], known_or_zero(waited[known]), stages + 1)
+        for waited in (
+            records[f"{of}_ms"].to_numpy(np.float64) for of in ("object_store", "io_read")
+        )
     )
     return np.take(store > files, stage)
