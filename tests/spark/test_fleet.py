@@ -96,12 +96,14 @@ def test_a_fleet_has_the_topics_and_culprits_of_the_local_engine(
     # What is compared holds something: topics, culprits in other applications, clocks, samples.
     assert found["count"] >= 2 and found["jobs"] > 20
     across = {
-        stage["app"]
+        (stage["app"], one["query_id"].partition("/")[0])
         for stage in found["stages"]
         for one in stage["blamed"]
         if one["query_id"] and not one["query_id"].startswith(stage["app"])
     }
-    assert across == {"app-d"}
+    # Who shares a host with the victim, nobody else; which of the two is a matter of the draws.
+    assert across
+    assert {tuple(sorted(pair)) for pair in across} <= {("app-a", "app-b"), ("app-d", "app-e")}
     assert any("clocks of 2 hosts" in doubt for doubt in found["doubts"])
     assert any("no sample tells" in doubt for doubt in found["doubts"])
 
