@@ -1,7 +1,8 @@
 """What iqcar runs with, and what its tests run on: the one list, and the page printed from it.
 
-`scripts/sparks` installs the Sparks of it, and `tests/project/test_supported.py` compares it with
-pyproject.toml, the pom, .ci/run and the machine on which the tests run.
+`scripts/sparks` installs the Sparks of it, `scripts/javas` the Javas, and
+`tests/project/test_supported.py` compares it with pyproject.toml, the pom, .ci/run and the machine
+on which the tests run.
 """
 
 from __future__ import annotations
@@ -21,7 +22,10 @@ class Coverage(Enum):
 
     ALL = "all tests", "in continuous integration"
     PORTABLE = "portable tests", "the Spark tests marked portable, in continuous integration"
-    SMOKE = "smoke tests", "the Spark tests marked smoke: `scripts/test --all-sparks`, by hand"
+    SMOKE = (
+        "smoke tests",
+        "the Spark tests marked smoke: `scripts/test --all-sparks`, `--all-javas`, by hand",
+    )
     UNTESTED = "untested", "nothing runs there; reports are welcome"
 
     @property
@@ -66,8 +70,29 @@ PLATFORMS = {
     ("macOS", "arm64"): Coverage.UNTESTED,
     ("Windows", "x86_64"): Coverage.UNTESTED,
 }
-JAVAS = {"17": Coverage.ALL, "21": Coverage.UNTESTED}
-"""Spark 4 needs 17 or newer."""
+
+
+@dataclass(frozen=True)
+class Java:
+    """A Java that the plugin runs on; Spark 3.3 to 3.5 take 8 to 17, Spark 4 takes 17 and newer."""
+
+    release: str
+    tested: Coverage
+    line: str = ""
+    """The line of Spark that its smoke tests run on."""
+
+    def told(self) -> str:
+        """What runs on it."""
+        return f"{self.tested}, Spark {self.line}" if self.line else str(self.tested)
+
+
+JAVAS = (
+    Java("8", Coverage.UNTESTED),
+    Java("11", Coverage.SMOKE, "3.5"),
+    Java("17", Coverage.ALL),
+    Java("21", Coverage.SMOKE, "4.3"),
+    Java("25", Coverage.SMOKE, "4.3"),
+)
 
 
 def coverage_of(spark: Spark, python: str) -> Coverage:
@@ -99,10 +124,13 @@ def compatibility_page(printed: str) -> str:
     lines += ["", "| platform | tests |", "|---|---|"]
     lines += [f"| {' '.join(platform)} | {coverage} |" for platform, coverage in PLATFORMS.items()]
     lines += ["", "| Java | tests |", "|---|---|"]
-    lines += [f"| {java} | {coverage} |" for java, coverage in JAVAS.items()]
+    lines += [f"| {java.release} | {java.told()} |" for java in JAVAS]
     lines += ["", *NOTES.splitlines(), "", *internals_section()]
     return "\n".join(lines) + "\n"
 
 
 if __name__ == "__main__":
-    sys.stdout.write(" ".join(spark.line for spark in SPARKS) + "\n")
+    if sys.argv[1:] == ["javas"]:
+        sys.stdout.writelines(f"{java.release} {java.line}\n" for java in JAVAS if java.line)
+    else:
+        sys.stdout.write(" ".join(spark.line for spark in SPARKS) + "\n")

@@ -57,4 +57,10 @@ def test_no_cell_claims_more_than_its_spark_or_its_python_alone() -> None:
         for python, tested in PYTHONS.items():
             together = coverage_of(spark, python)
             assert order.index(together) >= max(order.index(spark.tested), order.index(tested))
-    assert Coverage.ALL in JAVAS.values()
+
+
+def test_each_java_that_is_tested_by_hand_has_a_spark_of_the_list() -> None:
+    assert [java.line in LINES for java in JAVAS] == [
+        java.tested is Coverage.SMOKE for java in JAVAS
+    ]
+    assert [java.release for java in JAVAS if java.tested is Coverage.ALL] == ["17"]
