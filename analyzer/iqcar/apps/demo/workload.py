@@ -70,13 +70,18 @@ def _run_mix(spark: SparkSession, plan: dict[str, Any]) -> list[dict[str, Any]]:
     outcomes: list[dict[str, Any]] = [{} for _ in plan["queries"]]
     first_start = time.monotonic()
 
+    def say(when: float, what: str) -> None:
+        # In one piece: print writes the end of a line by itself, and other threads come between.
+        sys.stdout.write(f"{when - first_start:5.1f} s  {what}\n")
+        sys.stdout.flush()
+
     def run(number: int, query: dict[str, Any]) -> None:
         name = query["name"]
         time.sleep(max(0.0, first_start + query["start_s"] - time.monotonic()))
         started = time.monotonic()
         outcome = {"name": name, "start_s": started - first_start}
         outcomes[number] = outcome
-        print(f"{started - first_start:5.1f} s  {name} starts", flush=True)
+        say(started, f"{name} starts")
         try:
             spark.sparkContext.setJobDescription(name)
             if query["pool"]:
@@ -92,8 +97,7 @@ def _run_mix(spark: SparkSession, plan: dict[str, Any]) -> list[dict[str, Any]]:
             return
         now = time.monotonic()
         outcome["duration_s"] = now - started
-        took = f"{name} done, it took {now - started:.1f} s"
-        print(f"{now - first_start:5.1f} s  {took}", flush=True)
+        say(now, f"{name} done, it took {now - started:.1f} s")
 
     threads = [
         threading.Thread(target=run, args=(number, query))
