@@ -53,7 +53,10 @@ def yarn_sentence(yarn: YarnWaits) -> str:
             f", {duration(first.lost_ms)} of that put down to {_name(other)} (queue "
             f"{_shown(other.queue)}), which held most"
         )
-    if worst.held < MOSTLY_HELD:
+    else:
+        said += "; no other application is known to have held containers: it started slowly, or "
+        said += "its queue has a limit"
+    if worst.holders and worst.held < MOSTLY_HELD:
         said += f"; the containers of others took {percent(worst.held)} of the cluster's memory: "
         said += "look at the limits of its queue, too"
     more = len(yarn.pending) - 1

@@ -162,6 +162,7 @@ def _pending(
     until = _until(one)
     wait = until - one.submitted_ms
     amount = held.during(one.submitted_ms, until)
+    amount[[other is one for other in held.of]] = 0.0
     total = float(amount.sum())
     lost = amount * (wait / total) if total > 0 else amount
     order = np.argsort(-lost, kind="stable")

@@ -47,8 +47,7 @@ class ResultYarnPending(msgspec.Struct, frozen=True, forbid_unknown_fields=True)
         float | None,
         Meta(
             description="Share of the memory of all nodes that others held meanwhile; null "
-            "where the nodes do not tell.",
-            ge=0,
+            "where the nodes do not tell."
         ),
     ]
     holders: Annotated[
