@@ -167,12 +167,12 @@ def test_a_slot_taken_for_others_names_the_query_and_pool_that_got_it(tmp_path: 
 
 @pytest.mark.parametrize("text", HOSTILE)
 def test_the_pool_that_got_a_slot_is_text_and_holds_no_secret(text: str, tmp_path: Path) -> None:
-    secret = "Xq8vWz3nRt6yLp2k"
-    diagnosis = diagnosed(taken_log(f"{text} password={secret}"), tmp_path)
+    hidden = "Xq8vWz3nRt6yLp2k"
+    diagnosis = diagnosed(taken_log(f"{text} password={hidden}"), tmp_path)
     assert "\x1b" not in printed(diagnosis)
     assert "<script>alert" not in render_page(diagnosis).partition('<section id="wasted"')[2]
     shown = printed(diagnosis), render_page(diagnosis), to_json(diagnosis).decode()
-    assert not any(secret in one for one in shown)
+    assert not any(hidden in one for one in shown)
 
 
 MESSAGES = {
