@@ -239,6 +239,7 @@ TASKS = TableSpec(
         ("scan_ms", "float64", "ms", "SQL scan time; NaN if its scans do not report it."),
         ("storage_read_ms", "float64", "ms", "Time of reads, of all threads or sampled, or NaN."),
         ("gpu_wait_ms", "float64", "ms", "Time it waited for the GPU; NaN if not recorded."),
+        ("native_ms", "float64", "ms", "Longest time in one operator of Photon; NaN if none ran."),
     ),
 )
 
