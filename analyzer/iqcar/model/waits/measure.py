@@ -112,24 +112,10 @@ class Account:
 
 
 NEEDED = (
-    "launch_ms",
-    "finish_ms",
-    "getting_result_ms",
-    "deserialize_ms",
-    "deserialize_cpu_ms",
-    "run_ms",
-    "cpu_ms",
-    "gc_ms",
-    "result_serialize_ms",
-    "fetch_wait_ms",
-    "shuffle_write_ms",
-    "output_bytes",
-    "input_bytes",
-    "scan_ms",
-    "storage_read_ms",
-    "gpu_wait_ms",
-    "native_ms",
-)
+    "launch_ms", "finish_ms", "getting_result_ms", "deserialize_ms", "deserialize_cpu_ms",
+    "run_ms", "cpu_ms", "gc_ms", "result_serialize_ms", "fetch_wait_ms", "shuffle_write_ms",
+    "output_bytes", "input_bytes", "scan_ms", "storage_read_ms", "gpu_wait_ms", "native_ms",
+)  # fmt: skip
 """Columns of ``tasks`` that an account is computed from."""
 
 
