@@ -277,6 +277,10 @@ class WasteCause(Kind):
         " those that wrote that output again.",
     )
     PREEMPTED = "preempted", "The same, where the cluster took the executor away."
+    SLOT_TAKEN = (
+        "slot-taken",
+        "The scheduler killed a task to give its slot to others, for their fair share.",
+    )
     SPECULATION = "speculation", "Another attempt of the same task succeeded first."
     CANCELLED = "cancelled", "Killed because its stage or job had failed or was cancelled."
     NOT_NEEDED = "not-needed", "Killed because its query needed its result no longer."

@@ -198,7 +198,7 @@ def test_clusters_and_days_are_kept_apart(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_who_lost_to_whom_sums_to_what_was_lost(store: str) -> None:
     lost = trend(store, "report")["lost_to_others_ms"].sum()
-    for by in (*OWNERS, "spark.acme.team", "spark.nope.x"):
+    for by in (*OWNERS, "spark.acme.team", "spark.nope.x", "tag:Team", "notebook"):
         losses = who(store, by)
         assert losses["lost_ms"].sum() == pytest.approx(lost)
         assert losses["share"].sum() == pytest.approx(1.0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +13,10 @@ from iqcar.enums import Request
 from iqcar.logs import read_logs
 from iqcar.logs.events.wait_metrics import EVERY, Wait, find_waits
 from iqcar.logs.tasks.task_lines import TaskDecoder
+from iqcar.model.doubts import find_doubts
 from iqcar.model.waits.columns import ESTIMATED, MISSING, REPORTED, evidence_column, wait_column
 from iqcar.model.waits.measure import measure_waits
-from iqcar.tables import Tables
+from iqcar.tables import Tables, texts
 from tests.support.small_log import read
 from tests.support.synthetic_log import SyntheticLog, node, sql_update, stage_info, task_metrics
 
@@ -140,6 +142,57 @@ def test_photon_writes_shuffle_files_itself(tmp_path: Path) -> None:
 def test_time_in_photons_other_operators_is_no_wait(tmp_path: Path) -> None:
     log = log_of("PhotonGroupingAgg", [("cumulative time", "timing", "90")])
     assert np.isnan(waited(read(log, tmp_path), Request.IO_READ)[0])
+
+
+def photon_log(metrics: Metrics, gc_ms: int, **task: Any) -> SyntheticLog:
+    """A task that ran for 900 ms, 600 on the CPU, beside a garbage collection."""
+    log = log_of("PhotonScan parquet ", metrics, **task)
+    event = json.loads(log.lines[-2])
+    event["Task Metrics"].update(
+        {"JVM GC Time": gc_ms, "Disk Bytes Spilled": 0, "Peak Execution Memory": 0}
+    )
+    log.lines[-2] = json.dumps(event, separators=(",", ":")).encode()
+    return log
+
+
+@pytest.mark.parametrize(
+    ("name", "read_ms", "gc"), [("cumulative time", 250, 50), ("x", None, 300)]
+)
+def test_garbage_collection_does_not_stop_photon(
+    name: str, read_ms: float | None, gc: float, tmp_path: Path
+) -> None:
+    tables = read(photon_log([(name, "timing", "250")], 300), tmp_path)
+    assert measure_waits(tables)["gc_ms"].tolist() == [gc]
+    if read_ms is not None:
+        assert waited(tables, Request.IO_READ) == (read_ms, REPORTED)
+
+
+def test_photon_counts_its_own_time_memory_and_spill(tmp_path: Path) -> None:
+    metrics = [
+        ("cumulative time", "nsTiming", "250000000"),
+        ("cumulative time", "nsTiming", "90000000"),
+        ("peak memory usage", "size", "4096"),
+        ("peak memory usage", "size", "8192"),
+        ("num bytes spilled to disk due to memory pressure", "size", "100"),
+        ("num bytes spilled to disk due to memory pressure", "size", "11"),
+    ]
+    tables = read(photon_log(metrics, 0), tmp_path)
+    told = tables.tasks[["native_ms", "peak_memory_bytes", "disk_spilled_bytes"]]
+    assert told.to_numpy().tolist() == [[250, 8192, 111]]
+    names = set(texts(tables.sql_metrics, "metric"))
+    assert names == {name for name, _, _ in metrics}
+    doubts = " ".join(find_doubts(tables, measure_waits(tables)))
+    assert "100 % of all task time ran in Photon" in doubts
+
+
+def test_where_photons_tasks_tell_nothing_a_doubt_says_so(tmp_path: Path) -> None:
+    log = log_of("PhotonScan parquet ", [("number of output rows", "sum", "5")])
+    told = [{"ID": 10, "Name": "number of output rows", "Value": "5", "Metadata": "sql"}]
+    log.stage_end({**stage_info(0), "Accumulables": told})
+    tables = read(log, tmp_path)
+    assert tables.tasks["native_ms"].isna().all()
+    doubts = " ".join(find_doubts(tables, measure_waits(tables)))
+    assert "stages with operators of Photon whose tasks log no time in them" in doubts
 
 
 def test_a_scan_time_is_used_whatever_the_stage_and_its_plan_say(tmp_path: Path) -> None:

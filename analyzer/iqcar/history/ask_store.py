@@ -13,6 +13,7 @@ from iqcar.enums import BlameKind, Resource
 from iqcar.errors import UsageError
 from iqcar.history.store_views import LABEL, StoreView, start_of, view_of
 from iqcar.history.stored_files import Store
+from iqcar.model.queries.owners import ELSE, property_of
 
 _NEAR = 8
 """Names that are suggested for a query that is not there."""
@@ -221,7 +222,8 @@ def who(store: Store | str | StoreView, by: str = "query") -> pd.DataFrame:
 
     Parameters
     ----------
-    by : one of :data:`OWNERS`, or the name of a Spark property, such as spark.yarn.queue.
+    by : one of :data:`OWNERS`, a short name or ``tag:NAME`` of Databricks
+        (:func:`iqcar.model.queries.owners.owners`), or a Spark property, such as spark.yarn.queue.
 
     Returns victim, source, resource, lost_ms (elapsed time), runs (queries of the victim that
     lost), share (of all that victims lost to other queries); the largest first. What was summed
@@ -254,17 +256,16 @@ def _add_owners(about: StoreView, by: str) -> None:
         "pool": "q.pool",
         "cluster": "q.cluster",
     }
-    if by not in columns and "." not in by:
+    name = property_of(by)
+    if by not in columns and "." not in name:
         raise UsageError(
-            f"nothing can be grouped by {by!r}",
-            "--by",
-            f"use {', '.join(OWNERS)}, or a Spark property such as spark.yarn.queue",
+            f"nothing can be grouped by {by!r}", "--by", f"use {', '.join(OWNERS)}{ELSE}"
         )
     own = """
         SELECT app, query_id,
                CASE count(DISTINCT value) WHEN 1 THEN max(value)
                     ELSE '(several values of ' || $1 || ')' END AS value
-        FROM properties WHERE name = $1 GROUP BY app, query_id"""
+        FROM properties WHERE name = $2 GROUP BY app, query_id"""
     set_for = f"""
         LEFT JOIN ({own}) o USING (app, query_id)
         LEFT JOIN ({own}) p ON p.app = q.app AND p.query_id = ''"""
@@ -275,5 +276,5 @@ def _add_owners(about: StoreView, by: str) -> None:
                coalesce(nullif({columns.get(by, "coalesce(o.value, p.value)")}, ''),
                         '(no ' || $1 || ')') AS owner
         FROM query_keys q JOIN applications a USING (app) {"" if by in columns else set_for}""",
-        by,
+        *((by,) if by in columns else (by, name)),
     )

@@ -294,6 +294,7 @@ class Collector:
         job.pool = redact_text(properties.pool, MAX_NAME)
         owner = connect_owner(properties.group, properties.tags)
         job.user, job.session = self.thrift_sessions.get(properties.group or "", owner)
+        job.user = job.user or redact_text(properties.user, MAX_NAME)
         number = int(event.job_id)
         self.jobs[number] = job
         self.jobs_of_stages.start(number, job)

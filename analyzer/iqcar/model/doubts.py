@@ -255,6 +255,7 @@ def _unknown_waits(tables: Tables, waits: pd.DataFrame) -> list[str]:
         )
     doubts += _memory_doubts(tables, waits)
     doubts += _cpu_doubts(tables, waits, running)
+    doubts += _native_doubts(tables, waits)
     for request, what in (
         (Request.IO_READ, "reading input: its scans report no scan time"),
         (Request.IO_WRITE, "writing output: Spark records no time for it"),
@@ -333,6 +334,26 @@ def _cpu_doubts(tables: Tables, waits: pd.DataFrame, running: Flags) -> Iterator
         yield (
             f"CPU wait is estimated{where} as run time less CPU time and every known wait: "
             "locks, driver calls and unrecorded IO are in it too"
+        )
+
+
+def _native_doubts(tables: Tables, waits: pd.DataFrame) -> Iterator[str]:
+    """Say what is not known of tasks that ran in Photon."""
+    stage = tables.tasks["stage"].to_numpy(np.int64)
+    named = np.array(["Photon" in one for one in texts(tables.stages, "operators")] + [False], bool)
+    timed = tables.tasks["native_ms"].notna().to_numpy(bool)
+    share = _time_share(waits, timed)
+    if share >= LEAST_DOUBT:
+        yield (
+            f"{percent(share)} of all task time ran in Photon, whose native code goes on while the "
+            "JVM collects garbage: such time counts there only as far as no other wait explains it"
+        )
+    share = _time_share(waits, named[stage] & ~timed)
+    if share >= LEAST_DOUBT:
+        yield (
+            f"{percent(share)} of all task time is of stages with operators of Photon whose tasks "
+            "log no time in them: what ran in native code, and what it spilled, is not known, and "
+            "garbage collection there may be no wait"
         )
 
 

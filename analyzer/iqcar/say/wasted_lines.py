@@ -11,11 +11,14 @@ from iqcar.base.units import duration, percent, short
 from iqcar.diagnosis import Diagnosis
 from iqcar.enums import WasteCause
 from iqcar.logs.text.redact import redact_text
+from iqcar.model.queries.owners import owners
 from iqcar.rules.vocabulary.lost_time import waste_cause
 from iqcar.say.query_names import QueryNames
 from iqcar.say.severity import LEAST_LOST_MS, SLIGHT_SHARE
 from iqcar.tables import texts
 
+NOT_KNOWN = "(no pool)"
+"""The pool of queries of which the log names none."""
 MESSAGE_WIDTH = 160
 """Characters shown of what Spark said: the reason with the name of one container or host."""
 
@@ -42,6 +45,10 @@ class WastedLine:
         ``elapsed_ms`` as a share of the query's duration.
     message : str
         What Spark said; empty if nothing.
+    taken : int
+        Attempts whose slot a task of a known query got, where the scheduler took it.
+    taken_by, taken_by_pool : str
+        Id of the query that got most of them, and its scheduler pool; empty if not known.
     sentence : str
     """
 
@@ -59,6 +66,9 @@ class WastedLine:
     elapsed_ms: float
     share_of_run: float
     message: str
+    taken: int
+    taken_by: str
+    taken_by_pool: str
     sentence: str
 
     @property
@@ -76,12 +86,21 @@ def wasted_lines(diagnosis: Diagnosis) -> tuple[WastedLine, ...]:
     ran = diagnosis.tables.queries["duration_ms"].to_numpy(np.float64)
     executors = [*texts(diagnosis.tables.executors, "executor_id"), ""]
     rows = frame.iloc[order].to_dict("records")
+    has_takers = bool((frame["taker"] >= 0).any())
+    pools = owners(diagnosis.tables, "pool") if has_takers else []
     return tuple(
-        _line(row, names, ran[row["query"]].item(), executors[row["executor"]]) for row in rows
-    )
+        _line(
+            row, names, ran[row["query"]].item(), executors[row["executor"]],
+            pools[row["taker"]] if row["taker"] >= 0 else NOT_KNOWN,
+        )
+        for row in rows
+    )  # fmt: skip
 
 
-def _line(row: dict[Any, Any], names: QueryNames, ran_ms: float, executor: str) -> WastedLine:
+def _line(
+    row: dict[Any, Any], names: QueryNames, ran_ms: float, executor: str, pool: str
+) -> WastedLine:
+    pool = "" if pool == NOT_KNOWN else short(pool)
     message = short(redact_text(row["message"]), MESSAGE_WIDTH)
     known = waste_cause(row["cause"], row["message"])
     name = names.called(row["query"])
@@ -101,7 +120,10 @@ def _line(row: dict[Any, Any], names: QueryNames, ran_ms: float, executor: str) 
         elapsed_ms=elapsed,
         share_of_run=min(elapsed / ran_ms, 1.0) if ran_ms > 0 else 0.0,
         message=message,
-        sentence=_sentence(row, name, known.name, ran_ms, message),
+        taken=int(row["taken"]),
+        taken_by=names.ids[row["taker"]] if row["taker"] >= 0 else "",
+        taken_by_pool=pool,
+        sentence=_sentence(row, name, known.name, ran_ms, message) + _taken(row, names, pool),
     )
 
 
@@ -119,6 +141,18 @@ def _sentence(row: dict[Any, Any], name: str, cause: str, ran_ms: float, message
         cost = f"{name} ended hardly later because of {cause}"
     said = f" Spark says: {message.rstrip('.')}." if message else ""
     return f"{cost}: {' and '.join(did)}, {duration(row['task_ms'])} of task time.{said}"
+
+
+def _taken(row: dict[Any, Any], names: QueryNames, pool: str) -> str:
+    """`` 3 of 4 slots went to other queries, most to q3 (pool etl).``."""
+    if row["cause"] != WasteCause.SLOT_TAKEN:
+        return ""
+    taken, attempts, taker = int(row["taken"]), int(row["attempts"]), int(row["taker"])
+    if taker < 0:
+        return " Who got the slots cannot be told from the log."
+    whom = "other stages of its own" if taker == row["query"] else names.called(taker)
+    in_pool = f" (pool {pool})" if pool else ""
+    return f" {taken:,} of {attempts:,} slots are seen to go to others, most to {whom}{in_pool}."
 
 
 def _s(n: int) -> str:

@@ -129,7 +129,7 @@ JOBS = TableSpec(
         ("job_group", "str", "", "Job group; empty if none."),
         ("description", "str", "", "As the user or Spark set it; else a client's tags."),
         ("pool", "str", "", "Scheduler pool; empty if not recorded."),
-        ("user", "str", "", "User of its Connect or Thrift session; empty if it has none."),
+        ("user", "str", "", "User of its Connect or Thrift session, or as Databricks says."),
         ("session", "str", "", "Id of its Connect or Thrift session; empty if it has none."),
         ("submission_ms", "float64", "ms", "When it was submitted."),
         ("completion_ms", "float64", "ms", "When it ended; NaN if the log does not say."),
@@ -239,6 +239,7 @@ TASKS = TableSpec(
         ("scan_ms", "float64", "ms", "SQL scan time; NaN if its scans do not report it."),
         ("storage_read_ms", "float64", "ms", "Time of reads, of all threads or sampled, or NaN."),
         ("gpu_wait_ms", "float64", "ms", "Time it waited for the GPU; NaN if not recorded."),
+        ("native_ms", "float64", "ms", "Longest time in one operator of Photon; NaN if none ran."),
     ),
 )
 

@@ -22,7 +22,7 @@ from iqcar.show.terminal.analyze import print_diagnosis
 from iqcar.show.terminal.blame import print_levels
 from tests.support.contended_log import contended_log
 from tests.support.plotted import HOSTILE
-from tests.support.synthetic_log import SyntheticLog
+from tests.support.synthetic_log import SyntheticLog, stage_info, task_metrics
 from tests.support.wasted_log import wasted_log
 
 
@@ -115,6 +115,64 @@ def test_what_spark_says_is_text_and_bounded(text: str, tmp_path: Path) -> None:
     page = render_page(diagnosis)
     for shown in (page[page.index('<section id="wasted"') :], diagnosis._repr_html_()):
         assert "<script>alert" not in shown.partition("</section>")[0]
+
+
+def taken_log(pool: str) -> SyntheticLog:
+    """`etl` loses a slot after 2 s to `dash`, as Databricks logs its task preemption."""
+    log = SyntheticLog("app-1").app("shared", 0).executor("1", "a", 1, 0)
+    log.environment(spark_databricks_preemption_enabled="true")
+    for number, name in enumerate(("etl", "dash")):
+        properties = {
+            "spark.sql.execution.id": str(number),
+            "spark.scheduler.pool": f"{name} {pool}",
+        }
+        info = stage_info(number, submission=0)
+        log.sql(number, description=name, time=0).job(number, [info], 0, properties)
+        log.stage(info, properties)
+    killed = {"Reason": "TaskKilled", "Kill Reason": "preempted by scheduler", "Accumulables": []}
+    times = ((0, 0, 0, 2000), (1, 1, 2003, 4000), (2, 0, 4000, 8000))
+    for task, stage, launch, finish in times:
+        run = finish - launch
+        log.task(
+            task,
+            stage=stage,
+            metrics=task_metrics(Executor_Run_Time=run, Executor_CPU_Time=run * 1_000_000),
+            more={"Task End Reason": {"Reason": "Success"} if task else killed},
+            launch=launch,
+            finish=finish,
+            host="a",
+            executor="1",
+            Attempt=int(task == 2),
+        )
+    for number, end in ((1, 4000), (0, 8000)):
+        log.stage_end(stage_info(number, submission=0), end)
+        log.job_end(number, end).sql_end(number, end)
+    return log.end(8000)
+
+
+def test_a_slot_taken_for_others_names_the_query_and_pool_that_got_it(tmp_path: Path) -> None:
+    diagnosis = diagnosed(taken_log("team"), tmp_path)
+    result = json.loads(to_json(diagnosis))
+    jsonschema.validate(result, json.loads(result_schema()))
+    [line] = result["wasted_work"]["by_query"]
+    assert (line["cause"], line["attempts"], line["taken"]) == ("slot-taken", 1, 1)
+    assert line["taken_by"] == result["queries"][1]["query_id"]
+    assert line["taken_by_pool"] == "dash team"
+    said = "1 of 1 slots are seen to go to others, most to dash (pool dash team)."
+    for shown in (printed(diagnosis), render_page(diagnosis)):
+        assert "slots taken for others" in shown
+        assert "no longer needed" not in shown
+    assert said in printed(diagnosis)
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_the_pool_that_got_a_slot_is_text_and_holds_no_secret(text: str, tmp_path: Path) -> None:
+    hidden = "Xq8vWz3nRt6yLp2k"
+    diagnosis = diagnosed(taken_log(f"{text} password={hidden}"), tmp_path)
+    assert "\x1b" not in printed(diagnosis)
+    assert "<script>alert" not in render_page(diagnosis).partition('<section id="wasted"')[2]
+    shown = printed(diagnosis), render_page(diagnosis), to_json(diagnosis).decode()
+    assert not any(hidden in one for one in shown)
 
 
 MESSAGES = {

@@ -321,3 +321,51 @@ def test_random_tables_hold_every_cause() -> None:
     for seed in range(9):
         counts.update(causes_of(random_waste(60, seed)).values())
     assert counts.keys() == {str(cause) for cause in WasteCause}, counts
+
+
+TAKEN = ("TaskKilled", "Preempted by scheduler")
+
+
+def two_queries(*tasks: dict[str, Any]) -> Tables:
+    stages = [stage(0, 9000, stage_id=one, query=one) for one in range(3)]
+    queries = [QUERY, {**QUERY, "query_id": "r"}, {**QUERY, "query_id": "s"}]
+    return tables_of(list(tasks), stages, queries=queries)
+
+
+@pytest.mark.parametrize("job", [{}, {"succeeded": False}])
+@pytest.mark.parametrize("retry_ms", [2000, 6000])
+def test_a_task_whose_slot_the_scheduler_took_is_neither_unneeded_nor_a_copy(
+    job: dict[str, Any], retry_ms: int
+) -> None:
+    tables = tables_of(
+        [
+            task(0, 2000, index=0, status="killed", why=TAKEN),
+            task(retry_ms, retry_ms + 3000, index=0, attempt=1),
+        ],
+        [stage(0, 9000)],
+        jobs=[job],
+    )
+    assert [row[:4] for row in found(tables)] == [("slot-taken", 1, 0, 2000.0)]
+
+
+def test_slots_taken_go_to_tasks_launched_there_then_each_to_one() -> None:
+    tables = two_queries(
+        task(500, 2000, index=0, status="killed", why=TAKEN),
+        task(500, 2000, index=1, status="killed", why=TAKEN),
+        task(0, 2000, index=2, executor=1, status="killed", why=TAKEN),
+        task(1500, 2500, index=0, stage=1, query=1),  # before the kill
+        task(2000, 4000, index=3),  # of the same stage
+        task(2005, 4000, index=1, stage=2, query=2),
+        task(5001, 6000, index=2, stage=1, query=1),  # long after it
+        task(2100, 4000, index=3, stage=1, query=1, executor=1),
+    )
+    wasted = find_wasted_work(tables)
+    assert wasted.tasks["taker"].tolist() == [5, -1, 7]
+    assert wasted.by_query[["taken", "taker"]].to_numpy().tolist() == [[2, 1]]
+
+
+def test_where_nothing_was_launched_nobody_took_the_slot() -> None:
+    tables = two_queries(task(0, 2000, index=0, status="killed", why=TAKEN))
+    wasted = find_wasted_work(tables)
+    assert wasted.tasks["taker"].tolist() == [-1]
+    assert wasted.by_query[["taken", "taker"]].to_numpy().tolist() == [[0, -1]]

@@ -57,7 +57,8 @@ master : URL
 by : user|pool|session|application|PROPERTY
     Group victims and sources by whom queries belong to: the user, the scheduler pool, the session
     of Spark Connect or the SQL Thrift server, the name of the application, or any Spark property,
-    such as spark.yarn.queue.
+    such as spark.yarn.queue; on Databricks notebook, workflow, workflow-run, or tag:NAME of a tag
+    of the cluster.
 store : STORE
     A folder, or a URL (s3a://, gs://, abfs://, hdfs://), that holds the store.
 recall : --store STORE

@@ -10,6 +10,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from iqcar.causes.wasted.partitions import CAUSES, GONE_SLACK_MS, Attempts, find_attempts
+from iqcar.causes.wasted.slot_takers import slot_takers
 from iqcar.causes.wasted.waste_delays import waste_delays
 from iqcar.enums import WasteCause
 from iqcar.tables import NONE, Column, Tables, TableSpec, texts
@@ -26,6 +27,7 @@ WASTED_TASKS = TableSpec(
         Column("again", "bool", "", "Whether it succeeded, and an earlier attempt had before."),
         Column("executor", "int32", "row", "The executor whose loss or output caused it; or −1."),
         Column("task_ms", "float64", "ms", "Its duration: finish less launch."),
+        Column("taker", "int32", "row", "The task that got its slot, where that was taken; or −1."),
     ),
 )
 
@@ -35,6 +37,8 @@ Spark's default for spark.network.timeout, after which a silent executor is give
 
 
 _OTHER_SUCCEEDED = "another attempt succeeded"
+_SLOT_TAKEN = "preempt"
+"""In the reason for which Databricks' scheduler kills a task for the fair share of others."""
 _TAKEN_AWAY = ("preempt", "pre-empt", "decommission", "spot interruption", "exit status: -102.")
 """In the reason for the loss of an executor that the cluster took away, in any case of letters."""
 
@@ -51,6 +55,9 @@ def wasted_tasks(tables: Tables, attempts: Attempts) -> pd.DataFrame:
     rows = np.flatnonzero(attempts.ended & (attempts.first != np.arange(len(tasks))))
     code, executor = _CauseFinder(tables, attempts, rows).causes()
     names = pd.Index([str(cause) for cause in CAUSES], dtype=object)
+    taken = code == CAUSES.index(WasteCause.SLOT_TAKEN)
+    taker = np.full(len(rows), NONE, np.int64)
+    taker[taken] = slot_takers(tables, rows[taken])
     return WASTED_TASKS.frame(
         {
             "task": rows,
@@ -60,6 +67,7 @@ def wasted_tasks(tables: Tables, attempts: Attempts) -> pd.DataFrame:
             "again": attempts.succeeded[rows],
             "executor": executor,
             "task_ms": known_or_zero(attempts.finish[rows] - attempts.launch[rows]),
+            "taker": taker,
         }
     )
 
@@ -113,6 +121,8 @@ class _CauseFinder:
         self._lose(kind == "ExecutorLostFailure", executor)
         taken = np.array([*map(_is_taken_away, self._message)], bool)
         self._set(taken & (kind == "ExecutorLostFailure"), WasteCause.PREEMPTED)
+        for_others = np.array([_SLOT_TAKEN in why.lower() for why in self._message], bool)
+        self._set(for_others & (kind == "TaskKilled"), WasteCause.SLOT_TAKEN)
 
     def _explain_repeats(self) -> None:
         """Explain attempts that succeeded although another one had before."""
@@ -212,6 +222,8 @@ WASTED_WORK = TableSpec(
         Column("executors", "int64", "count", "Executors whose loss or output caused it."),
         Column("executor", "int32", "row", "The one among them that cost most task time; or −1."),
         Column("message", "str", "", "What Spark said of what cost most task time; or empty."),
+        Column("taken", "int64", "count", "Attempts whose slot a known query's task got."),
+        Column("taker", "int32", "row", "The query that got most of those slots' time; or −1."),
     ),
 )
 
@@ -267,6 +279,9 @@ def _sums(tables: Tables, tasks: pd.DataFrame, delays: Floats) -> pd.DataFrame:
     message, _ = _costliest(group, np.where(messages[said] == "", NONE, said), task_ms, n)
     behind, executors = _costliest(group, executor, task_ms, n)
     total = sum_by(group, task_ms, n)
+    of_task = np.append(tables.tasks["query"].to_numpy(np.int64), NONE)
+    taker = of_task[tasks["taker"].to_numpy(np.int64)]
+    got_most, _ = _costliest(group, taker, task_ms, n)
     # The last row is for tasks of no query.
     elapsed = np.vstack([delays, np.zeros(len(CAUSES))])[of_query, of_cause]
     order = np.lexsort((-total, -elapsed, of_query))
@@ -280,6 +295,8 @@ def _sums(tables: Tables, tasks: pd.DataFrame, delays: Floats) -> pd.DataFrame:
         "executors": executors,
         "executor": behind,
         "message": np.append(messages, "")[message],
+        "taken": np.bincount(group[taker >= 0], minlength=n),
+        "taker": got_most,
     }
     return WASTED_WORK.frame({name: values[order] for name, values in columns.items()})
 

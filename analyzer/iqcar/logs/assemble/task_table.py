@@ -83,7 +83,7 @@ def build_tasks(log: Collector, rows: Rows) -> tuple[pd.DataFrame, pd.DataFrame,
         column = {name: values[keep] for name, values in column.items()}
         status = status[keep]
     stage = _number_stages(column, rows.stages)
-    for name in ("scan_ms", "storage_read_ms", "gpu_wait_ms"):
+    for name in ("scan_ms", "storage_read_ms", "gpu_wait_ms", "native_ms"):
         _fill_silent(column[name], stage)
     host = _renumber(column["host"], list(codes["host"]), rows.hosts)
     executor = _renumber(column["executor_id"], list(codes["executor_id"]), rows.executors)

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from functools import lru_cache
 from itertools import islice
 from math import nan
+from typing import Any
 
 import msgspec
 
@@ -38,7 +39,7 @@ def settings_of(raw: msgspec.Raw) -> Mapping[str, str]:
 
 
 def _decoded(text: bytes) -> Mapping[str, str]:
-    found = lenient.parse_object(text)
+    found = _with_tags(lenient.parse_object(text))
     pairs = ((lenient.encodable(key), value) for key, value in found.items())
     kept = ((key, str(value)) for key, value in pairs if isinstance(value, (str, int, float)))
     return dict(
@@ -48,6 +49,38 @@ def _decoded(text: bytes) -> Mapping[str, str]:
 
 
 _remembered = lru_cache(_REMEMBERED)(_decoded)
+
+CLUSTER_TAGS = "spark.databricks.clusterUsageTags.clusterAllTags"
+"""The setting in which Databricks lists the tags of a cluster as JSON: key and value of each."""
+MOST_TAGS, MAX_TAGS = 100, 100_000
+"""Tags kept of a cluster, and characters of JSON read; clouds allow 50 tags of 256 characters."""
+
+
+def _with_tags(found: dict[str, Any]) -> dict[str, Any]:
+    """Put a setting of its own for each tag, such as ``….clusterAllTags.Team``, for their list.
+
+    So the name of each tag decides, as that of any setting, whether its value is a secret. A list
+    that cannot be read is left out: where it holds a secret cannot be told.
+    """
+    if CLUSTER_TAGS not in found:
+        return found
+    text = found[CLUSTER_TAGS]
+    found = {key: value for key, value in found.items() if key != CLUSTER_TAGS}
+    try:
+        listed = _TAGS.decode(text) if isinstance(text, str) and len(text) <= MAX_TAGS else ()
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
+        return found
+    return {**found, **{f"{CLUSTER_TAGS}.{tag.key}": tag.value for tag in listed[:MOST_TAGS]}}
+
+
+class _Tag(msgspec.Struct, gc=False):
+    """A tag of a cluster."""
+
+    key: str
+    value: str
+
+
+_TAGS = msgspec.json.Decoder(tuple[_Tag, ...])
 
 
 MAX_PROPERTY = 500
@@ -85,7 +118,7 @@ def job_properties(
     application does not set so, without secrets.
     """
     text = bytes(raw)
-    found = lenient.parse_object(text) if len(text) > len(b"{}") else {}
+    found = _with_tags(lenient.parse_object(text)) if len(text) > len(b"{}") else {}
     if not found:
         return Properties(), {}
     try:

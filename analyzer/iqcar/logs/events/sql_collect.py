@@ -46,7 +46,7 @@ _WAIT = compiled(
     r"scan time|metadata time|spill|fetch wait|shuffle write time|remote (?:bytes|reqs|merged)"
     r"|shuffle bytes written|time to |sort time|peak memory|commit time|python|cloud storage"
     r"|filesystem read|broadcast|data size|number of (?:tasks|files|written files)|buffer time"
-    r"|(?i:io wait)|part of shuffle file write"
+    r"|(?i:io wait)|part of shuffle file write|cumulative time"
 )
 """Metrics that are a wait, or what a wait is due to: reading, spilling, shuffling, broadcasting,
 feeding Python."""

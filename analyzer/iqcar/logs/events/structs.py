@@ -68,6 +68,7 @@ class Properties(Struct, gc=False):
     description: str | None = msgspec.field(default=None, name="spark.job.description")
     pool: str | None = msgspec.field(default=None, name="spark.scheduler.pool")
     tags: str | None = msgspec.field(default=None, name="spark.job.tags")
+    user: str | None = msgspec.field(default=None, name="user")
 
 
 class StageSubmitted(Struct, gc=False):

@@ -33,11 +33,15 @@ class Wait(IntEnum):
     REQUESTS = 5
     """Duration of requests to the object store, of all threads."""
     OPERATOR = 6
-    """Time in an operator of Photon; of interest where the operator is a scan."""
+    """Time in an operator of Photon; a wait where the operator is a scan."""
     WRITE = 7
     """Time to write shuffle files."""
     GPU = 8
     """Time that the task waited to be let onto the GPU."""
+    NATIVE_PEAK = 9
+    """Most memory that an operator of Photon held, bytes."""
+    NATIVE_SPILL = 10
+    """What an operator of Photon spilled to disks, bytes."""
 
 
 _NAMES = (
@@ -49,6 +53,8 @@ _NAMES = (
     (Wait.REQUESTS, "cloud storage request duration"),
     (Wait.OPERATOR, "cumulative time"),
     (Wait.GPU, "gpuSemaphoreWait"),
+    (Wait.NATIVE_PEAK, "peak memory usage"),
+    (Wait.NATIVE_SPILL, "num bytes spilled to disk due to memory pressure"),
 )
 """Metrics by their names; Spark's own has more text behind it in Spark 2 and in connectors."""
 

@@ -155,10 +155,19 @@ class TaskColumns:
             values[wrong] = np.nan
         for name in _NANOSECONDS:
             columns[name] /= _NS_PER_MS
-        # Photon writes shuffle files itself, and Spark counts 0.
-        own, vendors = columns["shuffle_write_ms"], columns.pop("vendor_write_ms")
-        np.copyto(own, vendors, where=~(own > 0) & (vendors > 0))
+        # Photon writes shuffle files, spills and holds memory itself, and Spark counts 0.
+        for name, vendor in _BY_VENDORS.items():
+            own, vendors = columns[name], columns.pop(vendor)
+            np.copyto(own, vendors, where=~(own > 0) & (vendors > 0))
         return columns
+
+
+_BY_VENDORS = {
+    "shuffle_write_ms": "vendor_write_ms",
+    "disk_spilled_bytes": "vendor_spilled_bytes",
+    "peak_memory_bytes": "vendor_peak_bytes",
+}
+"""Columns in which Spark counts 0 where a vendor's metric tells more."""
 
 
 def _wait_columns(found: Numbers, rows: int, declared: DeclaredWaits) -> dict[str, Numbers]:
@@ -170,8 +179,11 @@ def _wait_columns(found: Numbers, rows: int, declared: DeclaredWaits) -> dict[st
         id and update of each.
     rows : number of tasks.
 
-    Returns (shape (rows,), ms) ``scan_ms``, ``storage_read_ms``, ``gpu_wait_ms`` and
-    ``vendor_write_ms``; NaN for a task that reports none.
+    Returns (shape (rows,), ms) ``scan_ms``, ``storage_read_ms``, ``gpu_wait_ms``, ``native_ms`` and
+    ``vendor_write_ms``, and in bytes ``vendor_peak_bytes`` and ``vendor_spilled_bytes``; NaN for a
+    task that reports none. Whether Photon's time in an operator has that of those below it in it
+    is not documented, and peaks of operators may be at different times: the largest is told of
+    both, which is the least that it can be.
     """
     row, kind, ids, update = found.T
     in_ns = np.isin(ids, np.array([*declared.nanoseconds], np.float64))
@@ -188,6 +200,12 @@ def _wait_columns(found: Numbers, rows: int, declared: DeclaredWaits) -> dict[st
             np.add.at(times, at, value[here])
         return times
 
+    def largest(wanted: Wait) -> Numbers:
+        here = kind == wanted
+        most = np.full(rows, np.nan)
+        np.fmax.at(most, row[here].astype(np.intp), value[here])
+        return most
+
     scan = _first(total(Wait.SCAN), total(Wait.OPERATOR))
     buffering = _first(total(Wait.FILES), total(Wait.BUFFERING))
     # RAPIDS' scan time contains decoding on the GPU and the wait for it. Its time of buffering does
@@ -199,7 +217,10 @@ def _wait_columns(found: Numbers, rows: int, declared: DeclaredWaits) -> dict[st
         "scan_ms": _first(total(Wait.IO), scan),
         "storage_read_ms": _first(buffering, storage),
         "gpu_wait_ms": total(Wait.GPU),
+        "native_ms": largest(Wait.OPERATOR),
         "vendor_write_ms": total(Wait.WRITE),
+        "vendor_peak_bytes": largest(Wait.NATIVE_PEAK),
+        "vendor_spilled_bytes": total(Wait.NATIVE_SPILL),
     }
 
 

@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 
 from iqcar.errors import UsageError
+from iqcar.logs.events.settings import CLUSTER_TAGS
 from iqcar.logs.text.redact import REDACTED
 from iqcar.tables import NONE, Tables, texts
 from iqcar.tables.arrays import Ints
@@ -18,20 +19,44 @@ OWNERS = ("user", "pool", "session", "application")
 HIDDEN = "(redacted)"
 """The owner where a property holds a secret."""
 
+DATABRICKS = {
+    "notebook": "spark.databricks.notebook.path",
+    "workflow": "spark.databricks.job.id",
+    "workflow-run": "spark.databricks.job.runId",
+}
+"""Short names of properties by which Databricks tells whose a job of Spark is."""
+TAG = "tag:"
+"""How a grouping by a tag of the cluster begins; Databricks notes them."""
+
 _OWN_COLUMN = {"spark.scheduler.pool": "pool", "spark.app.name": "application"}
 """Properties that a grouping of :data:`OWNERS` knows from elsewhere."""
+
+ELSE = (
+    f", on Databricks {', '.join(DATABRICKS)} or {TAG}NAME of a cluster's tag, or a Spark property "
+    "such as spark.yarn.queue"
+)
+"""What else queries can be grouped by, in words."""
 
 
 def checked_grouping(by: str) -> str:
     """Return what to group by, under one name; raises UsageError if it is nothing to group by."""
     by = _OWN_COLUMN.get(by, by)
-    if by in OWNERS or "." in by:
+    if by in OWNERS or "." in property_of(by):
         return by
     raise UsageError(
-        f"queries cannot be grouped by {by!r}",
-        "--by",
-        f"use {', '.join(OWNERS)}, or a Spark property such as spark.yarn.queue",
+        f"queries cannot be grouped by {by!r}", "--by", f"use {', '.join(OWNERS)}{ELSE}"
     )
+
+
+def property_of(by: str) -> str:
+    """Return the Spark property that a grouping stands for; itself where it is no short name.
+
+    >>> property_of("workflow")
+    'spark.databricks.job.id'
+    """
+    if by.startswith(TAG) and by != TAG:
+        return f"{CLUSTER_TAGS}.{by.removeprefix(TAG)}"
+    return DATABRICKS.get(by, by)
 
 
 def owners(tables: Tables, by: str) -> list[str]:
@@ -41,10 +66,11 @@ def owners(tables: Tables, by: str) -> list[str]:
     belong to several ``(several pools)``. Raises UsageError if it is none of these.
 
     tables: with identified queries.
-    by: ``user`` (of the Spark Connect or Thrift session, else of the application), ``pool``,
-        ``session`` (of Spark Connect or the SQL Thrift server), ``application`` (its name), or a
-        property such as ``spark.yarn.queue``: as the query's jobs set it, else its SQL session,
-        else its application.
+    by: ``user`` (of the Spark Connect or Thrift session, else as Databricks names it, else of the
+        application), ``pool``, ``session`` (of Spark Connect or the SQL Thrift server),
+        ``application`` (its name), a short name of :data:`DATABRICKS`, ``tag:NAME`` of a cluster's
+        tag, or a property such as ``spark.yarn.queue``: as the query's jobs set it, else its SQL
+        session, else its application.
     """
     by = checked_grouping(by)
     told = _told_by_jobs(tables, by)
@@ -56,7 +82,7 @@ def owners(tables: Tables, by: str) -> list[str]:
     elif by in OWNERS:
         default = [""] * len(app)
     else:
-        default = _of_applications(_set_by_applications(tables, by), app)
+        default = _of_applications(_set_by_applications(tables, property_of(by)), app)
     several = f"(several {by}s)" if by in OWNERS else f"(several values of {by})"
     return [
         _shown(next(iter(own)) if own else one, by) if len(own) < 2 else several
@@ -76,7 +102,7 @@ def _told_by_jobs(tables: Tables, by: str) -> list[set[str]]:
     if by == "application":
         return found
     jobs = tables.jobs
-    of_job = texts(jobs, by) if by in OWNERS else _set_by_jobs(tables, by)
+    of_job = texts(jobs, by) if by in OWNERS else _set_by_jobs(tables, property_of(by))
     for query, value in zip(jobs["query"].tolist(), of_job, strict=True):
         if query >= 0 and value:
             found[query].add(value)

@@ -112,23 +112,10 @@ class Account:
 
 
 NEEDED = (
-    "launch_ms",
-    "finish_ms",
-    "getting_result_ms",
-    "deserialize_ms",
-    "deserialize_cpu_ms",
-    "run_ms",
-    "cpu_ms",
-    "gc_ms",
-    "result_serialize_ms",
-    "fetch_wait_ms",
-    "shuffle_write_ms",
-    "output_bytes",
-    "input_bytes",
-    "scan_ms",
-    "storage_read_ms",
-    "gpu_wait_ms",
-)
+    "launch_ms", "finish_ms", "getting_result_ms", "deserialize_ms", "deserialize_cpu_ms",
+    "run_ms", "cpu_ms", "gc_ms", "result_serialize_ms", "fetch_wait_ms", "shuffle_write_ms",
+    "output_bytes", "input_bytes", "scan_ms", "storage_read_ms", "gpu_wait_ms", "native_ms",
+)  # fmt: skip
 """Columns of ``tasks`` that an account is computed from."""
 
 
@@ -170,10 +157,12 @@ def from_metrics(column: dict[str, Floats], duration: Floats, python: Flags) -> 
 
 def put_reported(account: Account, column: dict[str, Floats], off_cpu: Budget) -> Floats:
     """Set the waits that Spark and vendors report; return the garbage collection, ms."""
+    # Native code runs on while the JVM collects garbage, so in Photon everything else goes first.
+    native = ~np.isnan(column["native_ms"])
     gc = np.zeros(len(account.duration))
     for request, reported in (
         (Request.SHUFFLE_FETCH, column["fetch_wait_ms"]),
-        (None, column["gc_ms"]),
+        (None, np.where(native, np.nan, column["gc_ms"])),
         (Request.IO_WRITE, _write_wait(column)),
         (Request.NOTIFICATION_WAIT, column["gpu_wait_ms"]),
     ):
@@ -187,6 +176,7 @@ def put_reported(account: Account, column: dict[str, Floats], off_cpu: Budget) -
     read = off_cpu.take(np.where(told, scan, storage))
     evidence = np.where(told, REPORTED, ESTIMATED)
     account.put(Request.IO_READ, read, evidence, told | ~np.isnan(storage))
+    gc += off_cpu.take(np.where(native, column["gc_ms"], np.nan))
     return gc
 
 

@@ -21,6 +21,7 @@ Cause = Annotated[
         "fetch-failed",
         "executor-lost",
         "preempted",
+        "slot-taken",
         "speculation",
         "cancelled",
         "not-needed",
@@ -126,6 +127,11 @@ class ResultWastedByQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=Tru
     message: Annotated[
         str, Meta(description="What Spark said of what cost most, in a line; empty if nothing.")
     ]
+    taken: Annotated[
+        int, Meta(description="Attempts whose slot a task of a known query got then.", ge=0)
+    ]
+    taken_by: Annotated[str, Meta(description="The query that got most of them; empty if none.")]
+    taken_by_pool: Annotated[str, Meta(description="Its scheduler pool; empty if not known.")]
     sentence: Annotated[str, Meta(description="All of this in words.")]
     advice: Annotated[str, Meta(description="What helps.")]
 

@@ -34,6 +34,9 @@ def wasted_to_dict(diagnosis: Diagnosis) -> dict[str, Any]:
                 "executors": line.executors,
                 "executor_id": line.executor_id,
                 "message": line.message,
+                "taken": line.taken,
+                "taken_by": line.taken_by,
+                "taken_by_pool": line.taken_by_pool,
                 "sentence": line.sentence,
                 "advice": line.advice,
             }
