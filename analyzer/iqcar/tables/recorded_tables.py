@@ -43,6 +43,13 @@ TASK_RECORDS = TableSpec(
         ("chars_written_bytes", "float64", "bytes", "Written by system calls of its thread."),
         ("disk_read_bytes", "float64", "bytes", "Of those, read from devices."),
         ("disk_written_bytes", "float64", "bytes", "Of those, written to devices."),
+        ("major_faults", "float64", "count", "Pages it waited for; NaN if none or unknown."),
+        (
+            "disk_delay_ms",
+            "float64",
+            "ms",
+            "For devices, by the kernel's count; NaN if none.",
+        ),
         ("blocked_ms", "float64", "ms", "Blocked on monitors, by the JVM's count; NaN if off."),
         ("waited_ms", "float64", "ms", "In waits, by the JVM's count; NaN if off."),
         ("gc_ms", "float64", "ms", "Collections that stopped the JVM meanwhile."),

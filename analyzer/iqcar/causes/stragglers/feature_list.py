@@ -135,6 +135,8 @@ _WAITS = _features(
         "Measured wait for execution memory."),
     ("wait_storage_memory_ms", WAIT, MEMORY, "ms", "storage memory",
         "Measured wait for storage memory."),
+    ("wait_page_fault_ms", WAIT, "host-memory", "ms", "pages of memory",
+        "Measured wait for pages of memory from mapped files or swap."),
     ("wait_monitor_blocked_ms", WAIT, "locks", "ms", "locks",
         "Measured wait for locks and for code being compiled."),
     ("wait_notification_wait_ms", WAIT, "locks", "ms", "other threads",

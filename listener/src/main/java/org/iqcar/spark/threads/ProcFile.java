@@ -53,6 +53,24 @@ public final class ProcFile implements Closeable {
     return state;
   }
 
+  /** Opens a file; null where the kernel hides it. */
+  public static ProcFile orNull(String path, int size) {
+    try {
+      return new ProcFile(path, size);
+    } catch (IOException hidden) {
+      return null;
+    }
+  }
+
+  /**
+   * Whether this is the syscall file of a thread that sleeps outside of a system call. In state D,
+   * the kernel reads a page of memory for it.
+   */
+  public boolean isOutsideCall() throws IOException {
+    read();
+    return length >= 3 && bytes[0] == '-' && bytes[1] == '1' && bytes[2] == ' ';
+  }
+
   /** Reads the number that follows a name at the beginning of a line. */
   long number(String name) throws IOException {
     read();
