@@ -30,7 +30,7 @@ public final class Sampler implements Runnable {
   /** Stacks read at once: more would make one stop longer than some 0.7 ms. */
   static final int MOST_STACKS = 32;
 
-  private final Map<Long, TaskWatch> watches = new ConcurrentHashMap<>();
+  final Map<Long, TaskWatch> watches = new ConcurrentHashMap<>();
   private final Settings settings;
   private final Thread thread = new Thread(this, "iqcar-sampler");
   private final HeldMemory memory;

@@ -72,11 +72,8 @@ public final class TaskWatch {
     this.context = context;
     this.settings = settings;
     this.throttling = throttling;
-    kernel = KernelThread.current(settings.proc);
+    kernel = KernelThread.begin(settings.proc);
     timed = kernel != null && kernel.isTimed();
-    if (kernel != null) {
-      kernel.busy = true;
-    }
     python = settings.python && timed ? new PythonTask(settings.proc) : null;
     profile = settings.profileBucketNanos > 0 && settings.samplePeriodNanos > 0
         ? new Profile(settings.profileBucketNanos, settings.profileBuckets) : null;

@@ -39,7 +39,7 @@ public final class KernelThread implements Closeable {
   /** Null where the kernel counts no waits; then there is no schedstat either. */
   private final RunQueueWaits runQueue;
   private long seenRunQueue;
-  /** Whether the thread runs a task now; set by the thread. */
+  /** Whether the thread runs a task now, and needs its files; the thread ends that. */
   public volatile boolean busy;
 
   private KernelThread(String folder) throws IOException {
@@ -70,11 +70,19 @@ public final class KernelThread implements Closeable {
   }
 
   /**
-   * The calling thread, or null where there are no such files.
+   * The calling thread, which is {@link #busy} from now on, or null where there are no such files.
    *
    * @param proc where the kernel's process files are, such as /proc
    */
-  public static KernelThread current(String proc) {
+  public static synchronized KernelThread begin(String proc) {
+    KernelThread thread = current(proc);
+    if (thread != null) {
+      thread.busy = true;
+    }
+    return thread;
+  }
+
+  static KernelThread current(String proc) {
     Thread thread = Thread.currentThread();
     KernelThread known = OPEN.get(thread);
     if (known == null) {
@@ -96,7 +104,7 @@ public final class KernelThread implements Closeable {
   }
 
   /** Closes the files of threads that have ended and, if asked, of those that run no task. */
-  private static void closeWhere(boolean idle) {
+  private static synchronized void closeWhere(boolean idle) {
     for (Iterator<Map.Entry<Thread, KernelThread>> i = OPEN.entrySet().iterator(); i.hasNext();) {
       Map.Entry<Thread, KernelThread> entry = i.next();
       if (!entry.getKey().isAlive() || idle && !entry.getValue().busy) {
