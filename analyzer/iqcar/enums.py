@@ -64,6 +64,7 @@ class Request(Kind):
         "Waiting for memory to join, sort or aggregate in.",
     )
     STORAGE_MEMORY = "storage_memory", "Waiting for memory to cache or broadcast in."
+    PAGE_FAULT = "page_fault", "Waiting for a page of memory from a mapped file or from swap."
     SHUFFLE_FETCH = "shuffle_fetch", "Waiting for shuffle blocks from other hosts."
     IO_READ = "io_read", "Waiting for input from disk or the file system."
     IO_WRITE = "io_write", "Waiting for writes of shuffle files, spill or output."
@@ -93,6 +94,7 @@ _RESOURCE_OF = {
     Request.THROTTLED: Resource.CPU,
     Request.EXECUTION_MEMORY: Resource.MEMORY,
     Request.STORAGE_MEMORY: Resource.MEMORY,
+    Request.PAGE_FAULT: Resource.MEMORY,
     Request.SHUFFLE_FETCH: Resource.NETWORK,
     Request.IO_READ: Resource.IO,
     Request.IO_WRITE: Resource.IO,
@@ -106,6 +108,7 @@ _DOMAIN_OF = {
     Request.THROTTLED: Domain.EXECUTOR,
     Request.EXECUTION_MEMORY: Domain.EXECUTOR,
     Request.STORAGE_MEMORY: Domain.EXECUTOR,
+    Request.PAGE_FAULT: Domain.HOST,
     Request.SHUFFLE_FETCH: Domain.HOST,
     Request.IO_READ: Domain.HOST,
     Request.IO_WRITE: Domain.HOST,
@@ -123,6 +126,7 @@ class WaitClass(Kind):
     IO_READ = "io_read", "Input, spill and shuffle files being read."
     IO_WRITE = "io_write", "Output, spill and shuffle files being written."
     OBJECT_STORE = "object_store", "An object store, such as S3."
+    PAGE_FAULT = "page_fault", "A page of memory being read from a mapped file or from swap."
     MONITOR_BLOCKED = "monitor_blocked", "A lock that another thread holds."
     NOTIFICATION_WAIT = "notification_wait", "Another thread's notification."
     PYTHON_WORKER = "python_worker", "A Python worker whose process is not known yet."
@@ -149,6 +153,7 @@ _REQUEST_OF = {
     WaitClass.IO_READ: Request.IO_READ,
     WaitClass.PYTHON_IO: Request.IO_READ,
     WaitClass.IO_WRITE: Request.IO_WRITE,
+    WaitClass.PAGE_FAULT: Request.PAGE_FAULT,
     WaitClass.MONITOR_BLOCKED: Request.MONITOR_BLOCKED,
     WaitClass.CODEGEN_LOCK: Request.MONITOR_BLOCKED,
     WaitClass.NOTIFICATION_WAIT: Request.NOTIFICATION_WAIT,
@@ -348,6 +353,7 @@ class FindingKind(Kind):
     BROADCAST = "broadcast", "Both sides of a join were shuffled, though one is small."
     GC = "gc", "Garbage collection stopped the tasks."
     CPU_LIMIT = "cpu-limit", "The CPU limit of the executors stopped the tasks."
+    PAGE_FAULTS = "page-faults", "The tasks waited for pages of memory from disks or swap."
     WASTED = "wasted", "Work was done in vain, or again."
     SLOW_HOST = "slow-host", "A host was slow for the tasks of all queries."
     DRIVER = "driver", "No stage ran: the driver worked, or waited."

@@ -211,7 +211,7 @@ class NaiveBlame(NaivePieces):
             nobody = self.slot_integral(task, task, wait)[1] if task["ok"] else 0.0
             return slowdown, 1 + slowdown, wait + life, min(nobody / life, slowdown), wait
         slowdown = wait / max(task["T"] - wait, 1.0)
-        of_limit = slowdown if r is Request.THROTTLED else 0
+        of_limit = slowdown if r in (Request.THROTTLED, Request.PAGE_FAULT) else 0
         return slowdown, 1 + slowdown, task["T"], of_limit, wait
 
     # --- eq. 6: the source's used share of the capacity

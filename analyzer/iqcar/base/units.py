@@ -62,6 +62,7 @@ REQUEST_NAMES = {
     Request.THROTTLED: "the CPU limit",
     Request.EXECUTION_MEMORY: "execution memory",
     Request.STORAGE_MEMORY: "storage memory",
+    Request.PAGE_FAULT: "pages of memory",
     Request.SHUFFLE_FETCH: "shuffle blocks",
     Request.IO_READ: "reading",
     Request.IO_WRITE: "writing",

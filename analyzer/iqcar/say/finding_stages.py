@@ -21,6 +21,7 @@ _ADVICE_OF = {
     FindingKind.PARTITIONS: "more-tasks",
     FindingKind.GC: "more-memory",
     FindingKind.SLOW_HOST: "exclude-host",
+    FindingKind.PAGE_FAULTS: "host-memory",
 }
 _THRESHOLD = "spark.sql.autoBroadcastJoinThreshold"
 _BROADCAST = (
@@ -189,6 +190,11 @@ def _stage_sentence(
         return (
             f"The CPU limit of the executors stopped the tasks of {called}, in {place} for "
             f"{percent(worst['stopped'])} of their time."
+        )
+    if kind is FindingKind.PAGE_FAULTS:
+        return (
+            f"{called} waited for pages of memory that were read from mapped files or swap, in "
+            f"{place} for {percent(worst['faulted'])} of its tasks' time."
         )
     if kind is FindingKind.BROADCAST:
         return (

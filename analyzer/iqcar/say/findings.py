@@ -45,6 +45,7 @@ _REMEDIES = {
     FindingKind.BROADCAST: "broadcasting what {} joins",
     FindingKind.GC: "less garbage collection in {}",
     FindingKind.CPU_LIMIT: "a higher CPU limit for {}",
+    FindingKind.PAGE_FAULTS: "pages that stay in memory for {}",
     FindingKind.WASTED: "no failed or repeated work in {}",
     FindingKind.SLOW_HOST: "mending or leaving out the host {}",
     FindingKind.DRIVER: "less waiting for the driver in {}",

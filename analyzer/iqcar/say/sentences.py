@@ -39,6 +39,7 @@ _HELD = {
 _KNOWN = {
     Resource.SLOTS: "while it had no executors yet",
     Resource.CPU: "for garbage collection",
+    Resource.MEMORY: "for pages of memory from disks or swap",
     Resource.NETWORK: "to hosts whose network is slow for everybody",
     Resource.IO: "to hosts whose disks are slow for everybody",
 }

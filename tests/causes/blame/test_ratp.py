@@ -82,11 +82,12 @@ def test_garbage_collection_is_a_known_cause() -> None:
     assert found == {(KNOWN, -1): (0.2, 10.0), (UNATTRIBUTED, -1): (0.0, 0.0)}
 
 
-def test_a_cpu_limit_is_a_known_cause_whoever_computed_beside_it() -> None:
+@pytest.mark.parametrize("request_", [Request.THROTTLED, Request.PAGE_FAULT])
+def test_a_limit_or_a_page_is_a_known_cause_whoever_ran_beside_it(request_: Request) -> None:
     tables, waits = cluster(
-        {Request.THROTTLED: [40.0, 0.0]}, launch=[0, 0], finish=[100, 100], compute_ms=[60.0, 90.0]
+        {request_: [40.0, 0.0]}, launch=[0, 0], finish=[100, 100], compute_ms=[60.0, 90.0]
     )
-    found = parts(tables, waits, stage=0, request=Request.THROTTLED)
+    found = parts(tables, waits, stage=0, request=request_)
     assert found[KNOWN, -1] == pytest.approx((40 / 60, 40.0))
     assert sum(lost for _, lost in found.values()) == pytest.approx(40.0)
 

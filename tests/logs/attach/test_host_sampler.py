@@ -339,6 +339,55 @@ def test_a_container_s_limits_and_throttling_are_those_of_its_cgroup(tmp_path: P
     }
 
 
+def test_a_container_s_own_pressure_and_bytes_are_told_without_limits(tmp_path: Path) -> None:
+    proc, own = tmp_path / "proc", tmp_path / "cgroup"
+    own.mkdir()
+    (proc / "self").mkdir(parents=True)
+    (proc / "self" / "cgroup").write_text("0::/\n")
+    (proc / "self" / "mountinfo").write_text(f"30 25 0:26 / {own} rw - cgroup2 cgroup2 rw\n")
+    some = "some avg10=1.00 avg60=0.00 avg300=0.00 total={0}\nfull avg10=0 total=1\n"
+    moved = "254:0 rbytes={0} wbytes={1} rios=1 wios=1 dbytes=0 dios=0\n"
+    (own / "io.pressure").write_text(some.format(1_000))
+    (own / "io.stat").write_text(moved.format(100, 200))
+    whole = load().Host(str(proc))
+    assert "cgroup" not in whole.sample()  # the group of the whole system has no type
+    (own / "cgroup.type").write_text("domain\n")
+    host = load().Host(str(proc))
+    (own / "io.pressure").write_text(some.format(251_000))
+    (own / "io.stat").write_text(moved.format(150, 200) + "254:16 rbytes=7 wbytes=1\n8:0\n")
+    assert host.sample()["cgroup"] == {"stalled_io_ms": 250.0, "io": [57, 1]}
+
+
+def test_the_pressure_of_a_real_group_grows_while_it_reads_a_disk(tmp_path: Path) -> None:
+    """A group of version 2 in which nothing but the sampler and a reader of a cold file run."""
+    group = Path("/sys/fs/cgroup/unified") / f"iqcar-test-{os.getpid()}"
+    try:
+        group.mkdir()
+    except OSError as why:
+        pytest.skip(f"no control group can be made here: {why}")
+    try:
+        if not (group / "io.pressure").exists():
+            pytest.skip("this kernel counts no pressure of groups")
+        file = tmp_path / "cold"
+        file.write_bytes(os.urandom(32 << 20))
+        job = (
+            "import json,os,runpy,sys\n"
+            f"open({str(group / 'cgroup.procs')!r}, 'w').write(str(os.getpid()))\n"
+            f"host = runpy.run_path({str(script_path())!r})['Host']('/proc')\n"
+            f"fd = os.open({str(file)!r}, os.O_RDONLY)\n"
+            "os.fsync(fd)\n"
+            "os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)\n"
+            "while os.read(fd, 1 << 16):\n"
+            "    pass\n"
+            "print(json.dumps(host.sample()['cgroup']))\n"
+        )
+        done = subprocess.run([sys.executable, "-c", job], capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+        assert json.loads(done.stdout)["stalled_io_ms"] > 0
+    finally:
+        group.rmdir()
+
+
 def test_a_part_that_fails_costs_only_itself_and_is_reported_once(tmp_path: Path) -> None:
     (tmp_path / "pressure").mkdir()
     (tmp_path / "pressure" / "cpu").write_text("some nonsense\n")

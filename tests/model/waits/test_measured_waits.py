@@ -111,6 +111,14 @@ def test_stops_are_at_most_the_waits_on_run_queues() -> None:
     assert (row["throttled_ms"], row["run_queue_ms"]) == (140 + 30, 0)
 
 
+def test_an_older_record_does_not_know_page_faults() -> None:
+    told = waits_of({**RECORD, "page_fault_ms": 10.0, "other_ms": 50.0})
+    assert (told["page_fault_ms"], told["page_fault_evidence"]) == (10, MEASURED)
+    row = waits_of({**RECORD, "page_fault_ms": np.nan})
+    assert np.isnan(row["page_fault_ms"])
+    assert row["page_fault_evidence"] == MISSING
+
+
 def test_a_python_task_with_a_record_has_a_cpu_wait() -> None:
     tables = tiny_tables(tasks=[WHOLE], stages=[{"python": True}], task_records=[RECORD])
     assert measure_waits(tables)["run_queue_evidence"][0] == MEASURED

@@ -36,6 +36,7 @@ _NAMES = {
     Request.THROTTLED: "the CPU limit",
     Request.EXECUTION_MEMORY: "execution memory",
     Request.STORAGE_MEMORY: "storage memory",
+    Request.PAGE_FAULT: "pages of memory",
     Request.SHUFFLE_FETCH: "shuffle blocks",
     Request.IO_READ: "reading",
     Request.IO_WRITE: "writing",

@@ -36,6 +36,9 @@ def of_domain(per_domain: Floats, domain: Ints) -> Floats:
 
 Users: TypeAlias = BlameColumns | Pieces
 """Users of resources: tasks or pieces of them, with columns of the same names."""
+NOBODYS = (Request.THROTTLED, Request.PAGE_FAULT)
+"""Waits that are known causes whole: whoever used a quota up, without it nobody would have waited;
+and no log says who displaced a page."""
 MOST_LOST = 0.999
 """Largest share of a wait in a device that is lost."""
 ROUNDING = 1e-9
@@ -133,8 +136,7 @@ def measure_loss(
         return _processor_loss(columns, wait, ratp)
     slowdown = wait / np.maximum(columns.span - wait, SHORTEST_MS)
     loss = Loss.of_all(request, wait, ratp, slowdown, columns.span)
-    # Whoever used the quota up: without the limit nobody would have waited.
-    return replace(loss, known=slowdown) if request is Request.THROTTLED else loss
+    return replace(loss, known=slowdown) if request in NOBODYS else loss
 
 
 def wait_and_ratp(columns: BlameColumns, request: Request) -> tuple[Floats, Floats]:
@@ -219,7 +221,7 @@ def used_share(columns: Users, request: Request, demand: Demand) -> Floats:
         return _memory_share(columns)
     if request is Request.RUN_QUEUE:
         return np.minimum(positive_or_zero(columns.compute()) / life, 1.0)
-    # Nobody records who sends the notification that a task waits for; a limit is nobody's fault.
+    # Nobody records who sends a notification; limits and pages are nobody's fault.
     return np.zeros(len(life))
 
 

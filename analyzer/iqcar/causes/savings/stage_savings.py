@@ -11,7 +11,7 @@ once):
   longer than the median, else uneven waves;
 - where the tasks of one host are slow in several stages, the tail and what they take longer than
   the others' is the host's, no skew;
-- what garbage collection took of W, or stops by the CPU limit of executors;
+- what garbage collection took of W, or stops by the CPU limit of executors, or page faults;
 - what writing and reading spilled data took: by the bytes, at a range of speeds, and at most what
   nothing else explains of the tasks' time.
 
@@ -44,8 +44,8 @@ LONG_TASK_MS = 1_000.0
 SKEWED = 1.5
 """Longest over median task from which on a tail is skew: what makes a straggler."""
 GC_SHARE = 0.1
-"""Share of a stage's work from which on garbage collection is worth more memory, and stops by a
-CPU limit a larger one."""
+"""Share of a stage's work from which on garbage collection or page faults are worth more memory,
+and stops by a CPU limit a larger one."""
 SPILL_RATES = (50e3, 1_000e3)
 """Bytes per ms at which a task writes or reads what it spills: from a page cache, from a shared
 disk. What is spilled is written once and read once."""
@@ -61,6 +61,7 @@ LOOSE_SHARE = 0.3
 COLUMNS = (
     "kind", "query", "stage", "host", "saves_ms", "low_ms", "high_ms",
     "tasks", "slots", "median_ms", "longest_ms", "bytes", "fetches", "needed", "had", "stopped",
+    "faulted",
 )  # fmt: skip
 
 
@@ -71,7 +72,7 @@ def stage_savings(tables: Tables, waits: pd.DataFrame) -> pd.DataFrame:
     stage and host (−1 if none) are rows, times elapsed ms of the query, bytes what a
     task read (median), what the stage spilled or the small side of its join; ``fetches`` whether it
     reads what other stages wrote; of memory a task needed and had so many bytes at most; a CPU
-    limit stopped that share of its work.
+    limit stopped that share of its work, and pages were waited for in that.
     """
     facts = _stage_facts(tables, waits)
     rows = [
@@ -80,6 +81,7 @@ def stage_savings(tables: Tables, waits: pd.DataFrame) -> pd.DataFrame:
         _slow_hosts(facts),
         _collection(facts),
         _limit(facts),
+        _faults(facts),
         _spill(facts),
         broadcasts(facts, tables),
     ]
@@ -125,6 +127,7 @@ def _stage_facts(tables: Tables, waits: pd.DataFrame) -> pd.DataFrame:
             "lost_ms": _lost(tables),
             "gc_ms": share["gc_ms"],
             "throttled_ms": share["throttled_ms"],
+            "page_fault_ms": share["page_fault_ms"],
             "held_ms": held,
             "loose_ms": sum(share[f"{name}_ms"] for name in LOOSE)
             + np.maximum(share["rest_ms"], 0.0),
@@ -145,6 +148,7 @@ def _stage_facts(tables: Tables, waits: pd.DataFrame) -> pd.DataFrame:
         }
     )
     facts["stopped"] = facts["throttled_ms"] / np.maximum(facts["work_ms"], 1.0)
+    facts["faulted"] = facts["page_fault_ms"] / np.maximum(facts["work_ms"], 1.0)
     facts = facts.join(slow_hosts(tables), on="stage").fillna({"host": -1, "host_ms": 0.0})
     return facts[((facts["query"] >= 0) & (facts["held_ms"] > 0) & (facts["tasks"] > 0)).to_numpy()]
 
@@ -254,6 +258,13 @@ def _limit(facts: pd.DataFrame) -> pd.DataFrame:
     much = facts["throttled_ms"] >= GC_SHARE * facts["work_ms"]
     saves = np.where(much, facts["throttled_ms"], 0.0)
     return _ranged(facts, FindingKind.CPU_LIMIT, saves, low=0.5, high=1.1)
+
+
+def _faults(facts: pd.DataFrame) -> pd.DataFrame:
+    """Memory enough that pages stay in it; those of files are read once all the same."""
+    much = facts["page_fault_ms"] >= GC_SHARE * facts["work_ms"]
+    saves = np.where(much, facts["page_fault_ms"], 0.0)
+    return _ranged(facts, FindingKind.PAGE_FAULTS, saves, low=0.3, high=1.1)
 
 
 def _spill(facts: pd.DataFrame) -> pd.DataFrame:

@@ -135,6 +135,8 @@ _WAITS = _features(
         "Measured wait for execution memory."),
     ("wait_storage_memory_ms", WAIT, MEMORY, "ms", "storage memory",
         "Measured wait for storage memory."),
+    ("wait_page_fault_ms", WAIT, "host-memory", "ms", "pages of memory",
+        "Measured wait for pages of memory from mapped files or swap."),
     ("wait_monitor_blocked_ms", WAIT, "locks", "ms", "locks",
         "Measured wait for locks and for code being compiled."),
     ("wait_notification_wait_ms", WAIT, "locks", "ms", "other threads",
@@ -155,6 +157,8 @@ _HOST = _features(
         "Share of the time the busiest disk was busy (eq. 2).", True, DISK),
     ("host_io_pressure", RESOURCE, DISK, "share", "host IO pressure",
         "Share of the time in which something waited for IO.", False, DISK),
+    ("container_io_pressure", RESOURCE, DISK, "share", "IO pressure of its container",
+        "Share of the time in which something of the container waited for IO.", False, DISK),
     ("host_disk_read", RESOURCE, "", "bytes/s", "host disk reads",
         "Bytes read from disks per second."),
     ("host_disk_write", RESOURCE, "", "bytes/s", "host disk writes",
@@ -169,6 +173,9 @@ _HOST = _features(
         "Share of the host's memory in use."),
     ("host_memory_pressure", RESOURCE, "host-memory", "share", "host memory pressure",
         "Share of the time in which something waited for memory."),
+    ("container_memory_pressure", RESOURCE, "host-memory", "share",
+        "memory pressure of its container",
+        "Share of the time in which something of the container waited for memory."),
 )  # fmt: skip
 
 FEATURE_LIST: tuple[Feature, ...] = (*_FRAMEWORK, *_WAITS, *_HOST)

@@ -35,7 +35,7 @@ _IDENTITY = ("task_id", "app", "stage", "query", "host", "executor", "launch_ms"
 _WAITED = (
     Request.RUN_QUEUE, Request.IO_READ, Request.IO_WRITE, Request.SHUFFLE_FETCH,
     Request.EXECUTION_MEMORY, Request.STORAGE_MEMORY, Request.MONITOR_BLOCKED,
-    Request.NOTIFICATION_WAIT, Request.THROTTLED,
+    Request.NOTIFICATION_WAIT, Request.THROTTLED, Request.PAGE_FAULT,
 )  # fmt: skip
 _RECORDED = (WaitClass.OBJECT_STORE, WaitClass.DRIVER_RPC, WaitClass.PYTHON_OTHER)
 

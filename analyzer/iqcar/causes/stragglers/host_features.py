@@ -200,6 +200,7 @@ def sampled_quantities(samples: pd.DataFrame) -> dict[str, Floats]:
         "host_throttled": _share(number("cgroup_throttled_ms"), duration),
         "host_disk": number("disk_busy"),
         "host_io_pressure": _share(number("stalled_io_ms"), duration),
+        "container_io_pressure": _share(number("cgroup_stalled_io_ms"), duration),
         "host_disk_read": number("disk_read_bytes") / duration * _PER_S,
         "host_disk_write": number("disk_write_bytes") / duration * _PER_S,
         "host_network": (moved_in + moved_out) / duration * _PER_S,
@@ -207,6 +208,7 @@ def sampled_quantities(samples: pd.DataFrame) -> dict[str, Floats]:
         "host_net_out": moved_out / duration * _PER_S,
         "host_memory": _share(number("mem_used_bytes"), np.where(total > 0, total, np.nan)),
         "host_memory_pressure": _share(number("stalled_memory_ms"), duration),
+        "container_memory_pressure": _share(number("cgroup_stalled_memory_ms"), duration),
     }
 
 

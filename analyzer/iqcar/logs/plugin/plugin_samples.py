@@ -32,6 +32,8 @@ NET_IN, NET_OUT = 0, 1
 _SUMS = {"disks": (DISK_READ, DISK_WRITE, DISK_BUSY_MS), "nets": (NET_IN, NET_OUT)}
 """Place of each sum over all devices among the counters of one."""
 PROCESS_KIND, PROCESS_CPU_MS, PROCESS_RSS = 2, 3, 4
+_OF_GROUPS = ("io", "memory")
+"""Resources of which the pressure of a control group is read."""
 CPU_MODES = {
     "cpu_user": ("user", "nice"),
     "cpu_system": ("system", "irq", "softirq"),
@@ -130,6 +132,9 @@ def _host(sample: Mapping[str, Any], duration: float) -> dict[str, float]:
         "cgroup_mem_limit_bytes": _number(cgroup.get("mem_limit")),
         "cgroup_mem_used_bytes": _number(cgroup.get("mem_used")),
         "cgroup_throttled_ms": _number(cgroup.get("throttled_ms")),
+        **{f"cgroup_stalled_{n}_ms": _number(cgroup.get(f"stalled_{n}_ms")) for n in _OF_GROUPS},
+        "cgroup_read_bytes": _item(cgroup.get("io"), 0),
+        "cgroup_write_bytes": _item(cgroup.get("io"), 1),
     }
 
 

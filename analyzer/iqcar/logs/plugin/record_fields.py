@@ -51,6 +51,8 @@ FIELDS = (
     Field("chars_written", "chars_written_bytes"),
     Field("disk_bytes_read", "disk_read_bytes"),
     Field("disk_bytes_written", "disk_written_bytes"),
+    Field("major_faults", "major_faults"),
+    Field("disk_delay_ms", "disk_delay_ms"),
     Field("blocked_ms", "blocked_ms"),
     Field("waited_ms", "waited_ms"),
     Field("gc_ms", "gc_ms"),
@@ -61,7 +63,7 @@ FIELDS = (
 """Numbers of a record, in its order."""
 TOTALS = ("wall_ns", "cpu_ns", "start_ms")
 """A record without them, or with other numbers than ≥ 0, is damaged."""
-_ALWAYS_WRITTEN = (WaitClass.OBJECT_STORE,)
+_ALWAYS_WRITTEN = (WaitClass.OBJECT_STORE, WaitClass.PAGE_FAULT)
 """Classes whose zeros a record has, too: one without them is of a plugin that did not know them."""
 WAITS = tuple(
     Field(kind.value, f"{kind}_ms", NS_PER_MS, nan if kind in _ALWAYS_WRITTEN else 0.0)

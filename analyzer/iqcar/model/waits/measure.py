@@ -250,7 +250,8 @@ def from_records(records: pd.DataFrame, column: dict[str, Floats], duration: Flo
             account.put(Request.THROTTLED, throttled, MEASURED, told)
             account.put(request, queue.left, MEASURED, known_queue)
         elif request is not Request.THROTTLED:
-            _put_where(account, request, waited, sampled)
+            told = np.isfinite(ms("page_fault_ms")) if request is Request.PAGE_FAULT else sampled
+            _put_where(account, request, waited, sampled & told)
     python_queue = np.where(known_queue, 0.0, taken[WaitClass.PYTHON_RUN_QUEUE])
     account.parts.update(
         compute_ms=compute + taken[WaitClass.PYTHON_CPU] + deserialize_cpu,

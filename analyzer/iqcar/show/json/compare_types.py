@@ -137,6 +137,7 @@ class ComparePart(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     throttled: Annotated[float, Meta(description="Change of this part.")]
     execution_memory: Annotated[float, Meta(description="Change of this part.")]
     storage_memory: Annotated[float, Meta(description="Change of this part.")]
+    page_fault: Annotated[float, Meta(description="Change of this part.")]
     shuffle_fetch: Annotated[float, Meta(description="Change of this part.")]
     io_read: Annotated[float, Meta(description="Change of this part.")]
     io_write: Annotated[float, Meta(description="Change of this part.")]

@@ -216,7 +216,7 @@ class ResultFinding(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     kind: Annotated[
         Literal[
             "contention", "executors", "start-up", "partitions", "skew", "memory", "broadcast",
-            "gc", "cpu-limit", "wasted", "slow-host", "driver", "unknown",
+            "gc", "cpu-limit", "page-faults", "wasted", "slow-host", "driver", "unknown",
         ],
         Meta(description="What it is about; `FindingKind` in kinds.md."),
     ]  # fmt: skip

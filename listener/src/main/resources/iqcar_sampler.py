@@ -218,8 +218,8 @@ class Host:
                     found[resource] = [float(fields["avg10"]), stalled_ms]
         return found or None
 
-    def _cgroup(self) -> dict[str, float] | None:
-        found: dict[str, float] = {}
+    def _cgroup(self) -> dict[str, Any] | None:
+        found: dict[str, Any] = {}
         for folder in self._cgroups:
             quota, _sep, period = read(folder, "cpu.max").strip().partition(" ")
             if quota.isdigit():
@@ -228,6 +228,10 @@ class Host:
             most = read(folder, "memory.max").strip()
             if most.isdigit():
                 found["mem_limit"] = min(found.get("mem_limit", int(most)), int(most))
+        own = self._cgroups[0] if self._cgroups else ""
+        # The whole system's group has no type; what waits in it is in the host's own pressure.
+        if own and read(own, "cgroup.type"):
+            found.update(self._of_group(own))
         if not found:
             return None
         used = read(self._cgroups[0], "memory.current").strip()
@@ -237,6 +241,24 @@ class Host:
         grown = self._growth.since("cgroup", (int(stat.get("throttled_usec", 0)),))
         if grown and "throttled_usec" in stat:
             found["throttled_ms"] = grown[0] // 1000
+        return found
+
+    def _of_group(self, own: str) -> dict[str, Any]:
+        """Return what waited in a group and moved from and to devices, where the kernel tells."""
+        found: dict[str, Any] = {}
+        for resource in ("io", "memory"):
+            some = read(own, resource + ".pressure").partition("\n")[0].rpartition("total=")[2]
+            if some.isdigit():
+                grown = self._growth.since(("group", resource), (int(some),))
+                found["stalled_" + resource + "_ms"] = round(grown[0] / 1000, 1) if grown else 0.0
+        if os.path.exists(os.path.join(own, "io.stat")):
+            pairs = [pair.partition("=") for pair in read(own, "io.stat").split()]
+            moved = [
+                sum(int(number) for name, _sep, number in pairs if name == counter)
+                for counter in ("rbytes", "wbytes")
+            ]
+            grown = self._growth.since(("group", "bytes"), tuple(moved))
+            found["io"] = list(grown) if grown else [0, 0]
         return found
 
 

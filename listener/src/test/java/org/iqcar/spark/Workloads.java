@@ -7,6 +7,9 @@ import java.io.InputStream;
 import java.io.Serializable;
 import java.lang.management.ManagementFactory;
 import java.lang.management.ThreadMXBean;
+import java.nio.MappedByteBuffer;
+import java.nio.channels.FileChannel;
+import java.nio.file.Paths;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
@@ -68,6 +71,7 @@ public final class Workloads {
       case "notify": each(sc, 1, i -> await()); break;
       case "sleep": each(sc, 1, i -> Thread.sleep(1_000)); break;
       case "fifo": each(sc, 1, i -> read(argument)); break;
+      case "pages": each(sc, 1, i -> touch(argument)); break;
       case "spin": each(sc, 4, i -> spin(800)); break;
       case "many": each(sc, argument.isEmpty() ? 200 : Integer.parseInt(argument), i -> spin(1)); break;
       case "long": each(sc, 1, i -> stripes(Integer.parseInt(argument))); break;
@@ -241,6 +245,18 @@ public final class Workloads {
       while (in.read(buffer) >= 0) {
         // The data are discarded: only the wait counts.
       }
+    }
+  }
+
+  /** Reads a byte of each MB of a mapped file, backwards, so that little is read ahead. */
+  private static void touch(String path) throws IOException {
+    try (FileChannel channel = FileChannel.open(Paths.get(path))) {
+      MappedByteBuffer pages = channel.map(FileChannel.MapMode.READ_ONLY, 0, channel.size());
+      long sum = 0;
+      for (int at = pages.capacity() - 1; at >= 0; at -= 1 << 20) {
+        sum += pages.get(at);
+      }
+      System.out.println("TOUCHED " + sum);
     }
   }
 

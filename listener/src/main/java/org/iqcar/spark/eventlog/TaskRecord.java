@@ -1,6 +1,8 @@
 package org.iqcar.spark.eventlog;
 
 import java.nio.charset.StandardCharsets;
+import java.util.EnumSet;
+import java.util.Set;
 import org.iqcar.spark.threads.WaitClass;
 
 /** Builds one task's record as compact JSON. */
@@ -11,6 +13,9 @@ public final class TaskRecord {
   private static final int MOST_LETTERS = 1_000;
   private static final String[] IO = {
     "chars_read", "chars_written", null, null, "disk_bytes_read", "disk_bytes_written"};
+
+  private static final Set<WaitClass> ALWAYS =
+      EnumSet.of(WaitClass.OBJECT_STORE, WaitClass.PAGE_FAULT);
 
   private final StringBuilder out = new StringBuilder(512).append("{\"v\":").append(VERSION);
 
@@ -46,14 +51,14 @@ public final class TaskRecord {
   }
 
   /**
-   * Adds the wait of each class, in ns by {@link WaitClass#ordinal}. Zeros are left out, but for a
-   * class that older records had under another name: readers must know that it was looked for.
+   * Adds the wait of each class, in ns by {@link WaitClass#ordinal}. Zeros are left out, but for
+   * classes that older records had under other names: readers must know that they were looked for.
    */
   public TaskRecord waits(long[] nanos) {
     StringBuilder waits = key("waits_ns").append('{');
     boolean first = true;
     for (WaitClass wait : WaitClass.ALL) {
-      if (nanos[wait.ordinal()] > 0 || wait == WaitClass.OBJECT_STORE) {
+      if (nanos[wait.ordinal()] > 0 || ALWAYS.contains(wait)) {
         waits.append(first ? "\"" : ",\"").append(wait.label()).append("\":");
         waits.append(nanos[wait.ordinal()]);
         first = false;

@@ -55,6 +55,15 @@ final class SampledWaits {
     looksNow++;
   }
 
+  /** A look told the class of the wait without a stack: it stands for no other wait. */
+  void told(WaitClass wait, double nanos) {
+    lost += laterNow;
+    firstNow = 0;
+    laterNow = 0;
+    looksNow = 0;
+    counted(wait, nanos);
+  }
+
   /** The present wait, or a part of it, is of a class; {@link #taken} follows. */
   void known(WaitClass wait, double part) {
     atOnce[wait.ordinal()] += part * firstNow;

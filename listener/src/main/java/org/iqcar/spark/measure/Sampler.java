@@ -30,7 +30,7 @@ public final class Sampler implements Runnable {
   /** Stacks read at once: more would make one stop longer than some 0.7 ms. */
   static final int MOST_STACKS = 32;
 
-  private final Map<Long, TaskWatch> watches = new ConcurrentHashMap<>();
+  final Map<Long, TaskWatch> watches = new ConcurrentHashMap<>();
   private final Settings settings;
   private final Thread thread = new Thread(this, "iqcar-sampler");
   private final HeldMemory memory;
@@ -223,7 +223,10 @@ public final class Sampler implements Runnable {
     }
     // A thread that has not run since the last look has the same stack: no need to read it.
     WaitClass wait = look.before();
-    if (wait == null) {
+    boolean unknown = wait == null || wait == WaitClass.PAGE_FAULT;
+    if (look.disk && unknown && watch.kernel.seenFault()) {
+      watch.faulted(look);
+    } else if (wait == null) {
       asleep.add(look);
     } else if (wait.isLock()) {
       blocked.add(look);

@@ -35,6 +35,7 @@ public final class TaskWatch {
   private final long startCpu;
   private final long startRunQueue;
   private final long[] startIo;
+  private final long[] startFaults;
   private final long startGcMs = Pauses.totalMs();
   private final ThreadInfo startInfo = THREADS.getThreadInfo(thread.getId());
 
@@ -71,15 +72,13 @@ public final class TaskWatch {
     this.context = context;
     this.settings = settings;
     this.throttling = throttling;
-    kernel = KernelThread.current(settings.proc);
+    kernel = KernelThread.begin(settings.proc);
     timed = kernel != null && kernel.isTimed();
-    if (kernel != null) {
-      kernel.busy = true;
-    }
     python = settings.python && timed ? new PythonTask(settings.proc) : null;
     profile = settings.profileBucketNanos > 0 && settings.samplePeriodNanos > 0
         ? new Profile(settings.profileBucketNanos, settings.profileBuckets) : null;
     startIo = kernel == null ? null : kernel.ownIo();
+    startFaults = kernel == null ? null : kernel.ownFaults();
     startRunQueue = timed ? kernel.ownRunQueueNanos() : 0;
     startCpu = THREADS.getCurrentThreadCpuTime();
     startNanos = System.nanoTime();
@@ -172,17 +171,36 @@ public final class TaskWatch {
     }
   }
 
+  /** The sampler saw the thread asleep while the kernel read a page for it. */
+  synchronized void faulted(Look look) {
+    if (!closed) {
+      long from = seenNanos;
+      double off = off(look);
+      waits.told(WaitClass.PAGE_FAULT, off);
+      draw(WaitClass.PAGE_FAULT, from, look.now, off);
+      offSamples++;
+      seenAsleep = true;
+      seenWait = WaitClass.PAGE_FAULT;
+    }
+  }
+
   /** Accounts for a look at the sleeping thread; its wait since the look before, in ns. */
   private double asleep(Look look) {
+    boolean first = !sleepsOn(look.cpu);
+    double off = off(look);
+    waits.asleep(off, first, look.stands);
+    seenAsleep = true;
+    return off;
+  }
+
+  /** Takes the clocks of a look at the sleeping thread; its wait since the look before, in ns. */
+  private double off(Look look) {
     double elapsed = look.now - seenNanos;
     double onCpu = clamp(look.cpu - seenCpu, elapsed);
     double waited = clamp(look.runQueue - seenRunQueue - claimedRunQueue, elapsed - onCpu);
     claimedRunQueue = 0;
-    double off = elapsed - onCpu - waited;
-    waits.asleep(off, !sleepsOn(look.cpu), look.stands);
-    seenAsleep = true;
     seen(look, onCpu, waited);
-    return off;
+    return elapsed - onCpu - waited;
   }
 
   private void unknown(long from, double nanos) {
@@ -268,10 +286,11 @@ public final class TaskWatch {
     long blockedMs = contention ? info.getBlockedTime() - startInfo.getBlockedTime() : -1;
     long waitedMs = contention ? info.getWaitedTime() - startInfo.getWaitedTime() : -1;
     long gcMs = Pauses.totalMs() - startGcMs;
+    long[] faults = faults();
     boolean counters = offSamples == 0
         && (waits.counted(WaitClass.GC_SAFEPOINT) == 0 || waits.coverage() < 100);
     long[] split = ExactSplit.split(
-        off, counters ? byCounters(off, blockedMs, gcMs) : waits.weights());
+        off, counters ? byCounters(off, blockedMs, gcMs, faults) : waits.weights());
 
     TaskRecord record = new TaskRecord();
     record.text("host", host).text("executor", executor).number("start_ms", startMs);
@@ -286,6 +305,8 @@ public final class TaskWatch {
     if (startIo != null) {
       record.io(startIo, kernel.ownIo());
     }
+    record.known("major_faults", faults[0], faults[0] > 0);
+    record.known("disk_delay_ms", faults[1], faults[1] > 0);
     record.known("blocked_ms", blockedMs, contention).known("waited_ms", waitedMs, contention);
     record.number("gc_ms", gcMs);
     held.end(wall);
@@ -315,6 +336,13 @@ public final class TaskWatch {
     }
   }
 
+  /** What {@link KernelThread#ownFaults} counted during the task; zeros where it does not tell. */
+  private long[] faults() {
+    long[] now = startFaults == null ? null : kernel.ownFaults();
+    return now == null ? new long[2]
+        : new long[] {now[0] - startFaults[0], now[1] - startFaults[1]};
+  }
+
   /** What one ns of a lock's wait that was seen stands for, in ns. */
   private double lockScale(long[] split) {
     double known = 0;
@@ -329,10 +357,11 @@ public final class TaskWatch {
   }
 
   /** Splits the wait of a task that no sample found asleep by what Spark and the JVM counted. */
-  private double[] byCounters(long off, long blockedMs, long gcMs) {
+  private double[] byCounters(long off, long blockedMs, long gcMs, long[] faults) {
     double[] parts = new double[WaitClass.ALL.length];
     double left = take(parts, WaitClass.SHUFFLE_FETCH, off,
         context.taskMetrics().shuffleReadMetrics().fetchWaitTime());
+    left = take(parts, WaitClass.PAGE_FAULT, left, faults[0] > 0 ? faults[1] : 0);
     left = take(parts, WaitClass.MONITOR_BLOCKED, left, blockedMs);
     left = take(parts, WaitClass.GC_SAFEPOINT, left, gcMs);
     parts[WaitClass.OTHER.ordinal()] = left;

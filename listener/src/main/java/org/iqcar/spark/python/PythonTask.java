@@ -16,7 +16,10 @@ public final class PythonTask {
   /** Classes into which the wait is split; the last one is for a task without known workers. */
   public static final WaitClass[] CLASSES = {
     WaitClass.PYTHON_CPU, WaitClass.PYTHON_RUN_QUEUE, WaitClass.PYTHON_IO,
-    WaitClass.PYTHON_OTHER, WaitClass.PYTHON_WORKER};
+    WaitClass.PAGE_FAULT, WaitClass.PYTHON_OTHER, WaitClass.PYTHON_WORKER};
+  /** Places of the last two; those before are what a worker did. */
+  private static final int REST = 4;
+  private static final int UNKNOWN = 5;
   /** Looks at the task between two searches for its workers: a later UDF adds workers. */
   private static final int LOOKS_PER_SEARCH = 50;
   /** Most looks between two searches, of a task none of whose workers is found. */
@@ -55,21 +58,20 @@ public final class PythonTask {
   public synchronized double[] split(long now) {
     double[] parts = new double[CLASSES.length];
     if (workers.isEmpty()) {
-      parts[4] = 1;
+      parts[UNKNOWN] = 1;
       return parts;
     }
     for (WorkerProcess worker : workers) {
       parts[0] += worker.cpu;
       parts[1] += worker.runQueue;
       parts[2] += worker.io;
+      parts[3] += worker.fault;
     }
-    double busy = parts[0] + parts[1] + parts[2];
-    if (busy > 1) {
-      parts[0] /= busy;
-      parts[1] /= busy;
-      parts[2] /= busy;
+    double busy = parts[0] + parts[1] + parts[2] + parts[3];
+    for (int i = 0; i < REST && busy > 1; i++) {
+      parts[i] /= busy;
     }
-    parts[3] = Math.max(0, 1 - parts[0] - parts[1] - parts[2]);
+    parts[REST] = Math.max(0, 1 - busy);
     return parts;
   }
 

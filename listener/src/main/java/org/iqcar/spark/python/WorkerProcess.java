@@ -15,6 +15,8 @@ final class WorkerProcess implements Closeable {
   final long pid;
   private final ProcFile stat;
   private final ProcFile schedstat;
+  /** Null where the kernel hides the file. */
+  private final ProcFile call;
   private final long[] times = new long[2];
   private final long[] fields = new long[12];
   private final RunQueueWaits waits;
@@ -30,10 +32,12 @@ final class WorkerProcess implements Closeable {
   double cpu;
   double runQueue;
   double io;
+  double fault;
 
   WorkerProcess(String proc, long pid) throws IOException {
     this.pid = pid;
     stat = new ProcFile(proc + "/" + pid + "/stat", 512);
+    call = ProcFile.orNull(proc + "/" + pid + "/syscall", 16);
     ProcFile opened = null;
     RunQueueWaits counted;
     try {
@@ -47,10 +51,7 @@ final class WorkerProcess implements Closeable {
       look(now);
       uncounted = 0;
     } catch (IOException | RuntimeException failure) {
-      stat.close();
-      if (opened != null) {
-        opened.close();
-      }
+      closeAll(stat, opened, call);
       throw failure;
     }
   }
@@ -78,10 +79,21 @@ final class WorkerProcess implements Closeable {
     seenMainCpu = times[0];
     cpu = onCpu / elapsed;
     runQueue = waited / elapsed;
-    io = state == 'D' ? 1 - cpu - runQueue : 0;
+    double asleep = state == 'D' ? 1 - cpu - runQueue : 0;
+    fault = asleep > 0 && inFault() ? asleep : 0;
+    io = asleep - fault;
     seenNanos = now;
     seenCpu = Math.max(seenCpu, all);
     seenRunQueue = counted;
+  }
+
+  private boolean inFault() {
+    try {
+      return call != null && call.isOutsideCall();
+    } catch (IOException hidden) {
+      // Only who may trace the worker may read this.
+      return false;
+    }
   }
 
   private static double clamp(double value, double most) {
@@ -90,7 +102,14 @@ final class WorkerProcess implements Closeable {
 
   @Override
   public void close() throws IOException {
-    stat.close();
-    schedstat.close();
+    closeAll(stat, schedstat, call);
+  }
+
+  private static void closeAll(ProcFile... files) throws IOException {
+    for (ProcFile file : files) {
+      if (file != null) {
+        file.close();
+      }
+    }
   }
 }

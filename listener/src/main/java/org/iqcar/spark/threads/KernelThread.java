@@ -18,11 +18,20 @@ public final class KernelThread implements Closeable {
   private static final Map<Thread, KernelThread> OPEN = new ConcurrentHashMap<>();
   /** A thread's stat file begins "tid (15 letters) S": enough bytes for its state. */
   private static final int STAT_BYTES = 64;
+  /** Bytes of the whole file, and places of two of its numbers after the state letter. */
+  private static final int WHOLE_STAT_BYTES = 512;
+  private static final int MAJOR_FAULTS = 8;
+  private static final int DISK_TICKS = 38;
+  /** 10 ms: Linux counts in ticks of USER_HZ = 100 on every architecture in use. */
+  private static final long TICK_MS = 10;
 
   /** The kernel's id of the thread. */
   public final String tid;
   private final ProcFile ownSchedstat;
   private final ProcFile ownIo;
+  private final ProcFile ownStat;
+  /** Null where the kernel hides the file. */
+  private final ProcFile seenCall;
   private final ProcFile seenStat;
   private final ProcFile seenSchedstat;
   private final long[] ownTimes = new long[2];
@@ -30,7 +39,7 @@ public final class KernelThread implements Closeable {
   /** Null where the kernel counts no waits; then there is no schedstat either. */
   private final RunQueueWaits runQueue;
   private long seenRunQueue;
-  /** Whether the thread runs a task now; set by the thread. */
+  /** Whether the thread runs a task now, and needs its files; the thread ends that. */
   public volatile boolean busy;
 
   private KernelThread(String folder) throws IOException {
@@ -54,21 +63,26 @@ public final class KernelThread implements Closeable {
     ownSchedstat = own;
     seenSchedstat = seen;
     runQueue = waits;
-    ProcFile io = null;
-    try {
-      io = new ProcFile(folder + "/io", 256);
-    } catch (IOException noAccounting) {
-      // Some containers hide the io file; the others are still useful.
-    }
-    ownIo = io;
+    // Some containers hide these; the others are still useful.
+    ownIo = ProcFile.orNull(folder + "/io", 256);
+    ownStat = ProcFile.orNull(folder + "/stat", WHOLE_STAT_BYTES);
+    seenCall = ProcFile.orNull(folder + "/syscall", 16);
   }
 
   /**
-   * The calling thread, or null where there are no such files.
+   * The calling thread, which is {@link #busy} from now on, or null where there are no such files.
    *
    * @param proc where the kernel's process files are, such as /proc
    */
-  public static KernelThread current(String proc) {
+  public static synchronized KernelThread begin(String proc) {
+    KernelThread thread = current(proc);
+    if (thread != null) {
+      thread.busy = true;
+    }
+    return thread;
+  }
+
+  static KernelThread current(String proc) {
     Thread thread = Thread.currentThread();
     KernelThread known = OPEN.get(thread);
     if (known == null) {
@@ -90,7 +104,7 @@ public final class KernelThread implements Closeable {
   }
 
   /** Closes the files of threads that have ended and, if asked, of those that run no task. */
-  private static void closeWhere(boolean idle) {
+  private static synchronized void closeWhere(boolean idle) {
     for (Iterator<Map.Entry<Thread, KernelThread>> i = OPEN.entrySet().iterator(); i.hasNext();) {
       Map.Entry<Thread, KernelThread> entry = i.next();
       if (!entry.getKey().isAlive() || idle && !entry.getValue().busy) {
@@ -123,6 +137,36 @@ public final class KernelThread implements Closeable {
     long[] io = new long[6];
     ownIo.numbers(io);
     return io;
+  }
+
+  /**
+   * Page faults that read from a disk or swap, and ms in which the kernel counted that the thread
+   * waited for devices (0 without delay accounting), or null where it does not tell; called by the
+   * thread itself.
+   */
+  public long[] ownFaults() {
+    long[] all = new long[DISK_TICKS + 1];
+    try {
+      if (ownStat == null) {
+        return null;
+      }
+      ownStat.stateAndNumbers(all);
+    } catch (IOException fewer) {
+      return null;
+    }
+    return new long[] {all[MAJOR_FAULTS], TICK_MS * all[DISK_TICKS]};
+  }
+
+  /**
+   * Whether the kernel reads a page for the thread, which was seen in state D. False where the
+   * kernel does not tell; called by the sampler.
+   */
+  public boolean seenFault() {
+    try {
+      return seenCall != null && seenCall.isOutsideCall();
+    } catch (IOException untold) {
+      return false;
+    }
   }
 
   /** The state letter; called by the sampler. */
@@ -158,7 +202,7 @@ public final class KernelThread implements Closeable {
 
   @Override
   public void close() {
-    closeAll(ownSchedstat, ownIo, seenStat, seenSchedstat);
+    closeAll(ownSchedstat, ownIo, ownStat, seenStat, seenSchedstat, seenCall);
   }
 
   private static void closeAll(ProcFile... files) {

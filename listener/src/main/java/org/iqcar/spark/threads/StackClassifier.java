@@ -168,9 +168,9 @@ public final class StackClassifier {
   private static WaitClass inNative(
       StackTraceElement[] stack, boolean disk, boolean paused) {
     if (!doesIo(stack)) {
-      // Asleep on a disk without a system call: the thread reads a page of a mapped file.
+      // Asleep on a disk without a system call: the kernel reads a page for the thread.
       if (disk) {
-        return WaitClass.IO_READ;
+        return WaitClass.PAGE_FAULT;
       }
       // Some clients read sockets in native code of their own.
       if (!paused && stack[0].isNativeMethod()

@@ -10,6 +10,7 @@ public enum WaitClass {
   IO_READ("Input, spill and shuffle files being read."),
   IO_WRITE("Output, spill and shuffle files being written, created, renamed or deleted."),
   OBJECT_STORE("An object store (S3, Azure, Google and their like): requests, retries, uploads."),
+  PAGE_FAULT("Pages of memory being read from a mapped file or from swap."),
   MONITOR_BLOCKED("A lock that another thread holds."),
   NOTIFICATION_WAIT("Another thread's notification, and no other class fits."),
   PYTHON_WORKER("A Python worker, before the plugin knows which process it is."),

@@ -7,6 +7,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
 import java.util.Collections;
+import org.iqcar.spark.threads.WaitClass;
 import org.junit.jupiter.api.Test;
 
 /** A record is JSON, whatever the names in it. */
@@ -19,6 +20,12 @@ class TaskRecordTest {
     assertEquals(pool, node.get("pool").asText());
     assertFalse(node.has("host"));
     assertEquals(TaskRecord.VERSION, node.get("v").asInt());
+  }
+
+  @Test
+  void classesThatOlderRecordsLackAreWrittenWithTheirZeros() {
+    assertEquals("{\"v\":1,\"waits_ns\":{\"object_store\":0,\"page_fault\":0}}",
+        new TaskRecord().waits(new long[WaitClass.ALL.length]).json());
   }
 
   @Test

@@ -63,6 +63,21 @@ class SampledWaitsTest {
   }
 
   @Test
+  void whatIsToldWithoutAStackStandsForNoOtherWait() {
+    SampledWaits waits = new SampledWaits();
+    waits.asleep(10, true, 1);
+    waits.known(SHORT, 1);
+    waits.taken(SHORT);
+    waits.asleep(20, true, 1); // left out: the budget was spent
+    waits.told(WaitClass.PAGE_FAULT, 40);
+    waits.told(WaitClass.PAGE_FAULT, 5);
+    waits.asleep(30, true, 1);
+    assertEquals(45, waits.weights()[WaitClass.PAGE_FAULT.ordinal()], 1e-9);
+    assertEquals(60, waits.weights()[SHORT.ordinal()], 1e-9);
+    assertEquals(33, waits.coverage());
+  }
+
+  @Test
   void aWaitThatIsReadLateIsKnownFromItsBegin() {
     SampledWaits waits = new SampledWaits();
     waits.asleep(10, true, 1);

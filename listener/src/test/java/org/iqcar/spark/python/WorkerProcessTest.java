@@ -46,6 +46,22 @@ class WorkerProcessTest {
   }
 
   @Test
+  void sleepOnADiskOutsideOfASystemCallIsAPageFault() throws IOException {
+    counters('D', 0, 0);
+    write(proc.resolve("7/syscall"), "-1 0x7ff 0x55");
+    try (WorkerProcess worker = new WorkerProcess(proc.toString(), 7)) {
+      long start = System.nanoTime();
+      worker.look(start + SECOND_NANOS);
+      assertEquals(1, worker.fault, 1e-9);
+      assertEquals(0, worker.io, 1e-9);
+      write(proc.resolve("7/syscall"), "0 0x3 0x7f");
+      worker.look(start + 2 * SECOND_NANOS);
+      assertEquals(0, worker.fault, 1e-9);
+      assertEquals(1, worker.io, 1e-9);
+    }
+  }
+
+  @Test
   void aWaitThatGoesOnIsCountedOnce() throws IOException {
     counters('R', 0, 0);
     try (WorkerProcess worker = new WorkerProcess(proc.toString(), 7)) {

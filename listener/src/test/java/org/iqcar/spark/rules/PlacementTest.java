@@ -10,8 +10,12 @@ import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.Collections;
 import java.util.List;
+import java.util.Map;
 import java.util.Properties;
+import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.CyclicBarrier;
 import java.util.concurrent.atomic.AtomicInteger;
+import java.util.concurrent.atomic.AtomicReference;
 import org.apache.spark.scheduler.FIFOSchedulableBuilder;
 import org.apache.spark.scheduler.JobSucceeded$;
 import org.apache.spark.scheduler.Pool;
@@ -22,8 +26,11 @@ import org.apache.spark.scheduler.SparkListenerJobStart;
 import org.apache.spark.scheduler.StageInfo;
 import org.apache.spark.scheduler.TaskSetManager;
 import org.iqcar.spark.queries.RunningQueries;
+import org.iqcar.spark.safety.Failures;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.ValueSource;
 import scala.collection.mutable.ArrayBuffer;
 import scala.runtime.AbstractFunction1;
 
@@ -115,6 +122,73 @@ class PlacementTest {
     // It comes after all, too late to be waited for, and is good for moving.
     placement.onJobStart(start(1, "q1"));
     assertEquals("gold", first.parent().name());
+  }
+
+  /**
+   * Threads create task sets under the scheduler's lock, as Spark does, while others bring their
+   * jobs' events early or late, time passes and rules change.
+   */
+  @ParameterizedTest
+  @ValueSource(ints = {16, 64})
+  void whateverTheOrderEachTaskSetComesIntoItsPoolAndNothingIsLeft(int threads) throws Exception {
+    long failures = Failures.count();
+    Object scheduler = new Object();
+    placement.onLateAnswer(job -> {
+      synchronized (scheduler) {
+        chooser.place(job);
+      }
+    });
+    CyclicBarrier start = new CyclicBarrier(threads);
+    AtomicReference<Throwable> failure = new AtomicReference<>();
+    Map<Integer, TaskSetManager> made = new ConcurrentHashMap<>();
+    List<Thread> all = new ArrayList<>();
+    for (int i = 0; i < threads; i++) {
+      int half = i / 2;
+      boolean submits = i % 2 == 0;
+      all.add(new Thread(() -> {
+        try {
+          start.await();
+          for (int one = 0; one < 40; one++) {
+            int job = half * 40 + one;
+            if (!submits) {
+              placement.onJobStart(start(job, job % 3 == 0 ? "q2" : "q1"));
+              continue;
+            }
+            synchronized (scheduler) {
+              made.put(job, submit(job));
+              offered();
+            }
+            if (one % 8 == 7) {
+              held.expire(job);
+              synchronized (scheduler) {
+                chooser.become(RULES);
+              }
+            }
+          }
+        } catch (Throwable any) {
+          failure.set(any);
+        }
+      }));
+    }
+    all.forEach(Thread::start);
+    for (Thread thread : all) {
+      thread.join();
+    }
+    assertNull(failure.get(), () -> String.valueOf(failure.get()));
+    assertEquals(threads * 20, made.size());
+    made.forEach((job, taskSet) ->
+        assertEquals(job % 3 == 0 ? "default" : "gold", taskSet.parent().name(), "job " + job));
+    List<Integer> jobs = new ArrayList<>(made.keySet());
+    Collections.sort(jobs);
+    List<Integer> offered = offered();
+    Collections.sort(offered);
+    assertEquals(jobs, offered);
+    jobs.parallelStream().forEach(
+        job -> placement.onJobEnd(new SparkListenerJobEnd(job, 0, JobSucceeded$.MODULE$)));
+    jobs.forEach(job -> assertNull(placement.poolNow(job)));
+    held.inTime();
+    assertFalse(held.any());
+    assertEquals(failures, Failures.count(), Failures.byPlace().toString());
   }
 
   @Test

@@ -15,6 +15,7 @@ import java.util.stream.Stream;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.CsvSource;
 import org.junit.jupiter.params.provider.ValueSource;
 
 class KernelTest {
@@ -67,9 +68,34 @@ class KernelTest {
       assertFalse(thread.isTimed());
       assertEquals('D', thread.look());
     }
-    assertEquals(before + 1, openFiles());
+    assertEquals(before + 2, openFiles()); // one of the thread, one of the sampler
     KernelThread.closeIdle();
     assertEquals(before, openFiles());
+  }
+
+  @ParameterizedTest
+  @CsvSource({"-1 0x7ff 0x55, true", "running, false", "0 0x3 0x7f, false", "'', false",
+      ", false"})
+  void sleepOutsideOfASystemCallIsAPageFault(String call, boolean fault) throws IOException {
+    KernelThread.closeIdle();
+    Path self = Files.createDirectories(folder.resolve("42/task/42"));
+    Files.createSymbolicLink(folder.resolve("thread-self"), Paths.get("42/task/42"));
+    StringBuilder stat = new StringBuilder("42 (a) D");
+    for (int field = 4; field <= 52; field++) {
+      stat.append(' ').append(field);
+    }
+    Files.write(self.resolve("stat"), stat.toString().getBytes(StandardCharsets.US_ASCII));
+    if (call != null) {
+      Files.write(self.resolve("syscall"), call.getBytes(StandardCharsets.US_ASCII));
+    }
+    KernelThread thread = KernelThread.current(folder.toString());
+    assertEquals(fault, thread.seenFault());
+    // proc(5): majflt is field 12; field 42, delayacct_blkio_ticks, counts ticks of 10 ms.
+    assertArrayEquals(new long[] {12, 420}, thread.ownFaults());
+    Files.write(self.resolve("stat"), "42 (a) D 1 2".getBytes(StandardCharsets.US_ASCII));
+    assertNull(thread.ownFaults());
+    KernelThread.closeIdle();
+    assertEquals(0, openFiles());
   }
 
   private long openFiles() throws IOException {

@@ -107,8 +107,8 @@ class StackClassifierTest {
   }
 
   @org.junit.jupiter.api.Test
-  void aPageOfAMappedFileIsARead() {
-    assertEquals(WaitClass.IO_READ, StackClassifier.classify(
+  void sleepOnADiskWithoutACallIsAPageFault() {
+    assertEquals(WaitClass.PAGE_FAULT, StackClassifier.classify(
         Thread.State.RUNNABLE, stack("com.example.Job.compute"), true, false));
   }
 
