@@ -36,8 +36,9 @@ METRICS = (
     (
         "`application.waited_seconds.CLASS`",
         "`executor.waited_seconds.CLASS`",
-        "`waits_ns` by [class](listener.md#classes-of-waiting), summed, and `run_queue`, "
-        "which is not a number (NaN) where no record knows it.",
+        "`waits_ns` by [class](listener.md#classes-of-waiting), summed, and `run_queue` and "
+        "`throttled`, which are not a number (NaN) where no record knows them. Stops by a CPU "
+        "limit are in `throttled` alone: `run_queue` and `python_run_queue` are without them.",
     ),
     (
         "",

@@ -13,10 +13,19 @@ def queries_of(
     metrics: list[tuple[str, float]] = (),
     query_by: QueryBy = QueryBy.SQL,
     phases: list[tuple[str, int, int]] = (),
+    jobs: list[tuple[int, int, int]] = (),
+    late: int = 0,
 ) -> Tables:
     """SQL queries from start to end, and of each stage: its submission, and of its tasks the wait
-    for a slot and the run; the first query has the metrics, and the phases from start to length."""
+    for a slot and the run; the first query has the metrics, and the phases from start to length.
+
+    Each stage has a job of its own time; ``jobs`` are more: query, start and length. Completions of
+    stages are noticed ``late``.
+    """
     stages = [(query, *stage) for query, (_, _, stages) in enumerate(runs) for stage in stages]
+    spans = [(begin, begin + max(sum(task) for task in tasks)) for _, begin, tasks in stages]
+    times = [(query, *span) for (query, *_), span in zip(stages, spans, strict=True)]
+    times += [(query, start, start + length) for query, start, length in jobs]
     return identify(
         tiny_tables(
             sql_executions=[
@@ -24,18 +33,19 @@ def queries_of(
                 for row, (start, end, _) in enumerate(runs)
             ],
             jobs=[
-                {"job_id": row, "sql_execution": row, "submission_ms": start, "completion_ms": end}
-                for row, (start, end, _) in enumerate(runs)
+                {"job_id": row, "sql_execution": of, "submission_ms": start, "completion_ms": end}
+                for row, (of, start, end) in enumerate(times)
             ],
             stages=[
                 {
                     "stage_id": row,
-                    "job": query,
+                    "job": row,
+                    "declared_tasks": len(tasks),
                     "submission_ms": begin,
                     "first_launch_ms": begin + min(wait for wait, _ in tasks),
-                    "completion_ms": begin + max(sum(task) for task in tasks),
+                    "completion_ms": spans[row][1] + late,
                 }
-                for row, (query, begin, tasks) in enumerate(stages)
+                for row, (_, begin, tasks) in enumerate(stages)
             ],
             tasks=[
                 {"stage": row, "launch_ms": begin + wait, "finish_ms": begin + wait + ran}

@@ -115,9 +115,10 @@ def _action(work: pd.DataFrame) -> str:
     """What helps against most of the time."""
     times = work.groupby(["work", "part"])["time_ms"].sum()
     kind, part = times.idxmax()
-    if action := _ACTIONS.get(kind):
-        return action
-    return f"{_LOOK[part]} {advice_kinds()['relieve-driver'].do}"
+    relieve = advice_kinds()["relieve-driver"].do
+    if kind == DriverWork.SCHEDULING:
+        return relieve
+    return _ACTIONS.get(kind) or f"{_LOOK[part]} {relieve}"
 
 
 def driver_section(diagnosis: Diagnosis, most: int) -> Section:

@@ -40,9 +40,13 @@ PHASE = st.tuples(
     ),
     metrics=st.lists(METRIC, max_size=5),
     phases=st.lists(PHASE, max_size=4),
+    jobs=st.lists(st.tuples(st.just(0), st.integers(-50, 250), st.integers(0, 150)), max_size=4),
+    late=st.integers(0, 60),
 )
-def test_parts_are_what_tasks_and_their_waits_leave_of_the_run(runs, metrics, phases) -> None:
-    tables = queries_of(runs, metrics, phases=phases)
+def test_parts_are_what_tasks_and_their_waits_leave_of_the_run(
+    runs, metrics, phases, jobs, late
+) -> None:
+    tables = queries_of(runs, metrics, phases=phases, jobs=jobs, late=late)
     found = driver_time(tables)
     stages, tasks = tables.stages, tables.tasks
     for query, (start, end, _) in enumerate(runs):
@@ -59,6 +63,12 @@ def test_parts_are_what_tasks_and_their_waits_leave_of_the_run(runs, metrics, ph
                 seen[100 + begin : 100 + begin + length] = True
         planned = (seen[100 + start : 100 + end] & ~busy).sum()
         assert work["time_ms"][(work["evidence"] == "measured").to_numpy()].sum() == planned
+        inside = np.zeros(500, bool)
+        for _, begin, length in jobs if query == 0 else ():
+            inside[100 + begin : 100 + begin + length] = True
+        scheduled = work["time_ms"][(work["work"] == "scheduling").to_numpy()].sum()
+        within = inside[100 + start : 100 + end] & ~busy
+        assert (within & ~seen[100 + start : 100 + end]).sum() <= scheduled <= within.sum()
         if query == 0 and seen.any():
             assert found.early[query] == seen[: 100 + start].sum()
         for part, ms in zip(DriverPart, found.parts[query], strict=True):
@@ -110,6 +120,33 @@ def test_phases_tell_when_the_driver_planned_and_what_it_did_before_the_start() 
         ["between_jobs", "planning", 20],
     ]
     assert np.isnan(driver_time(queries_of(run)).early).all()
+
+
+def test_between_the_stages_of_a_job_the_scheduler_is_at_work() -> None:
+    run = [(0, 1000, [(200, [(0, 100)]), (450, [(0, 190)])]), (0, 900, [(100, [(0, 800)])])]
+    tables = queries_of(run, jobs=[(0, 180, 600), (0, 700, 50)], late=30)
+    work = driver_time(tables).work
+    assert work[["query", "part", "work", "time_ms"]].to_numpy().tolist() == [
+        [0, "before_first_job", "other", 180],
+        [0, "before_first_job", "scheduling", 20],
+        [0, "between_jobs", "scheduling", 150],
+        [0, "after_last_task", "other", 220],
+        [0, "after_last_task", "scheduling", 140],
+        [1, "before_first_job", "other", 100],
+    ]
+
+
+@pytest.mark.parametrize("lost", ["declared_tasks", "failure_reason", "status"])
+def test_where_a_task_may_be_missing_the_stage_lasts_until_its_completion(lost: str) -> None:
+    tables = queries_of([(0, 1000, [(200, [(0, 100), (0, 90)])])], late=30)
+    assert driver_time(tables).parts.tolist() == [[200, 0, 700]]
+    stages, tasks = tables.stages, tables.tasks
+    if lost == "status":
+        tasks = tasks.iloc[1:]
+    else:
+        stages = stages.assign(**{lost: {"declared_tasks": -1, "failure_reason": "why"}[lost]})
+    unsure = tables.with_(stages=stages, tasks=tasks)
+    assert driver_time(unsure).parts.tolist() == [[200, 0, 670]]
 
 
 def test_a_plan_that_runs_again_was_planned_once() -> None:

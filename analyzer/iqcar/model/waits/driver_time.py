@@ -1,10 +1,11 @@
 """Finds how long each query waited for its driver: when, and for what as far as the log tells.
 
-A stage, from its submission to its completion, runs tasks or has tasks that wait for slots. The
-time of a SQL execution in which no stage of it was there is its driver's: before the first stage,
-between two, and after the last one. The plugin tells when the driver planned. How long it compiled
-generated code, and what metrics tell of other work, has no times: of what is left of a part each
-takes at most its length, and the rest is not recorded.
+A stage, from its submission to the end of its last task, runs tasks or has tasks that wait for
+slots. The time of a SQL execution in which no stage of it was there is its driver's: before the
+first stage, between two, and after the last one. Within a job that is the scheduler's event loop,
+one thread that submits the stages and handles the ends of tasks of all queries. The plugin tells
+when the driver planned. How long it compiled generated code, and what metrics tell of other work,
+has no times: of what is left of a part each takes at most its length, and the rest is not recorded.
 """
 
 from __future__ import annotations
@@ -43,6 +44,7 @@ _PHASES = {
     "planning": DriverWork.PLANNING,
 }
 """What the driver does in the phases that the plugin records."""
+_SCHEDULED = {DriverWork.SCHEDULING: Evidence.REPORTED}
 
 
 class _Recorded(NamedTuple):
@@ -124,6 +126,7 @@ def driver_time(tables: Tables) -> DriverTime:
     parts = sum_by(cell, idle.end - idle.start, n * len(PARTS)).reshape(n, len(PARTS))
     parts = np.where(seen, parts, np.nan)
     planned, early = _planned(tables, idle)
+    planned[:, :, WORKS.index(DriverWork.SCHEDULING)] = _scheduled(tables, idle)
     return DriverTime(parts, _work(tables, parts, planned), early)
 
 
@@ -150,12 +153,29 @@ def _idle(tables: Tables) -> tuple[_Idle, Flags]:
 def _stages(tables: Tables, first: Floats, last: Floats) -> tuple[Ints, Floats, Floats]:
     """Return query, begin and end of each stage, inside of its query, sorted by the first two."""
     began, ended = stage_times(tables)
+    ended = np.fmax(began, np.fmin(ended, _last_task(tables)))
     query = tables.stages["query"].to_numpy(np.int64)
     rows = np.flatnonzero((query >= 0) & np.isfinite(began) & np.isfinite(ended))
     rows = rows[np.lexsort((began[rows], query[rows]))]
     mine = query[rows]
     bounds = first[mine], last[mine]
     return mine, np.clip(began[rows], *bounds), np.clip(ended[rows], *bounds)
+
+
+def _last_task(tables: Tables) -> Floats:
+    """Return when the last task of each stage ended: (n_stages,), ms.
+
+    NaN where a stage failed, and where the log may lack a task: its completion tells then.
+    """
+    tasks, stages, n = tables.tasks, tables.stages, len(tables.stages)
+    stage = tasks["stage"].to_numpy(np.int64)
+    well = np.flatnonzero((stage >= 0) & (tasks["status"] == "success").to_numpy(bool))
+    last = np.full(n, np.nan)
+    np.fmax.at(last, stage[well], tasks["finish_ms"].to_numpy(np.float64)[well])
+    planned = stages["declared_tasks"].to_numpy(np.int64)
+    whole = (planned > 0) & (np.bincount(stage[well], minlength=n) >= planned)
+    whole &= (stages["failure_reason"] == "").to_numpy(bool)
+    return np.where(whole, last, np.nan)
 
 
 def _known(tables: Tables) -> Flags:
@@ -200,6 +220,40 @@ def _planned(tables: Tables, idle: _Idle) -> tuple[Floats, Floats]:
     return spent, early
 
 
+def _scheduled(tables: Tables, idle: _Idle) -> Floats:
+    """Return the time without a stage in which a job of the query was there: (n_queries, n_parts).
+
+    All queries stand one behind the other on a line of time, so that one search serves all.
+    """
+    queries, jobs, n = tables.queries, tables.jobs, len(tables.queries)
+    first, last = (queries[name].to_numpy(np.float64) for name in ("start_ms", "end_ms"))
+    ran = np.nan_to_num(np.maximum(last - first, 0.0))
+    offset = np.cumsum(ran) - ran
+
+    def on_line(query: Ints, time: Floats) -> Floats:
+        at: Floats = offset[query] + np.clip(time - first[query], 0.0, ran[query])
+        return at
+
+    query = jobs["query"].to_numpy(np.int64)
+    begin, end = (jobs[name].to_numpy(np.float64) for name in ("submission_ms", "completion_ms"))
+    rows = np.flatnonzero((query >= 0) & (end > begin))
+    begin, end = (on_line(query[rows], time[rows]) for time in (begin, end))
+    order = np.argsort(begin, kind="stable")
+    begin, end = begin[order], np.maximum.accumulate(end[order])
+    begin = np.maximum(begin, np.concatenate([[-np.inf], end])[:-1])
+    before = np.concatenate([[0.0], np.cumsum(end - begin)])
+
+    def covered(time: Floats) -> Floats:
+        at = np.searchsorted(begin, time, side="right")
+        reached = np.append(end, 0.0)[at - 1]
+        found: Floats = before[at] - np.where(at > 0, np.maximum(reached - time, 0.0), 0.0)
+        return found
+
+    shared = covered(on_line(idle.query, idle.end)) - covered(on_line(idle.query, idle.start))
+    cell = idle.query * len(PARTS) + idle.part
+    return sum_by(cell, shared, n * len(PARTS)).reshape(n, len(PARTS))
+
+
 def _work(tables: Tables, parts: Floats, planned: Floats) -> pd.DataFrame:
     """Divide the parts by phases and by what metrics tell."""
     left = np.nan_to_num(parts)
@@ -224,9 +278,10 @@ def _work(tables: Tables, parts: Floats, planned: Floats) -> pd.DataFrame:
         )
         return time
 
-    for work in dict.fromkeys(_PHASES.values()):
+    known = {**dict.fromkeys(_PHASES.values(), Evidence.MEASURED), **_SCHEDULED}
+    for work, evidence in known.items():
         for column in range(len(PARTS)):
-            add(column, work, planned[:, column, WORKS.index(work)], unknown, Evidence.MEASURED)
+            add(column, work, planned[:, column, WORKS.index(work)], unknown, evidence)
     compiled = _compiled(tables)
     for column in range(PARTS.index(DriverPart.AFTER_LAST_TASK)):
         compiled -= add(column, DriverWork.COMPILING, compiled, unknown, Evidence.ESTIMATED)

@@ -19,7 +19,7 @@ class ResultDriverWork(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     ]
     work: Annotated[
         Literal[
-            "analysis", "optimization", "planning", "compiling",
+            "analysis", "optimization", "planning", "scheduling", "compiling",
             "listing", "broadcast", "commit", "other",
         ],
         Meta(description="What it did; other where that is not recorded."),
@@ -42,7 +42,7 @@ class ResultDriver(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     ]
     between_jobs_ms: Annotated[Time | None, Meta(description="Between two of its stages.")]
     after_last_task_ms: Annotated[
-        Time | None, Meta(description="From the end of its last stage to its end.")
+        Time | None, Meta(description="From the end of its last task to its end.")
     ]
     planned_before_ms: Annotated[
         Time | None,

@@ -42,6 +42,7 @@ final class PluginMetrics {
     seconds("off_cpu_seconds", totals::offCpuSeconds);
     seconds("covered_seconds", totals::coveredSeconds);
     seconds("waited_seconds.run_queue", totals::runQueueSeconds);
+    seconds("waited_seconds.throttled", totals::throttledSeconds);
     for (WaitClass wait : WaitClass.ALL) {
       seconds("waited_seconds." + wait.label(), () -> totals.waitSeconds(wait));
     }

@@ -41,7 +41,7 @@ class PluginMetricsTest {
         assertEquals(period ? 0.02 : 0.0, ((Number) value).doubleValue(), name);
       }
     }
-    assertEquals(WaitClass.ALL.length + 1, registry.getNames().stream()
+    assertEquals(WaitClass.ALL.length + 2, registry.getNames().stream()
         .filter(name -> name.contains("waited_seconds")).count());
   }
 

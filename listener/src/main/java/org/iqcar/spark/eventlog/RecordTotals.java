@@ -19,6 +19,8 @@ public final class RecordTotals {
   private final LongAdder cpu = new LongAdder();
   private final LongAdder runQueue = new LongAdder();
   private final LongAdder timed = new LongAdder();
+  private final LongAdder throttled = new LongAdder();
+  private final LongAdder limited = new LongAdder();
   private final LongAdder offCpu = new LongAdder();
   private final LongAdder covered = new LongAdder();
   private final LongAdder[] waits = new LongAdder[WaitClass.ALL.length];
@@ -35,11 +37,6 @@ public final class RecordTotals {
     records.increment();
     wall.add(known(record, "wall_ns"));
     cpu.add(known(record, "cpu_ns"));
-    long queued = number(record, "run_queue_ns");
-    if (queued >= 0) {
-      timed.increment();
-      runQueue.add(queued);
-    }
     long off = known(record, "off_cpu_ns");
     offCpu.add(off);
     long coverage = number(record, "coverage_pct");
@@ -52,6 +49,26 @@ public final class RecordTotals {
       for (WaitClass wait : WaitClass.ALL) {
         waits[wait.ordinal()].add(known(part, wait.label()));
       }
+      addQueues(record, known(part, WaitClass.PYTHON_RUN_QUEUE.label()));
+    } else {
+      addQueues(record, 0);
+    }
+  }
+
+  /** A CPU limit's stops are a part of both run queues: they are taken from the task's own first. */
+  private void addQueues(String record, long ofPython) {
+    long queued = number(record, "run_queue_ns");
+    long stopped = number(record, "throttled_ns");
+    long own = Math.min(Math.max(0, stopped), Math.max(0, queued));
+    long python = Math.min(Math.max(0, stopped) - own, ofPython);
+    if (queued >= 0) {
+      timed.increment();
+      runQueue.add(queued - own);
+    }
+    if (stopped >= 0) {
+      limited.increment();
+      throttled.add(own + python);
+      waits[WaitClass.PYTHON_RUN_QUEUE.ordinal()].add(-python);
     }
   }
 
@@ -96,9 +113,18 @@ public final class RecordTotals {
     return cpu.sum() / 1e9;
   }
 
-  /** Wait on the run queue, in s; NaN where there are records and none knows it. */
+  /** Wait on the run queue but for a CPU limit's stops, in s; NaN where no record knows it. */
   public double runQueueSeconds() {
-    return timed.sum() == 0 && records() > 0 ? Double.NaN : runQueue.sum() / 1e9;
+    return seconds(runQueue, timed);
+  }
+
+  /** Stops by a CPU limit, in s; NaN where no record knows them. */
+  public double throttledSeconds() {
+    return seconds(throttled, limited);
+  }
+
+  private double seconds(LongAdder nanos, LongAdder known) {
+    return known.sum() == 0 && records() > 0 ? Double.NaN : nanos.sum() / 1e9;
   }
 
   /** Time asleep, in s. */
@@ -111,7 +137,7 @@ public final class RecordTotals {
     return covered.sum() / 1e9;
   }
 
-  /** Time asleep of one class, in s. */
+  /** Time asleep of one class, in s; of Python's run queue but for a CPU limit's stops. */
   public double waitSeconds(WaitClass wait) {
     return waits[wait.ordinal()].sum() / 1e9;
   }

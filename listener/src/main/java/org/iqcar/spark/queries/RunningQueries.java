@@ -18,6 +18,8 @@ public final class RunningQueries {
 
   /** SQL executions kept for their jobs; an application runs some tens at once. */
   private static final int MOST_EXECUTIONS = 2_000;
+  /** SQL executions kept after their end: threads of one may still start a broadcast's job. */
+  private static final int MOST_ENDED = 20;
   /** Job groups, Connect operations and pools whose query is kept. */
   private static final int MOST_NAMES = 10_000;
 
@@ -39,6 +41,7 @@ public final class RunningQueries {
   }
 
   private final LruMap<Long, Execution> executions = new LruMap<>(MOST_EXECUTIONS);
+  private final LruMap<Long, Execution> ended = new LruMap<>(MOST_ENDED);
   private final LruMap<String, Query> ofFirstJob = new LruMap<>(MOST_NAMES);
   /** The last query of each pool, for broadcasts: Spark runs them in job groups of their own. */
   private final LruMap<String, Query> lastOfPool = new LruMap<>(MOST_NAMES);
@@ -56,6 +59,19 @@ public final class RunningQueries {
     if (root >= 0) {
       execution.root = root;
     }
+  }
+
+  /** A SQL execution ends. */
+  public void executionEnded(long id) {
+    Execution execution = executions.remove(id);
+    if (execution != null) {
+      ended.put(id, execution);
+    }
+  }
+
+  private Execution known(long id) {
+    Execution execution = executions.get(id);
+    return execution == null ? ended.get(id) : execution;
   }
 
   /**
@@ -109,12 +125,16 @@ public final class RunningQueries {
   private Query ofExecution(
       long id, long root, String jobDescription, String tags, Callable<List<String>> callSites)
       throws Exception {
-    Execution execution = executions.computeIfAbsent(id, none -> new Execution());
+    Execution execution = known(id);
+    if (execution == null) {
+      execution = new Execution();
+      executions.put(id, execution);
+    }
     if (execution.root < 0) {
       execution.root = root;
     }
     long rootId = execution.root < 0 ? id : execution.root;
-    Execution named = executions.get(rootId);
+    Execution named = known(rootId);
     if (named == null) {
       String key = "sql " + rootId;
       Query query = ofFirstJob.get(key);

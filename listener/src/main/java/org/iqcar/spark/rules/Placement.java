@@ -35,8 +35,7 @@ import org.iqcar.spark.text.Secrets;
  * its pool when the event comes. The thread that creates it never waits.
  */
 final class Placement extends SparkListener {
-  private static final String SQL_START =
-      "org.apache.spark.sql.execution.ui.SparkListenerSQLExecutionStart";
+  private static final String SQL = "org.apache.spark.sql.execution.ui.SparkListenerSQLExecution";
   /** Jobs whose decision is kept until they end; so many never run at once. */
   private static final int MOST_JOBS = 10_000;
 
@@ -148,10 +147,16 @@ final class Placement extends SparkListener {
 
   @Override
   public void onOtherEvent(SparkListenerEvent event) {
-    if (!event.getClass().getName().equals(SQL_START)) {
+    String kind = event.getClass().getName();
+    boolean ended = kind.equals(SQL + "End");
+    if (!ended && !kind.equals(SQL + "Start")) {
       return;
     }
     try {
+      if (ended) {
+        queries.executionEnded((Long) SparkInternals.call(event, "executionId"));
+        return;
+      }
       Faults.at("rules.onOtherEvent");
       // Hashed here and not at the first job, for which the scheduler's thread would wait.
       queries.executionStarted((Long) SparkInternals.call(event, "executionId"), root(event),

@@ -54,6 +54,27 @@ class RecordTotalsTest {
     assertEquals(20 / 1e9, totals.runQueueSeconds());
   }
 
+  private static String limited(long queued, long ofPython, long stopped) {
+    long[] waits = new long[WaitClass.ALL.length];
+    waits[WaitClass.PYTHON_RUN_QUEUE.ordinal()] = ofPython;
+    return new TaskRecord().number("run_queue_ns", queued).known("throttled_ns", stopped, stopped >= 0)
+        .waits(waits).raw("profile", "{\"throttled_ns\":\"9\"}").json();
+  }
+
+  @Test
+  void stopsByALimitAreCountedOnce() {
+    RecordTotals totals = new RecordTotals();
+    totals.add(limited(7, 5, -1));
+    assertTrue(Double.isNaN(totals.throttledSeconds()));
+    long[][] cases = {{10, 4, 3}, {10, 4, 12}, {10, 4, 99}, {0, 0, 99}, {10, 4, 0}};
+    for (long[] each : cases) {
+      totals.add(limited(each[0], each[1], each[2]));
+    }
+    assertEquals((3 + 12 + 14) / 1e9, totals.throttledSeconds());
+    assertEquals((7 + 7 + 0 + 0 + 10) / 1e9, totals.runQueueSeconds(), 1e-12);
+    assertEquals((5 + 4 + 2 + 0 + 4) / 1e9, totals.waitSeconds(WaitClass.PYTHON_RUN_QUEUE), 1e-12);
+  }
+
   @Test
   void whatIsNoRecordAddsNoTime() {
     RecordTotals totals = new RecordTotals();

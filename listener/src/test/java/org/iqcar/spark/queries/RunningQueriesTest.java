@@ -45,6 +45,26 @@ class RunningQueriesTest {
   }
 
   @Test
+  void anEndedQueryIsForgottenOnceTwentyMoreHaveEnded() throws Exception {
+    queries.executionStarted(1, -1, "", "lasts");
+    queries.executionStarted(2, -1, "", "ended");
+    queries.executionEnded(2);
+    assertEquals("plan:ended", sql(2));
+    for (long id = 100; id < 119; id++) {
+      queries.executionStarted(id, -1, "", "h");
+      queries.executionEnded(id);
+    }
+    assertEquals("plan:ended", sql(2));
+    for (long id = 200; id < 220; id++) {
+      queries.executionStarted(id, -1, "", "h");
+      queries.executionEnded(id);
+    }
+    queries.executionEnded(9_999);
+    assertEquals("", sql(2));
+    assertEquals("plan:lasts", sql(1));
+  }
+
+  @Test
   void aPartOfAQueryIsItsRootWhoeverTellsSo() throws Exception {
     queries.executionStarted(0, -1, "", "root");
     queries.executionStarted(1, 0, "", "part");
