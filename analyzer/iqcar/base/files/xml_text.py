@@ -66,12 +66,12 @@ def parse_xml(content: bytes, where: str, advice: str) -> Element:
         raise IqcarError("is not in UTF-8", where, advice) from error
     try:
         return _Reader(content).root
-    except (expat.ExpatError, _Refused) as error:
-        what = str(error) if isinstance(error, _Refused) else f"is not XML: {error}"
+    except (expat.ExpatError, _RefusedError) as error:
+        what = str(error) if isinstance(error, _RefusedError) else f"is not XML: {error}"
         raise IqcarError(what, where, advice) from error
 
 
-class _Refused(ValueError):
+class _RefusedError(ValueError):
     """A file asks for what is not read."""
 
 
@@ -94,7 +94,7 @@ class _Reader:
         self._other()
         self.count += 1
         if len(self.open) >= MAX_DEPTH or self.count > MAX_ELEMENTS:
-            raise _Refused(f"has more than {MAX_ELEMENTS:,} elements, or {MAX_DEPTH} levels")
+            raise _RefusedError(f"has more than {MAX_ELEMENTS:,} elements, or {MAX_DEPTH} levels")
         made = Element(tag, attributes, self.parser.CurrentByteIndex, len(self.open))
         if self.open:
             self.open[-1].children.append(made)
@@ -126,7 +126,7 @@ class _Reader:
             self.open[-1].inside = self.parser.CurrentByteIndex
 
     def _refuse(self, *_: object) -> NoReturn:
-        raise _Refused("has a document type or entities of its own, which are not read")
+        raise _RefusedError("has a document type or entities of its own, which are not read")
 
 
 @dataclass(frozen=True)

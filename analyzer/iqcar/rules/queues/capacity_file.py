@@ -87,12 +87,19 @@ class CapacityFile:
             path, guaranteed, max(maximum, 0.0),
             user_factor=self._user_factor(path),
             user_least=self.number(path, "minimum-user-limit-percent", 100.0) / 100,
-            priority=int(self.number(path, "priority", 0.0)), gives_back=not kept,
+            priority=self._priority(path), gives_back=not kept,
+            evenly=self.properties.get(f"{PREFIX}{path}.ordering-policy", "").strip() == "fair",
         )  # fmt: skip
 
     def _user_factor(self, path: str) -> float:
         factor = self.number(path, "user-limit-factor", 1.0)
         return factor if factor >= 0 else math.inf
+
+    def _priority(self, path: str) -> int:
+        """Priority of a queue; 0 where its parent does not look at it."""
+        parent = path.rpartition(".")[0]
+        policy = self.properties.get(f"{PREFIX}{parent}.ordering-policy", "").strip()
+        return int(self.number(path, "priority", 0.0)) if policy == "priority-utilization" else 0
 
     def _inherited(self, path: str, name: str) -> str:
         """Value of a property of a queue, or of the nearest parent that has it."""

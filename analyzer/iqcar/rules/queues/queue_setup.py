@@ -10,8 +10,9 @@ from iqcar.enums import Kind
 
 
 class Target(Kind):
-    """What a plan for the executors of a shared cluster is written for."""
+    """What rules or plans are compiled for."""
 
+    FAIR_POOLS = "fair-pools", "FAIR pools inside one application, from a rules file."
     YARN_CAPACITY = "yarn-capacity", "Queues of YARN's CapacityScheduler (capacity-scheduler.xml)."
     YARN_FAIR = "yarn-fair", "Queues of YARN's FairScheduler (its allocation file)."
     DYNAMIC_ALLOCATION = (
@@ -35,6 +36,7 @@ class LeafQueue(msgspec.Struct, frozen=True):
     user_least: part of the queue that each of several users gets before others, 0 to 1.
     priority: queues of higher priority go first.
     gives_back: whether executors beyond its guaranteed share can be taken from it.
+    evenly: whether its applications share it, instead of one after the other.
     """
 
     path: str
@@ -44,14 +46,14 @@ class LeafQueue(msgspec.Struct, frozen=True):
     user_least: float = 1.0
     priority: int = 0
     gives_back: bool = True
+    evenly: bool = False
 
 
 class QueueSetup(msgspec.Struct, frozen=True):
     """The queues of a cluster.
 
     queues: those that run applications.
-    fair: whether applications of one queue share it evenly (FairScheduler), instead of one after
-        the other.
+    fair: whether queues are ordered by weights, which ``guaranteed`` then holds (FairScheduler).
     preempts_after_ms: how long a queue lacks what it is guaranteed before that is taken from
         others; infinite where executors are never taken back.
     """
