@@ -22,6 +22,7 @@ from iqcar.replay.loop.cluster_grants import (
     hand_out,
     handle,
     return_executor,
+    roomiest,
     starved,
     to_take,
     watch_idle,
@@ -146,31 +147,35 @@ def play(
                 grants.looked[number - 1] = False
             hand_out(now, state, cluster, grants, future)
             while cluster.preempts_after < np.inf and grants.total[2] < len(work.duration):
-                if starved(now, state, cluster, grants, future) < 0:
+                needy = starved(now, state, cluster, grants, future)
+                if needy < 0:
                     break
-                victim = to_take(state, cluster, grants)
-                if victim < 0:
-                    break
-                a, h = victim // slots.hosts, victim % slots.hosts
-                return_executor(a, h, state, places, cluster, grants)
-                for i in range(len(launched)):
-                    s = work.step[i]
-                    if not grants.busy[i] or host[i] != h or shares.pool_app[shares.pool[s]] != a:
-                        continue
-                    # Its tasks end, and wait to be run again.
-                    if np.isnan(ended[i]):
-                        grants.old_ends[i] += 1
-                        push(times, events, size, now, AVAILABLE * KIND + i)
-                        grants.total[2] += 1
-                        grants.again[i] = True
-                    grants.old_frees[i] += slots.handover[a] != 0.0
-                    grants.busy[i] = False
-                    running[s] -= 1
-                    pool_running[shares.pool[s]] -= 1
-                    if place[s] >= 0:
-                        settle(heap, first[queue[s]], waiting[queue[s]], place[s], place, order)
-                    if shares.cap_of[s] >= 0:
-                        capped[shares.cap_of[s]] -= 1
+                while cluster.capacity - grants.total[0] < cluster.size[needy]:
+                    victim = to_take(state, cluster, grants)
+                    if victim < 0:  # It waits once more: nobody has that much to give back.
+                        grants.hungry[cluster.queue[needy]] = now
+                        break
+                    a, h = victim // slots.hosts, victim % slots.hosts
+                    return_executor(a, h, state, places, cluster, grants)
+                    for i in range(len(launched)):
+                        s = work.step[i]
+                        mine = grants.busy[i] and host[i] == h
+                        if not mine or shares.pool_app[shares.pool[s]] != a:
+                            continue
+                        if np.isnan(ended[i]):  # It waits to be run again.
+                            grants.old_ends[i] += 1
+                            push(times, events, size, now, AVAILABLE * KIND + i)
+                            grants.total[2] += 1
+                            grants.again[i] = True
+                        grants.old_frees[i] += slots.handover[a] != 0.0
+                        grants.busy[i] = False
+                        running[s] -= 1
+                        pool_running[shares.pool[s]] -= 1
+                        if place[s] >= 0:
+                            q = queue[s]
+                            settle(heap, first[q], waiting[q], place[s], place, order)
+                        if shares.cap_of[s] >= 0:
+                            capped[shares.cap_of[s]] -= 1
                 hand_out(now, state, cluster, grants, future)
             continue
         elif kind == EXECUTORS:
@@ -270,6 +275,7 @@ def play(
                     one_free(state[a], here[a], hosts[a], host[number])
                 if granted:
                     grants.busy[number] = False
+                    ask_round(now, grants, future)
                 offer = True
                 if shares.cap_of[s] >= 0:
                     capped[shares.cap_of[s]] -= 1
@@ -319,7 +325,9 @@ def play(
                     cursor[s] += 1
                 launched[i] = now
                 h = work.host[i] if slots.hosts > 1 else 0
-                if h < 0 or here[a, h, FREE_THERE] <= 0:
+                if granted:
+                    h = roomiest(here[a])
+                elif h < 0 or here[a, h, FREE_THERE] <= 0:
                     h = hosts[a, (i * 7919 + slots.seed * 104729) % state[a, FREE_HOSTS]]
                 host[i] = h
                 make_free(state[a], here[a], hosts[a], h, -1)

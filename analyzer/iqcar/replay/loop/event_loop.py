@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from iqcar.replay.loop import event_kernel
-from iqcar.replay.loop.cluster_grants import Cluster, no_cluster, no_grants
+from iqcar.replay.loop.cluster_state import Cluster, no_cluster, no_grants
 from iqcar.replay.loop.device_sharing import PHASES, Progress, free_memory, no_users
 from iqcar.replay.loop.loop_input import Run, no_devices
 from iqcar.replay.loop.slot_offers import PLACE

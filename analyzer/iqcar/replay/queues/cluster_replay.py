@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import msgspec
 import numpy as np
 
-from iqcar.replay.loop.cluster_grants import Cluster
+from iqcar.replay.loop.cluster_state import Cluster
 from iqcar.replay.loop.event_loop import run
 from iqcar.replay.loop.joint_workload import JointWorkload, joint_shares, joint_workload
 from iqcar.replay.loop.loop_input import Shares, Slots, Steps
