@@ -324,7 +324,7 @@ class NaiveRun:
         executor.removed = self.now
         for task in sorted(executor.running, key=lambda task: task.index):
             task.killed = True
-            self.at(self.now, 1, self.again, loser, task)
+            self.at(self.now, 1 + task.index / 1e6, self.again, loser, task)
         executor.running = []
 
     def again(self, loser: _Running, task: _Task) -> None:
