@@ -18,6 +18,7 @@ from iqcar.enums import BlameKind, QueryBy, Resource
 from iqcar.errors import IqcarError, UsageError
 from iqcar.logs.text.name_family import family
 from iqcar.model.waits.driver_time import DriverTime, driver_time
+from iqcar.model.waits.pending import YarnWaits
 from iqcar.replay.rule_effect.expected import Expected
 from iqcar.replay.rule_effect.previous_rules import PreviousRules
 from iqcar.replay.whatif.curves import Curve
@@ -95,6 +96,8 @@ class Diagnosis:
     """Scheduler rules that are predicted to harm; they are not in ``rules``."""
     earlier: PreviousRules = field(default_factory=PreviousRules)
     """What became of the rules that the run was recorded with, and why."""
+    yarn: YarnWaits | None = None
+    """What a YARN resource manager told of waits before applications ran; None if not asked."""
     curves: tuple[Curve, ...] = ()
     """Own rates of stages that ``iqcar experiment`` measured, for what-if questions."""
     fitted: Model | None = field(default=None, repr=False, compare=False)

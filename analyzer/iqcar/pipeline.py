@@ -27,6 +27,7 @@ from iqcar.diagnosis import Diagnosis, Settings, find_query
 from iqcar.enums import QueryBy, Request
 from iqcar.logs import ReadProgress, join_samples, read_logs
 from iqcar.logs.find.log_parts import EventLog
+from iqcar.logs.find.resource_manager import YarnTold
 from iqcar.logs.merge import without_faulty
 from iqcar.model.demand.device import Device
 from iqcar.model.demand.known import CONTRADICTED, Known, Recalled
@@ -36,6 +37,7 @@ from iqcar.model.queries.identify import identify
 from iqcar.model.queries.owners import checked_grouping
 from iqcar.model.waits.by_query import sum_query_waits
 from iqcar.model.waits.measure import measure_waits
+from iqcar.model.waits.pending import pending_waits
 from iqcar.replay.alone import blame_run
 from iqcar.replay.proposals import Proposals, WantedRules, propose_and_predict
 from iqcar.replay.whatif.curve_rates import known_of_curves
@@ -178,6 +180,7 @@ def diagnose(
     by: str = "",
     recalled: Recalled | None = None,
     curves: MeasuredCurves | None = None,
+    yarn: YarnTold | None = None,
 ) -> Diagnosis:
     """Find out which queries made which wait, for what, where, and what to change.
 
@@ -224,6 +227,9 @@ def diagnose(
     curves : MeasuredCurves, optional
         What ``iqcar experiment`` measured of these stages and hosts
         (:func:`iqcar.replay.whatif.curves.read_curves`): the same, and surer than earlier runs.
+    yarn : YarnTold, optional
+        What a resource manager told:
+        :func:`iqcar.logs.find.resource_manager.ask_resource_manager`.
 
     Returns
     -------
@@ -250,6 +256,7 @@ def diagnose(
         devices=devices,
         recalled=recalled,
         curves=curves,
+        yarn=yarn,
         rules=WantedRules(expected, advice, all_rules, previous) if rules else None,
     )
     if wanted is not tables.query_by:
@@ -274,6 +281,7 @@ class _DiagnosisOptions:
     devices: dict[Request, Device] | None
     recalled: Recalled | None
     curves: MeasuredCurves | None
+    yarn: YarnTold | None
     rules: WantedRules | None
 
 
@@ -333,6 +341,7 @@ def _diagnose(asked: _DiagnosisOptions, tables: Tables) -> Diagnosis:
         rejected_rules=found.rejected_rules,
         earlier=found.earlier,
         fitted=found.fitted,
+        yarn=None if asked.yarn is None else pending_waits(tables, asked.yarn),
     )
 
 

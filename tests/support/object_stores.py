@@ -20,6 +20,7 @@ import httpx
 import pytest
 
 from tests.support.free_port import free_port
+from tests.support.hadoop_jars import hadoop_class_path
 
 REPO = Path(__file__).resolve().parents[2]
 AZURE_KEY = (
@@ -157,14 +158,8 @@ def azure_connection(port: int, key: str) -> str:
 @contextmanager
 def hadoop_cluster(folder: Path) -> Iterator[str]:
     """Run HDFS with one data node in one JVM; yields its address for WebHDFS."""
-    import pyspark
-
-    jars = REPO / "build" / "hadoop"
-    if not shutil.which("java") or not list(jars.glob("hadoop-client-minicluster-*.jar")):
-        pytest.skip("needs Hadoop's MiniDFSCluster: docs/development.md")
-    path = os.pathsep.join(f"{place}/*" for place in (jars, Path(pyspark.__path__[0]) / "jars"))
     source = Path(__file__).with_name("MiniHdfs.java")
-    words = ["java", "-cp", path, str(source), str(folder / "hdfs")]
+    words = ["java", "-cp", hadoop_class_path(), str(source), str(folder / "hdfs")]
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
     server = subprocess.Popen(words, text=True, cwd=folder, **pipes)  # type: ignore[call-overload]
     try:

@@ -124,6 +124,20 @@ MESSAGES = {
     "Container marked as failed: x on host: h. Exit status: 137. Diagnostics: y": "-killed",
     "Container marked as failed: x on host: h. Exit status: 52. Diagnostics: y": "-memory",
     "java.lang.OutOfMemoryError: Java heap space": "-memory",
+    "Container from a bad node: c on host: h. Exit status: 137. Possible causes: Unknown executor"
+    " exit code (137) (died from signal 9?) Diagnostics: Container killed on request.": "-killed",
+    "Container from a bad node: c on host: h. Exit status: 143. Diagnostics: d": "-killed",
+    "Container killed by YARN for exceeding physical memory limits. Consider boosting"
+    " spark.executor.memoryOverhead.": "-memory",
+    "Container killed by YARN for exceeding virtual memory limits. 5 GB of 2.1 GB virtual memory"
+    " used. Consider boosting spark.executor.memoryOverhead": "-virtual-memory",
+    "Container marked as failed: c on host: h. Exit status: -100. Diagnostics: Container released"
+    " on a *lost* node": "-node",
+    "Container marked as failed: c. Exit status: -101. Possible causes: Unknown executor exit code"
+    " (-101)": "-node",
+    "Container marked as failed: c. Exit status: -106. Diagnostics: d": "-manager",
+    "Container marked as failed: c. Exit status: -1037. Diagnostics: d": "",
+    "Container c exited from explicit termination request.": "",
     "Executor heartbeat timed out after 131072 ms": "-silent",
     "Remote RPC client disassociated. Likely due to containers exceeding thresholds": "",
     "Command exited with code 1370": "",

@@ -209,7 +209,15 @@ def test_tasks_killed_with_their_job_are_told_from_those_it_needed_no_longer(
 
 
 @pytest.mark.parametrize(
-    "reason", ["Container preempted by scheduler", "Executor decommission: spot interruption"]
+    "reason",
+    [
+        "Container preempted by scheduler",
+        "Executor decommission: spot interruption",
+        "Container container_1_0001_01_000002 on host: h was preempted.",
+        "Executor for container c exited because of a YARN event (e.g., pre-emption) and not"
+        " because of an error in the running job.",
+        "Container marked as failed: c on host: h. Exit status: -102. Diagnostics: d",
+    ],
 )
 def test_executors_that_the_cluster_takes_away_are_no_lost_ones(reason: str) -> None:
     tables = tables_of(

@@ -34,6 +34,7 @@ def analyze(
     by: str = "",
     recall: str = "",
     curves: str = "",
+    yarn: str = "",
     full: bool = False,
 ) -> Result:
     """Find who made your queries wait, for what, where, and propose scheduler rules.
@@ -72,7 +73,7 @@ def analyze(
                 "--rules": rules, "--previous": previous, "--html": html, "--target": target,
                 "--topics": topics, "--advice": advice, "--samples": samples,
                 "--all-rules": all_rules, "--by": by, "--store": recall,
-                "--curves": curves,
+                "--curves": curves, "--yarn": yarn,
             }
         )  # fmt: skip
         return _on_spark(paths, master, how, all_sources)
@@ -89,6 +90,7 @@ def analyze(
         samples,
         recall,
         curves,
+        yarn,
         targets=target or (),
         previous=load_rules_file(previous) if previous else None,
         **asdict(how),

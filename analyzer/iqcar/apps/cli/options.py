@@ -65,6 +65,10 @@ recall : --store STORE
     likely before these logs tell.
 curves : FILE
     What `iqcar experiment` measured of these queries' own rates: surer than what a store tells.
+yarn : URL
+    A resource manager (http://HOST:8088), which is only asked: how long applications waited before
+    they had a log, in which queue, and who held containers meanwhile. What has a token:
+    IQCAR_HTTP_TOKEN.
 most : --top 1..100000
     How many rows to show.
 force
@@ -75,7 +79,7 @@ force
 GROUPS = {
     "Output": "json rules html out force full title show",
     "Method": "query_by critical_path topics advice samples all_sources all_rules previous by"
-    " on_spark master columns trace threshold confidence recall curves",
+    " on_spark master columns trace threshold confidence recall curves yarn",
 }
 """Options that the help shows under a title of their own, by parameter, where there are many."""
 _GROUP_OF = {name: title for title, names in GROUPS.items() for name in names.split()}

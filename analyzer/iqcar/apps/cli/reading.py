@@ -14,6 +14,7 @@ from iqcar.errors import ExitCode, IqcarError
 if TYPE_CHECKING:
     from iqcar.diagnosis import Diagnosis
     from iqcar.logs import ReadProgress
+    from iqcar.logs.find.resource_manager import YarnTold
     from iqcar.model.demand.known import Recalled
     from iqcar.replay.whatif.curves import MeasuredCurves
     from iqcar.tables import Tables
@@ -65,17 +66,18 @@ def diagnosed(
     samples: list[str] | None = None,
     recall: str = "",
     curves: str = "",
+    yarn: str = "",
     **settings: Any,
 ) -> Diagnosis:
     """Read the logs at some paths and diagnose them: :func:`iqcar.pipeline.diagnose`."""
     from iqcar.pipeline import diagnose
 
     measured = curves_from(curves)
-
+    told = yarn_from(yarn)  # before the logs are read: a wrong address is told at once
     tables = read_for(paths, settings["query_by"], samples)
     recalled = recall_from(recall, tables)
     with working("analysing"):
-        return diagnose(tables, **settings, recalled=recalled, curves=measured)
+        return diagnose(tables, **settings, recalled=recalled, curves=measured, yarn=told)
 
 
 def recall_from(store: str, tables: Tables) -> Recalled | None:
@@ -94,6 +96,16 @@ def curves_from(path: str) -> MeasuredCurves | None:
     from iqcar.replay.whatif.curves import read_curves
 
     return read_curves(path)
+
+
+def yarn_from(url: str) -> YarnTold | None:
+    """Ask a resource manager; None where none is named."""
+    if not url:
+        return None
+    from iqcar.logs.find.resource_manager import ask_resource_manager
+
+    with working("asking YARN"):
+        return ask_resource_manager(url)
 
 
 def check_any(tables: Tables) -> None:

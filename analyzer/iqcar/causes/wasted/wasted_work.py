@@ -35,7 +35,7 @@ Spark's default for spark.network.timeout, after which a silent executor is give
 
 
 _OTHER_SUCCEEDED = "another attempt succeeded"
-_TAKEN_AWAY = ("preempt", "decommission", "spot interruption")
+_TAKEN_AWAY = ("preempt", "pre-empt", "decommission", "spot interruption", "exit status: -102.")
 """In the reason for the loss of an executor that the cluster took away, in any case of letters."""
 
 

@@ -62,14 +62,26 @@ WASTED = "wasted.json"
 """Causes of wasted work: name, sentence, and what a Spark engineer would do about each."""
 
 _LOST_FOR = (
+    # -103: YARN's exit status for it. It is not what the host has: more overhead seldom helps.
+    ("executor-lost-virtual-memory", r"virtual memory limit|(?:code|status)(?: is)?\W{1,3}-103\b"),
     (
         "executor-lost-memory",
-        # 52 is Spark's own exit code after an OutOfMemoryError.
-        r"memory limit|out ?of ?memory|OOMKilled|(?:code|status)(?: is)?\W{1,3}52\b",
+        # 52 is Spark's own exit code after an OutOfMemoryError, -104 YARN's for physical memory.
+        r"memory limit|out ?of ?memory|OOMKilled|(?:code|status)(?: is)?\W{1,3}(?:52|-104)\b",
+    ),
+    (
+        "executor-lost-node",
+        # -100: released because its node was lost; -101: its node's disks failed.
+        r"\*lost\* node|disks? failed|(?:code|status)(?: is)?\W{1,3}-10[01]\b",
+    ),
+    (
+        "executor-lost-manager",
+        # -105, -106, -107: by the application's master, the resource manager, after the end.
+        r"(?:code|status)(?: is)?\W{1,3}-10[567]\b",
     ),
     (
         "executor-lost-killed",
-        r"(?:code|status)(?: is)?\W{1,3}137\b|killed by external signal|SIGKILL",
+        r"(?:code|status)(?: is)?\W{1,3}1(?:37|43)\b|killed by external signal|SIG(?:KILL|TERM)",
     ),
     ("executor-lost-silent", r"heartbeat"),
 )

@@ -26,6 +26,7 @@ from iqcar.say.query_names import RecurringNames
 from iqcar.say.section import Section, columns
 from iqcar.say.sections import owners_section, resources_section, wasted_section
 from iqcar.say.sentences import counts
+from iqcar.say.yarn_section import yarn_section
 from iqcar.show.html import files
 from iqcar.show.html.blame_rows import lay_out_blame
 from iqcar.show.html.environment import escaping_environment
@@ -127,6 +128,7 @@ def render_page(diagnosis: Diagnosis, *, title: str = "", assets: str = "", home
             owners=owners_part(diagnosis),
             hosts=hosts_part(diagnosis),
             driver=driver_section(diagnosis, limits.MOST_GROUPS),
+            yarn=yarn_section(diagnosis.yarn, limits.MOST_GROUPS),
             wasted=wasted_section(diagnosis, verdict.wasted, limits.MOST_GROUPS),
             stragglers=stragglers_part(diagnosis),
             topics=topics_part(diagnosis),

@@ -31,6 +31,7 @@ from iqcar.show.json.result_types import DiagnosisResult
 from iqcar.show.json.stragglers import printed_stragglers_to_list, stragglers_to_dict
 from iqcar.show.json.topics import printed_topics_to_list, topics_to_dict
 from iqcar.show.json.wasted import wasted_to_dict
+from iqcar.show.json.yarn import yarn_to_dict
 from iqcar.tables import INPUTS, Tables
 from iqcar.version import __version__
 
@@ -194,6 +195,7 @@ def _fields(
         "paths": lambda: _paths(diagnosis),
         "printed": lambda: None if printed is None else printed_blame_to_list(diagnosis, printed),
         "wasted_work": lambda: wasted_to_dict(diagnosis),
+        "yarn": lambda: yarn_to_dict(diagnosis.yarn),
         "stragglers": lambda: stragglers_to_dict(diagnosis.stragglers),
         "topics": lambda: None if topics is None else topics_to_dict(topics),
         "rules": lambda: [rule.to_dict() for rule in diagnosis.rules],

@@ -27,6 +27,7 @@ from iqcar.show.json.straggler_result_types import (
     ResultWastedWork,
 )
 from iqcar.show.json.topic_result_types import ResultTopics
+from iqcar.show.json.yarn import ResultYarn
 
 Share = Annotated[float, Meta(description="Its part, 0 to 1.", ge=0, le=1.000001)]
 
@@ -305,6 +306,13 @@ class DiagnosisResult(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
         Meta(
             description="Work of task attempts that failed, were killed or did again what had "
             "been done."
+        ),
+    ]
+    yarn: Annotated[
+        ResultYarn | None,
+        Meta(
+            description="What a YARN resource manager tells of waits before applications ran; null "
+            "without --yarn."
         ),
     ]
     stragglers: Annotated[

@@ -31,6 +31,7 @@ from iqcar.say.straggler_links import link_lines, names_of
 from iqcar.say.straggler_sections import causes_section, headline
 from iqcar.say.topic_sections import topics_section
 from iqcar.say.wasted_lines import WastedLine
+from iqcar.say.yarn_section import yarn_section, yarn_sentence
 from iqcar.show.terminal.layout import (
     NARROW,
     indented,
@@ -95,6 +96,8 @@ def _head(diagnosis: Diagnosis, verdict: Verdict, console: Console) -> None:
         console.print(Text(verdict.do_not_apply, style="bold"))
     console.print(Text(f"iqcar {__version__}: {', '.join(counts(diagnosis.tables))}"))
     console.print(Text(verdict.headline, style="bold"))
+    if diagnosis.yarn is not None and diagnosis.yarn.pending:
+        console.print(Text(yarn_sentence(diagnosis.yarn)))
 
 
 def _print_findings(findings: Sequence[Finding], console: Console, lines: int = 0) -> None:
@@ -133,6 +136,7 @@ def _sections(diagnosis: Diagnosis, wasted: Sequence[WastedLine]) -> list[Sectio
     ]
     if by:
         sections.append(owners_section(diagnosis, by, 3 * most))
+    sections.append(yarn_section(diagnosis.yarn, 2 * most))
     driver = driver_section(diagnosis, most)
     sections.append(driver if driver.rows else replace(driver, sentence=""))
     if len(diagnosis.wasted.tasks):

@@ -1,0 +1,264 @@
+"""What a YARN resource manager tells over its REST API: applications, queues, the size of nodes.
+
+It is only asked: ``/ws/v1/cluster/apps``, ``/nodes`` and ``/scheduler``. What it answers is
+untrusted, as a log is.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import deque
+from math import isfinite, nan
+from typing import Any, NamedTuple, TypeVar
+from urllib.parse import urlsplit
+
+import msgspec
+
+from iqcar.errors import IqcarError, UsageError
+from iqcar.logs.decode.streams import DamageError
+from iqcar.logs.find.http_client import COOKIE, TOKEN, RefusedError, body
+
+API = "/ws/v1/cluster"
+MAX_APPS_BYTES = 64 << 20
+"""Largest list of applications (64 MiB); one takes some 2 kB, and a manager keeps 1,000 to 10,000
+that have ended."""
+MAX_OTHER_BYTES = 16 << 20
+"""Largest answer about nodes or queues (16 MiB)."""
+MOST_TEXT = 500
+"""Characters kept of any text."""
+MOST_QUEUES = 5_000
+"""Queues that are looked at, children included."""
+LAST_MS = 1e14
+"""A time beyond it (the year 5138) is damage, not a time."""
+_APP_ID = re.compile(r"application_\d{1,20}_\d{1,12}", re.ASCII)
+_Told = TypeVar("_Told")
+
+
+class YarnApplication(NamedTuple):
+    """An application as its resource manager tells of it.
+
+    application_id, name, user, queue, state, kind: kind is such as ``SPARK`` or ``MAPREDUCE``.
+    label: node label that its containers ask for; empty for none.
+    diagnostics: why it is where it is; empty where nothing is said.
+    submitted_ms, launched_ms: since the epoch: when it came, and when the container of its master
+        was launched; NaN where that has not been, or is not told.
+    until_ms: when it ended; where it has not, when the manager was asked, by its own clock.
+    memory_mb_s: Σ over its containers of memory × time so far; NaN where it is not told.
+    preempted: containers that were taken from it so far; NaN where it is not told.
+    """
+
+    application_id: str
+    name: str
+    user: str
+    queue: str
+    state: str
+    kind: str
+    label: str
+    diagnostics: str
+    submitted_ms: float
+    launched_ms: float
+    until_ms: float
+    memory_mb_s: float
+    preempted: float
+
+    @property
+    def waits(self) -> bool:
+        """Whether it waits for the container of its master."""
+        return self.state in ("NEW", "NEW_SAVING", "SUBMITTED", "ACCEPTED")
+
+
+class YarnNode(NamedTuple):
+    """A node that runs: its host, MB and cores for containers (NaN if not told), node labels."""
+
+    host: str
+    memory_mb: float
+    cores: float
+    labels: tuple[str, ...]
+
+
+class YarnQueue(NamedTuple):
+    """A queue of the capacity scheduler: its path, and shares of the cluster in per cent.
+
+    capacity, most, used: guaranteed, at most, and in use now; NaN where it is not told.
+    """
+
+    path: str
+    capacity: float
+    most: float
+    used: float
+
+
+class YarnTold(NamedTuple):
+    """What a resource manager told.
+
+    url: of the manager, without a path of its API.
+    queues: empty for other schedulers than the capacity scheduler.
+    """
+
+    url: str
+    applications: tuple[YarnApplication, ...]
+    nodes: tuple[YarnNode, ...]
+    queues: tuple[YarnQueue, ...]
+
+
+class _App(msgspec.Struct, gc=False):
+    id: str
+    name: str | None = None
+    user: str | None = None
+    queue: str | None = None
+    state: str | None = None
+    kind: str | None = msgspec.field(default=None, name="applicationType")
+    label: str | None = msgspec.field(default=None, name="appNodeLabelExpression")
+    diagnostics: str | None = None
+    submitted: float = msgspec.field(default=nan, name="startedTime")
+    launched: float = msgspec.field(default=nan, name="launchTime")
+    ended: float = msgspec.field(default=nan, name="finishedTime")
+    elapsed: float = msgspec.field(default=nan, name="elapsedTime")
+    memory: float = msgspec.field(default=nan, name="memorySeconds")
+    preempted: float = msgspec.field(default=nan, name="numNonAMContainerPreempted")
+
+
+class _AppList(msgspec.Struct, gc=False):
+    app: list[_App] = msgspec.field(default_factory=list)
+
+
+class _Apps(msgspec.Struct, gc=False):
+    apps: _AppList | None
+
+
+class _Node(msgspec.Struct, gc=False):
+    state: str
+    host: str = msgspec.field(name="nodeHostName")
+    used_mb: float = msgspec.field(default=nan, name="usedMemoryMB")
+    free_mb: float = msgspec.field(default=nan, name="availMemoryMB")
+    used_cores: float = msgspec.field(default=nan, name="usedVirtualCores")
+    free_cores: float = msgspec.field(default=nan, name="availableVirtualCores")
+    labels: list[str] | None = msgspec.field(default=None, name="nodeLabels")
+
+
+class _NodeList(msgspec.Struct, gc=False):
+    node: list[_Node] = msgspec.field(default_factory=list)
+
+
+class _Nodes(msgspec.Struct, gc=False):
+    nodes: _NodeList | None
+
+
+class _Info(msgspec.Struct, gc=False):
+    info: dict[str, Any] = msgspec.field(name="schedulerInfo")
+
+
+class _Scheduler(msgspec.Struct, gc=False):
+    scheduler: _Info
+
+
+def ask_resource_manager(url: str) -> YarnTold:
+    """Ask a resource manager for its applications, nodes and queues.
+
+    Raises UsageError if the URL is none of a resource manager; IqcarError if it cannot be asked,
+    refuses, or answers with something else.
+
+    url: such as ``http://host:8088``; what a browser shows behind that is left out.
+    """
+    root = _root(url)
+    apps = _ask(root, "apps", _Apps, MAX_APPS_BYTES).apps
+    nodes = _ask(root, "nodes", _Nodes, MAX_OTHER_BYTES).nodes
+    scheduler = _ask(root, "scheduler", _Scheduler, MAX_OTHER_BYTES).scheduler
+    found = [_application(one) for one in (apps.app if apps else [])]
+    return YarnTold(
+        root,
+        tuple(one for one in found if _APP_ID.fullmatch(one.application_id)),
+        tuple(_node(one) for one in (nodes.node if nodes else []) if one.state == "RUNNING"),
+        _queues(scheduler.info),
+    )
+
+
+def _root(url: str) -> str:
+    if re.match(r"https?://[^/]", url, re.IGNORECASE) is None:
+        raise UsageError("is no address of a resource manager", "--yarn", "give http://HOST:8088")
+    try:
+        parts = urlsplit(url)
+        _ = parts.port  # raises where it is none
+    except ValueError:
+        raise UsageError("is no address", "--yarn", "give http://HOST:8088") from None
+    if "@" in parts.netloc:
+        raise UsageError("holds a user or password", "--yarn", f"set {TOKEN}")
+    path = re.sub(r"/(?:ws/v1/cluster|cluster)(?:/.*)?$", "", parts.path.rstrip("/"))
+    return f"{parts.scheme.lower()}://{parts.netloc}{path}"
+
+
+def _ask(root: str, what: str, told: type[_Told], most: int) -> _Told:
+    """Ask for one thing, and read it as what it should be."""
+    where = f"{root}{API}/{what}"
+    try:
+        text = body(where, most)
+        try:
+            return msgspec.json.decode(text, type=told)
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+            if text.lstrip()[:1] == b"<":
+                raise RefusedError(
+                    f"answers with a web page: no resource manager, or a login"
+                    f" ({TOKEN} and {COOKIE} hold credentials)"
+                ) from error
+            raise RefusedError(f"answers with something else than {what} of YARN") from error
+    except DamageError as error:
+        advice = "give --yarn the active resource manager's address, or leave it out"
+        raise IqcarError(str(error), where, advice) from error
+
+
+def _application(one: _App) -> YarnApplication:
+    texts = (one.id, one.name, one.user, one.queue, one.state, one.kind, one.label)
+    label, submitted, ended = _text(one.label), _time(one.submitted), _time(one.ended)
+    return YarnApplication(
+        *map(_text, texts[:-1]),
+        "" if label == "<Not set>" else label,
+        _text(one.diagnostics),
+        submitted,
+        _time(one.launched),
+        ended if isfinite(ended) else _time(submitted + _amount(one.elapsed)),
+        _amount(one.memory),
+        _amount(one.preempted),
+    )
+
+
+def _node(one: _Node) -> YarnNode:
+    memory = _amount(one.used_mb) + _amount(one.free_mb)
+    cores = _amount(one.used_cores) + _amount(one.free_cores)
+    labels = tuple(_text(label) for label in one.labels or () if label)
+    return YarnNode(_text(one.host), memory, cores, labels)
+
+
+def _text(value: str | None) -> str:
+    return (value or "")[:MOST_TEXT]
+
+
+def _time(value: float) -> float:
+    """Return a time; 0 is the manager's word for never."""
+    return value if 0 < value < LAST_MS else nan
+
+
+def _amount(value: float) -> float:
+    return value if isfinite(value) and value >= 0 else nan
+
+
+def _queues(info: dict[str, Any]) -> tuple[YarnQueue, ...]:
+    """Return the queues of a capacity scheduler, parents before their children."""
+    if info.get("type") != "capacityScheduler":
+        return ()
+    found: list[YarnQueue] = []
+    left: deque[tuple[str, Any]] = deque([("", info)])
+    while left and len(found) < MOST_QUEUES:
+        parent, queue = left.popleft()
+        if not isinstance(queue, dict) or not isinstance(queue.get("queueName"), str):
+            continue
+        path = f"{parent}.{queue['queueName']}"[-MOST_TEXT:].lstrip(".")
+        shares = [
+            queue.get(own if not parent else f"absolute{own[:1].upper()}{own[1:]}")
+            for own in ("capacity", "maxCapacity", "usedCapacity")
+        ]
+        known = [_amount(float(s)) if isinstance(s, (int, float)) else nan for s in shares]
+        found.append(YarnQueue(path, *known))
+        inner = queue.get("queues")
+        children = inner.get("queue") if isinstance(inner, dict) else None
+        left += [(path, one) for one in children] if isinstance(children, list) else []
+    return tuple(found)
