@@ -10,7 +10,7 @@ import pytest
 from iqcar.causes.blame.attribute import measure_demand
 from iqcar.replay import alone
 from iqcar.replay.alone import blame_run, others_cost
-from iqcar.replay.loop.event_loop import Run
+from iqcar.replay.loop.loop_input import Run
 from iqcar.replay.whatif.edit import cap_tasks, keep_starts, remove
 from iqcar.replay.whatif.model import Model, build_model
 from iqcar.replay.whatif.outcome import replay_scenario

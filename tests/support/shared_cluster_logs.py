@@ -54,6 +54,7 @@ def application(
     end: float,
     start: float = 0.0,
     master: str = STANDALONE,
+    user: str = "ann",
     **settings: str,
 ) -> SyntheticLog:
     """The log of one application."""
@@ -62,7 +63,7 @@ def application(
     def ms(seconds: float) -> float:
         return 1000 * (EPOCH_S + seconds)
 
-    log = SyntheticLog(app_id.format(number)).app(name, ms(start))
+    log = SyntheticLog(app_id.format(number)).app(name, ms(start), User=user)
     log.environment(spark_master=master, **settings)
     places = [
         host.format(100 * number + n if master == KUBERNETES else executor.host)

@@ -22,9 +22,9 @@ from iqcar.model.demand.others_cost import OthersCost
 from iqcar.model.waits.columns import MEASURED, evidence_column, wait_column
 from iqcar.model.waits.execution_memory import possible_memory_waits
 from iqcar.replay.loop.device_sharing import DEVICES
-from iqcar.replay.loop.event_loop import Run, run
+from iqcar.replay.loop.event_loop import run
 from iqcar.replay.loop.learned_rates import told_alone
-from iqcar.replay.loop.loop_input import Devices, Shares, Slots
+from iqcar.replay.loop.loop_input import Devices, Run, Shares, Slots
 from iqcar.replay.loop.task_demands import ASSUMED, COMPUTE, DISK, FETCH, READ, WAIT, WRITE
 from iqcar.replay.whatif.edit import keep_starts
 from iqcar.replay.whatif.model import Model, build_model

@@ -32,8 +32,13 @@ _MANAGERS = (
 OTHER_MANAGER = "executors-other"
 
 
-class _Wait(NamedTuple):
-    """What one query lost to executors that one other query held."""
+class ExecutorWait(NamedTuple):
+    """What one query lost to executors that one other query held.
+
+    holder: row of the application that held them.
+    source, target: rows of the queries.
+    lost_ms, idle_ms: elapsed; the second to executors that ran no task.
+    """
 
     holder: int
     source: int
@@ -72,8 +77,8 @@ def advise_on_executors(
     kinds: File with kinds of advice in the format of ``rules/advice_kinds.json``; ours by default.
     """
     app = tables.queries["app"].to_numpy(np.int64)
-    by_holder: dict[int, list[_Wait]] = {}
-    for wait in _waits(tables, graph, app):
+    by_holder: dict[int, list[ExecutorWait]] = {}
+    for wait in executor_waits(tables, graph):
         by_holder.setdefault(wait.holder, []).append(wait)
     holders = sorted(by_holder.items(), key=lambda one: (-_lost(one[1]), one[0]))
     found: list[Rule] = []
@@ -84,7 +89,9 @@ def advise_on_executors(
     return tuple(found)
 
 
-def _waits(tables: Tables, graph: IQCGraph, app: Ints) -> list[_Wait]:
+def executor_waits(tables: Tables, graph: IQCGraph) -> list[ExecutorWait]:
+    """Return what each query lost to executors that each query of another application held."""
+    app = tables.queries["app"].to_numpy(np.int64)
     row_of = {query_id: row for row, query_id in enumerate(texts(tables.queries, "query_id"))}
     hurts = graph.who_hurts_whom(Resource.EXECUTORS)
     found = []
@@ -93,11 +100,11 @@ def _waits(tables: Tables, graph: IQCGraph, app: Ints) -> list[_Wait]:
             lost = row["by_resource"].get(Resource.EXECUTORS.value, 0.0)
             if row["kind"] == BlameKind.QUERY.value and lost > 0:
                 source = row_of[row["source_query_id"]]
-                found.append(_Wait(int(app[source]), source, target, lost, row["idle_ms"]))
+                found.append(ExecutorWait(int(app[source]), source, target, lost, row["idle_ms"]))
     return found
 
 
-def _lost(waits: list[_Wait]) -> float:
+def _lost(waits: list[ExecutorWait]) -> float:
     return sum(wait.lost_ms for wait in waits)
 
 
@@ -105,7 +112,7 @@ def _rule(
     tables: Tables,
     app: Ints,
     holder: int,
-    waits: list[_Wait],
+    waits: list[ExecutorWait],
     order: int,
     kinds: str,
 ) -> Rule | None:
@@ -147,7 +154,7 @@ def _rule(
     )
 
 
-def _reason(tables: Tables, holder: int, waits: list[_Wait], worst: int, lost: float) -> str:
+def _reason(tables: Tables, holder: int, waits: list[ExecutorWait], worst: int, lost: float) -> str:
     names, apps = texts(tables.queries, "name"), texts(tables.applications, "name")
     ids = texts(tables.applications, "application_id")
     application = in_a_sentence(apps[holder]) or ids[holder]

@@ -7,8 +7,11 @@ from pathlib import Path
 
 import typer
 
-from iqcar.apps.cli.command import Result, check_writable, command, make_folder, write_result
+from iqcar.apps.cli.command import Result, command, make_folder, write_result
+from iqcar.apps.cli.compile_queues import ClusterChoice, check_folder, compile_queues
 from iqcar.enums import QueryBy
+from iqcar.errors import UsageError
+from iqcar.rules.queues.queue_setup import Target
 
 rules = typer.Typer(
     name="rules",
@@ -26,8 +29,10 @@ MOST = 2**31 - 1
 @rules.command("compile")
 @command()
 def compile_(
-    rules: str,
+    rules: list[str],
     *,
+    for_: Target = Target.FAIR_POOLS,
+    cluster: ClusterChoice,
     out: str = "",
     json: str | None = None,
     slots: int | None = None,
@@ -39,18 +44,25 @@ def compile_(
 
     Rules are compiled again, with any edits to the file. HOW_TO.md has lines to copy for
     spark-submit, PySpark, Scala, SQL, the Thrift server, notebooks and Spark Connect.
+    With --for a cluster manager, event logs of its applications are compiled to queues instead,
+    with the predicted effect; what would harm is not written.
 
     Example: iqcar rules compile rules.json --out pools/
+    Example: iqcar rules compile spark-events/ --for yarn-capacity --current capacity-scheduler.xml
 
     Parameters
     ----------
-    rules : RULES
-        A rules file (`iqcar analyze --rules`).
+    rules : RULES|LOG
+        A rules file (`iqcar analyze --rules`); with --for a cluster, event logs of its
+        applications.
+    for_
+        What to compile for.
     out : DIR
         Folder to write to; made if its parent is there. Default: RULES without its suffix, with
-        -pools.
+        -pools, or what --for says.
     json : FILE|-
-        Write the pools as JSON too, as in pools.json (`iqcar schema rules`).
+        Write the pools as JSON too, as in pools.json (`iqcar schema rules`), or the plan for a
+        cluster (`iqcar schema queues`).
     slots : 1..2147483647
         Tasks that can run at once for sure, for minShare. Default: as recorded.
     running : 1..2147483647
@@ -62,9 +74,16 @@ def compile_(
     from iqcar.rules.rule_sentences import how_to
     from iqcar.show.terminal.rules_compile import print_plan
 
-    file = load_rules_file(rules)
-    folder = Path(out) if out else Path(rules).with_name(f"{Path(rules).stem}-pools")
-    _check_folder(folder, force)
+    if for_ is not Target.FAIR_POOLS:
+        return compile_queues(
+            rules, for_, cluster, out=out, to_output=json == "-", all_rules=all_rules, force=force
+        )
+    if len(rules) > 1:
+        raise UsageError("takes one file", "RULES", "several are for event logs with --for")
+    (path,) = rules
+    file = load_rules_file(path)
+    folder = Path(out) if out else Path(path).with_name(f"{Path(path).stem}-pools")
+    check_folder(folder, (ALLOCATION_FILE, POOLS_FILE, HOW_TO_FILE), force)
     known = file.recorded
     plan = compile_rules(
         file.rules, slots or known.slots, running or known.running, known.pools, all_rules=all_rules
@@ -72,7 +91,7 @@ def compile_(
     page = how_to(
         plan,
         file.rules,
-        Path(rules).name,
+        Path(path).name,
         spark_url(str(folder / POOLS_FILE)),
         spark_url(str(folder / ALLOCATION_FILE), always=True),
     )
@@ -83,19 +102,6 @@ def compile_(
     write_result(str(folder / POOLS_FILE), dump_pools(plan))
     write_result(str(folder / HOW_TO_FILE), page.encode())
     return Result(json=partial(dump_pools, plan))
-
-
-def _check_folder(folder: Path, force: bool) -> None:
-    """Check, before anything is written, that all files can be written."""
-    from iqcar.errors import UsageError
-
-    if folder.is_dir():
-        for name in (ALLOCATION_FILE, POOLS_FILE, HOW_TO_FILE):
-            check_writable(str(folder / name), force)
-    elif folder.exists():
-        raise UsageError("is a file", str(folder), "name a folder with --out")
-    elif not folder.absolute().parent.is_dir():
-        raise UsageError("its parent folder does not exist", str(folder), "make it first")
 
 
 @rules.command("check")

@@ -21,6 +21,7 @@ SCHEMAS = {
     "live": "show.json.live",
     "history": "show.json.history",
     "fleet": "show.json.fleet",
+    "queues": "show.json.queues",
 }
 """The module with the function ``…_schema`` of each file."""
 

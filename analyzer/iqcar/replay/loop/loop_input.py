@@ -1,4 +1,4 @@
-"""Declares the input of the replay's event loop: steps, tasks, slots, and shares.
+"""Declares what the replay's event loop takes, steps, tasks, slots and shares, and what it finds.
 
 Columns are ndarrays with one row per step, task, change of slots, or pool; times are in ms.
 """
@@ -144,3 +144,25 @@ def no_devices(hosts: int) -> Devices:
         user_start=np.zeros(3 * hosts + 1, np.int64), rounds=1, proportional=False, 
         slowing=np.zeros(3 * hosts), world=np.zeros(0, np.int64),
     )  # fmt: skip
+
+
+class Run(NamedTuple):
+    """What happened, on the clock of the input; NaN for what never happened for want of slots.
+
+    released, done: (n_steps,), ms.
+    launched, ended: (n_tasks,), ms.
+    spent: (n_tasks, 5) or (0, 5), ms; time of each task in each phase, where devices are shared.
+    host: (n_tasks,), int64; where each task ran; −1 if it did not.
+    lacked_memory: (n_tasks,) or (0,), ms; time that each task waited for execution memory, where
+        that is shared.
+    short: (n_tasks, 5) or (0, 5); how short of its device each task was in each phase.
+    """
+
+    released: Floats
+    done: Floats
+    launched: Floats
+    ended: Floats
+    spent: Floats
+    host: Ints
+    lacked_memory: Floats
+    short: Floats = np.zeros((0, 5))

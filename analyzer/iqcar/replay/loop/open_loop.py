@@ -12,8 +12,8 @@ from typing import NamedTuple
 import numpy as np
 
 from iqcar.replay.loop.device_sharing import DEVICES
-from iqcar.replay.loop.event_loop import Run, run
-from iqcar.replay.loop.loop_input import Devices, Shares, Slots, Steps, Work
+from iqcar.replay.loop.event_loop import run
+from iqcar.replay.loop.loop_input import Devices, Run, Shares, Slots, Steps, Work
 from iqcar.replay.loop.task_demands import (
     COMPUTE,
     WAIT,

@@ -24,8 +24,7 @@ from iqcar.tables import Tables, recorded_applications
 from iqcar.tables.arrays import Floats
 
 if TYPE_CHECKING:
-    from iqcar.replay.loop.event_loop import Run
-    from iqcar.replay.loop.loop_input import Shares, Slots, Steps, Work
+    from iqcar.replay.loop.loop_input import Run, Shares, Slots, Steps, Work
     from iqcar.replay.loop.recorded_workload import Workload
     from iqcar.replay.loop.scheduling import StageOrder
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import cached_property
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Generic, NamedTuple, Protocol, TypeVar
 
 import msgspec
 import numpy as np
@@ -57,7 +57,7 @@ class Forecaster:
         rules: Sequence[Rule],
         acting: Sequence[Rule],
         recording: Recording,
-        devices: Replays | None,
+        devices: Replays[PoolPlan] | None,
         beside: Sequence[Rule],
     ) -> None:
         self.recording, self.beside = recording, beside
@@ -194,8 +194,11 @@ def _victims(tables: Tables, graph: IQCGraph, rules: Sequence[Rule]) -> list[_Vi
     return found
 
 
-class Replays(Protocol):
-    """Replays of one recorded run under plans, by one model."""
+Plan = TypeVar("Plan", contravariant=True)
+
+
+class Replays(Protocol[Plan]):
+    """Replays of one recorded run under plans of one kind, by one model."""
 
     tables: Tables
 
@@ -215,20 +218,24 @@ class Replays(Protocol):
     def slot_count(self) -> int:
         """Slots at most, of all applications."""
 
-    def reach(self, plan: PoolPlan) -> set[int]:
+    def reach(self, plan: Plan) -> set[int]:
         """Applications whose queries a plan can move."""
 
-    def replay(self, plan: PoolPlan | None = None) -> Replayed:
+    def replay(self, plan: Plan | None = None) -> Replayed:
         """Replay under the recorded shares, or under a plan."""
 
     def errors(self) -> Floats:
         """Error of a replay of the run as it was, as a share of each query's duration."""
 
 
-class PlanEvaluator:
+Of = TypeVar("Of", bound=Hashable)
+"""Kind of the plans that are judged."""
+
+
+class PlanEvaluator(Generic[Of]):
     """Judges plans by replays of one model."""
 
-    def __init__(self, replays: Replays) -> None:
+    def __init__(self, replays: Replays[Of]) -> None:
         self.replays = replays
         queries = replays.tables.queries
         self.app = queries["app"].to_numpy(np.int64)
@@ -236,7 +243,7 @@ class PlanEvaluator:
         self.ids = texts(queries, "query_id")
         self.names = texts(queries, "name")
         self.fingerprints = texts(queries, "fingerprint")
-        self._after: dict[PoolPlan, Replayed] = {}
+        self._after: dict[Of, Replayed] = {}
 
     @cached_property
     def before(self) -> Replayed:
@@ -248,13 +255,13 @@ class PlanEvaluator:
         """How far replays of the run as it was are off."""
         return self.replays.errors()
 
-    def after(self, plan: PoolPlan) -> Replayed:
+    def after(self, plan: Of) -> Replayed:
         """The run under a plan."""
         if plan not in self._after:
             self._after[plan] = self.replays.replay(plan)
         return self._after[plan]
 
-    def reproduces(self, plan: PoolPlan, victims: Ints) -> bool:
+    def reproduces(self, plan: Of, victims: Ints) -> bool:
         """Whether the replay of the run as it was is near the record where the plan acts."""
         off = np.abs(self.errors)
         known = self.ended & np.isfinite(off)
@@ -265,13 +272,13 @@ class PlanEvaluator:
             np.median(off[counted]) <= limit and np.median(off[judged]) <= limit
         )
 
-    def _touched(self, plan: PoolPlan) -> Flags:
+    def _touched(self, plan: Of) -> Flags:
         touched: Flags = np.isin(self.app, sorted(self.replays.reach(plan)))
         return touched
 
     def expected(
         self,
-        plan: PoolPlan,
+        plan: Of,
         victims: Ints,
         called: tuple[str, str],
         capped: Ints | None = None,

@@ -11,9 +11,9 @@ import numpy as np
 import pandas as pd
 
 from iqcar.replay.loop.device_sharing import DEVICE, DEVICES, PHASES
-from iqcar.replay.loop.event_loop import Run, run
+from iqcar.replay.loop.event_loop import run
 from iqcar.replay.loop.joint_workload import joint_shares, with_caps
-from iqcar.replay.loop.loop_input import Devices, Shares, Steps
+from iqcar.replay.loop.loop_input import Devices, Run, Shares, Steps
 from iqcar.replay.loop.run import idle_slot_ms
 from iqcar.replay.loop.scheduling import is_fair, shares_of_pools
 from iqcar.replay.loop.task_demands import DISK, NETWORK, PROCESSOR, Way

@@ -1,0 +1,290 @@
+"""Hands executors of a shared cluster to applications, as the queues of a cluster manager do.
+
+An application asks for what its tasks need; a round of grants follows whatever changes that, or
+frees executors, after all else of that moment. The CapacityScheduler serves the queue with the
+smallest part of what it is guaranteed in use, the FairScheduler the one with the least for its
+weight; queues never get more than their maximum, and users not more than their limit. Nodes are one
+pool: an executor fits wherever that much is free.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from iqcar.replay.loop.event_heap import NO_REFERENCES, push
+from iqcar.replay.loop.slot_offers import FREE_SLOTS, FREE_THERE, OFFERED, make_free
+from iqcar.tables.compiled import kernel
+
+ARRIVED, IDLE, STARTED, FINISHED, ROUND = range(8, 13)
+"""Kinds of events after those of :mod:`iqcar.replay.loop.event_loop`: an executor registers; one
+may have been idle for long; an application starts, and ends; executors are handed out."""
+COMES, RUNS, ENDED = range(3)
+"""What an application is at."""
+GONE, STARTING, HERE = range(3)
+"""What an executor is at."""
+ROUNDING = 1e-6
+"""Units by which products of percentages miss whole numbers."""
+KIND = 1 << 40
+
+
+@kernel(**NO_REFERENCES)
+def ask_round(now: float, g: Any, future: Any) -> None:
+    """Hand out executors once all else of this moment has happened."""
+    if g.round_at[0] != now:
+        g.round_at[0] = now
+        push(future[0], future[1], future[2], now, ROUND * KIND)
+
+
+@kernel(**NO_REFERENCES)
+def lacks(a: int, state: Any, c: Any, g: Any) -> bool:
+    """Whether an application asks for more executors than it holds."""
+    if g.at[a] != RUNS:
+        return False
+    busy = state[a, OFFERED] - state[a, FREE_SLOTS]
+    need = (g.wants[a] + busy + c.slots[a] - 1) // c.slots[a]
+    return bool(g.held[a] < min(max(need, c.least[a]), c.most[a]))
+
+
+@kernel(**NO_REFERENCES)
+def below_user_limit(a: int, state: Any, c: Any, g: Any) -> bool:
+    """LeafQueue.computeUserLimit: whether the user of an application may get one more executor."""
+    q, u = c.queue[a], c.user[a]
+    if c.user_factor[q] == np.inf and c.user_least[q] >= 1.0:
+        return True
+    for other in range(len(g.asking)):
+        g.asking[other] = False
+    active = 0
+    for b in range(len(g.held)):
+        if c.queue[b] == q and not g.asking[c.user[b]] and lacks(b, state, c, g):
+            g.asking[c.user[b]] = True
+            active += 1
+    whole = c.guaranteed[q]
+    if g.used[q] >= whole - ROUNDING:
+        whole = float(g.used[q] + c.size[a])
+    limit = max(whole / max(active, 1), whole * c.user_least[q])
+    limit = min(limit, c.guaranteed[q] * c.user_factor[q])
+    return bool(g.used_by[q, u] <= limit + ROUNDING)
+
+
+@kernel(**NO_REFERENCES)
+def use_of(q: int, c: Any, g: Any) -> float:
+    """How much of what it is guaranteed a queue uses."""
+    if c.guaranteed[q] > 0.0:
+        return float(g.used[q] / c.guaranteed[q])
+    return np.inf
+
+
+@kernel(**NO_REFERENCES)
+def comes_first(a: int, b: int, c: Any, g: Any) -> bool:
+    """Whether an application is served before another one."""
+    p, q = c.queue[a], c.queue[b]
+    if p == q:
+        if c.evenly[q] and g.held[a] * c.size[a] != g.held[b] * c.size[b]:
+            return bool(g.held[a] * c.size[a] < g.held[b] * c.size[b])
+        return bool(a < b)
+    x, y = use_of(p, c, g), use_of(q, c, g)
+    full = 1.0 - ROUNDING
+    if not c.fair and (x >= full) != (y >= full):
+        return bool(x < full)
+    if c.priority[p] != c.priority[q]:
+        return bool(c.priority[p] > c.priority[q])
+    if x != y:
+        return bool(x < y)
+    return bool(p < q)
+
+
+@kernel(**NO_REFERENCES)
+def next_served(state: Any, c: Any, g: Any) -> int:
+    """Application that gets the next executor; −1 where none that asks may get one that is free."""
+    found = -1
+    for a in range(len(g.held)):
+        q = c.queue[a]
+        if g.total[0] + c.size[a] > c.capacity or not lacks(a, state, c, g):
+            continue
+        if g.used[q] + c.size[a] > c.maximum[q] + ROUNDING:
+            continue
+        if (found < 0 or comes_first(a, found, c, g)) and below_user_limit(a, state, c, g):
+            found = a
+    return found
+
+
+@kernel(**NO_REFERENCES)
+def book(a: int, units: int, c: Any, g: Any) -> None:
+    """Note that an application uses more, or less."""
+    g.total[0] += units
+    g.used[c.queue[a]] += units
+    g.used_by[c.queue[a], c.user[a]] += units
+
+
+@kernel(**NO_REFERENCES)
+def grant(a: int, now: float, c: Any, g: Any, future: Any) -> None:
+    """Give an application one executor, which arrives when it has started."""
+    h = 0
+    while g.there[a, h] != GONE:
+        h += 1
+    g.there[a, h] = STARTING
+    g.due[a, h] = now + c.start_up[a]
+    g.total[1] += 1
+    g.serial[a, h] = g.total[1]
+    g.held[a] += 1
+    book(a, c.size[a], c, g)
+    push(future[0], future[1], future[2], g.due[a, h], ARRIVED * KIND + a * g.there.shape[1] + h)
+
+
+@kernel(**NO_REFERENCES)
+def return_executor(a: int, h: int, state: Any, free: Any, c: Any, g: Any) -> None:
+    """Take an executor from an application; its tasks are not looked at."""
+    here, hosts = free
+    if g.there[a, h] == HERE:
+        state[a, OFFERED] -= c.slots[a]
+        make_free(state[a], here[a], hosts[a], h, -here[a, h, FREE_THERE])
+    g.there[a, h] = GONE
+    g.held[a] -= 1
+    book(a, -c.size[a], c, g)
+
+
+@kernel(**NO_REFERENCES)
+def roomiest(here: Any) -> int:
+    """Executor with the most free slots: Spark spreads tasks. Of like ones the first."""
+    found = 0
+    for h in range(1, len(here)):
+        if here[h, FREE_THERE] > here[found, FREE_THERE]:
+            found = h
+    return int(found)
+
+
+@kernel(**NO_REFERENCES)
+def watch_idle(a: int, h: int, now: float, free: Any, c: Any, g: Any, future: Any) -> None:
+    """Note since when an executor runs nothing."""
+    here, _ = free
+    if c.idle[a] == np.inf or g.there[a, h] != HERE or here[a, h, FREE_THERE] < c.slots[a]:
+        return
+    g.due[a, h] = now + c.idle[a]
+    if not g.watched[a, h]:
+        g.watched[a, h] = True
+        event = IDLE * KIND + a * g.there.shape[1] + h
+        push(future[0], future[1], future[2], g.due[a, h], event)
+
+
+@kernel(**NO_REFERENCES)
+def handle(
+    kind: int, number: int, now: float, state: Any, free: Any, c: Any, g: Any, future: Any
+) -> int:
+    """Handle an event of an application or an executor.
+
+    Returns the application whose slots became more; −1: of none.
+    """
+    if kind == STARTED:
+        g.at[number] = RUNS
+        book(number, c.master[number], c, g)
+        ask_round(now, g, future)
+        return -1
+    if kind == FINISHED:
+        for h in range(g.there.shape[1]):
+            if g.there[number, h] != GONE:
+                return_executor(number, h, state, free, c, g)
+        g.at[number] = ENDED
+        book(number, -c.master[number], c, g)
+        ask_round(now, g, future)
+        return -1
+    a, h = number // g.there.shape[1], number % g.there.shape[1]
+    here, hosts = free
+    if kind == ARRIVED:
+        if g.there[a, h] != STARTING or g.due[a, h] != now:
+            return -1
+        g.there[a, h] = HERE
+        state[a, OFFERED] += c.slots[a]
+        make_free(state[a], here[a], hosts[a], h, c.slots[a])
+        watch_idle(a, h, now, free, c, g, future)
+        return int(a)
+    # IDLE
+    g.watched[a, h] = False
+    if g.there[a, h] == HERE and here[a, h, FREE_THERE] == c.slots[a]:
+        if g.due[a, h] > now:
+            g.watched[a, h] = True
+            push(future[0], future[1], future[2], g.due[a, h], IDLE * KIND + number)
+        elif g.held[a] > c.least[a]:
+            return_executor(a, h, state, free, c, g)
+            ask_round(now, g, future)
+    return -1
+
+
+@kernel(**NO_REFERENCES)
+def hand_out(now: float, state: Any, c: Any, g: Any, future: Any) -> None:
+    """Give executors as long as one that asks may get one."""
+    if g.round_at[0] == now:
+        g.round_at[0] = np.nan
+    a = next_served(state, c, g)
+    while a >= 0:
+        grant(a, now, c, g, future)
+        a = next_served(state, c, g)
+
+
+@kernel(**NO_REFERENCES)
+def entitled(q: int, state: Any, c: Any, g: Any) -> float:
+    """Units that a queue is guaranteed; of the FairScheduler among queues that use or want some."""
+    if not c.fair:
+        return float(c.guaranteed[q])
+    weights = 0.0
+    for p in range(len(g.used)):
+        counts = p == q or g.used[p] > 0
+        for a in range(len(g.held)):
+            counts = counts or (c.queue[a] == p and lacks(a, state, c, g))
+        if counts:
+            weights += c.guaranteed[p]
+    return float(c.capacity * c.guaranteed[q] / weights) if weights > 0.0 else 0.0
+
+
+@kernel(**NO_REFERENCES)
+def starved(now: float, state: Any, c: Any, g: Any, future: Any) -> int:
+    """Application that asks in a queue that has lacked what it is guaranteed for long enough.
+
+    −1 where none has.
+    """
+    found = -1
+    for q in range(len(g.used)):
+        lacking = -1
+        most = min(entitled(q, state, c, g), c.maximum[q]) + ROUNDING
+        for a in range(len(g.held)):
+            asks = c.queue[a] == q and lacking < 0 and lacks(a, state, c, g)
+            if asks and g.used[q] + c.size[a] <= most and below_user_limit(a, state, c, g):
+                lacking = a
+        if lacking < 0:
+            g.hungry[q] = np.inf
+            continue
+        if g.hungry[q] == np.inf:
+            g.hungry[q] = now
+        if now >= g.hungry[q] + c.preempts_after:
+            if found < 0:
+                found = lacking
+        elif not g.looked[q]:
+            g.looked[q] = True
+            at = g.hungry[q] + c.preempts_after
+            push(future[0], future[1], future[2], at, ROUND * KIND + 1 + q)
+    return found
+
+
+@kernel(**NO_REFERENCES)
+def to_take(state: Any, c: Any, g: Any) -> int:
+    """Executor that is taken first: the latest of the latest application of the fullest queue.
+
+    −1 where no queue holds more than it is guaranteed.
+    """
+    found, most = -1, 0.0
+    places = g.there.shape[1]
+    for a in range(len(g.held)):
+        q = c.queue[a]
+        over = g.used[q] - c.size[a] - entitled(q, state, c, g)
+        if not c.gives_back[q] or over < -ROUNDING:
+            continue
+        last = -1
+        for h in range(places):
+            if g.there[a, h] == HERE and (last < 0 or g.serial[a, h] > g.serial[a, last]):
+                last = h
+        if last >= 0:
+            use = g.used[q] / max(entitled(q, state, c, g), ROUNDING)
+            if found < 0 or use >= most:
+                found, most = a * places + last, use
+    return int(found)

@@ -1,0 +1,188 @@
+"""Reads what applications of a shared cluster asked for, and how large the cluster was, from logs.
+
+No log holds the size of a cluster or its queues. The size is what its applications held at once at
+most, with a core for the master of each on YARN.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from iqcar.model.waits.executor_shortage import START_UP_MS
+from iqcar.model.waits.shared_cluster import executor_offers
+from iqcar.rules.queues.queue_setup import DEFAULT_QUEUE
+from iqcar.tables import Tables, texts
+from iqcar.tables.arrays import Floats, Ints, most_at_once
+
+UNLIMITED = 2**31 - 1
+"""spark.dynamicAllocation.maxExecutors where nobody sets it."""
+IDLE_TIMEOUT_MS = 60_000.0
+"""spark.dynamicAllocation.executorIdleTimeout where nobody sets it."""
+IDLE_SLACK_MS = 2_000.0
+"""An executor that stayed idle so much beyond its timeout is one that Spark kept: it holds cached
+blocks, or shuffle files that Spark tracks."""
+_UNITS = {"ms": 1.0, "s": 1e3, "m": 6e4, "min": 6e4, "h": 3.6e6, "d": 8.64e7, "": 1e3}
+
+
+@dataclass(frozen=True)
+class Tenant:
+    """One application of the cluster, and what it asks for.
+
+    app: row of the application.
+    queue: name as it asked for it.
+    cores: of one executor.
+    slots: tasks at once of one executor.
+    least, most: executors; equal where it asks for a fixed number.
+    idle_ms: after which it gives an idle one back; infinite: at its end.
+    start_up_ms: from a grant to the first task.
+    master_cores: of its master.
+    """
+
+    app: int
+    application_id: str
+    name: str
+    user: str
+    queue: str
+    cores: int
+    slots: int
+    least: int
+    most: int
+    idle_ms: float
+    start_up_ms: float
+    master_cores: int
+
+    @property
+    def is_fixed(self) -> bool:
+        """Whether it asks for a fixed number of executors."""
+        return self.least == self.most
+
+    def limited(self, most: int | None, idle_ms: float | None) -> Tenant:
+        """Return it with dynamic allocation up to so many executors."""
+        if most is None:
+            return self
+        least = 0 if self.is_fixed else min(self.least, most)
+        idle = self.idle_ms if idle_ms is None else idle_ms
+        return replace(self, least=least, most=most, idle_ms=idle)
+
+
+def tenants_of(tables: Tables, apps: Sequence[int]) -> list[Tenant]:
+    """Return applications of one cluster that had executors, in the order of their starts."""
+    offers = executor_offers(tables)
+    settings = _settings(tables, apps)
+    made = [
+        _tenant(tables, app, settings[app], offers.cores[offers.app == app])
+        for app in apps
+        if (offers.app == app).any()
+    ]
+    start_ups = _start_ups(tables, made)
+    start = tables.applications["start_ms"].to_numpy(np.float64)
+    ordered = sorted(made, key=lambda one: (start[one.app], one.application_id))
+    return [replace(one, start_up_ms=start_ups[one.is_fixed]) for one in ordered]
+
+
+def _tenant(tables: Tables, app: int, conf: Mapping[str, str], cores: Floats) -> Tenant:
+    row = tables.applications.iloc[app]
+    size = int(max(np.median(cores), 1))
+    per_task = max(float(row["task_cpus"]), 1.0)
+    dynamic = conf.get("spark.dynamicAllocation.enabled", "").lower() == "true"
+    asked = _whole(conf.get("spark.executor.instances"), 2)
+    least, most, idle = asked, asked, math.inf
+    if dynamic:
+        least = _whole(conf.get("spark.dynamicAllocation.minExecutors"), 0)
+        most = _whole(conf.get("spark.dynamicAllocation.maxExecutors"), UNLIMITED)
+        text = conf.get("spark.dynamicAllocation.executorIdleTimeout")
+        idle = milliseconds(text, IDLE_TIMEOUT_MS)
+        idle = math.inf if _kept_idle(tables, app, idle) else idle
+    master = str(row["master"])
+    in_cluster = conf.get("spark.submit.deployMode") == "cluster"
+    own = "spark.driver.cores" if in_cluster else "spark.yarn.am.cores"
+    return Tenant(
+        app=app, application_id=str(row["application_id"]), name=str(row["name"]),
+        user=str(row["user"]), queue=conf.get("spark.yarn.queue", "") or DEFAULT_QUEUE,
+        cores=size, slots=max(int(size / per_task), 1), least=min(least, most),
+        most=max(most, 1), idle_ms=idle, start_up_ms=0.0,
+        master_cores=_whole(conf.get(own), 1) if master.startswith("yarn") else 0,
+    )  # fmt: skip
+
+
+def _settings(tables: Tables, apps: Sequence[int]) -> dict[int, dict[str, str]]:
+    """Settings of each application, not those of its SQL sessions."""
+    rows = tables.conf[(tables.conf["sql_execution"] < 0).to_numpy(bool)]
+    found: dict[int, dict[str, str]] = {app: {} for app in apps}
+    for app, key, value in zip(
+        rows["app"].tolist(), texts(rows, "key"), texts(rows, "value"), strict=True
+    ):
+        if app in found:
+            found[app][key] = value.strip()
+    return found
+
+
+def _whole(text: str | None, default: int) -> int:
+    try:
+        value = float(text) if text else math.nan
+    except ValueError:
+        value = math.nan
+    return int(min(max(value, 0), UNLIMITED)) if math.isfinite(value) else default
+
+
+def milliseconds(text: str | None, default: float) -> float:
+    """Return a time as Spark's settings write it (``60s``, ``2min``); seconds without a unit."""
+    digits = (text or "").strip().lower()
+    number = digits.rstrip("abcdefghijklmnopqrstuvwxyz")
+    unit = digits[len(number) :]
+    if not number.strip().isdecimal() or unit not in _UNITS:
+        return default
+    return float(number) * _UNITS[unit]
+
+
+def _kept_idle(tables: Tables, app: int, idle_ms: float) -> bool:
+    """Whether an executor stayed much longer than its idle timeout after its last task."""
+    rows = np.flatnonzero((tables.executors["app"] == app).to_numpy(bool))
+    ran = (tables.tasks["app"] == app).to_numpy(bool)
+    last = np.full(len(tables.executors), -np.inf)
+    where = tables.tasks["executor"].to_numpy(np.int64)[ran]
+    finish = tables.tasks["finish_ms"].to_numpy(np.float64)[ran]
+    known = (where >= 0) & np.isfinite(finish)
+    np.maximum.at(last, where[known], finish[known])
+    end = float(tables.applications["end_ms"].iloc[app])
+    until = np.fmin(tables.executors["removed_ms"].to_numpy(np.float64)[rows], end)
+    stayed = until - last[rows]
+    return bool((stayed[np.isfinite(stayed)] > idle_ms + IDLE_SLACK_MS).any())
+
+
+def _start_ups(tables: Tables, tenants: Sequence[Tenant]) -> dict[bool, float]:
+    """Time in which the fastest first executor came, of those that ask at their start and others.
+
+    An application with a fixed number asks at its start, one without when it has tasks.
+    """
+    offers = executor_offers(tables)
+    submitted = tables.stages["submission_ms"].to_numpy(np.float64)
+    stage_app = tables.stages["app"].to_numpy(np.int64)
+    found: dict[bool, list[float]] = {True: [], False: []}
+    for one in tenants:
+        first = float(offers.since[offers.app == one.app].min())
+        asked = float(tables.applications["start_ms"].iloc[one.app])
+        if not one.is_fixed:
+            own = submitted[(stage_app == one.app) & np.isfinite(submitted)]
+            asked = float(own.min()) if len(own) else asked
+        if first >= asked:
+            found[one.is_fixed].append(first - asked)
+    fastest = {fixed: min(times, default=START_UP_MS) for fixed, times in found.items()}
+    return {fixed: min(time, fastest[fixed]) for fixed, time in fastest.items()}
+
+
+def capacity_of(tables: Tables, tenants: Sequence[Tenant]) -> int:
+    """Cores that applications and their masters held at once at most."""
+    offers, apps = executor_offers(tables), np.array([one.app for one in tenants])
+    mine = np.isin(offers.app, apps)
+    start, end = (tables.applications[n].to_numpy(np.float64)[apps] for n in ("start_ms", "end_ms"))
+    since = np.concatenate([offers.since[mine], start])
+    until = np.concatenate([offers.until[mine], end])
+    masters = [float(one.master_cores) for one in tenants]
+    units = np.concatenate([offers.cores[mine], masters])
+    one_group: Ints = np.zeros(len(since), np.int64)
+    return round(float(most_at_once(one_group, since, until, units, 1)[0]))

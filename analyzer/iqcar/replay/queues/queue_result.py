@@ -1,0 +1,245 @@
+"""Declares what a plan for a shared cluster says, as it stands in JSON, and lays it out."""
+
+from __future__ import annotations
+
+import difflib
+import math
+import shlex
+from typing import Annotated, Any
+
+import msgspec
+import numpy as np
+from msgspec import Meta
+
+from iqcar.replay.queues.propose import QueueProposal
+from iqcar.replay.queues.sides import key_of
+from iqcar.rules.queues.queue_setup import Target
+from iqcar.tables import texts
+from iqcar.version import __version__
+
+FILES = {
+    Target.YARN_CAPACITY: "capacity-scheduler.xml",
+    Target.YARN_FAIR: "fair-scheduler.xml",
+    Target.DYNAMIC_ALLOCATION: "submit.txt",
+}
+"""What is written for each target."""
+
+
+class QueuedApplication(msgspec.Struct, frozen=True):
+    """An application of the cluster."""
+
+    application_id: str
+    name: str
+    user: str
+    role: Annotated[str, Meta(description="victim, holder or other")]
+    queue_before: Annotated[str, Meta(description="Path of the queue that it ran in.")]
+    queue_after: Annotated[str, Meta(description="Path of the queue that it is to run in.")]
+    settings: Annotated[
+        dict[str, str], Meta(description="Settings of Spark to submit it with, besides its own.")
+    ]
+    recorded_ms: Annotated[
+        float | None, Meta(description="From its start to its last query's end.")
+    ]
+    before_ms: Annotated[float | None, Meta(description="The same in the replay of the record.")]
+    after_ms: Annotated[float | None, Meta(description="The same in the replay under the plan.")]
+
+
+class QueuedQuery(msgspec.Struct, frozen=True):
+    """A query of one of them."""
+
+    query_id: str
+    name: str
+    application_id: str
+    recorded_ms: Annotated[float | None, Meta(description="Its duration in the log.")]
+    before_ms: Annotated[float | None, Meta(description="In the replay of the recorded run.")]
+    after_ms: Annotated[float | None, Meta(description="In the replay under the plan.")]
+
+
+class SelfCheck(msgspec.Struct, frozen=True):
+    """How far the replay of the recorded run is off."""
+
+    queries: Annotated[int, Meta(description="Queries that it replayed.")]
+    median_error_percent: Annotated[float | None, Meta(description="The median query.")]
+    worst_error_percent: Annotated[float | None, Meta(description="The worst one.")]
+
+
+class QueueResult(msgspec.Struct, frozen=True, kw_only=True):
+    """What `iqcar rules compile --for` a cluster manager writes."""
+
+    schema_version: Annotated[str, Meta(description="Changes when readers would have to.")]
+    iqcar_version: Annotated[str, Meta(description="The version of iqcar that wrote it.")]
+    target: Annotated[str, Meta(description="What it is for, as in --for.")]
+    cores: Annotated[int, Meta(description="Size of the cluster that was replayed.")]
+    cores_given: Annotated[bool, Meta(description="Whether --cores said it, not the log.")]
+    queues_given: Annotated[bool, Meta(description="Whether --current said how queues were.")]
+    lost_ms: Annotated[float, Meta(description="Elapsed time that queries lost to executors.")]
+    outlook: Annotated[
+        str | None,
+        Meta(description="helps, unsure, no-gain or harms; null where nothing has to change."),
+    ]
+    written: Annotated[bool, Meta(description="Whether the plan is written: not if it harms.")]
+    expected: Annotated[
+        dict[str, Any] | None, Meta(description="The predicted effect, as that of a rule.")
+    ]
+    self_check: SelfCheck
+    applications: list[QueuedApplication]
+    queries: list[QueuedQuery]
+    diff: Annotated[str, Meta(description="Unified diff of the scheduler's file.")]
+    how_to: Annotated[list[str], Meta(description="What to do, a step a line.")]
+    assumptions: Annotated[list[str], Meta(description="What the prediction rests on.")]
+
+
+def queue_result(found: QueueProposal, *, all_rules: bool = False) -> QueueResult:
+    """Lay a proposal out.
+
+    all_rules: Whether a plan that is predicted to harm is written, too.
+    """
+    chosen = found.chosen
+    written = chosen is not None and (all_rules or not found.rejected)
+    off = np.abs(found.errors[np.isfinite(found.errors)])
+    return QueueResult(
+        schema_version="1", iqcar_version=__version__, target=found.asked.target.value,
+        cores=found.replays.capacity, cores_given=found.asked.cores is not None,
+        queues_given=found.asked.current is not None, lost_ms=round(found.sides.lost_ms, 3),
+        outlook=None if chosen is None else chosen.expected.outlook, written=written,
+        expected=None if chosen is None else chosen.expected.to_dict(),
+        self_check=SelfCheck(
+            len(off),
+            round(100 * float(np.median(off)), 3) if len(off) else None,
+            round(100 * float(off.max()), 3) if len(off) else None,
+        ),
+        applications=_applications(found), queries=_queries(found),
+        diff=_diff(found) if written else "", how_to=_how_to(found) if written else [],
+        assumptions=_assumptions(found),
+    )  # fmt: skip
+
+
+def content_of(found: QueueProposal) -> bytes:
+    """Return the file of a plan; raises no error where there is a plan."""
+    if found.chosen is None:
+        return b""
+    if found.chosen.draft.content:
+        return found.chosen.draft.content
+    return "".join(f"{line}\n" for line in _submit_lines(found)).encode()
+
+
+def _applications(found: QueueProposal) -> list[QueuedApplication]:
+    limits = dict(found.chosen.draft.plan.limits) if found.chosen else {}
+    made = []
+    for one in found.replays.tenants:
+        key = key_of(one)
+        role = "victim" if key in found.sides.victims else "other"
+        role = "holder" if key in found.sides.holders else role
+        settings: dict[str, str] = {}
+        if one.app in limits:
+            limit = limits[one.app]
+            settings["spark.dynamicAllocation.maxExecutors"] = str(limit.most)
+            if limit.idle_ms is not None:
+                timeout = f"{limit.idle_ms / 1000:g}s"
+                settings["spark.dynamicAllocation.executorIdleTimeout"] = timeout
+            if one.is_fixed:
+                settings["spark.dynamicAllocation.enabled"] = "true"
+                settings["spark.dynamicAllocation.shuffleTracking.enabled"] = "true"
+        elif found.queue_after(one) != found.queue_before(one):
+            # YARN's clients name a queue by its path.
+            settings["spark.yarn.queue"] = found.queue_after(one)
+        end = found.tables.queries["end_ms"].to_numpy(np.float64)
+        after = found.chosen.after.end_ms if found.chosen else np.full(len(end), np.nan)
+        start = float(found.tables.applications["start_ms"].iloc[one.app])
+        mine = np.flatnonzero((found.tables.queries["app"] == one.app).to_numpy())
+        recorded, before, then = (
+            _number(float(each[mine].max(initial=-np.inf)) - start)
+            for each in (end, found.before.end_ms, after)
+        )
+        made.append(
+            QueuedApplication(
+                one.application_id, one.name, one.user, role, found.queue_before(one),
+                found.queue_after(one), settings, recorded, before, then,
+            )
+        )  # fmt: skip
+    return made
+
+
+def _queries(found: QueueProposal) -> list[QueuedQuery]:
+    queries, apps = found.tables.queries, {one.app: one for one in found.replays.tenants}
+    ids, names = texts(queries, "query_id"), texts(queries, "name")
+    recorded = queries["duration_ms"].to_numpy(np.float64)
+    before = found.before.duration_ms
+    after = found.chosen.after.duration_ms if found.chosen else np.full(len(ids), np.nan)
+    return [
+        QueuedQuery(
+            ids[row], names[row], apps[app].application_id, _number(recorded[row]),
+            _number(before[row]), _number(after[row]),
+        )
+        for row, app in enumerate(queries["app"].tolist())
+        if app in apps
+    ]  # fmt: skip
+
+
+def _number(value: float) -> float | None:
+    return round(float(value), 3) if math.isfinite(value) else None
+
+
+def _diff(found: QueueProposal) -> str:
+    if found.chosen is None or not found.chosen.draft.content:
+        return ""
+    name = FILES[found.asked.target]
+    lines = (
+        content.decode("utf-8", "replace").splitlines(keepends=True)
+        for content in (found.before_content, found.chosen.draft.content)
+    )
+    return "".join(difflib.unified_diff(*lines, f"a/{name}", f"b/{name}"))
+
+
+def _submit_lines(found: QueueProposal) -> list[str]:
+    """A comment and an option of ``spark-submit`` for each application that gets settings."""
+    lines, seen = [], set()
+    for one in _applications(found):
+        options = " ".join(f"--conf {shlex.quote(f'{k}={v}')}" for k, v in one.settings.items())
+        key = (one.name, one.user, options)
+        if options and key not in seen:
+            seen.add(key)
+            lines += [f"# {_plain(one.name or one.application_id)} of {_plain(one.user)}", options]
+    return lines
+
+
+def _plain(text: str) -> str:
+    """One line: names in logs are not ours."""
+    return " ".join("".join(c if c.isprintable() else " " for c in text).split())
+
+
+def _how_to(found: QueueProposal) -> list[str]:
+    name = FILES[found.asked.target]
+    steps = []
+    if found.asked.target is Target.YARN_CAPACITY:
+        steps = [
+            f"Put {name} where the ResourceManager reads it ($HADOOP_CONF_DIR).",
+            "yarn rmadmin -refreshQueues",
+        ]
+    elif found.asked.target is Target.YARN_FAIR:
+        steps = [
+            f"Put {name} where yarn.scheduler.fair.allocation.file says; the ResourceManager reads "
+            "it again within 10 s, or at once:",
+            "yarn rmadmin -refreshQueues",
+        ]
+    lines = _submit_lines(found)
+    if lines:
+        steps += ["From the next start on, submit with these options of spark-submit:", *lines]
+    return steps
+
+
+def _assumptions(found: QueueProposal) -> list[str]:
+    said = [found.replays.assumptions]
+    if found.asked.cores is None:
+        said.append(
+            f"The cluster has {found.replays.capacity} cores: as many as its applications held at "
+            "once at most (--cores)."
+        )
+    if found.asked.current is None:
+        said.append(
+            "All queues that applications named were guaranteed as much, with the scheduler's "
+            "defaults (--current)."
+        )
+    if math.isinf(found.asked.preempts_after_ms):
+        said.append("No executor is taken back from who has it (--preemption).")
+    return said

@@ -1,0 +1,1 @@
+"""Queues of cluster managers: what files declare, and edits of such files."""
