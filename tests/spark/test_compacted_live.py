@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,7 @@ import pytest
 import iqcar
 from iqcar.tables import Tables, texts
 from tests.support.history_server import history_server, rest
-from tests.support.listener_spark import environment, run_alone, spark_params
+from tests.support.listener_spark import command, environment, spark_params
 from tests.support.spark_writer import ROLLED_EVENT_BYTES
 from tests.support.standalone_cluster import wait_until
 
@@ -32,11 +33,13 @@ def test_what_a_history_server_dropped_is_said_of_its_folder_and_of_itself(
     home: Path, tmp_path: Path
 ) -> None:
     job = [str(JOB), str(tmp_path / "go"), str(ROLLED_EVENT_BYTES)]
-    app = run_alone(home, tmp_path, job, conf=ROLLING, options=())
-    assert app.exit_code == 0, app.errors[-3000:]
-    (log,) = app.log.glob("eventlog_v2_*")
+    start = command(home, tmp_path, job, master="local[2]", conf=ROLLING, options=[])
+    logs = tmp_path / "log"
+    ran = subprocess.run(start, env=environment(home), capture_output=True, text=True)
+    assert ran.returncode == 0, ran.stderr[-3000:]
+    (log,) = logs.glob("eventlog_v2_*")
     server_log = tmp_path / "server.log"
-    with history_server(home, app.log, server_log, environment(home), settings=COMPACTS) as server:
+    with history_server(home, logs, server_log, environment(home), settings=COMPACTS) as server:
         wait_until(lambda: [*log.glob("*.compact")] != [], "compact file")
         (known,) = rest(server, "")
         from_folder = iqcar.read(str(log))

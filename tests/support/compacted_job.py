@@ -1,6 +1,6 @@
 """A PySpark job that runs queries, one of which lasts from the first to after the last.
 
-Arguments: the file whose appearance ends the long one, and bytes that each job fills its event with.
+Arguments: the file whose appearance ends the long one, and bytes that fill each job's event.
 """
 
 import sys

@@ -1,9 +1,9 @@
 """Tells what Spark's History Server dropped from a rolling log that it compacted.
 
-Compaction (``spark.history.fs.eventLog.rolling.maxFilesToRetain``) rewrites the oldest files of a log
-and keeps of them the events of jobs and SQL executions that still ran, and of executors that were
-still there (Spark's ``BasicEventFilterBuilder`` and ``SQLEventFilterBuilder``). Ids are given in
-order, so which are gone is told by those that are missing below the last one.
+Compaction (``spark.history.fs.eventLog.rolling.maxFilesToRetain``) rewrites the oldest files of a
+log and keeps of them the events of jobs and SQL executions that still ran, and of executors that
+were still there (Spark's ``BasicEventFilterBuilder`` and ``SQLEventFilterBuilder``). Ids are given
+in order, so which are gone is told by those that are missing below the last one.
 """
 
 from __future__ import annotations
