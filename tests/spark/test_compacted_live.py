@@ -52,6 +52,7 @@ def assert_said(tables: Tables) -> None:
     kept = tables.jobs["job_id"].tolist()
     gone = sorted(set(range(max(kept) + 1)) - set(kept))
     assert 0 in kept and gone and max(gone) < max(kept)
+    assert texts(tables.jobs, "description")[kept.index(0)] == "long"
     (message,) = texts(tables.inputs, "message")
     assert f"compacted: Spark dropped {len(gone)} job" in message
     application = tables.applications.iloc[0]

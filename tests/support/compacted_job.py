@@ -41,6 +41,7 @@ for number in range(6):
     context.parallelize([1], 1).count()
 go.touch()
 long.join()
+context.setLocalProperty("filler", None)
 context.setJobDescription("last")
 context.parallelize([1], 1).count()
 spark.stop()
