@@ -18,7 +18,8 @@ METRIC = "internal.metrics.executorRunTime"
 
 @pytest.mark.parametrize("home", spark_params())
 def test_every_task_keeps_its_record(home: Path, tmp_path: Path) -> None:
-    app = run_workloads(home, tmp_path, "many:20", "failed", conf={**PLUGIN, **LEFT_OUT})
+    conf = {**PLUGIN, **LEFT_OUT}
+    app = run_workloads(home, tmp_path, "many:20", "failed", master="local[2,2]", conf=conf)
     assert app.exit_code == 0, app.errors[-3000:]
     names = {one.get("Name") for end in app.ends for one in end["Task Info"]["Accumulables"]}
     if METRIC in names:
