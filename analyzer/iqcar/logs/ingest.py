@@ -22,6 +22,7 @@ from iqcar.errors import IqcarError, explain_bug
 from iqcar.logs.assemble.cached_table import TOO_MANY
 from iqcar.logs.assemble.log_tables import Assembled, application_id, assemble
 from iqcar.logs.collect import MAX_NAME, Collector, NotAnEventLogError
+from iqcar.logs.compacted import gone, is_compacted
 from iqcar.logs.decode.streams import DamageError
 from iqcar.logs.events.lines import LineTally, read_blocks
 from iqcar.logs.find.locate import EventLog, unpacked
@@ -156,6 +157,9 @@ def tables_of(log: EventLog, tally: LineTally, collector: Collector, last_line: 
         "executors": len(frames["executors"]),
     }
     application = frames["applications"]
+    if is_compacted(log):
+        until = gone(frames).until_ms
+        application = frames["applications"] = application.assign(gone_until_ms=until)
     frames["inputs"] = _input(
         log.path,
         outcome,
@@ -218,9 +222,6 @@ def _no_garbage_collection() -> Iterator[None]:
             gc.enable()
 
 
-_COMPACT = ".compact"
-
-
 @dataclass(frozen=True)
 class ReadOutcome:
     """Status and message of an input."""
@@ -262,8 +263,8 @@ def judge(
         since = moment(float(assembled.frames["applications"]["end_ms"].iloc[0]), MINUTES)
         since = f" since {since}" if since else ""
         said.append(f"no end of the application{since}: it was still running, or was killed")
-    if any(part.path.endswith(_COMPACT) for part in log.parts):
-        said.append("compacted: Spark dropped the events of jobs that had finished")
+    if is_compacted(log):
+        said.append(gone(assembled.frames).message)
     bad = read.bad.count + read.tasks.bad_numbers
     if bad:
         said.append(f"{_count(bad, 'number')} that made no sense and counted as unknown")

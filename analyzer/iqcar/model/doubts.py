@@ -375,4 +375,9 @@ def _loneliness(tables: Tables) -> list[str]:
     ends = np.maximum.accumulate(queries["end_ms"].to_numpy()[order])
     if (start[order][1:] < ends[:-1]).any():
         return []
+    if tables.applications["gone_until_ms"].notna().any():
+        return [
+            "no two queries of which events are kept ran at the same time: whom to blame may be "
+            "among the jobs that compaction dropped"
+        ]
     return ["no two queries ran at the same time: nothing here can be blamed on another query"]

@@ -75,6 +75,7 @@ APPLICATIONS = TableSpec(
         ("master", "str", "", "spark.master: the cluster manager; empty if not recorded."),
         ("executor_cores", "float64", "slots", "spark.executor.cores; NaN if not set."),
         ("most_slots", "float64", "slots", "Most slots its settings allow it; NaN if unlimited."),
+        ("gone_until_ms", "float64", "ms", "Latest time of jobs that compaction dropped, or NaN."),
     ),
 )
 

@@ -124,6 +124,7 @@ def _application(
             "master": [log.settings.get("spark.master", "")],
             "executor_cores": [_count(log.settings.get("spark.executor.cores"))],
             "most_slots": [_most_slots(log.settings)],
+            "gone_until_ms": [nan],
         }
     )
 
