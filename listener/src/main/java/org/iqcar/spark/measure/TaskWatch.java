@@ -171,6 +171,11 @@ public final class TaskWatch {
     }
   }
 
+  /** Time of waits for locks whose owner was seen, in ns. */
+  synchronized double ownedNanos() {
+    return owners.totalNanos();
+  }
+
   /** The sampler saw the thread asleep while the kernel read a page for it. */
   synchronized void faulted(Look look) {
     if (!closed) {
