@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import boto3
@@ -29,6 +30,8 @@ DELAY_S = 1.0
 KEYS = {"aws_access_key_id": "somebody", "aws_secret_access_key": "secret"}
 JARS = REPO / "build" / "hadoop-aws"
 CLIENT = "spark.hadoop.fs.s3a"
+CLASSIC = "classic"
+"""A bucket that is read through the stream that counts its requests for its task."""
 
 
 def hadoop_of(home: Path) -> str:
@@ -44,17 +47,20 @@ def app(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
     folder = tmp_path_factory.mktemp("store")
     files = folder / "files"
     files.mkdir()
-    (files / "lines.txt").write_text("\n".join(map(str, range(10_000))))
+    for name in ("lines.txt", "whole.txt"):
+        (files / name).write_text("\n".join(map(str, range(10_000))))
     pq.write_table(
         pa.table({"number": pa.array(range(10_000), pa.int64())}), files / "rows.parquet"
     )
-    with slow_s3(DELAY_S) as address:
+    with slow_s3(DELAY_S, breaking=CLASSIC) as address:
         client = boto3.client("s3", endpoint_url=address, region_name="us-east-1", **KEYS)
-        client.create_bucket(Bucket="bucket")
-        for file in files.iterdir():
-            client.upload_file(str(file), "bucket", file.name)
+        for bucket in ("bucket", CLASSIC):
+            client.create_bucket(Bucket=bucket)
+            for file in files.iterdir():
+                client.upload_file(str(file), bucket, file.name)
         conf = {
             **PLUGIN,
+            f"{CLIENT}.bucket.{CLASSIC}.input.stream.type": "classic",
             f"{CLIENT}.endpoint": address,
             f"{CLIENT}.endpoint.region": "us-east-1",
             f"{CLIENT}.path.style.access": "true",
@@ -64,7 +70,8 @@ def app(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
                 "org.apache.hadoop.fs.s3a.SimpleAWSCredentialsProvider"
             ),
         }
-        job = [str(SUPPORT / "store_jobs.py"), "store=s3a://bucket", f"folder={files.as_uri()}"]
+        places = ["store=s3a://bucket", f"{CLASSIC}=s3a://{CLASSIC}", f"folder={files.as_uri()}"]
+        job = [str(SUPPORT / "store_jobs.py"), *places]
         jars = ",".join(map(str, [JAR, *sorted(JARS.glob("*.jar"))]))
         done = run_alone(request.param, folder, job, conf=conf, options=("--jars", jars))
     assert done.exit_code == 0, done.errors[-3000:]
@@ -87,6 +94,19 @@ def test_the_same_files_in_a_folder_are_no_store(app: App, kind: str) -> None:
         assert record["waits_ns"]["object_store"] == 0, record  # said, not left out
 
 
+def test_requests_of_streams_that_a_task_opens_are_counted_with_those_that_broke(app: App) -> None:
+    (record,) = (r for r in app.records(f"{CLASSIC} binary") if "store_requests" in r)
+    assert record["store_requests"] >= 2, record
+    assert record["store_request_ms"] >= record["store_requests"] * DELAY_S * 900, record
+    assert record["store_retries"] >= 1, record
+    (written,) = app.records(f"{CLASSIC} write")
+    assert written["store_requests"] >= 1, written
+    assert "store_retries" not in written, written
+    for kind in ("binary", "write"):
+        for record in app.records(f"folder {kind}"):
+            assert "store_requests" not in record, record
+
+
 def test_parts_sum_and_no_query_is_blamed_for_the_store(app: App) -> None:
     found = iqcar.diagnose(iqcar.read([app.log], query_by="job-group"))
     waits, records = found.waits, found.tables.task_records
@@ -97,4 +117,6 @@ def test_parts_sum_and_no_query_is_blamed_for_the_store(app: App) -> None:
     for end in app.ends:
         (record,) = records_of(end)
         assert sum(record["waits_ns"].values()) == record["off_cpu_ns"]
-    assert any("waited for an object store" in doubt for doubt in found.doubts)
+    (doubt,) = (doubt for doubt in found.doubts if "waited for an object store" in doubt)
+    assert re.search(r"\([0-9]+ requests of [0-9.]+ m?s on average, [0-9]+ tried again\)", doubt)
+    assert records["store_requests"].sum() >= 3

@@ -51,17 +51,27 @@ def s3_server(set_env: pytest.MonkeyPatch) -> Iterator[str]:
 
 
 @contextmanager
-def slow_s3(delay_s: float) -> Iterator[str]:
-    """Run moto; the content of an object comes after a delay. Yields its address."""
+def slow_s3(delay_s: float, breaking: str = "") -> Iterator[str]:
+    """Run moto; the content of an object comes after a delay. Yields its address.
+
+    breaking: a bucket whose first answer with the content of an object breaks off in its middle.
+    """
     moto = pytest.importorskip("moto.server")
     from werkzeug.serving import make_server
 
     logging.getLogger("werkzeug").setLevel(logging.ERROR)
     answers = moto.DomainDispatcherApplication(moto.create_backend_app)
 
+    broken: set[str] = set()
+
     def slowly(environ: dict[str, str], start: object) -> object:
-        if environ["REQUEST_METHOD"] == "GET" and environ["PATH_INFO"].count("/") > 1:
+        path = environ["PATH_INFO"]
+        if environ["REQUEST_METHOD"] == "GET" and path.count("/") > 1:
             time.sleep(delay_s)
+            if breaking and path.startswith(f"/{breaking}/") and path not in broken:
+                broken.add(path)
+                whole = b"".join(answers(environ, start))
+                return [whole[: len(whole) // 2]]
         return answers(environ, start)
 
     server = make_server("127.0.0.1", 0, slowly, threaded=True)

@@ -1,4 +1,4 @@
-"""A PySpark job that reads text and Parquet at each place that its arguments name."""
+"""A PySpark job that reads and writes at each place that its arguments name."""
 
 from __future__ import annotations
 
@@ -15,4 +15,9 @@ if __name__ == "__main__":
         spark.sparkContext.setJobGroup(f"{name} parquet", name)
         rows = spark.read.schema("number long").parquet(f"{place}/rows.parquet")
         rows.selectExpr("sum(number)").collect()
+        spark.sparkContext.setJobGroup(f"{name} binary", name)
+        whole = spark.read.format("binaryFile").load(f"{place}/whole.txt")
+        whole.selectExpr("sum(length(content))").collect()
+        spark.sparkContext.setJobGroup(f"{name} write", name)
+        spark.range(10, numPartitions=1).write.csv(f"{place}/out")
     spark.stop()

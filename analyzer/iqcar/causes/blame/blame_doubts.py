@@ -76,12 +76,25 @@ def _waits_without_data(columns: BlameColumns) -> Iterator[str]:
 
 def _waits_for_stores(columns: BlameColumns) -> Iterator[str]:
     """Say that reads waited for an object store: no query of the log holds one."""
-    waited = columns.tables.task_records[f"{WaitClass.OBJECT_STORE}_ms"].sum()
+    records = columns.tables.task_records
+    waited = records[f"{WaitClass.OBJECT_STORE}_ms"].sum()
     if waited > LEAST_PART * columns.span.sum():
         yield (
             f"for {percent(waited / columns.span.sum())} of their time tasks waited for an object "
-            "store: it is not put down to other queries, which do not share it as they share a disk"
+            f"store{_requests(records)}: it is not put down to other queries, which do not share "
+            "it as they share a disk"
         )
+
+
+def _requests(records: pd.DataFrame) -> str:
+    """How many requests there were, how long one took, and whether some failed."""
+    names = ("store_requests", "store_request_ms", "store_retries")
+    count, total, retries = (float(records[name].sum()) for name in names)
+    if count == 0:
+        return ""
+    again = f", {retries:,.0f} tried again" if retries else ""
+    plural = "s" if count > 1 else ""
+    return f" ({count:,.0f} request{plural} of {duration(total / count)} on average{again})"
 
 
 def _unknown_amounts(columns: BlameColumns, demand: Demand) -> Iterator[str]:

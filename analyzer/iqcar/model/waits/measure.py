@@ -240,9 +240,8 @@ def from_records(records: pd.DataFrame, column: dict[str, Floats], duration: Flo
     gc = put_reported(account, column, unsampled)
     known_queue = np.isfinite(ms("run_queue_ms"))
     for request in IN_TASK_REQUESTS:
-        waited = sum(
-            (taken[kind] for kind in WaitClass if kind.request is request), np.zeros(len(wall))
-        )
+        mine = (taken[kind] for kind in WaitClass if kind.request is request)
+        waited = sum(mine, np.zeros(len(wall)))
         if request is Request.RUN_QUEUE:
             queue = Budget(waited + in_kernel_queue)
             throttled = queue.take(ms("throttled_ms") * fits)
@@ -250,8 +249,8 @@ def from_records(records: pd.DataFrame, column: dict[str, Floats], duration: Flo
             account.put(Request.THROTTLED, throttled, MEASURED, told)
             account.put(request, queue.left, MEASURED, known_queue)
         elif request is not Request.THROTTLED:
-            told = np.isfinite(ms("page_fault_ms")) if request is Request.PAGE_FAULT else sampled
-            _put_where(account, request, waited, sampled & told)
+            older = np.isnan(ms("page_fault_ms")) & (request is Request.PAGE_FAULT)
+            _put_where(account, request, waited, sampled & ~older)
     python_queue = np.where(known_queue, 0.0, taken[WaitClass.PYTHON_RUN_QUEUE])
     account.parts.update(
         compute_ms=compute + taken[WaitClass.PYTHON_CPU] + deserialize_cpu,

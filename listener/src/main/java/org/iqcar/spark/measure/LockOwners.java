@@ -43,6 +43,11 @@ final class LockOwners {
     nanos.merge(task, more, Double::sum);
   }
 
+  /** Time in which an owner was seen, in ns. */
+  double totalNanos() {
+    return nanos.values().stream().mapToDouble(Double::doubleValue).sum();
+  }
+
   /**
    * The tasks that held locks longest as {@code task:ms,task:ms}, or null if there are none.
    *

@@ -36,6 +36,7 @@ public final class TaskWatch {
   private final long startRunQueue;
   private final long[] startIo;
   private final long[] startFaults;
+  private final StoreRequests requests = new StoreRequests();
   private final long startGcMs = Pauses.totalMs();
   private final ThreadInfo startInfo = THREADS.getThreadInfo(thread.getId());
 
@@ -169,6 +170,11 @@ public final class TaskWatch {
       unknown(from, asleep(look));
       seenWait = null;
     }
+  }
+
+  /** Time of waits for locks whose owner was seen, in ns. */
+  synchronized double ownedNanos() {
+    return owners.totalNanos();
   }
 
   /** The sampler saw the thread asleep while the kernel read a page for it. */
@@ -309,6 +315,7 @@ public final class TaskWatch {
     record.known("disk_delay_ms", faults[1], faults[1] > 0);
     record.known("blocked_ms", blockedMs, contention).known("waited_ms", waitedMs, contention);
     record.number("gc_ms", gcMs);
+    requests.end(record);
     held.end(wall);
     record.known("peak_held_bytes", held.peak(), held.known());
     record.known("mean_held_bytes", held.mean(wall), held.known());
