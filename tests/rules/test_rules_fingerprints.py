@@ -23,6 +23,7 @@ from iqcar.logs.events.descriptions import (
 from iqcar.logs.events.fingerprint import hash_plan_text, normalise
 from iqcar.logs.text.linear import compiled, encoded
 from iqcar.logs.text.name_family import family, tells_apart
+from iqcar.logs.text.redact import shared_file
 from iqcar.model.queries.identify import _fingerprint_of
 from tests.logs.test_fingerprint import DIFFERENT, ID, SAME
 from tests.logs.test_name_family import KEPT
@@ -135,6 +136,19 @@ SECRETS += [
         "-----END PRIVATE KEY-----",
         "-----BEGIN A PRIVATE KEY",
     ),
+]
+SHARED = json.loads(shared_file("iqcar_secrets.json").read_text(encoding="utf-8"))
+"""What both read: its words for secrets, and for none."""
+SECRETS += [
+    *(f"password is {word}. " for word in SHARED["harmless"]),
+    *(
+        "access.key=a ",
+        "shared access-signature: b",
+        "decryption_key c",
+        "signing key ",
+        "passphrase",
+    ),
+    *("\u0440assword = d", "s\u0435cret:", "\uff41pi key => e", "passphrase", "t\u043eken "),
 ]
 NAMES = [
     *(ID, ID.upper(), f"id = {ID}", f"<br/>runId = {ID}", "<br/>batch = 3"),

@@ -121,12 +121,8 @@ _SETTINGS, _SHORT_SETTING = 1024, 3_000
 """So many settings of up to so many characters are remembered likewise: each job repeats those of
 its application, the long options of a JVM among them. 6 MB at most."""
 
-_SENSITIVE = (
-    r"(?:secret|pass(?:word|wd|phrase|code)|pwd|token|credential"
-    r"|shared[._\- ]?access[._\- ]?signature"
-    r"|(?:access|account|api|private|client|auth|sas|(?:en|de)cryption|signing|master)[._\- ]?key)"
-)
-"""Spark's own default (spark.redaction.regex: secret, password, token, access key) and more."""
+_SENSITIVE = f"(?:{_data()['names']})"
+"""What the name of a secret holds."""
 
 _OPTION = _SENSITIVE.replace(r"[._\- ]?", r"[_\-]?")
 """Such a word in an option of a command."""
@@ -148,11 +144,8 @@ _SCHEMES = r"(?i:bearer|basic|negotiate|apikey|authorization[\"']?[ \t]?[:=][ \t
 _BEFORE = (START, "(?i)" + START, _NO_LETTER, rf"(?:^|[^{WORD}+/])")
 """How patterns begin that look at one character before, which may end what was just replaced."""
 
-_PROSE = frozenset(
-    b"a an the not null no none distinct true false unknown empty blank set unset missing required"
-    b" optional invalid valid wrong incorrect correct expired ok too still now used needed".split()
-)
-"""What follows `is` where it is no secret: `token IS NOT NULL`, `the password is wrong`."""
+_PROSE = frozenset(word.encode() for word in _data()["harmless"])
+"""What follows `is` where it is no secret."""
 
 
 def _sign(pattern: str) -> Replacement:
@@ -299,11 +292,8 @@ def _redacted_setting(key: str, value: str, limit: int) -> tuple[str, str]:
 @lru_cache(1)
 def _look_alike() -> Replacement:
     """Return the rule for names of secrets with letters that look like those of ASCII."""
-    words = (
-        "secret|pass(?:word|wd|phrase|code)|pwd|token|credential|(?:access|api|private)[._\\- ]?key"
-    )
     return _sign(
-        rf"(?i:{look_alike(words)})[{WORD}.\-]*[\"'`]?"
+        rf"(?i:{look_alike(_data()['lookalike_names'])})[{WORD}.\-]*[\"'`]?"
         rf"[{BLANK}]*(?:=>|->|===|==|=|:=|::|:)[{BLANK}]*({_QUOTED}|{_BARE})"
     )
 

@@ -20,11 +20,7 @@ public final class Secrets {
 
   /** Stands in place of a secret. */
   static final String MARK = "*(redacted)";
-  private static final String KEY =
-      "(?iu:secret|pass(?:word|wd|phrase|code)|pwd|token|credential"
-          + "|shared[._\\- ]?access[._\\- ]?signature"
-          + "|(?:access|account|api|private|client|auth|sas|(?:en|de)cryption|signing|master)"
-          + "[._\\- ]?key)";
+  private static final String KEY = "(?iu:" + TokenShapes.text("names") + ")";
   private static final String NAME = KEY + "[%W.\\-]*+";
   private static final String ARGUMENT = "(?=[^%S|;])";
 
@@ -62,19 +58,19 @@ public final class Secrets {
         + "[^%S@/'\",;:]{1,64}@[^%S@/'\",;:]{1,64}(?=@[A-Za-z0-9])"),
     PyRegex.compile("((?iu:[?&](?:sig|signature|x-(?:amz|goog)-[A-Za-z0-9\\-]{1,40}|se|sp)=))"
         + "[^&%S'\"]++"),
-    PyRegex.compile("()(?<![A-Za-z0-9])(?:" + TokenShapes.read() + ")"),
+    PyRegex.compile("()(?<![A-Za-z0-9])(?:" + TokenShapes.anyOf("shapes") + ")"),
     PyRegex.compile("()(?<![%W+/])[A-Za-z0-9+/]{86}=="),
     PyRegex.compile("()(?<![%W+/=.\\-])(?=[a-z0-9+/]{0,40}[A-Z])(?=[A-Z0-9+/]{0,40}[a-z])"
         + "(?=[A-Za-z+/]{0,40}[0-9])[A-Za-z0-9+/]{40}(?![%W+/=.\\-])"),
   };
   private static final Pattern[] PLACES = TokenShapes.places();
-  private static final Pattern LOOK_ALIKE = PyRegex.compile("(?iu:" + TokenShapes.lookAlike(
-      "secret|pass(?:word|wd|phrase|code)|pwd|token|credential|(?:access|api|private)[._\\- ]?key")
-          + ")[%W.\\-]*+");
+  private static final Pattern LOOK_ALIKE = PyRegex.compile(
+      "(?iu:" + TokenShapes.lookAlike(TokenShapes.text("lookalike_names")) + ")[%W.\\-]*+");
   private static final Pattern PLAIN_WORD = Pattern.compile("[A-Za-z][a-z]++");
-  private static final Pattern PROSE = Pattern.compile("(?i)(?:a|an|the|not|null|no|none|distinct"
-      + "|true|false|unknown|empty|blank|set|unset|missing|required|optional|invalid|valid|wrong"
-      + "|incorrect|correct|expired|ok|too|still|now|used|needed)[.!?]*+");
+  private static final Pattern PROSE =
+      Pattern.compile("(?i)(?:" + TokenShapes.anyOf("harmless") + ")[.!?]*+");
+  /** Longest part of a name of several words before its last blank: {@code shared access}. */
+  private static final int WORDS_BEFORE = 13;
   /** Signs between a name and its value, in the order in which they are tried. */
   private static final String[] BETWEEN = {"=>", "->", "===", "==", "=", ":=", "::", ":"};
 
@@ -90,7 +86,7 @@ public final class Secrets {
       kept = text.substring(0, text.offsetByCodePoints(0, limit - 1)) + "…";
     }
     if (!isAscii(kept)) {
-      kept = withoutValues(kept, LOOK_ALIKE, Secrets::assigned);
+      kept = withoutValues(kept, LOOK_ALIKE, WORDS_BEFORE, Secrets::assigned);
     }
     for (Pattern place : PLACES) {
       kept = withoutValues(kept, place,
@@ -101,9 +97,11 @@ public final class Secrets {
     kept = replaced(kept, AUTHORIZATION, m ->
         PLAIN_WORD.matcher(m.group(2)).matches() ? m.group() : m.group(1) + MARK);
     kept = replaced(kept, COOKIE, m -> m.group(1) + MARK);
-    kept = withoutValues(kept, NAMED, Secrets::assigned);
-    kept = withoutValues(kept, LISTED, (at, m) -> m.group(1) == null ? null : listed(at, m.end()));
-    kept = withoutValues(kept, TOLD, (at, m) -> m.group(1) == null ? null : told(at, m.end()));
+    kept = withoutValues(kept, NAMED, WORDS_BEFORE, Secrets::assigned);
+    kept = withoutValues(kept, LISTED, WORDS_BEFORE,
+        (at, m) -> m.group(1) == null ? null : listed(at, m.end()));
+    kept = withoutValues(kept, TOLD, WORDS_BEFORE,
+        (at, m) -> m.group(1) == null ? null : told(at, m.end()));
     kept = withoutValues(kept, IDENTIFIED, (at, m) -> value(at, m.end()));
     kept = replaced(kept, OPTION, m -> m.group(1) + MARK);
     kept = withoutValues(kept, MYSQL,
@@ -132,14 +130,21 @@ public final class Secrets {
     return out == null ? text : match.appendTail(out).toString();
   }
 
-  /** Replaces the value of each match and continues the search behind it. */
   private static String withoutValues(String text, Pattern pattern, Value value) {
+    return withoutValues(text, pattern, 0, value);
+  }
+
+  /**
+   * Replaces the value of each match and continues the search behind it; behind a match without
+   * one, so many characters before its end, where a name that goes on may begin in another one.
+   */
+  private static String withoutValues(String text, Pattern pattern, int back, Value value) {
     Matcher match = pattern.matcher(text);
     StringBuilder out = new StringBuilder();
     int copied = 0;
     for (boolean found = match.find(); found;) {
       int[] span = value.of(text, match);
-      int next = match.end();
+      int next = Math.max(match.start() + 1, match.end() - back);
       if (span != null) {
         next = span[1];
         if (span.length == 2) {

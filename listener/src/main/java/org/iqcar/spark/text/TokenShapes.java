@@ -9,8 +9,8 @@ import java.util.List;
 import java.util.regex.Pattern;
 
 /**
- * Reads shapes of tokens of known services, places in which secrets stand, and letters that look
- * alike, from the file that the analyzer reads too.
+ * Reads shapes of tokens of known services, names of secrets and words that are none, places in which
+ * secrets stand, and letters that look alike, from the file that the analyzer reads too.
  */
 final class TokenShapes {
   private static final String FILE = "/iqcar_secrets.json";
@@ -18,13 +18,18 @@ final class TokenShapes {
 
   private TokenShapes() {}
 
-  /** One regular expression that matches any of the shapes, to be put between brackets. */
-  static String read() {
+  /** One regular expression that matches any of a list, to be put between brackets. */
+  static String anyOf(String list) {
     List<String> shapes = new ArrayList<>();
-    for (JsonNode shape : DATA.get("shapes")) {
+    for (JsonNode shape : DATA.get(list)) {
       shapes.add("(?:" + shape.asText() + ")");
     }
     return String.join("|", shapes);
+  }
+
+  /** A text of the file. */
+  static String text(String name) {
+    return DATA.get(name).asText();
   }
 
   /** Expressions of places in which the first group is a secret; without it a match is none. */
