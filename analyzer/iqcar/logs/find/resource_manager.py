@@ -207,17 +207,21 @@ def _ask(root: str, what: str, told: type[_Told], most: int) -> _Told:
 
 
 def _application(one: _App) -> YarnApplication:
-    texts = (one.id, one.name, one.user, one.queue, one.state, one.kind, one.label)
     label, submitted, ended = _text(one.label), _time(one.submitted), _time(one.ended)
     return YarnApplication(
-        *map(_text, texts[:-1]),
-        "" if label == "<Not set>" else label,
-        _text(one.diagnostics),
-        submitted,
-        _time(one.launched),
-        ended if isfinite(ended) else _time(submitted + _amount(one.elapsed)),
-        _amount(one.memory),
-        _amount(one.preempted),
+        application_id=_text(one.id),
+        name=_text(one.name),
+        user=_text(one.user),
+        queue=_text(one.queue),
+        state=_text(one.state),
+        kind=_text(one.kind),
+        label="" if label == "<Not set>" else label,
+        diagnostics=_text(one.diagnostics),
+        submitted_ms=submitted,
+        launched_ms=_time(one.launched),
+        until_ms=ended if isfinite(ended) else _time(submitted + _amount(one.elapsed)),
+        memory_mb_s=_amount(one.memory),
+        preempted=_amount(one.preempted),
     )
 
 
