@@ -133,7 +133,7 @@ class _Node(msgspec.Struct, gc=False):
     free_mb: float = msgspec.field(default=nan, name="availMemoryMB")
     used_cores: float = msgspec.field(default=nan, name="usedVirtualCores")
     free_cores: float = msgspec.field(default=nan, name="availableVirtualCores")
-    labels: list[str] | None = msgspec.field(default=None, name="nodeLabels")
+    labels: list[str] | str | None = msgspec.field(default=None, name="nodeLabels")
 
 
 class _NodeList(msgspec.Struct, gc=False):
@@ -228,7 +228,8 @@ def _application(one: _App) -> YarnApplication:
 def _node(one: _Node) -> YarnNode:
     memory = _amount(one.used_mb) + _amount(one.free_mb)
     cores = _amount(one.used_cores) + _amount(one.free_cores)
-    labels = tuple(_text(label) for label in one.labels or () if label)
+    named = [one.labels] if isinstance(one.labels, str) else one.labels or []
+    labels = tuple(_text(label) for label in named if label)
     return YarnNode(_text(one.host), memory, cores, labels)
 
 
