@@ -13,10 +13,10 @@ import pytest
 import iqcar
 from iqcar.errors import IqcarError
 from iqcar.replay.queues.cluster_replay import QueuePlan
-from iqcar.replay.queues.propose import Asked, QueueProposal, propose_queues
+from iqcar.replay.queues.propose import QueueProposal, QueueQuestion, propose_queues
 from iqcar.replay.queues.queue_result import content_of, queue_result
 from iqcar.rules.queues.capacity_file import assumed_capacity_file, read_capacity_file
-from iqcar.rules.queues.queue_setup import Target
+from iqcar.rules.queues.queue_setup import PlanTarget
 from iqcar.show.json.queues import queues_schema, queues_to_json
 from iqcar.show.terminal.layout import terminal
 from iqcar.show.terminal.queues import print_queues
@@ -24,7 +24,7 @@ from tests.support.naive_queues import NaiveCluster, NaiveQueue, NaiveRun, Naive
 from tests.support.shared_cluster_logs import read
 
 CORES = 12
-TARGETS = [Target.YARN_CAPACITY, Target.YARN_FAIR, Target.DYNAMIC_ALLOCATION]
+TARGETS = [PlanTarget.YARN_CAPACITY, PlanTarget.YARN_FAIR, PlanTarget.DYNAMIC_ALLOCATION]
 
 
 def hog_and_others(seed: int) -> list[NaiveTenant]:
@@ -92,11 +92,13 @@ def recorded(tenants: list[NaiveTenant], fair: bool) -> NaiveRun:
 
 @pytest.mark.parametrize("target", TARGETS, ids=str)
 @pytest.mark.parametrize("seed", [1, 2, 3])
-def test_plans_that_say_helps_help_in_simulation(target: Target, seed: int, tmp_path: Path) -> None:
+def test_plans_that_say_helps_help_in_simulation(
+    target: PlanTarget, seed: int, tmp_path: Path
+) -> None:
     tenants = hog_and_others(seed)
-    before = recorded(tenants, target is Target.YARN_FAIR)
+    before = recorded(tenants, target is PlanTarget.YARN_FAIR)
     tables = read(before.logs(), tmp_path)
-    found = propose_queues(tables, iqcar.diagnose(tables).graph, Asked(target, cores=CORES))
+    found = propose_queues(tables, iqcar.diagnose(tables).graph, QueueQuestion(target, cores=CORES))
     assert np.nanmax(np.abs(found.errors)) < 0.02
     assert found.chosen is not None
     names = {key[2] for key in found.sides.victims}
@@ -123,9 +125,9 @@ def diagnosis(tmp_path_factory: pytest.TempPathFactory) -> iqcar.Diagnosis:
 
 @pytest.mark.parametrize("target", TARGETS, ids=str)
 def test_a_plan_is_said_in_text_and_json(
-    target: Target, diagnosis: iqcar.Diagnosis, capsys: pytest.CaptureFixture[str]
+    target: PlanTarget, diagnosis: iqcar.Diagnosis, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    found = propose_queues(diagnosis.tables, diagnosis.graph, Asked(target, cores=CORES))
+    found = propose_queues(diagnosis.tables, diagnosis.graph, QueueQuestion(target, cores=CORES))
     result = queue_result(found, all_rules=True)
     said = json.loads(queues_to_json(result))
     jsonschema.validate(said, json.loads(queues_schema()))
@@ -143,7 +145,7 @@ def test_a_given_file_is_edited_and_other_queues_keep_what_they_had(
 ) -> None:
     shares = {"default": 70.0, "other": 30.0}
     current = assumed_capacity_file(shares, "x").edited({"root.default.user-limit-factor": "5"})
-    asked = Asked(Target.YARN_CAPACITY, (current.content, "now.xml"), CORES)
+    asked = QueueQuestion(PlanTarget.YARN_CAPACITY, (current.content, "now.xml"), CORES)
     found = propose_queues(diagnosis.tables, diagnosis.graph, asked)
     assert found.chosen is not None
     after = read_capacity_file(content_of(found), "after.xml")
@@ -157,7 +159,7 @@ def test_a_given_file_is_edited_and_other_queues_keep_what_they_had(
 
 def test_a_file_without_the_queue_that_ran_is_refused(diagnosis: iqcar.Diagnosis) -> None:
     current = assumed_capacity_file({"gone": 100.0}, "x").content
-    asked = Asked(Target.YARN_CAPACITY, (current, "now.xml"), CORES)
+    asked = QueueQuestion(PlanTarget.YARN_CAPACITY, (current, "now.xml"), CORES)
     with pytest.raises(IqcarError, match=r"now.xml: has no queue 'default', in which "):
         propose_queues(diagnosis.tables, diagnosis.graph, asked)
 
@@ -166,4 +168,6 @@ def test_applications_that_share_nothing_need_no_plan(tmp_path: Path) -> None:
     alone = recorded(hog_and_others(5)[:1], False).logs()
     tables = read(alone, tmp_path)
     with pytest.raises(IqcarError, match="no two of the applications share a cluster"):
-        propose_queues(tables, iqcar.diagnose(tables).graph, Asked(Target.YARN_CAPACITY))
+        propose_queues(
+            tables, iqcar.diagnose(tables).graph, QueueQuestion(PlanTarget.YARN_CAPACITY)
+        )
