@@ -43,6 +43,7 @@ LONGEST = (
     "tests/apps/serve/test_serve_live.py",
     CLUSTER,
     KNOWN_WAITS,
+    "tests/spark/test_yarn.py",
     "tests/spark/test_demo.py",
     FLEETS,
     "tests/spark/test_attach.py",

@@ -67,7 +67,7 @@ curves : FILE
     What `iqcar experiment` measured of these queries' own rates: surer than what a store tells.
 yarn : URL
     A resource manager (http://HOST:8088), which is only asked: how long applications waited before
-    they had a log, in which queue, and who held containers meanwhile. What has a token:
+    they had a log, in which queue, and who held containers meanwhile. A token goes in
     IQCAR_HTTP_TOKEN.
 most : --top 1..100000
     How many rows to show.

@@ -28,6 +28,7 @@ def report(
     by: str = "",
     recall: str = "",
     curves: str = "",
+    yarn: str = "",
     force: bool = False,
 ) -> Result:
     """Write the diagnosis as one interactive HTML file, which needs no network.
@@ -50,7 +51,14 @@ def report(
     show : --open
         Open the report in a browser.
     """
-    from iqcar.apps.cli.reading import curves_from, logs_of, read_for, recall_from, working
+    from iqcar.apps.cli.reading import (
+        curves_from,
+        logs_of,
+        read_for,
+        recall_from,
+        working,
+        yarn_from,
+    )
     from iqcar.causes.topics.jobs import enough_for_topics
     from iqcar.causes.topics.topic_result import FEW_JOBS
     from iqcar.pipeline import diagnose
@@ -66,7 +74,7 @@ def report(
     check_writable(file, force)
     if advice:
         advice_kinds(advice)
-    measured = curves_from(curves)
+    measured, told = curves_from(curves), yarn_from(yarn)
     tables = read_for(paths, how.query_by, samples)
     recalled = recall_from(recall, tables)
     if topics is None and not enough_for_topics(tables, FEW_JOBS):
@@ -76,6 +84,7 @@ def report(
             tables,
             recalled=recalled,
             curves=measured,
+            yarn=told,
             targets=target or (),
             by=by,
             topics=topics,

@@ -133,7 +133,7 @@ class _Node(msgspec.Struct, gc=False):
     free_mb: float = msgspec.field(default=nan, name="availMemoryMB")
     used_cores: float = msgspec.field(default=nan, name="usedVirtualCores")
     free_cores: float = msgspec.field(default=nan, name="availableVirtualCores")
-    labels: list[str] | None = msgspec.field(default=None, name="nodeLabels")
+    labels: list[str] | str | None = msgspec.field(default=None, name="nodeLabels")
 
 
 class _NodeList(msgspec.Struct, gc=False):
@@ -207,24 +207,29 @@ def _ask(root: str, what: str, told: type[_Told], most: int) -> _Told:
 
 
 def _application(one: _App) -> YarnApplication:
-    texts = (one.id, one.name, one.user, one.queue, one.state, one.kind, one.label)
     label, submitted, ended = _text(one.label), _time(one.submitted), _time(one.ended)
     return YarnApplication(
-        *map(_text, texts[:-1]),
-        "" if label == "<Not set>" else label,
-        _text(one.diagnostics),
-        submitted,
-        _time(one.launched),
-        ended if isfinite(ended) else _time(submitted + _amount(one.elapsed)),
-        _amount(one.memory),
-        _amount(one.preempted),
+        application_id=_text(one.id),
+        name=_text(one.name),
+        user=_text(one.user),
+        queue=_text(one.queue),
+        state=_text(one.state),
+        kind=_text(one.kind),
+        label="" if label == "<Not set>" else label,
+        diagnostics=_text(one.diagnostics),
+        submitted_ms=submitted,
+        launched_ms=_time(one.launched),
+        until_ms=ended if isfinite(ended) else _time(submitted + _amount(one.elapsed)),
+        memory_mb_s=_amount(one.memory),
+        preempted=_amount(one.preempted),
     )
 
 
 def _node(one: _Node) -> YarnNode:
     memory = _amount(one.used_mb) + _amount(one.free_mb)
     cores = _amount(one.used_cores) + _amount(one.free_cores)
-    labels = tuple(_text(label) for label in one.labels or () if label)
+    named = [one.labels] if isinstance(one.labels, str) else one.labels or []
+    labels = tuple(_text(label) for label in named if label)
     return YarnNode(_text(one.host), memory, cores, labels)
 
 

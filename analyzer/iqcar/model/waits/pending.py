@@ -16,7 +16,7 @@ from iqcar.logs.find.resource_manager import YarnApplication, YarnNode, YarnQueu
 from iqcar.model.waits.executor_shortage import START_UP_MS
 from iqcar.model.waits.shared_cluster import Offers, executor_offers
 from iqcar.tables import NONE, Tables, texts
-from iqcar.tables.arrays import Floats
+from iqcar.tables.arrays import Floats, sum_by
 
 MOST_HOLDERS = 10
 """Applications named per wait, those that held most; the others are summed up."""
@@ -153,7 +153,7 @@ class _Held:
     def during(self, since: float, until: float) -> Floats:
         """Return the MB·ms that each held in a time; shape (len(self.of),)."""
         overlap = np.minimum(self._until, until) - np.maximum(self._since, since)
-        return np.bincount(self._part, np.maximum(overlap, 0.0) * self._mb, len(self.of))
+        return sum_by(self._part, np.maximum(overlap, 0.0) * self._mb, len(self.of))
 
 
 def _pending(
