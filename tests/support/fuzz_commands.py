@@ -96,7 +96,11 @@ WAYS: dict[str, Callable[[Place], list[Words]]] = {
     "history trend": lambda p: [_trend(p)],
     "history changes": lambda p: [["history", "changes", f"{p.folder}/store", "--json", "-"]],
     "rules compile": lambda p: [
-        ["rules", "compile", f"{p.folder}/rules.json", "--out", p.new("fairscheduler.xml")]
+        ["rules", "compile", f"{p.folder}/rules.json", "--out", p.new("fairscheduler.xml")],
+        *(
+            ["rules", "compile", p.before, p.after, "--for", kind, "--out", p.new(kind)]
+            for kind in ("yarn-capacity", "yarn-fair", "dynamic-allocation")
+        ),
     ],
     "rules check": lambda p: [["rules", "check", f"{p.folder}/rules.json", p.before, p.after]],
 }

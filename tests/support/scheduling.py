@@ -44,6 +44,7 @@ LONGEST = (
     CLUSTER,
     KNOWN_WAITS,
     "tests/spark/test_yarn.py",
+    "tests/spark/test_yarn_queues.py",
     "tests/spark/test_demo.py",
     FLEETS,
     "tests/spark/test_attach.py",

@@ -16,8 +16,10 @@ from hypothesis import given
 
 from iqcar.causes.blame import sweep, usage_sweep
 from iqcar.replay.loop import (
+    cluster_grants,
     device_sharing,
     event_heap,
+    event_kernel,
     event_loop,
     slot_offers,
 )
@@ -44,10 +46,11 @@ def plain_copy(module: ModuleType) -> ModuleType:
 
 
 PLAIN_SWEEP, PLAIN_USAGE = plain_copy(sweep), plain_copy(usage_sweep)
-PLAIN_LOOP = plain_copy(event_loop)
-PARTS = event_heap, slot_offers, device_sharing
+PLAIN_LOOP, PLAIN_KERNEL = plain_copy(event_loop), plain_copy(event_kernel)
+PARTS = event_heap, slot_offers, device_sharing, cluster_grants
 PLAIN_PARTS = [plain_copy(module) for module in PARTS]
-for plain_module in (*PLAIN_PARTS, PLAIN_LOOP):
+PLAIN_LOOP.event_kernel = PLAIN_KERNEL
+for plain_module in (*PLAIN_PARTS, PLAIN_KERNEL):
     for plain_part in PLAIN_PARTS:
         for name, value in vars(plain_part).items():
             if getattr(value, "__module__", "") == plain_part.__name__ and hasattr(
@@ -58,7 +61,7 @@ for plain_module in (*PLAIN_PARTS, PLAIN_LOOP):
 
 @pytest.fixture(autouse=True)
 def compiled_kernels() -> None:
-    for module in (sweep, usage_sweep, event_loop):
+    for module in (sweep, usage_sweep, event_kernel):
         compiled.count_steps(module.__name__, compiled.PLAIN_STEPS + 1)
 
 
@@ -66,7 +69,7 @@ def test_the_copies_are_what_they_are_called() -> None:
     for plain, fast, kernel in (
         (PLAIN_SWEEP, sweep, "_pair_integrals"),
         (PLAIN_USAGE, usage_sweep, "_usage_during"),
-        (PLAIN_LOOP, event_loop, "_loop"),
+        (PLAIN_KERNEL, event_kernel, "play"),
     ):
         assert not hasattr(getattr(plain, kernel), "py_func")
         assert hasattr(getattr(fast, kernel), "py_func")

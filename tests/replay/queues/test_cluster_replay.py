@@ -44,7 +44,8 @@ def random_tenants(rng: np.random.Generator) -> list[NaiveTenant]:
                 queries,
                 cores=int(rng.integers(1, 3)),
                 most=int(rng.integers(1, 5)),
-                idle=float(rng.integers(1, 8)) if dynamic else math.inf,
+                # No timeout ends in the very millisecond in which a query starts.
+                idle=float(rng.integers(1, 8)) + 3.7e-4 if dynamic else math.inf,
             )
         )
     return made

@@ -10,7 +10,7 @@ from pathlib import Path
 from iqcar.apps.cli.command import Result, check_writable, make_folder, write_result
 from iqcar.enums import QueryBy
 from iqcar.errors import IqcarError, UsageError
-from iqcar.rules.queues.queue_setup import Target
+from iqcar.rules.queues.queue_setup import PlanTarget
 
 HOW_TO_FILE = "HOW_TO.md"
 
@@ -39,7 +39,7 @@ class ClusterChoice:
 
 def compile_queues(
     paths: list[str],
-    target: Target,
+    target: PlanTarget,
     choice: ClusterChoice,
     *,
     out: str,
@@ -49,7 +49,7 @@ def compile_queues(
 ) -> Result:
     """Diagnose logs, plan, and write the plan's files; raises IqcarError."""
     from iqcar.apps.cli.reading import diagnosed, working
-    from iqcar.replay.queues.propose import Asked, propose_queues
+    from iqcar.replay.queues.propose import QueueQuestion, propose_queues
     from iqcar.replay.queues.queue_result import FILES, content_of, queue_result
     from iqcar.show.json.queues import queues_to_json
     from iqcar.show.terminal.queues import print_queues
@@ -61,7 +61,7 @@ def compile_queues(
     found = diagnosed(paths, query_by=QueryBy.SQL, rules=False)
     with working("replaying"):
         plan = propose_queues(
-            found.tables, found.graph, Asked(target, current, choice.cores, after)
+            found.tables, found.graph, QueueQuestion(target, current, choice.cores, after)
         )
     result = queue_result(plan, all_rules=all_rules)
     if not to_output:

@@ -11,7 +11,7 @@ from iqcar.apps.cli.command import Result, command, make_folder, write_result
 from iqcar.apps.cli.compile_queues import ClusterChoice, check_folder, compile_queues
 from iqcar.enums import QueryBy
 from iqcar.errors import UsageError
-from iqcar.rules.queues.queue_setup import Target
+from iqcar.rules.queues.queue_setup import PlanTarget
 
 rules = typer.Typer(
     name="rules",
@@ -31,7 +31,7 @@ MOST = 2**31 - 1
 def compile_(
     rules: list[str],
     *,
-    for_: Target = Target.FAIR_POOLS,
+    for_: PlanTarget = PlanTarget.FAIR_POOLS,
     cluster: ClusterChoice,
     out: str = "",
     json: str | None = None,
@@ -74,7 +74,7 @@ def compile_(
     from iqcar.rules.rule_sentences import how_to
     from iqcar.show.terminal.rules_compile import print_plan
 
-    if for_ is not Target.FAIR_POOLS:
+    if for_ is not PlanTarget.FAIR_POOLS:
         return compile_queues(
             rules, for_, cluster, out=out, to_output=json == "-", all_rules=all_rules, force=force
         )

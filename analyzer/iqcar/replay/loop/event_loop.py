@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from iqcar.replay.loop import event_kernel
-from iqcar.replay.loop.cluster_state import Cluster, no_cluster, no_grants
+from iqcar.replay.loop.cluster_state import Cluster, Grants, no_cluster, no_grants
 from iqcar.replay.loop.device_sharing import PHASES, Progress, free_memory, no_users
 from iqcar.replay.loop.loop_input import Run, no_devices
 from iqcar.replay.loop.slot_offers import PLACE
+from iqcar.tables.arrays import Floats, Ints
 from iqcar.tables.compiled import count_steps
 
 if TYPE_CHECKING:
@@ -50,10 +51,7 @@ def run(
         lacked_memory=np.zeros(len(devices.memory)),
     )  # fmt: skip
     grants = no_grants(cluster, shares.pool_app[shares.pool], slots.hosts, n_tasks)
-    room = 2 * n_steps + 3 * n_tasks + len(slots.when) + 1
-    room += 2 * (grants.there.size + len(grants.old_ends)) + 3 * len(grants.held)
-    room += 2 * (len(grants.used) + 1)
-    future = (np.empty(room), np.empty(room, np.int64), np.zeros(1, np.int64))
+    future = _no_events(n_steps, n_tasks, len(slots.when), grants)
     # Attempts that came back lie on a stack, as in Spark: they go before what was never tried.
     sets = (
         steps.missing.copy(),
@@ -100,3 +98,11 @@ def run(
         *given, found, future, sets, free, waiting, order, caps, progress, users, memory
     )
     return found._replace(short=users.short.reshape(n, PHASES))
+
+
+def _no_events(steps: int, tasks: int, changes: int, grants: Grants) -> tuple[Floats, Ints, Ints]:
+    """Return a heap with room for all events that can lie in it at once."""
+    room = 2 * steps + 3 * tasks + changes + 1
+    room += 2 * (grants.there.size + len(grants.old_ends)) + 3 * len(grants.held)
+    room += 2 * len(grants.used) + 2
+    return np.empty(room), np.empty(room, np.int64), np.zeros(1, np.int64)

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from iqcar.errors import IqcarError
-from iqcar.replay.queues.cluster_replay import Limit, QueuePlan
+from iqcar.replay.queues.cluster_replay import AllocationLimit, QueuePlan
 from iqcar.replay.queues.cluster_setup import IDLE_TIMEOUT_MS, Tenant
 from iqcar.replay.queues.sides import Key, Sides, key_of
 from iqcar.rules.executor_advice import LEAST_IDLE
@@ -215,6 +215,6 @@ def allocation_drafts(
             idle = SHORT_IDLE_MS if sides.idle_share >= LEAST_IDLE else None
             if one.is_fixed and idle is None:
                 idle = IDLE_TIMEOUT_MS
-            limits.append((one.app, Limit(min(most, one.most), idle)))
+            limits.append((one.app, AllocationLimit(min(most, one.most), idle)))
         if limits:
             yield Draft(QueuePlan(setup, limits=tuple(limits)))

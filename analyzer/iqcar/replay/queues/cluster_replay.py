@@ -23,7 +23,7 @@ MOST_PLACES = 4096
 """Executors at once of one application that a replay keeps apart."""
 
 
-class Limit(msgspec.Struct, frozen=True):
+class AllocationLimit(msgspec.Struct, frozen=True):
     """Settings of one application: dynamic allocation up to so many executors."""
 
     most: int
@@ -40,7 +40,7 @@ class QueuePlan(msgspec.Struct, frozen=True):
 
     setup: QueueSetup
     moves: tuple[tuple[int, str], ...] = ()
-    limits: tuple[tuple[int, Limit], ...] = ()
+    limits: tuple[tuple[int, AllocationLimit], ...] = ()
 
 
 @dataclass
@@ -161,7 +161,7 @@ class ClusterReplays:
         return float(workload.order.end.max(initial=workload.origin))
 
 
-def _limited(tenant: Tenant, limits: Mapping[int, Limit]) -> Tenant:
+def _limited(tenant: Tenant, limits: Mapping[int, AllocationLimit]) -> Tenant:
     limit = limits.get(tenant.app)
     return tenant if limit is None else tenant.limited(limit.most, limit.idle_ms)
 

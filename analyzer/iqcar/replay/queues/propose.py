@@ -32,7 +32,7 @@ from iqcar.rules.queues.capacity_file import (
     read_capacity_file,
 )
 from iqcar.rules.queues.fair_file import FairFile, assumed_fair_file, read_fair_file
-from iqcar.rules.queues.queue_setup import QueueSetup, Target
+from iqcar.rules.queues.queue_setup import PlanTarget, QueueSetup
 from iqcar.rules.rule import Outlook
 from iqcar.tables import Tables
 from iqcar.tables.arrays import Floats, most_at_once
@@ -41,7 +41,7 @@ ASSUMED = "queues as assumed"
 """What errors call a file that nobody gave."""
 
 
-class Asked(msgspec.Struct, frozen=True):
+class QueueQuestion(msgspec.Struct, frozen=True):
     """What is to be planned for.
 
     target: what the plan is written for.
@@ -50,7 +50,7 @@ class Asked(msgspec.Struct, frozen=True):
     preempts_after_ms: after which executors are taken back; infinite: never.
     """
 
-    target: Target
+    target: PlanTarget
     current: tuple[bytes, str] | None = None
     cores: int | None = None
     preempts_after_ms: float = math.inf
@@ -75,7 +75,7 @@ class QueueProposal:
     tried: how many plans were replayed.
     """
 
-    asked: Asked
+    asked: QueueQuestion
     tables: Tables
     replays: ClusterReplays
     sides: Sides
@@ -100,7 +100,7 @@ class QueueProposal:
         return moves.get(tenant.app) or self.queue_before(tenant)
 
 
-def propose_queues(tables: Tables, graph: IQCGraph, asked: Asked) -> QueueProposal:
+def propose_queues(tables: Tables, graph: IQCGraph, asked: QueueQuestion) -> QueueProposal:
     """Plan for the cluster whose applications lost most to executors that others held.
 
     Raises IqcarError if no two applications share a cluster, or the file does not fit them.
@@ -122,7 +122,7 @@ def propose_queues(tables: Tables, graph: IQCGraph, asked: Asked) -> QueuePropos
 
 
 def _of_cluster(
-    tables: Tables, graph: IQCGraph, recording: Recording, apps: list[int], asked: Asked
+    tables: Tables, graph: IQCGraph, recording: Recording, apps: list[int], asked: QueueQuestion
 ) -> QueueProposal:
     replays = cluster_replays(tables, recording, apps, QueueSetup(()), asked.cores)
     sides = sides_of(tables, graph, replays.tenants)
@@ -131,29 +131,29 @@ def _of_cluster(
         replays.setup = file.setup(replays.capacity, asked.preempts_after_ms)
     else:
         replays.setup = _preempting(file.setup(), asked)
-    for one in replays.tenants:
-        queue_of(replays.setup, one, file.where)
+    for tenant in replays.tenants:
+        queue_of(replays.setup, tenant, file.where)
     drafts = list(_drafts(asked, file, replays, sides)) if len(sides.targets) else []
     evaluator = PlanEvaluator[QueuePlan](replays)
     judged = [one for draft in drafts if (one := _judge(evaluator, draft, sides)) is not None]
     return QueueProposal(
         asked=asked, tables=tables, replays=replays, sides=sides,
-        before_content=b"" if asked.target is Target.DYNAMIC_ALLOCATION else file.content,
+        before_content=b"" if asked.target is PlanTarget.DYNAMIC_ALLOCATION else file.content,
         before=evaluator.before, errors=evaluator.errors, chosen=choose(judged),
         tried=len(judged),
     )  # fmt: skip
 
 
-def _preempting(setup: QueueSetup, asked: Asked) -> QueueSetup:
+def _preempting(setup: QueueSetup, asked: QueueQuestion) -> QueueSetup:
     return msgspec.structs.replace(setup, preempts_after_ms=asked.preempts_after_ms)
 
 
-def _file(asked: Asked, tenants: list[Tenant]) -> CapacityFile | FairFile:
+def _file(asked: QueueQuestion, tenants: list[Tenant]) -> CapacityFile | FairFile:
     """Read the file that was in force; without one all queues are assumed to be equal."""
-    fair = asked.target is Target.YARN_FAIR
+    fair = asked.target is PlanTarget.YARN_FAIR
     if asked.current is not None:
         content, where = asked.current
-        if asked.target is Target.DYNAMIC_ALLOCATION:
+        if asked.target is PlanTarget.DYNAMIC_ALLOCATION:
             fair = b"<allocations" in content
         return read_fair_file(content, where) if fair else read_capacity_file(content, where)
     names = sorted({one.queue.rpartition(".")[2] for one in tenants})
@@ -165,10 +165,10 @@ def _file(asked: Asked, tenants: list[Tenant]) -> CapacityFile | FairFile:
 
 
 def _drafts(
-    asked: Asked, file: CapacityFile | FairFile, replays: ClusterReplays, sides: Sides
+    asked: QueueQuestion, file: CapacityFile | FairFile, replays: ClusterReplays, sides: Sides
 ) -> Iterable[Draft]:
     tenants, after = replays.tenants, asked.preempts_after_ms
-    if asked.target is Target.DYNAMIC_ALLOCATION:
+    if asked.target is PlanTarget.DYNAMIC_ALLOCATION:
         return allocation_drafts(replays.setup, tenants, sides, _most_held(replays))
     if isinstance(file, FairFile):
         return fair_drafts(file, tenants, sides, replays.capacity, after)

@@ -13,14 +13,14 @@ from msgspec import Meta
 
 from iqcar.replay.queues.propose import QueueProposal
 from iqcar.replay.queues.sides import key_of
-from iqcar.rules.queues.queue_setup import Target
+from iqcar.rules.queues.queue_setup import PlanTarget
 from iqcar.tables import texts
 from iqcar.version import __version__
 
 FILES = {
-    Target.YARN_CAPACITY: "capacity-scheduler.xml",
-    Target.YARN_FAIR: "fair-scheduler.xml",
-    Target.DYNAMIC_ALLOCATION: "submit.txt",
+    PlanTarget.YARN_CAPACITY: "capacity-scheduler.xml",
+    PlanTarget.YARN_FAIR: "fair-scheduler.xml",
+    PlanTarget.DYNAMIC_ALLOCATION: "submit.txt",
 }
 """What is written for each target."""
 
@@ -153,8 +153,9 @@ def _applications(found: QueueProposal) -> list[QueuedApplication]:
         )
         made.append(
             QueuedApplication(
-                one.application_id, one.name, one.user, role, found.queue_before(one),
-                found.queue_after(one), settings, recorded, before, then,
+                application_id=one.application_id, name=one.name, user=one.user, role=role,
+                queue_before=found.queue_before(one), queue_after=found.queue_after(one),
+                settings=settings, recorded_ms=recorded, before_ms=before, after_ms=then,
             )
         )  # fmt: skip
     return made
@@ -168,8 +169,9 @@ def _queries(found: QueueProposal) -> list[QueuedQuery]:
     after = found.chosen.after.duration_ms if found.chosen else np.full(len(ids), np.nan)
     return [
         QueuedQuery(
-            ids[row], names[row], apps[app].application_id, _number(recorded[row]),
-            _number(before[row]), _number(after[row]),
+            query_id=ids[row], name=names[row], application_id=apps[app].application_id,
+            recorded_ms=_number(recorded[row]), before_ms=_number(before[row]),
+            after_ms=_number(after[row]),
         )
         for row, app in enumerate(queries["app"].tolist())
         if app in apps
@@ -184,11 +186,11 @@ def _diff(found: QueueProposal) -> str:
     if found.chosen is None or not found.chosen.draft.content:
         return ""
     name = FILES[found.asked.target]
-    lines = (
+    before, after = (
         content.decode("utf-8", "replace").splitlines(keepends=True)
         for content in (found.before_content, found.chosen.draft.content)
     )
-    return "".join(difflib.unified_diff(*lines, f"a/{name}", f"b/{name}"))
+    return "".join(difflib.unified_diff(before, after, f"a/{name}", f"b/{name}"))
 
 
 def _submit_lines(found: QueueProposal) -> list[str]:
@@ -211,12 +213,12 @@ def _plain(text: str) -> str:
 def _how_to(found: QueueProposal) -> list[str]:
     name = FILES[found.asked.target]
     steps = []
-    if found.asked.target is Target.YARN_CAPACITY:
+    if found.asked.target is PlanTarget.YARN_CAPACITY:
         steps = [
             f"Put {name} where the ResourceManager reads it ($HADOOP_CONF_DIR).",
             "yarn rmadmin -refreshQueues",
         ]
-    elif found.asked.target is Target.YARN_FAIR:
+    elif found.asked.target is PlanTarget.YARN_FAIR:
         steps = [
             f"Put {name} where yarn.scheduler.fair.allocation.file says; the ResourceManager reads "
             "it again within 10 s, or at once:",

@@ -121,7 +121,7 @@ class Forecaster:
 
     def _evaluator_of(
         self, rules: Sequence[Rule], plan: PoolPlan, victims: Ints
-    ) -> PlanEvaluator | None:
+    ) -> PlanEvaluator[PoolPlan] | None:
         """Replays with devices where they reproduce the run; slots alone tell of slots only."""
         for evaluator in self.evaluators[:-1]:
             if evaluator.reproduces(plan, victims):

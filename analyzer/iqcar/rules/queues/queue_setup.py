@@ -9,7 +9,7 @@ import msgspec
 from iqcar.enums import Kind
 
 
-class Target(Kind):
+class PlanTarget(Kind):
     """What rules or plans are compiled for."""
 
     FAIR_POOLS = "fair-pools", "FAIR pools inside one application, from a rules file."
