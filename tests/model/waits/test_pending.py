@@ -64,6 +64,12 @@ def test_who_waits_still_waits_until_now_and_holds_nothing() -> None:
     assert [h.application.name for h in one.holders] == ["a1"]
 
 
+def test_a_master_that_was_launched_and_has_not_registered_waits_no_longer() -> None:
+    found = pending_waits(tiny_tables(), told(app(1), LATE._replace(state="ACCEPTED")))
+    (one,) = found.pending
+    assert (one.wait_ms, one.application.waits, found.waiting) == (40_000, False, 0)
+
+
 def test_ordinary_starts_and_unknown_times_are_no_waits() -> None:
     quick = app(2, launched_ms=4_900.0)
     old = app(3, submitted_ms=10_000.0, launched_ms=nan)  # Hadoop before 3.2 does not tell
