@@ -56,12 +56,29 @@ def test_the_log_tells_when_an_application_held_its_memory() -> None:
     assert [h.app for h in one.holders if h.application.name == "a1"] == [0]
 
 
+@pytest.mark.parametrize(("ended", "end_ms"), [(False, 10_000.0), (True, 500_000.0)])
+def test_a_log_may_lag_behind_the_manager_or_be_newer(ended: bool, end_ms: float) -> None:
+    tables = tiny_tables(
+        applications=[{"application_id": app(1).application_id, "end_ms": end_ms, "ended": ended}],
+        executors=[{"executor_id": "1", "cores": 1.0, "added_ms": 0.0}],
+    )
+    (one,) = pending_waits(tables, told(app(1), LATE)).pending
+    assert one.held == pytest.approx(0.25)  # 1,000 of 4,000 MB all the time
+    assert [h.lost_ms for h in one.holders] == [40_000]
+
+
 def test_who_waits_still_waits_until_now_and_holds_nothing() -> None:
     waiting = LATE._replace(state="ACCEPTED", launched_ms=nan, memory_mb_s=0.0)
     found = pending_waits(tiny_tables(), told(app(1), waiting))
     (one,) = found.pending
     assert (one.until_ms, found.waiting) == (100_000, 1)
     assert [h.application.name for h in one.holders] == ["a1"]
+
+
+def test_a_master_that_was_launched_and_has_not_registered_waits_no_longer() -> None:
+    found = pending_waits(tiny_tables(), told(app(1), LATE._replace(state="ACCEPTED")))
+    (one,) = found.pending
+    assert (one.wait_ms, one.application.waits, found.waiting) == (40_000, False, 0)
 
 
 def test_ordinary_starts_and_unknown_times_are_no_waits() -> None:

@@ -63,8 +63,12 @@ class YarnApplication(NamedTuple):
 
     @property
     def waits(self) -> bool:
-        """Whether it waits for the container of its master."""
-        return self.state in ("NEW", "NEW_SAVING", "SUBMITTED", "ACCEPTED")
+        """Whether it waits for the container of its master.
+
+        It stays ACCEPTED while that starts, until its master has registered.
+        """
+        early = self.state in ("NEW", "NEW_SAVING", "SUBMITTED", "ACCEPTED")
+        return early and not isfinite(self.launched_ms)
 
 
 class YarnNode(NamedTuple):

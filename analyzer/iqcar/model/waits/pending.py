@@ -89,7 +89,7 @@ def pending_waits(tables: Tables, told: YarnTold) -> YarnWaits:
     rows = _rows_by_id(tables)
     offers = executor_offers(tables)
     memory = sum(node.memory_mb for node in told.nodes)
-    held = _Held(told.applications, rows, offers)
+    held = _Held(told.applications, rows, tables)
     found = [
         _pending(one, rows.get(one.application_id, NONE), offers=offers, held=held, memory=memory)
         for one in told.applications
@@ -123,8 +123,9 @@ class _Held:
     """Memory that each application held when: MB·ms in all, spread over times."""
 
     def __init__(
-        self, applications: Sequence[YarnApplication], rows: dict[str, int], offers: Offers
+        self, applications: Sequence[YarnApplication], rows: dict[str, int], tables: Tables
     ) -> None:
+        offers = executor_offers(tables)
         self.of = [
             one
             for one in applications
@@ -133,17 +134,15 @@ class _Held:
         self.app = [rows.get(one.application_id, NONE) for one in self.of]
         part, since, until, weight = [], [], [], []
         for number, (one, app) in enumerate(zip(self.of, self.app, strict=True)):
-            mine = np.flatnonzero(offers.app == app) if app >= 0 else np.zeros(0, np.int64)
-            spans = (
-                (offers.since[mine], offers.until[mine], offers.cores[mine])
-                if len(mine)
-                else (np.array([one.launched_ms]), np.array([one.until_ms]), np.ones(1))
-            )
-            whole = float(((spans[1] - spans[0]) * spans[2]).sum())
-            part.append(np.full(len(spans[0]), number))
-            since.append(spans[0])
-            until.append(spans[1])
-            weight.append(spans[2] * (one.memory_mb_s * MB_MS / whole))
+            spans = _executor_spans(tables, offers, app, one.until_ms)
+            if not len(spans.app):
+                alone = np.array([one.launched_ms]), np.array([one.until_ms])
+                spans = Offers(np.array([app]), np.ones(1), *alone)
+            whole = float(((spans.until - spans.since) * spans.cores).sum())
+            part.append(np.full(len(spans.app), number))
+            since.append(spans.since)
+            until.append(spans.until)
+            weight.append(spans.cores * (one.memory_mb_s * MB_MS / whole))
         none = [np.zeros(0)]
         self._part = np.concatenate(part or [np.zeros(0, np.int64)])
         self._since, self._until, self._mb = (
@@ -154,6 +153,19 @@ class _Held:
         """Return the MB·ms that each held in a time; shape (len(self.of),)."""
         overlap = np.minimum(self._until, until) - np.maximum(self._since, since)
         return sum_by(self._part, np.maximum(overlap, 0.0) * self._mb, len(self.of))
+
+
+def _executor_spans(tables: Tables, offers: Offers, app: int, now: float) -> Offers:
+    """Return when an application had executors until the manager was asked; none without a log.
+
+    A log without an end may lag behind: what it held last it is taken to hold still.
+    """
+    mine = offers.of(offers.app == app) if app >= 0 else offers.of(np.zeros(len(offers.app), bool))
+    if len(mine.app):
+        of_log = tables.applications.iloc[app]
+        last = (mine.until >= of_log["end_ms"]) & (not of_log["ended"])
+        mine = mine._replace(until=np.minimum(np.where(last, now, mine.until), now))
+    return mine.of(mine.until > mine.since)
 
 
 def _pending(
