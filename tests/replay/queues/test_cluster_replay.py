@@ -98,7 +98,7 @@ def replays_of(run: NaiveRun, folder: Path) -> tuple[Tables, ClusterReplays]:
     start_up = 1000 * run.cluster.start_up
     plans = {one.plan.name: one.plan for one in run.tenants}
     found.tenants = [
-        replace(one, start_up_ms=start_up, idle_ms=1000 * plans[one.name].idle)
+        replace(one, start_up_ms=start_up, asks_after_ms=0.0, idle_ms=1000 * plans[one.name].idle)
         for one in found.tenants
     ]
     return tables, found

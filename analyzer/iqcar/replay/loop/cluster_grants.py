@@ -177,9 +177,13 @@ def handle(
     Returns the application whose slots became more; −1: of none.
     """
     if kind == STARTED:
-        g.at[number] = RUNS
-        book(number, c.master[number], c, g)
-        ask_round(now, g, future)
+        apps = len(g.held)
+        if number < apps:  # Its master has a place; then it asks.
+            book(number, c.master[number], c, g)
+            push(future[0], future[1], future[2], c.asks[number], STARTED * KIND + apps + number)
+        elif g.at[number - apps] == COMES:
+            g.at[number - apps] = RUNS
+            ask_round(now, g, future)
         return -1
     if kind == FINISHED:
         for h in range(g.there.shape[1]):

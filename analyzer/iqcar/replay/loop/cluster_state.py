@@ -16,6 +16,7 @@ class Cluster(NamedTuple):
 
     queue, user: positions.
     starts: ms.
+    asks: ms from which on it asks for executors.
     tail: ms from its last step to its end.
     master: units that it takes itself while it runs.
     size: units of one executor.
@@ -43,6 +44,7 @@ class Cluster(NamedTuple):
     queue: Ints
     user: Ints
     starts: Floats
+    asks: Floats
     tail: Floats
     master: Ints
     size: Ints
@@ -105,9 +107,10 @@ def no_cluster() -> Cluster:
     """Return the cluster of a run whose executors come and go as recorded."""
     ints, floats, flags = np.zeros(0, np.int64), np.zeros(0), np.zeros(0, bool)
     return Cluster(
-        queue=ints, user=ints, starts=floats, tail=floats, master=ints, size=ints, slots=ints,
-        least=ints, most=ints, idle=floats, start_up=floats, guaranteed=floats, maximum=floats,
-        user_factor=floats, user_least=floats, priority=ints, evenly=flags, gives_back=flags,
+        queue=ints, user=ints, starts=floats, asks=floats, tail=floats, master=ints, size=ints,
+        slots=ints, least=ints, most=ints, idle=floats, start_up=floats, guaranteed=floats,
+        maximum=floats, user_factor=floats, user_least=floats, priority=ints, evenly=flags,
+        gives_back=flags,
     )  # fmt: skip
 
 

@@ -137,7 +137,9 @@ class ClusterReplays:
         ints, whole = np.int64, 1 if setup.fair else self.capacity
         return Cluster(
             queue=np.array(queue, ints), user=np.array([users[t.user] for t in limited], ints),
-            starts=start - self.joint.origin, tail=np.maximum(end - last, 0.0),
+            starts=start - self.joint.origin,
+            asks=start - self.joint.origin + np.array([t.asks_after_ms for t in limited]),
+            tail=np.maximum(end - last, 0.0),
             master=np.array([t.master_cores for t in limited], ints),
             size=np.array([t.cores for t in limited], ints),
             slots=np.array([t.slots for t in limited], ints),

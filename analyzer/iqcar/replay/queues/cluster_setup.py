@@ -39,6 +39,7 @@ class Tenant:
     least, most: executors; equal where it asks for a fixed number.
     idle_ms: after which it gives an idle one back; infinite: at its end.
     start_up_ms: from a grant to the first task.
+    asks_after_ms: from its start until its master asks.
     master_cores: of its master.
     """
 
@@ -54,6 +55,7 @@ class Tenant:
     idle_ms: float
     start_up_ms: float
     master_cores: int
+    asks_after_ms: float = 0.0
 
     @property
     def is_fixed(self) -> bool:
@@ -78,10 +80,16 @@ def tenants_of(tables: Tables, apps: Sequence[int]) -> list[Tenant]:
         for app in apps
         if (offers.app == app).any()
     ]
-    start_ups = _start_ups(tables, made)
+    first = _first_starts(tables, made)
+    start_up = min(*first.values(), _start_after_release(tables, made))
+    start_up = start_up if math.isfinite(start_up) else START_UP_MS
+    late = max(first[True] - start_up, 0.0) if math.isfinite(first[True]) else 0.0
     start = tables.applications["start_ms"].to_numpy(np.float64)
     ordered = sorted(made, key=lambda one: (start[one.app], one.application_id))
-    return [replace(one, start_up_ms=start_ups[one.is_fixed]) for one in ordered]
+    return [
+        replace(one, start_up_ms=start_up, asks_after_ms=late if one.is_fixed else 0.0)
+        for one in ordered
+    ]
 
 
 def _tenant(tables: Tables, app: int, conf: Mapping[str, str], cores: Floats) -> Tenant:
@@ -154,7 +162,7 @@ def _kept_idle(tables: Tables, app: int, idle_ms: float) -> bool:
     return bool((stayed[np.isfinite(stayed)] > idle_ms + IDLE_SLACK_MS).any())
 
 
-def _start_ups(tables: Tables, tenants: Sequence[Tenant]) -> dict[bool, float]:
+def _first_starts(tables: Tables, tenants: Sequence[Tenant]) -> dict[bool, float]:
     """Time in which the fastest first executor came, of those that ask at their start and others.
 
     An application with a fixed number asks at its start, one without when it has tasks.
@@ -171,8 +179,26 @@ def _start_ups(tables: Tables, tenants: Sequence[Tenant]) -> dict[bool, float]:
             asked = float(own.min()) if len(own) else asked
         if first >= asked:
             found[one.is_fixed].append(first - asked)
-    fastest = {fixed: min(times, default=START_UP_MS) for fixed, times in found.items()}
-    return {fixed: min(time, fastest[fixed]) for fixed, time in fastest.items()}
+    return {fixed: min(times, default=math.inf) for fixed, times in found.items()}
+
+
+def _start_after_release(tables: Tables, tenants: Sequence[Tenant]) -> float:
+    """Time from when others gave executors back to the first one of who waited, in the median.
+
+    The master of an application is there by then: only the executor has to start. Infinite where
+    nobody waited so.
+    """
+    offers = executor_offers(tables)
+    gaps = []
+    for one in tenants:
+        mine = offers.app == one.app
+        first = float(offers.since[mine].min())
+        since = float(tables.applications["start_ms"].iloc[one.app])
+        until = offers.until[~mine & np.isin(offers.app, [t.app for t in tenants])]
+        freed = until[(until > since) & (until <= first)]
+        if len(freed):
+            gaps.append(first - float(freed.max()))
+    return float(np.median(gaps)) if gaps else math.inf
 
 
 def capacity_of(tables: Tables, tenants: Sequence[Tenant]) -> int:
