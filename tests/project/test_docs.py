@@ -65,9 +65,10 @@ ROOTS = ("analyzer", "docs", "listener", "rules", "scripts", "tests", *ROOM_NAME
 PRESENT = [page for page in MARKDOWN if page.name != "CHANGELOG.md"]
 """Pages about the package as it is; past versions had other files."""
 MOST_BYTES_OF_A_PICTURE = 300_000
-MOST_WORDS = 53_500
-"""Of docs/, without what is printed: pages from declarations, and tables of results."""
+MOST_WORDS = 46_100
+"""Of docs/, without what is printed: pages from declarations, tables of results, rules' tables."""
 PRINTED_TABLE = re.compile(r"<!-- printed: .*?<!-- end -->", re.S)
+TABLE = re.compile(r"^\|.*$", re.M)
 DECLARED = (
     *("commands", "compatibility", "kinds", "metrics", "papers", "result"),
     *("stored-tables", "tables"),
@@ -76,8 +77,10 @@ DECLARED = (
 
 def test_written_pages_stay_short() -> None:
     written = [page for page in REPO.glob("docs/**/*.md") if page.stem not in DECLARED]
-    texts = (PRINTED_TABLE.sub("", page.read_text("utf-8")) for page in written)
-    assert sum(len(text.split()) for text in texts) <= MOST_WORDS
+    texts = [PRINTED_TABLE.sub("", page.read_text("utf-8")) for page in written]
+    printed = TABLE.findall((REPO / "docs/rules.md").read_text("utf-8"))
+    words = sum(len(text.split()) for text in texts) - sum(len(row.split()) for row in printed)
+    assert words <= MOST_WORDS
 
 
 @pytest.mark.parametrize("page", PRESENT, ids=lambda p: p.name)

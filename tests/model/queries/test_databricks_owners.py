@@ -42,7 +42,7 @@ def test_each_job_belongs_to_the_user_notebook_and_workflow_that_databricks_name
 ) -> None:
     first = {
         "user": "eve@acme.example",
-        "spark.databricks.notebook.path": "/Users/eve/load",
+        "spark.databricks.notebook.path": "/Shared/eve/load",
         "spark.scheduler.pool": "6625579578828059606",
     }
     second = {"spark.databricks.job.id": "703", "spark.databricks.job.runId": "31144"}
@@ -50,7 +50,7 @@ def test_each_job_belongs_to_the_user_notebook_and_workflow_that_databricks_name
 
     assert owners(tables, "user") == ["eve@acme.example", "ann"]
     assert owners(tables, "pool") == ["6625579578828059606", "(no pool)"]
-    assert owners(tables, "notebook") == ["/Users/eve/load", "(no notebook)"]
+    assert owners(tables, "notebook") == ["/Shared/eve/load", "(no notebook)"]
     assert owners(tables, "workflow") == ["(no workflow)", "703"]
     assert owners(tables, "workflow-run") == ["(no workflow-run)", "31144"]
 

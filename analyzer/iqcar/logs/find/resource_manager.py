@@ -130,7 +130,7 @@ class _Apps(msgspec.Struct, gc=False):
     apps: _AppList | None
 
 
-class _Node(msgspec.Struct, gc=False):
+class _NodeAnswer(msgspec.Struct, gc=False):
     state: str
     host: str = msgspec.field(name="nodeHostName")
     used_mb: float = msgspec.field(default=nan, name="usedMemoryMB")
@@ -141,7 +141,7 @@ class _Node(msgspec.Struct, gc=False):
 
 
 class _NodeList(msgspec.Struct, gc=False):
-    node: list[_Node] = msgspec.field(default_factory=list)
+    node: list[_NodeAnswer] = msgspec.field(default_factory=list)
 
 
 class _Nodes(msgspec.Struct, gc=False):
@@ -152,7 +152,7 @@ class _Info(msgspec.Struct, gc=False):
     info: dict[str, Any] = msgspec.field(name="schedulerInfo")
 
 
-class _Scheduler(msgspec.Struct, gc=False):
+class _SchedulerAnswer(msgspec.Struct, gc=False):
     scheduler: _Info
 
 
@@ -167,7 +167,7 @@ def ask_resource_manager(url: str) -> YarnTold:
     root = _root(url)
     apps = _ask(root, "apps", _Apps, MAX_APPS_BYTES).apps
     nodes = _ask(root, "nodes", _Nodes, MAX_OTHER_BYTES).nodes
-    scheduler = _ask(root, "scheduler", _Scheduler, MAX_OTHER_BYTES).scheduler
+    scheduler = _ask(root, "scheduler", _SchedulerAnswer, MAX_OTHER_BYTES).scheduler
     found = [_application(one) for one in (apps.app if apps else [])]
     return YarnTold(
         root,
@@ -229,7 +229,7 @@ def _application(one: _App) -> YarnApplication:
     )
 
 
-def _node(one: _Node) -> YarnNode:
+def _node(one: _NodeAnswer) -> YarnNode:
     memory = _amount(one.used_mb) + _amount(one.free_mb)
     cores = _amount(one.used_cores) + _amount(one.free_cores)
     named = [one.labels] if isinstance(one.labels, str) else one.labels or []

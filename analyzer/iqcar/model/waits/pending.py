@@ -89,20 +89,22 @@ def pending_waits(tables: Tables, told: YarnTold) -> YarnWaits:
     rows = _rows_by_id(tables)
     offers = executor_offers(tables)
     memory = sum(node.memory_mb for node in told.nodes)
-    held = _Held(told.applications, rows, tables)
+    held = _HeldMemory(told.applications, rows, tables)
     found = [
         _pending(one, rows.get(one.application_id, NONE), offers=offers, held=held, memory=memory)
         for one in told.applications
         if _until(one) - one.submitted_ms >= START_UP_MS
     ]
     known = {one.application_id for one in told.applications}
+    unlogged = sum(one.waits and one.application_id not in rows for one in told.applications)
+    unknown = sum(one not in known for one in rows if one.startswith("application_"))
     return YarnWaits(
-        told.url,
-        tuple(sorted(found, key=lambda one: -one.wait_ms)),
-        sum(one.waits and one.application_id not in rows for one in told.applications),
-        sum(one not in known for one in rows if one.startswith("application_")),
-        told.nodes,
-        told.queues,
+        url=told.url,
+        pending=tuple(sorted(found, key=lambda one: -one.wait_ms)),
+        waiting=unlogged,
+        unknown=unknown,
+        nodes=told.nodes,
+        queues=told.queues,
     )
 
 
@@ -119,7 +121,7 @@ def _until(one: YarnApplication) -> float:
     return one.until_ms if one.waits else one.launched_ms
 
 
-class _Held:
+class _HeldMemory:
     """Memory that each application held when: MB·ms in all, spread over times."""
 
     def __init__(
@@ -169,7 +171,7 @@ def _executor_spans(tables: Tables, offers: Offers, app: int, now: float) -> Off
 
 
 def _pending(
-    one: YarnApplication, app: int, *, offers: Offers, held: _Held, memory: float
+    one: YarnApplication, app: int, *, offers: Offers, held: _HeldMemory, memory: float
 ) -> Pending:
     until = _until(one)
     wait = until - one.submitted_ms
