@@ -10,7 +10,7 @@ from iqcar.rules.queues.queue_setup import PlanTarget
 from tests.support.listener_spark import build_jar, spark_params
 from tests.support.yarn_tenants import HOLDER, VICTIMS, apply_plan
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.long]
 
 TARGETS = [PlanTarget.YARN_CAPACITY, PlanTarget.DYNAMIC_ALLOCATION, PlanTarget.YARN_FAIR]
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from pyspark import SparkContext
 
-LEFT = sys.argv[1]
+LEFT = sys.argv[-1]
 TASKS, EXECUTORS = 12, 2
 
 

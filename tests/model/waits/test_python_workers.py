@@ -17,10 +17,13 @@ from tests.support.random_tables import EPOCH_MS, frame, waits_frame
 QUEUE = wait_column(Request.RUN_QUEUE)
 
 
-def run_of(python_cpu: Any, seen: tuple[int, ...] = ()) -> tuple[Tables, pd.DataFrame]:
+def run_of(
+    python_cpu: Any, seen: tuple[int, ...] = (), told: str = "python_cpu_ms"
+) -> tuple[Tables, pd.DataFrame]:
     """Two tasks of 4 s that feed workers, and one that does not; each computes 1 s and waits 1 s.
 
     seen: tasks whose worker the plugin measured.
+    told: what it tells of them.
     """
     tasks = frame(
         TASKS, 3, stage=[0, 0, 1], executor=np.zeros(3, int), host=np.zeros(3, int),
@@ -31,9 +34,7 @@ def run_of(python_cpu: Any, seen: tuple[int, ...] = ()) -> tuple[Tables, pd.Data
         time_ms=EPOCH_MS + 1000.0 * np.arange(1, 5), duration_ms=np.full(4, 1000.0),
         python_cpu_ms=np.broadcast_to(python_cpu, 4),
     )  # fmt: skip
-    records = frame(
-        TASK_RECORDS, len(seen), task=list(seen), python_cpu_ms=np.full(len(seen), 500.0)
-    )
+    records = frame(TASK_RECORDS, len(seen), task=list(seen), **{told: np.full(len(seen), 500.0)})
     tables = Tables.empty().with_(
         tasks=tasks, samples=samples, task_records=records,
         stages=frame(STAGES, 2, python=[True, False]),
@@ -57,11 +58,12 @@ def test_no_task_computes_for_longer_than_nothing_else_explains() -> None:
     assert found[QUEUE].tolist() == pytest.approx([1000.0] * 3)
 
 
-def test_a_worker_that_was_measured_stays_as_it_is() -> None:
-    tables, waits = run_of(500.0, seen=(0,))
+@pytest.mark.parametrize("told", ["python_cpu_ms", "python_run_queue_ms", "python_other_ms"])
+def test_a_worker_that_was_measured_stays_as_it_is(told: str) -> None:
+    tables, waits = run_of(500.0, seen=(0,), told=told)
     found = with_python_waits(tables, waits)
     assert found["compute_ms"].tolist() == pytest.approx([1000.0, 3000.0, 1000.0])
-    everything = run_of(500.0, seen=(0, 1))
+    everything = run_of(500.0, seen=(0, 1), told=told)
     assert with_python_waits(*everything) is everything[1]
 
 

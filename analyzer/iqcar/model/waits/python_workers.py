@@ -20,6 +20,9 @@ from iqcar.model.waits.columns import (
 from iqcar.tables import Tables
 from iqcar.tables.arrays import Flags, Floats, grown, positive_or_zero, share_of
 
+_OF_WORKERS = ("python_cpu_ms", "python_run_queue_ms", "python_io_ms", "python_other_ms")
+"""What a record tells of a worker that the plugin knew; one that slept computed nothing."""
+
 
 def with_python_waits(tables: Tables, waits: pd.DataFrame) -> pd.DataFrame:
     """Divide an executor's Python time among its tasks that feed workers nobody measured.
@@ -60,7 +63,7 @@ def _unseen_workers(tables: Tables) -> Flags:
     stage, python = tables.tasks["stage"].to_numpy(np.int64), tables.stages["python"].to_numpy(bool)
     feeds = np.append(python, False)[np.where(stage >= 0, stage, len(python))]
     records = tables.task_records
-    seen = records["python_cpu_ms"].to_numpy(np.float64) > 0
+    seen = (records[list(_OF_WORKERS)].to_numpy(np.float64) > 0).any(axis=1)
     feeds[records["task"].to_numpy(np.int64)[seen]] = False
     return feeds
 
