@@ -41,6 +41,12 @@ LEAST_GAIN = 0.1
 """Of Q1's time, by both sources together: two runs differ by less."""
 
 
+def yarn_queues(result: dict[str, Any]) -> str:
+    """How long the query of each tenant took before a plan and with it."""
+    head = ["for", "outlook", "application", "took", "replayed", "predicted with the plan", "took"]
+    return table(head, result["rows"])
+
+
 def delayed_query(result: dict[str, Any]) -> str:
     """Whose reads slow Q1, by delay of Q3: what it gained without each, and three blames."""
     methods = ("ours", "printed", "overlap")

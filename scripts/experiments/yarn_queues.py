@@ -1,8 +1,8 @@
 """Plan queues for tenants of a real YARN, apply the plans, and run the tenants again.
 
-    .venv/bin/python scripts/experiments/yarn_queues.py [--repeats 3] [--targets yarn-capacity ...]
+    .venv/bin/python scripts/experiments/yarn_queues.py [--repeats N] [--targets yarn-capacity ...]
 
-For each target it prints the seconds of each application's query before, in the replay of that run,
+Ten minutes for each repeat. For each target it prints the time of each query before, in the replay of that run,
 as predicted, and after.
 """
 
@@ -16,25 +16,21 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from arms import OUT, RESULTS, save
-from tables import table
+from live_tables import yarn_queues
 
 from iqcar.rules.queues.queue_setup import PlanTarget
 from tests.support.listener_spark import spark_homes
 from tests.support.yarn_tenants import apply_plan
 
 EXPERIMENT = "yarn_queues"
-HEAD = ["for", "outlook", "application", "before, s", "replayed, s", "predicted, s", "after, s"]
-
-
-def show(result: dict[str, object]) -> str:
-    """The result as a table."""
-    return table(HEAD, result["rows"])
 
 
 def main() -> None:
     """Run each target as often as asked, and store the rows."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--repeats", type=int, default=3, help="runs of each target")
+    parser.add_argument(
+        "--repeats", type=int, default=1, help="runs of each target"
+    )
     parser.add_argument("--results", type=Path, default=RESULTS, help="folder for the JSON")
     every = [str(one) for one in PlanTarget if one is not PlanTarget.FAIR_POOLS]
     parser.add_argument("--targets", nargs="+", choices=every, default=every)
@@ -46,8 +42,8 @@ def main() -> None:
         for target in given.targets:
             done = apply_plan(spark_homes()[0], folder / f"{target}-{number}", PlanTarget(target))
             rows += done.rows()
-            sys.stdout.write(f"{target}, run {number + 1}:\n{table(HEAD, done.rows())}\n")
-    save(EXPERIMENT, given.results, {"rows": rows}, show)
+            sys.stdout.write(f"{target}, run {number + 1}:\n{yarn_queues({'rows': done.rows()})}\n")
+    save(EXPERIMENT, given.results, {"rows": rows}, yarn_queues)
 
 
 if __name__ == "__main__":

@@ -58,7 +58,7 @@ class Applied:
         parts = (self.before, self.replayed, self.predicted, self.after)
         outlook = self.proposal.chosen.expected.outlook if self.proposal.chosen else "none"
         return [
-            [str(self.target), outlook, name, *(f"{part[name]:.1f}" for part in parts)]
+            [str(self.target), outlook, name, *(f"{part[name]:.1f} s" for part in parts)]
             for name in (HOLDER, *VICTIMS)
         ]
 
