@@ -2,8 +2,8 @@
 
     .venv/bin/python scripts/experiments/yarn_queues.py [--repeats N] [--targets yarn-capacity ...]
 
-Ten minutes for each repeat. For each target it prints the time of each query before, in the replay of that run,
-as predicted, and after.
+Ten minutes for each repeat. For each target it prints the time of each query before, in the replay
+of that run, as predicted, and after.
 """
 
 from __future__ import annotations
