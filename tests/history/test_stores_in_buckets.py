@@ -43,7 +43,7 @@ def check_kept(store: str, tmp_path: Path) -> None:
         patch.setattr(merged_months, "KEPT_S", -1.0)
         assert add(store, logs, processes=1).known == 3
     assert {len(opened.list(table)) for table in STORED if table not in (CAUSES, DEMANDS)} == {1}
-    opened.remove(known)  # most are gone
+    opened.remove(one.path for one in known)  # most are gone
     assert [len(opened.list(table)) for table in STORED].count(0) == 3
     assert add(store, logs, processes=1).added == 3
     assert len(trend(store, "report")) == 3
