@@ -28,9 +28,7 @@ EXPERIMENT = "yarn_queues"
 def main() -> None:
     """Run each target as often as asked, and store the rows."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument(
-        "--repeats", type=int, default=1, help="runs of each target"
-    )
+    parser.add_argument("--repeats", type=int, default=1, help="runs of each target")
     parser.add_argument("--results", type=Path, default=RESULTS, help="folder for the JSON")
     every = [str(one) for one in PlanTarget if one is not PlanTarget.FAIR_POOLS]
     parser.add_argument("--targets", nargs="+", choices=every, default=every)
