@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import subprocess
 from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -17,6 +18,7 @@ from iqcar.rules.queues.queue_setup import PlanTarget
 from iqcar.tables import Tables
 from tests.spark.test_executors_shared import ended, has
 from tests.spark.test_yarn import started
+from tests.support.standalone_cluster import wait_until
 from tests.support.yarn_cluster import YarnCluster, yarn_cluster
 
 HOLDER, VICTIMS = "etl", ("report-1", "report-2")
@@ -38,8 +40,13 @@ ALLOCATIONS = """<?xml version="1.0"?>
     <schedulingPolicy>fifo</schedulingPolicy>
     <maxAMShare>-1.0</maxAMShare>
   </queue>
+  <queuePlacementPolicy>
+    <rule name="specified" create="false"/>
+    <rule name="default" queue="root.default"/>
+  </queuePlacementPolicy>
 </allocations>
 """
+"""Without a policy, whoever names no queue but `default` comes into one of their user's name."""
 
 
 @dataclass(frozen=True)
@@ -143,17 +150,19 @@ def share(
                 started(home, cluster, folder / name, job, conf_of(name), queue)
             )
             if name == HOLDER:
-                _wait_for_holder(folder / name)
+                _wait_for_holder(folder / name, processes[name])
         for name, process in processes.items():
             ended(process, folder / name)
     logs = [str(folder / name / "log") for name in (HOLDER, *VICTIMS)]
     return iqcar.read(logs, query_by="job-group")
 
 
-def _wait_for_holder(folder: Path) -> None:
-    from tests.support.standalone_cluster import wait_until
+def _wait_for_holder(folder: Path, process: subprocess.Popen[bytes]) -> None:
+    def runs() -> bool:
+        assert process.poll() is None, (folder / "errors").read_text("utf-8")[-3000:]
+        return has(folder, "SparkListenerTaskStart")
 
-    wait_until(lambda: has(folder, "SparkListenerTaskStart"), "the holder's first task", 600)
+    wait_until(runs, "the holder's first task", 600)
 
 
 def lasted(tables: Tables, durations_ms: np.ndarray | None = None) -> dict[str, float]:

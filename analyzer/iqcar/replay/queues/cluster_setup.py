@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -80,14 +81,25 @@ def tenants_of(tables: Tables, apps: Sequence[int]) -> list[Tenant]:
         for app in apps
         if (offers.app == app).any()
     ]
-    first = _first_starts(tables, made)
-    start_up = min(*first.values(), _start_after_release(tables, made))
+    found = {one.app: _first_start(tables, one, made) for one in made}
+    fixed = [found[one.app] for one in made if one.is_fixed]
+    since_start = min((one.first - one.start for one in fixed), default=math.inf)
+    at_work = [found[one.app] for one in made if not one.is_fixed]
+    since_asked = min(
+        (one.first - one.asked for one in at_work if math.isfinite(one.asked)), default=math.inf
+    )
+    gaps = [one.first - one.freed for one in found.values() if math.isfinite(one.freed)]
+    start_up = min(since_start, since_asked, float(np.median(gaps)) if gaps else math.inf)
     start_up = start_up if math.isfinite(start_up) else START_UP_MS
-    late = max(first[True] - start_up, 0.0) if math.isfinite(first[True]) else 0.0
+    late = max(since_start - start_up, 0.0) if math.isfinite(since_start) else 0.0
     start = tables.applications["start_ms"].to_numpy(np.float64)
     ordered = sorted(made, key=lambda one: (start[one.app], one.application_id))
     return [
-        replace(one, start_up_ms=start_up, asks_after_ms=late if one.is_fixed else 0.0)
+        replace(
+            one,
+            start_up_ms=max(found[one.app].took, start_up),
+            asks_after_ms=min(late, found[one.app].waits_until) if one.is_fixed else 0.0,
+        )
         for one in ordered
     ]
 
@@ -162,43 +174,48 @@ def _kept_idle(tables: Tables, app: int, idle_ms: float) -> bool:
     return bool((stayed[np.isfinite(stayed)] > idle_ms + IDLE_SLACK_MS).any())
 
 
-def _first_starts(tables: Tables, tenants: Sequence[Tenant]) -> dict[bool, float]:
-    """Time in which the fastest first executor came, of those that ask at their start and others.
+class _FirstStart(NamedTuple):
+    """When an application began, and had its first executor; ms since the epoch.
 
-    An application with a fixed number asks at its start, one without when it has tasks.
+    asked: when it asked at the latest: its first stage came before its first executor, or it asks
+        when it has tasks; infinite where neither is so.
+    freed: when others last gave an executor back in between: it waited for that; else −infinite.
+    """
+
+    start: float
+    asked: float
+    first: float
+    freed: float
+
+    @property
+    def waits_until(self) -> float:
+        """The longest that it can have taken from its start until it asked."""
+        return self.asked - self.start
+
+    @property
+    def took(self) -> float:
+        """How long its first executor took to start, if there was room for it; else 0."""
+        known = math.isfinite(self.asked) and not math.isfinite(self.freed)
+        return self.first - self.asked if known else 0.0
+
+
+def _first_start(tables: Tables, one: Tenant, tenants: Sequence[Tenant]) -> _FirstStart:
+    """Find when an application asked for its first executor, and what it waited for.
+
+    An application with a fixed number asks while it starts, one without when it has tasks.
     """
     offers = executor_offers(tables)
-    submitted = tables.stages["submission_ms"].to_numpy(np.float64)
-    stage_app = tables.stages["app"].to_numpy(np.int64)
-    found: dict[bool, list[float]] = {True: [], False: []}
-    for one in tenants:
-        first = float(offers.since[offers.app == one.app].min())
-        asked = float(tables.applications["start_ms"].iloc[one.app])
-        if not one.is_fixed:
-            own = submitted[(stage_app == one.app) & np.isfinite(submitted)]
-            asked = float(own.min()) if len(own) else asked
-        if first >= asked:
-            found[one.is_fixed].append(first - asked)
-    return {fixed: min(times, default=math.inf) for fixed, times in found.items()}
-
-
-def _start_after_release(tables: Tables, tenants: Sequence[Tenant]) -> float:
-    """Time from when others gave executors back to the first one of who waited, in the median.
-
-    The master of an application is there by then: only the executor has to start. Infinite where
-    nobody waited so.
-    """
-    offers = executor_offers(tables)
-    gaps = []
-    for one in tenants:
-        mine = offers.app == one.app
-        first = float(offers.since[mine].min())
-        since = float(tables.applications["start_ms"].iloc[one.app])
-        until = offers.until[~mine & np.isin(offers.app, [t.app for t in tenants])]
-        freed = until[(until > since) & (until <= first)]
-        if len(freed):
-            gaps.append(first - float(freed.max()))
-    return float(np.median(gaps)) if gaps else math.inf
+    mine = offers.app == one.app
+    start = float(tables.applications["start_ms"].iloc[one.app])
+    first = max(float(offers.since[mine].min()), start)
+    own = tables.stages["submission_ms"].to_numpy(np.float64)
+    own = own[(tables.stages["app"] == one.app).to_numpy(bool) & np.isfinite(own)]
+    asked = float(own.min(initial=math.inf))
+    if not one.is_fixed and not math.isfinite(asked):
+        asked = start
+    until = offers.until[~mine & np.isin(offers.app, [t.app for t in tenants])]
+    freed = float(until[(until > start) & (until <= first)].max(initial=-math.inf))
+    return _FirstStart(start, asked if asked <= first else math.inf, first, freed)
 
 
 def capacity_of(tables: Tables, tenants: Sequence[Tenant]) -> int:
