@@ -67,6 +67,7 @@ def held(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Held]:
             (app,) = [one["id"] for one in rest(server, "") if one["id"] != AGAIN]
             yield Held(server, logs, app, go, running, f"http://127.0.0.1:{port}")
     finally:
+        go.touch()  # The job's Python outlives its JVM until then.
         running.kill()
         running.communicate()
 
