@@ -34,6 +34,7 @@ class NaiveTenant:
 
     queries: seconds before each, and the durations of its tasks.
     most: executors; a fixed number without an idle timeout.
+    units: of the cluster that an executor takes; 0: as many as it has cores.
     """
 
     name: str
@@ -44,6 +45,11 @@ class NaiveTenant:
     cores: int = 1
     most: int = 2
     idle: float = math.inf
+    units: int = 0
+
+    @property
+    def size(self) -> int:
+        return self.units or self.cores
 
     @property
     def dynamic(self) -> bool:
@@ -52,7 +58,7 @@ class NaiveTenant:
 
 @dataclass(frozen=True)
 class NaiveCluster:
-    """Cores and queues. An application's master takes one core; executors start in ``start_up``."""
+    """Units and queues. An application's master takes one unit; executors start in ``start_up``."""
 
     cores: int
     queues: tuple[NaiveQueue, ...]
@@ -104,7 +110,7 @@ class _Running:
 
     @property
     def used(self) -> int:
-        return self.held * self.plan.cores + (1 if self.alive else 0)
+        return self.held * self.plan.size + (1 if self.alive else 0)
 
     def wants_more(self) -> bool:
         if not self.alive:
@@ -206,7 +212,7 @@ class NaiveRun:
         return sum(t.used for t in mine if not user or t.plan.user == user)
 
     def may_get(self, one: _Running) -> bool:
-        queue, size = self.queue[one.plan.queue], one.plan.cores
+        queue, size = self.queue[one.plan.queue], one.plan.size
         if sum(t.used for t in self.tenants) + size > self.cluster.cores:
             return False
         if self.used_by(queue.name) + size > queue.maximum + 1e-6:
@@ -214,7 +220,7 @@ class NaiveRun:
         return self.within_user_limit(one)
 
     def within_user_limit(self, one: _Running) -> bool:
-        queue, size = self.queue[one.plan.queue], one.plan.cores
+        queue, size = self.queue[one.plan.queue], one.plan.size
         asking = {
             t.plan.user for t in self.tenants if t.plan.queue == queue.name and t.wants_more()
         }
@@ -228,7 +234,7 @@ class NaiveRun:
         queue = self.queue[one.plan.queue]
         ratio = self.used_by(queue.name) / queue.guaranteed if queue.guaranteed else math.inf
         place = list(self.queue).index(queue.name)
-        inside = one.held * one.plan.cores if queue.evenly else 0
+        inside = one.held * one.plan.size if queue.evenly else 0
         return ratio, place, inside, self.tenants.index(one)
 
     def allocate(self) -> None:
@@ -274,7 +280,7 @@ class NaiveRun:
                 needy = needy or lacking[0]
         if needy is None:
             return False
-        while self.cluster.cores - sum(t.used for t in self.tenants) < needy.plan.cores:
+        while self.cluster.cores - sum(t.used for t in self.tenants) < needy.plan.size:
             loser = self.loser()
             if loser is None:
                 self.starve(needy.plan.queue)
@@ -294,7 +300,7 @@ class NaiveRun:
             for t in self.tenants
             if t.plan.queue == queue.name
             and t.wants_more()
-            and self.used_by(queue.name) + t.plan.cores <= most
+            and self.used_by(queue.name) + t.plan.size <= most
             and self.within_user_limit(t)
         ]
 
@@ -308,7 +314,7 @@ class NaiveRun:
             t
             for t in self.tenants
             if any(e.here for e in t.executors)
-            and self.used_by(t.plan.queue) - t.plan.cores >= room(t) - 1e-6
+            and self.used_by(t.plan.queue) - t.plan.size >= room(t) - 1e-6
         ]
         return max(
             rich,

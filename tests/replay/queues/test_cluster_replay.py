@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from iqcar.replay.loop.run import record
 from iqcar.replay.queues.cluster_replay import ClusterReplays, QueuePlan, cluster_replays
-from iqcar.rules.queues.queue_setup import LeafQueue, QueueSetup
+from iqcar.rules.queues.queue_setup import Capacity, LeafQueue, QueueSetup
 from iqcar.tables import Tables, texts
 from tests.support.examples import examples
 from tests.support.naive_queues import NaiveCluster, NaiveQueue, NaiveRun, NaiveTenant
@@ -46,6 +46,7 @@ def random_tenants(rng: np.random.Generator) -> list[NaiveTenant]:
                 most=int(rng.integers(1, 5)),
                 # No timeout ends in the very millisecond in which a query starts.
                 idle=float(rng.integers(1, 8)) + 3.7e-4 if dynamic else math.inf,
+                units=int(rng.choice([0, 1, 3])),
             )
         )
     return made
@@ -94,11 +95,17 @@ def replays_of(run: NaiveRun, folder: Path) -> tuple[Tables, ClusterReplays]:
     tables = read(run.logs(), folder)
     apps = list(range(len(tables.applications)))
     setup = setup_of(run.cluster)
-    found = cluster_replays(tables, record(tables), apps, setup, run.cluster.cores)
+    found = cluster_replays(tables, record(tables), apps, setup, Capacity(run.cluster.cores))
     start_up = 1000 * run.cluster.start_up
     plans = {one.plan.name: one.plan for one in run.tenants}
     found.tenants = [
-        replace(one, start_up_ms=start_up, asks_after_ms=0.0, idle_ms=1000 * plans[one.name].idle)
+        replace(
+            one,
+            start_up_ms=start_up,
+            asks_after_ms=0.0,
+            idle_ms=1000 * plans[one.name].idle,
+            size=plans[one.name].size,
+        )
         for one in found.tenants
     ]
     return tables, found

@@ -18,7 +18,7 @@ from iqcar.rules.executor_advice import LEAST_IDLE
 from iqcar.rules.pool_plan import pool_name
 from iqcar.rules.queues.capacity_file import CapacityFile, percent_text
 from iqcar.rules.queues.fair_file import FairFile
-from iqcar.rules.queues.queue_setup import QueueSetup
+from iqcar.rules.queues.queue_setup import Capacity, QueueSetup
 
 SHARES = (0.25, 0.5, 0.75)
 """Parts of a holder's queue that victims are guaranteed, the mildest first."""
@@ -171,10 +171,14 @@ def _up(factor: float) -> str:
 
 
 def fair_drafts(
-    file: FairFile, tenants: Sequence[Tenant], sides: Sides, cores: int, preempts_after_ms: float
+    file: FairFile,
+    tenants: Sequence[Tenant],
+    sides: Sides,
+    whole: Capacity,
+    preempts_after_ms: float,
 ) -> Iterator[Draft]:
     """Draft plans for the FairScheduler: weights, then maxima of the holders' queues too."""
-    setup = file.setup(cores, preempts_after_ms)
+    setup = file.setup(whole, preempts_after_ms)
     places = _places(setup, tenants, sides, file.where)
     seconds = f"{preempts_after_ms / 1000:g}"
     for held in (False, True):
@@ -191,11 +195,11 @@ def fair_drafts(
                 if math.isfinite(preempts_after_ms):
                     values[target]["fairSharePreemptionTimeout"] = seconds
                 if held:
-                    left = file.maximum(holder, cores) / (1 + weight)
+                    left = file.maximum(holder, whole) / (1 + weight)
                     values[holder] = {"maxResources": f"{100 * left:.1f}%"}
             if values:
                 edited = file.edited(values)
-                after = edited.setup(cores, preempts_after_ms)
+                after = edited.setup(whole, preempts_after_ms)
                 yield Draft(QueuePlan(after, tuple(moves)), edited.content)
 
 

@@ -15,7 +15,7 @@ from iqcar.replay.loop.loop_input import Shares, Slots, Steps
 from iqcar.replay.loop.run import Recording, Replayed, replay_errors
 from iqcar.replay.queues.cluster_setup import UNLIMITED, Tenant, capacity_of, tenants_of
 from iqcar.replay.whatif.query_chains import chain_steps, queries_in_turn
-from iqcar.rules.queues.queue_setup import QueueSetup
+from iqcar.rules.queues.queue_setup import Capacity, QueueSetup
 from iqcar.tables import NONE, Tables
 from iqcar.tables.arrays import Floats
 
@@ -49,14 +49,14 @@ class ClusterReplays:
 
     setup: the queues as they were, or as they are assumed to have been.
     tenants: its applications, by their starts.
-    capacity: cores of the cluster.
+    capacity: size of the cluster.
     """
 
     tables: Tables
     recording: Recording
     setup: QueueSetup
     tenants: list[Tenant]
-    capacity: int
+    capacity: Capacity
     model: str = "cluster"
     most_error: float = 0.15
     assumptions: str = (
@@ -75,8 +75,8 @@ class ClusterReplays:
 
     @property
     def slot_count(self) -> int:
-        """Cores of the cluster."""
-        return self.capacity
+        """Size of the cluster."""
+        return self.capacity.amount
 
     def reach(self, plan: QueuePlan) -> set[int]:
         """Applications whose queries a plan can move: all of the cluster."""
@@ -88,7 +88,9 @@ class ClusterReplays:
         joint, n = self.joint, len(self.tables.queries)
         cluster = self._cluster(plan)
         shares = self.recording.shares()
-        places = int(min(max(self.capacity // max(cluster.size.min(initial=1), 1), 1), MOST_PLACES))
+        places = int(
+            min(max(self.slot_count // max(cluster.size.min(initial=1), 1), 1), MOST_PLACES)
+        )
         slots = Slots(
             when=np.zeros(0), change=np.zeros(0, np.int64), when_idle=np.zeros(0, bool),
             app=np.zeros(0, np.int64), host=np.zeros(0, np.int64), handover=joint.slots.handover,
@@ -134,27 +136,27 @@ class ClusterReplays:
         start, end = (apps[n].to_numpy(np.float64)[rows] for n in ("start_ms", "end_ms"))
         last = np.array([self._last_step(one) for one in self.tenants])
         leaves = setup.queues
-        ints, whole = np.int64, 1 if setup.fair else self.capacity
+        ints, whole = np.int64, 1 if setup.fair else self.slot_count
         return Cluster(
             queue=np.array(queue, ints), user=np.array([users[t.user] for t in limited], ints),
             starts=start - self.joint.origin,
             asks=start - self.joint.origin + np.array([t.asks_after_ms for t in limited]),
             tail=np.maximum(end - last, 0.0),
-            master=np.array([t.master_cores for t in limited], ints),
-            size=np.array([t.cores for t in limited], ints),
+            master=np.array([t.master_size for t in limited], ints),
+            size=np.array([t.size for t in limited], ints),
             slots=np.array([t.slots for t in limited], ints),
             least=np.array([t.least for t in limited], ints),
             most=np.array([min(t.most, UNLIMITED) for t in limited], ints),
             idle=np.array([t.idle_ms for t in limited]),
             start_up=np.array([t.start_up_ms for t in limited]),
             guaranteed=np.array([q.guaranteed for q in leaves]) * whole,
-            maximum=np.array([q.maximum for q in leaves]) * self.capacity,
+            maximum=np.array([q.maximum for q in leaves]) * self.slot_count,
             user_factor=np.array([q.user_factor for q in leaves]),
             user_least=np.array([q.user_least for q in leaves]),
             priority=np.array([q.priority for q in leaves], ints),
             evenly=np.array([q.evenly for q in leaves], bool),
             gives_back=np.array([q.gives_back for q in leaves], bool),
-            capacity=self.capacity, fair=setup.fair, preempts_after=setup.preempts_after_ms,
+            capacity=self.slot_count, fair=setup.fair, preempts_after=setup.preempts_after_ms,
         )  # fmt: skip
 
     def _last_step(self, tenant: Tenant) -> float:
@@ -173,15 +175,15 @@ def cluster_replays(
     recording: Recording,
     apps: Sequence[int],
     setup: QueueSetup,
-    cores: int | None = None,
+    capacity: Capacity | None = None,
 ) -> ClusterReplays:
     """Lay the applications of one cluster out for replays.
 
     recording: of these tables.
     apps: rows; those that cannot be replayed are left out.
     setup: the queues as they were.
-    cores: of the cluster; by default what its applications held at once at most.
+    capacity: of the cluster; by default the cores that its applications held at once at most.
     """
     tenants = tenants_of(tables, [app for app in apps if app in recording.workloads])
-    capacity = cores or capacity_of(tables, tenants)
-    return ClusterReplays(tables, recording, setup, tenants, capacity)
+    whole = capacity or capacity_of(tables, tenants)
+    return ClusterReplays(tables, recording, setup, tenants, whole)

@@ -15,7 +15,7 @@ import numpy as np
 
 from iqcar.model.waits.executor_shortage import START_UP_MS
 from iqcar.model.waits.shared_cluster import executor_offers
-from iqcar.rules.queues.queue_setup import DEFAULT_QUEUE
+from iqcar.rules.queues.queue_setup import DEFAULT_QUEUE, Capacity
 from iqcar.tables import Tables, texts
 from iqcar.tables.arrays import Floats, Ints, most_at_once
 
@@ -35,13 +35,13 @@ class Tenant:
 
     app: row of the application.
     queue: name as it asked for it.
-    cores: of one executor.
+    size: of one executor, in the cluster's unit.
     slots: tasks at once of one executor.
     least, most: executors; equal where it asks for a fixed number.
     idle_ms: after which it gives an idle one back; infinite: at its end.
     start_up_ms: from a grant to the first task.
     asks_after_ms: from its start until its master asks.
-    master_cores: of its master.
+    master_size: of its master.
     """
 
     app: int
@@ -49,13 +49,13 @@ class Tenant:
     name: str
     user: str
     queue: str
-    cores: int
+    size: int
     slots: int
     least: int
     most: int
     idle_ms: float
     start_up_ms: float
-    master_cores: int
+    master_size: int
     asks_after_ms: float = 0.0
 
     @property
@@ -123,9 +123,9 @@ def _tenant(tables: Tables, app: int, conf: Mapping[str, str], cores: Floats) ->
     return Tenant(
         app=app, application_id=str(row["application_id"]), name=str(row["name"]),
         user=str(row["user"]), queue=conf.get("spark.yarn.queue", "") or DEFAULT_QUEUE,
-        cores=size, slots=max(int(size / per_task), 1), least=min(least, most),
+        size=size, slots=max(int(size / per_task), 1), least=min(least, most),
         most=max(most, 1), idle_ms=idle, start_up_ms=0.0,
-        master_cores=_whole(conf.get(own), 1) if master.startswith("yarn") else 0,
+        master_size=_whole(conf.get(own), 1) if master.startswith("yarn") else 0,
     )  # fmt: skip
 
 
@@ -218,14 +218,14 @@ def _first_start(tables: Tables, one: Tenant, tenants: Sequence[Tenant]) -> _Fir
     return _FirstStart(start, asked if asked <= first else math.inf, first, freed)
 
 
-def capacity_of(tables: Tables, tenants: Sequence[Tenant]) -> int:
+def capacity_of(tables: Tables, tenants: Sequence[Tenant]) -> Capacity:
     """Cores that applications and their masters held at once at most."""
     offers, apps = executor_offers(tables), np.array([one.app for one in tenants])
     mine = np.isin(offers.app, apps)
     start, end = (tables.applications[n].to_numpy(np.float64)[apps] for n in ("start_ms", "end_ms"))
     since = np.concatenate([offers.since[mine], start])
     until = np.concatenate([offers.until[mine], end])
-    masters = [float(one.master_cores) for one in tenants]
+    masters = [float(one.master_size) for one in tenants]
     units = np.concatenate([offers.cores[mine], masters])
     one_group: Ints = np.zeros(len(since), np.int64)
-    return round(float(most_at_once(one_group, since, until, units, 1)[0]))
+    return Capacity(round(float(most_at_once(one_group, since, until, units, 1)[0])))

@@ -32,7 +32,7 @@ from iqcar.rules.queues.capacity_file import (
     read_capacity_file,
 )
 from iqcar.rules.queues.fair_file import FairFile, assumed_fair_file, read_fair_file
-from iqcar.rules.queues.queue_setup import PlanTarget, QueueSetup
+from iqcar.rules.queues.queue_setup import Capacity, PlanTarget, QueueSetup
 from iqcar.rules.rule import Outlook
 from iqcar.tables import Tables
 from iqcar.tables.arrays import Floats, most_at_once
@@ -124,7 +124,8 @@ def propose_queues(tables: Tables, graph: IQCGraph, asked: QueueQuestion) -> Que
 def _of_cluster(
     tables: Tables, graph: IQCGraph, recording: Recording, apps: list[int], asked: QueueQuestion
 ) -> QueueProposal:
-    replays = cluster_replays(tables, recording, apps, QueueSetup(()), asked.cores)
+    capacity = Capacity(asked.cores) if asked.cores else None
+    replays = cluster_replays(tables, recording, apps, QueueSetup(()), capacity)
     sides = sides_of(tables, graph, replays.tenants)
     file = _file(asked, replays.tenants)
     if isinstance(file, FairFile):

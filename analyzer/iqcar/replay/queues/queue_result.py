@@ -99,7 +99,7 @@ def queue_result(found: QueueProposal, *, all_rules: bool = False) -> QueueResul
     off = np.abs(found.errors[np.isfinite(found.errors)])
     return QueueResult(
         schema_version="1", iqcar_version=__version__, target=found.asked.target.value,
-        cores=found.replays.capacity, cores_given=found.asked.cores is not None,
+        cores=found.replays.capacity.amount, cores_given=found.asked.cores is not None,
         queues_given=found.asked.current is not None, lost_ms=round(found.sides.lost_ms, 3),
         outlook=None if chosen is None else chosen.expected.outlook, written=written,
         expected=None if chosen is None else chosen.expected.to_dict(),
@@ -234,8 +234,8 @@ def _assumptions(found: QueueProposal) -> list[str]:
     said = [found.replays.assumptions]
     if found.asked.cores is None:
         said.append(
-            f"The cluster has {found.replays.capacity} cores: as many as its applications held at "
-            "once at most (--cores)."
+            f"The cluster has {found.replays.capacity.amount} cores: as many as its applications "
+            "held at once at most (--cores)."
         )
     if found.asked.current is None:
         said.append(

@@ -10,13 +10,17 @@ from dataclasses import dataclass
 from iqcar.base.files.xml_text import Edit, Element, append, apply_edits, parse_xml, set_text
 from iqcar.base.files.xml_text import quoted as quoted_text
 from iqcar.errors import IqcarError
-from iqcar.rules.queues.queue_setup import DEFAULT_QUEUE, LeafQueue, QueueSetup
+from iqcar.rules.queues.queue_setup import DEFAULT_QUEUE, Capacity, LeafQueue, QueueSetup, Unit
 
 ADVICE = "give the allocation file of the FairScheduler (yarn.scheduler.fair.allocation.file)"
 MAX_QUEUES = 1_000
 _QUEUE = ("queue", "pool")
 _PERCENT = re.compile(r"(\d{1,9}(?:\.\d{1,9})?)\s*%")
-_CORES = re.compile(r"(?:vcores\s*=\s*(\d{1,9}))|(?:(\d{1,9})\s*vcores)", re.IGNORECASE)
+_AMOUNTS = {
+    Unit.CORES: (r"(?:\bvcores\s*=\s*(\d{1,12}))|(?:(\d{1,12})\s*vcores)", r",\s*(\d{1,12})()"),
+    Unit.MB: (r"(?:\bmemory-mb\s*=\s*(\d{1,12}))|(?:(\d{1,12})\s*mb\b)", r"^\s*(\d{1,12})(),"),
+}
+"""How an amount stands in ``maxResources``: with its unit, else by its place."""
 
 
 @dataclass(frozen=True)
@@ -41,30 +45,31 @@ class FairFile:
         """Weight of a queue among those of its parent; 1 where it has none."""
         return self._number(path, "weight", 1.0)
 
-    def maximum(self, path: str, cores: int) -> float:
+    def maximum(self, path: str, whole: Capacity) -> float:
         """Share of the cluster that a queue gets at most, the least of its own and its parents'."""
         names = path.split(".")
         paths = (".".join(names[:end]) for end in range(1, len(names) + 1))
-        return min(self._own_maximum(one, cores) for one in paths)
+        return min(self._own_maximum(one, whole) for one in paths)
 
-    def _own_maximum(self, path: str, cores: int) -> float:
+    def _own_maximum(self, path: str, whole: Capacity) -> float:
         text = self._text(path, "maxResources")
         shares = [float(found) / 100 for found in _PERCENT.findall(text)]
         if shares:
             return min(shares)
-        found = _CORES.search(text) or re.search(r",\s*(\d{1,9})()", text)
-        return int(found[1] or found[2]) / max(cores, 1) if found else 1.0
+        named, placed = _AMOUNTS[whole.unit]
+        found = re.search(named, text, re.IGNORECASE) or re.search(placed, text)
+        return int(found[1] or found[2]) / max(whole.amount, 1) if found else 1.0
 
-    def setup(self, cores: int, preempts_after_ms: float = math.inf) -> QueueSetup:
+    def setup(self, whole: Capacity, preempts_after_ms: float = math.inf) -> QueueSetup:
         """Return the queues as the scheduler sees them.
 
-        cores: of the cluster.
+        whole: size of the cluster.
         preempts_after_ms: where ``yarn.scheduler.fair.preemption`` is on.
         """
-        leaves = tuple(self._leaf(path, cores) for path in self.leaves)
+        leaves = tuple(self._leaf(path, whole) for path in self.leaves)
         return QueueSetup(leaves, fair=True, preempts_after_ms=preempts_after_ms)
 
-    def _leaf(self, path: str, cores: int) -> LeafQueue:
+    def _leaf(self, path: str, whole: Capacity) -> LeafQueue:
         share, names = 1.0, path.split(".")
         for end in range(2, len(names) + 1):
             one = ".".join(names[:end])
@@ -77,7 +82,7 @@ class FairFile:
         )
         kept = self._text(path, "allowPreemptionFrom").lower() == "false"
         return LeafQueue(
-            path, share, self.maximum(path, cores), evenly=policy.lower() != "fifo",
+            path, share, self.maximum(path, whole), evenly=policy.lower() != "fifo",
             gives_back=not kept,
         )  # fmt: skip
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 import msgspec
 
@@ -19,6 +20,20 @@ class PlanTarget(Kind):
         "dynamic-allocation",
         "Settings of each application: spark.dynamicAllocation.maxExecutors and others.",
     )
+
+
+class Unit(Kind):
+    """What a cluster counts containers by."""
+
+    CORES = "cores", "Processors of its containers."
+    MB = "MB", "Memory of its containers, as YARN does by default."
+
+
+class Capacity(NamedTuple):
+    """The size of a cluster."""
+
+    amount: int
+    unit: Unit = Unit.CORES
 
 
 DEFAULT_QUEUE = "default"
