@@ -12,7 +12,8 @@ import pytest
 
 from iqcar.errors import IqcarError, UsageError
 from iqcar.logs.find import http_client, resource_manager
-from iqcar.logs.find.resource_manager import YarnTold, ask_resource_manager
+from iqcar.logs.find.resource_manager import ask_resource_manager
+from iqcar.tables.yarn_told import YarnTold
 from tests.support.web_server import send, web_server
 
 WAIT_S = 0.3
@@ -79,6 +80,33 @@ def test_applications_nodes_and_queues_are_what_it_tells() -> None:
     assert isnan(found.queues[1].capacity)
 
 
+def test_limits_of_queues_are_told_by_label() -> None:
+    least = {"name": "memory-mb", "minimumAllocation": 256}
+    of_all = {"memory": 4096, "vCores": 4}
+    parts = [
+        {"partitionName": "", "effectiveMaxResource": of_all},
+        {"partitionName": "gpu", "effectiveMaxResource": {"memory": 1024}},
+        {"partitionName": 3, "effectiveMaxResource": of_all},
+        {"partitionName": "odd", "effectiveMaxResource": 7},
+    ]
+    inside = {"resourceInformations": {"resourceInformation": [7, {"name": "vcores"}, least]}}
+    of_leaf = {"capacities": {"queueCapacitiesByPartition": parts}}
+    leaf = {**LEAF, **of_leaf, "defaultNodeLabelExpression": "gpu"}
+    of_root = {"queueCapacitiesByPartition": [None, {"configuredMaxResource": inside}]}
+    found = told(
+        [{**ONE, "masterNodeId": "127.0.0.2:4711"}],
+        [{**NODE, "usedVirtualCores": 9, "availableVirtualCores": -5}],
+        {**ROOT, "capacities": of_root, "queues": {"queue": [leaf]}},
+    )
+    assert found.queues[1].limits[0] == ("", 4096, 4)
+    assert found.queues[1].limits[1][:2] == ("gpu", 1024)
+    assert isnan(found.queues[1].limits[1].cores)
+    assert len(found.queues[1].limits) == 2
+    assert (found.queues[1].label, found.queues[0].limits) == ("gpu", ())
+    assert (found.least_mb, found.applications[0].master_host) == (256, "127.0.0.2")
+    assert found.nodes[0].cores == 4  # it counts memory only: cores are overcommitted
+
+
 def test_what_is_not_told_is_not_zero() -> None:
     found = told(
         [{"id": ONE["id"], "launchTime": 0, "memorySeconds": -1, "startedTime": 1e300}],
@@ -108,7 +136,7 @@ def test_a_cluster_without_applications_or_nodes_is_no_error() -> None:
     answers = {"apps": b'{"apps":null}', "nodes": b'{"nodes":{}}'}
     scheduler = b'{"scheduler":{"schedulerInfo":{"type":"fifoScheduler"}}}'
     with web_server(lambda to: send(to, answers.get(to.path.rpartition("/")[2], scheduler))) as url:
-        assert ask_resource_manager(url)[1:] == ((), (), ())
+        assert ask_resource_manager(url)[1:4] == ((), (), ())
 
 
 def endless(to: BaseHTTPRequestHandler) -> None:

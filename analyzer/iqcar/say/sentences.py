@@ -38,6 +38,7 @@ _HELD = {
 }
 _KNOWN = {
     Resource.SLOTS: "while it had no executors yet",
+    Resource.EXECUTORS: "to the limit of its queue",
     Resource.CPU: "for garbage collection",
     Resource.MEMORY: "for pages of memory from disks or swap",
     Resource.NETWORK: "to hosts whose network is slow for everybody",

@@ -31,6 +31,7 @@ from iqcar.tables.recorded_tables import (
 
 if TYPE_CHECKING:
     from iqcar.tables.arrays import Flags, Ints
+    from iqcar.tables.yarn_told import YarnTold
 
 LAST_PLAUSIBLE_MS = 1e14
 """A time beyond it (the year 5138) is damage, not a time; so is a longer duration."""
@@ -319,6 +320,7 @@ class Tables:
     """Everything read from the event logs: one frame per :data:`SPECS` entry.
 
     ``query_by`` says what one row of ``queries`` is; None before jobs are grouped into queries.
+    ``yarn`` is what a resource manager told of the cluster; None where none was asked.
     """
 
     inputs: pd.DataFrame
@@ -345,6 +347,7 @@ class Tables:
     driver_phases: pd.DataFrame
     samples: pd.DataFrame
     query_by: QueryBy | None = None
+    yarn: YarnTold | None = None
 
     def __iter__(self) -> Iterator[tuple[str, pd.DataFrame]]:
         """Iterate over (name, frame)."""

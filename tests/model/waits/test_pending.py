@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from iqcar.logs.find.resource_manager import YarnApplication, YarnNode, YarnTold
 from iqcar.model.waits.pending import MOST_HOLDERS, pending_waits
+from iqcar.tables.yarn_told import YarnApplication, YarnNode, YarnTold
 from tests.support.tiny_tables import tiny_tables
 
 

@@ -14,10 +14,10 @@ from iqcar.errors import ExitCode, IqcarError
 if TYPE_CHECKING:
     from iqcar.diagnosis import Diagnosis
     from iqcar.logs import ReadProgress
-    from iqcar.logs.find.resource_manager import YarnTold
     from iqcar.model.demand.known import Recalled
     from iqcar.replay.whatif.curves import MeasuredCurves
     from iqcar.tables import Tables
+    from iqcar.tables.yarn_told import YarnTold
 
 FIRST = "(the first run on a machine compiles for some seconds)"
 

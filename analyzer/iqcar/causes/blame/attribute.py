@@ -176,11 +176,12 @@ class Accounts:
         self._count += len(demands)
 
     def add_executors(self, loss: Loss) -> None:
-        """Take in waits for executors: whoever held slots of the cluster explains all of them."""
+        """Take in waits for executors: who held them explains all that no limit does."""
         nobody = np.zeros(len(self.places.stage))
         sweep = executor_sweep_input(self.columns, loss, self.places.group)
         nothing = np.zeros(len(loss.lost))
-        self.add(loss, BlameShares(sweep, nobody, nobody, raw=nothing, room=loss.slowdown))
+        room = loss.slowdown - loss.known
+        self.add(loss, BlameShares(sweep, nobody, nobody, raw=nothing, room=room))
 
     def add_locks(self, loss: Loss) -> None:
         """Take in waits for locks: only who was seen holding them explains them."""

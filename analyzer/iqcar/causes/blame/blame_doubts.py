@@ -143,19 +143,32 @@ def _unknown_slots(columns: BlameColumns) -> Iterator[str]:
 
 
 def _estimated_executors(columns: BlameColumns, demands: pd.DataFrame) -> Iterator[str]:
-    """Say how the size of the cluster was found, which no event log holds."""
+    """Say how the size of the clusters was found, which no event log holds."""
     lost = demands["lost_ms"].to_numpy()
     waited = demands["request"].to_numpy() == REQUESTS.index(Request.EXECUTOR_WAIT)
-    if lost[waited].sum() > LEAST_PART * max(lost.sum(), 1.0):
-        held = [one.own + one.others for one in columns.shortages.values()]
-        most = max((float(one.max()) for one in held), default=0.0)
-        asked = all(one.measured for one in columns.shortages.values())
+    if lost[waited].sum() <= LEAST_PART * max(lost.sum(), 1.0):
+        return
+    told = [one for one in columns.shortages.values() if one.way.told]
+    guessed = [one for one in columns.shortages.values() if not one.way.told]
+    if told:
         yield (
-            f"waits for executors are estimated: a cluster counts as full where its applications "
-            f"held as many slots as ever at once around then ({most:.0f} at most); the limit of a "
-            "queue or a quota looks the same"
+            f"waits for executors of {_applications(len(told))} are estimated by the cluster's "
+            "size told by the resource manager: its nodes and the limits of its queues as they are "
+            "now; limits of users are not known"
+        )
+    if guessed:
+        most = max(float((one.own + one.others).max()) for one in guessed)
+        asked = all(one.measured for one in guessed)
+        yield (
+            "waits for executors are estimated, the cluster's size guessed from the most held at "
+            "once: it counts as full where its applications held as many slots as ever around then "
+            f"({most:.0f} at most); the limit of a queue or a quota looks the same"
             + ("" if asked else ", and so does an application that asked for no more executors")
         )
+
+
+def _applications(number: int) -> str:
+    return "1 application" if number == 1 else f"{number:,} applications"
 
 
 def _holders_without_tasks(columns: BlameColumns) -> Iterator[str]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections import deque
 from math import isfinite, nan
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
 import msgspec
@@ -17,6 +17,7 @@ import msgspec
 from iqcar.errors import IqcarError, UsageError
 from iqcar.logs.decode.streams import DamageError
 from iqcar.logs.find.http_client import COOKIE, TOKEN, RefusedError, body
+from iqcar.tables.yarn_told import QueueLimit, YarnApplication, YarnNode, YarnQueue, YarnTold
 
 API = "/ws/v1/cluster"
 MAX_APPS_BYTES = 64 << 20
@@ -28,81 +29,12 @@ MOST_TEXT = 500
 """Characters kept of any text."""
 MOST_QUEUES = 5_000
 """Queues that are looked at, children included."""
+MOST_LABELS = 1_000
+"""Node labels of a queue that are looked at."""
 LAST_MS = 1e14
 """A time beyond it (the year 5138) is damage, not a time."""
 _APP_ID = re.compile(r"application_\d{1,20}_\d{1,12}", re.ASCII)
 _Told = TypeVar("_Told")
-
-
-class YarnApplication(NamedTuple):
-    """An application as its resource manager tells of it.
-
-    application_id, name, user, queue, state, kind: kind is such as ``SPARK`` or ``MAPREDUCE``.
-    label: node label that its containers ask for; empty for none.
-    diagnostics: why it is where it is; empty where nothing is said.
-    submitted_ms, launched_ms: since the epoch: when it came, and when the container of its master
-        was launched; NaN where that has not been, or is not told.
-    until_ms: when it ended; where it has not, when the manager was asked, by its own clock.
-    memory_mb_s: Σ over its containers of memory × time so far; NaN where it is not told.
-    preempted: containers that were taken from it so far; NaN where it is not told.
-    """
-
-    application_id: str
-    name: str
-    user: str
-    queue: str
-    state: str
-    kind: str
-    label: str
-    diagnostics: str
-    submitted_ms: float
-    launched_ms: float
-    until_ms: float
-    memory_mb_s: float
-    preempted: float
-
-    @property
-    def waits(self) -> bool:
-        """Whether it waits for the container of its master.
-
-        It stays ACCEPTED while that starts, until its master has registered.
-        """
-        early = self.state in ("NEW", "NEW_SAVING", "SUBMITTED", "ACCEPTED")
-        return early and not isfinite(self.launched_ms)
-
-
-class YarnNode(NamedTuple):
-    """A node that runs: its host, MB and cores for containers (NaN if not told), node labels."""
-
-    host: str
-    memory_mb: float
-    cores: float
-    labels: tuple[str, ...]
-
-
-class YarnQueue(NamedTuple):
-    """A queue of the capacity scheduler: its path, and shares of the cluster in per cent.
-
-    capacity, most, used: guaranteed, at most, and in use now; NaN where it is not told.
-    """
-
-    path: str
-    capacity: float
-    most: float
-    used: float
-
-
-class YarnTold(NamedTuple):
-    """What a resource manager told.
-
-    url: of the manager, without a path of its API.
-    queues: empty for other schedulers than the capacity scheduler.
-    """
-
-    url: str
-    applications: tuple[YarnApplication, ...]
-    nodes: tuple[YarnNode, ...]
-    queues: tuple[YarnQueue, ...]
 
 
 class _App(msgspec.Struct, gc=False):
@@ -120,6 +52,7 @@ class _App(msgspec.Struct, gc=False):
     elapsed: float = msgspec.field(default=nan, name="elapsedTime")
     memory: float = msgspec.field(default=nan, name="memorySeconds")
     preempted: float = msgspec.field(default=nan, name="numNonAMContainerPreempted")
+    master: str | None = msgspec.field(default=None, name="masterNodeId")
 
 
 class _AppList(msgspec.Struct, gc=False):
@@ -174,6 +107,7 @@ def ask_resource_manager(url: str) -> YarnTold:
         tuple(one for one in found if _APP_ID.fullmatch(one.application_id)),
         tuple(_node(one) for one in (nodes.node if nodes else []) if one.state == "RUNNING"),
         _queues(scheduler.info),
+        _least(scheduler.info),
     )
 
 
@@ -226,12 +160,13 @@ def _application(one: _App) -> YarnApplication:
         until_ms=ended if isfinite(ended) else _time(submitted + _amount(one.elapsed)),
         memory_mb_s=_amount(one.memory),
         preempted=_amount(one.preempted),
+        master_host=_text(one.master).rpartition(":")[0],
     )
 
 
 def _node(one: _NodeAnswer) -> YarnNode:
-    memory = _amount(one.used_mb) + _amount(one.free_mb)
-    cores = _amount(one.used_cores) + _amount(one.free_cores)
+    # Free cores are below 0 where only memory limits what runs.
+    memory, cores = _amount(one.used_mb + one.free_mb), _amount(one.used_cores + one.free_cores)
     named = [one.labels] if isinstance(one.labels, str) else one.labels or []
     labels = tuple(_text(label) for label in named if label)
     return YarnNode(_text(one.host), memory, cores, labels)
@@ -265,9 +200,47 @@ def _queues(info: dict[str, Any]) -> tuple[YarnQueue, ...]:
             queue.get(own if not parent else f"absolute{own[:1].upper()}{own[1:]}")
             for own in ("capacity", "maxCapacity", "usedCapacity")
         ]
-        known = [_amount(float(s)) if isinstance(s, (int, float)) else nan for s in shares]
-        found.append(YarnQueue(path, *known))
+        capacity, most, used = map(_number, shares)
+        label = queue.get("defaultNodeLabelExpression")
+        label = _text(label) if isinstance(label, str) else ""
+        found.append(YarnQueue(path, capacity, most, used, limits=_limits(queue), label=label))
         inner = queue.get("queues")
         children = inner.get("queue") if isinstance(inner, dict) else None
         left += [(path, one) for one in children] if isinstance(children, list) else []
     return tuple(found)
+
+
+def _limits(queue: dict[str, Any]) -> tuple[QueueLimit, ...]:
+    """Return what a queue may hold at most, of each node label."""
+    found = []
+    for part in _partitions(queue):
+        label, most = part.get("partitionName"), part.get("effectiveMaxResource")
+        if isinstance(label, str) and isinstance(most, dict):
+            memory, cores = (_number(most.get(name)) for name in ("memory", "vCores"))
+            found.append(QueueLimit(_text(label), memory, cores))
+    return tuple(found)
+
+
+def _partitions(queue: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return what is told of a queue's capacity by label."""
+    capacities = queue.get("capacities")
+    parts = capacities.get("queueCapacitiesByPartition") if isinstance(capacities, dict) else None
+    known = parts[:MOST_LABELS] if isinstance(parts, list) else []
+    return [part for part in known if isinstance(part, dict)]
+
+
+def _least(root: dict[str, Any]) -> float:
+    """Return the smallest memory of a container in MB, which is told beside limits of queues."""
+    for part in _partitions(root):
+        most = part.get("configuredMaxResource")
+        inside = most.get("resourceInformations") if isinstance(most, dict) else None
+        told = inside.get("resourceInformation") if isinstance(inside, dict) else None
+        for one in told if isinstance(told, list) else []:
+            if isinstance(one, dict) and one.get("name") == "memory-mb":
+                least = _number(one.get("minimumAllocation"))
+                return least if least > 0 else nan
+    return nan
+
+
+def _number(value: Any) -> float:
+    return _amount(float(value)) if isinstance(value, (int, float)) else nan

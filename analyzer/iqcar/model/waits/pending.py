@@ -12,11 +12,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from iqcar.logs.find.resource_manager import YarnApplication, YarnNode, YarnQueue, YarnTold
 from iqcar.model.waits.executor_shortage import START_UP_MS
 from iqcar.model.waits.shared_cluster import Offers, executor_offers
 from iqcar.tables import NONE, Tables, texts
 from iqcar.tables.arrays import Floats, sum_by
+from iqcar.tables.yarn_told import YarnApplication, YarnNode, YarnQueue, YarnTold
 
 MOST_HOLDERS = 10
 """Applications named per wait, those that held most; the others are summed up."""
@@ -139,7 +139,7 @@ class _HeldMemory:
             spans = _executor_spans(tables, offers, app, one.until_ms)
             if not len(spans.app):
                 alone = np.array([one.launched_ms]), np.array([one.until_ms])
-                spans = Offers(np.array([app]), np.ones(1), *alone)
+                spans = Offers(np.array([app]), np.ones(1), *alone, np.array([NONE]))
             whole = float(((spans.until - spans.since) * spans.cores).sum())
             part.append(np.full(len(spans.app), number))
             since.append(spans.since)

@@ -25,16 +25,18 @@ class Offers(NamedTuple):
     cores: (n_executors,), slots.
     since, until: (n_executors,), ms; times between which the application held it; not beyond the
         application's end.
+    host: (n_executors,) row of the host; −1 where it is not recorded.
     """
 
     app: Ints
     cores: Floats
     since: Floats
     until: Floats
+    host: Ints
 
     def of(self, kept: Flags) -> Offers:
         """Return some of the executors."""
-        return Offers(self.app[kept], self.cores[kept], self.since[kept], self.until[kept])
+        return Offers._make(column[kept] for column in self)
 
 
 def executor_offers(tables: Tables) -> Offers:
@@ -52,7 +54,8 @@ def executor_offers(tables: Tables) -> Offers:
     until = executors["removed_ms"].to_numpy(np.float64)[rows]
     since, until = np.where(np.isnan(since), start, since), np.fmin(until, end)
     usable = np.flatnonzero(until > since)
-    return Offers(app[usable], cores[rows][usable], since[usable], until[usable])
+    host = executors["host"].to_numpy(np.int64)[rows]
+    return Offers(app[usable], cores[rows][usable], since[usable], until[usable], host[usable])
 
 
 def clusters_of(tables: Tables) -> Ints:

@@ -8,9 +8,9 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
-from iqcar.logs.find.resource_manager import YarnApplication
 from iqcar.logs.text.redact import redact_text
 from iqcar.model.waits.pending import YarnWaits
+from iqcar.tables.yarn_told import YarnApplication
 
 Ms = Annotated[float, Meta(description="Milliseconds.", ge=0)]
 Known = Annotated[str, Meta(description="As the resource manager tells; empty where it does not.")]

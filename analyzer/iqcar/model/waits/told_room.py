@@ -1,0 +1,197 @@
+"""Computes when a cluster had room for one more executor, by what its resource manager tells.
+
+One more executor of an application fits where each of these leaves room for it, in this order: the
+limit of its queue, those of the queue's parents, and the nodes that it may run on, of which one
+must have the room. The first that leaves none is in the way, with those who share it. Memory always
+counts. Cores count unless some node held more than it has: YARN's DefaultResourceCalculator ignores
+them.
+
+All this is of the nodes and queues that are there now. Where something was held on other nodes, or
+more than a node has, the cluster was another one then, and its size is not told.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
+
+import numpy as np
+
+from iqcar.model.waits.shared_cluster import Offers
+from iqcar.model.waits.yarn_containers import ContainerRequest, Containers, containers_of
+from iqcar.tables import NONE, Tables
+from iqcar.tables.arrays import Flags, Floats, Ints, sum_by
+from iqcar.tables.yarn_told import YarnTold
+
+SLACK_MB = 0.5
+"""Less memory than this is a rounding error."""
+
+
+class Limit(NamedTuple):
+    """Something that bounds how many executors an application gets, over the steps of time.
+
+    apps: rows of the applications with a log that share it.
+    fits: (n_steps,), executors of the application that it leaves room for.
+    is_queue: whether it is a queue's, which holds also where nobody shares it.
+    outside: what applications without a log hold of it.
+    """
+
+    apps: Ints
+    fits: Floats
+    is_queue: bool
+    outside: Containers
+
+
+class ToldCluster:
+    """What the applications of one cluster held of the nodes that its resource manager tells."""
+
+    def __init__(
+        self, told: YarnTold, held: Containers, requests: Mapping[int, ContainerRequest]
+    ) -> None:
+        self.told, self.held, self.requests = told, held, requests
+        nodes = told.nodes
+        self._mb = np.array([node.memory_mb for node in nodes], np.float64)
+        self._cores = np.array([node.cores for node in nodes], np.float64)
+        self._distinct = len({node.host for node in nodes}) == len(nodes)
+        self._use = _NodeUse(held, len(nodes))
+        within = self._use.cores <= self._cores[self._use.node]  # NaN is not
+        self.cores_count = bool(within.all() and np.isfinite(self._cores).all())
+
+    @classmethod
+    def of(
+        cls, tables: Tables, offers: Offers, requests: Mapping[int, ContainerRequest]
+    ) -> ToldCluster | None:
+        """Return the cluster of some executors; None where no resource manager told of it.
+
+        requests: of the applications that the manager knows:
+            :func:`iqcar.model.waits.yarn_containers.requests_of`.
+        """
+        if tables.yarn is None or not np.isin(offers.app, list(requests)).any():
+            return None
+        return cls(tables.yarn, containers_of(tables, tables.yarn, offers, requests), requests)
+
+    def times(self) -> Floats:
+        """Return all times at which something that was held changes."""
+        return np.concatenate([self.held.since, self.held.until])
+
+    def tells(self, app: int, since: float, until: float) -> bool:
+        """Whether the size of the cluster is told for an application between two times."""
+        if app not in self.requests or not self._distinct:
+            return False
+        usable = self._usable(self.requests[app])
+        if not usable.any() or not np.isfinite(self._mb[usable]).all():
+            return False
+        then = (self.held.since < until) & (self.held.until > since) & (self.held.app != NONE)
+        if (self.held.node[then] == NONE).any():
+            return False
+        use = self._use
+        over = use.mb > self._mb[use.node] + SLACK_MB  # NaN is not
+        return not (over & (use.when < until) & (use.last > since)).any()
+
+    def limits(self, app: int, when: Floats) -> tuple[Limit, ...]:
+        """Return what bounds an application, in the order in which it counts.
+
+        when: (n_steps,), ms; start of each step, in order; all :meth:`times` are among them.
+        """
+        return (*self._queues(app, when), self._nodes(app, when))
+
+    def _queues(self, app: int, when: Floats) -> Iterator[Limit]:
+        one, held = self.requests[app], self.held
+        mine = held.label == one.label
+        told = {queue.path: queue.limits for queue in self.told.queues}
+        path = one.queue
+        while path:
+            inside = mine & np.array([f"{q}.".startswith(f"{path}.") for q in held.queue], bool)
+            for limit in told.get(path, ()):
+                if limit.label == one.label and np.isfinite(limit.memory_mb):
+                    part = held.of(inside)
+                    left = limit.memory_mb - level_of(when, part.since, part.until, part.mb)
+                    fits = (left + SLACK_MB) // one.mb
+                    if self.cores_count and np.isfinite(limit.cores):
+                        left = limit.cores - level_of(when, part.since, part.until, part.cores)
+                        fits = np.minimum(fits, left // one.cores)
+                    yield self._limit(inside, np.maximum(fits, 0.0), is_queue=True)
+            path = path.rpartition(".")[0]
+
+    def _nodes(self, app: int, when: Floats) -> Limit:
+        one, held, use = self.requests[app], self.held, self._use
+        usable = self._usable(one)
+
+        def executors(mb: Floats, cores: Floats) -> Floats:
+            found = (mb + SLACK_MB) // one.mb
+            found = np.minimum(found, cores // one.cores) if self.cores_count else found
+            return np.maximum(found, 0.0)
+
+        at_first = executors(self._mb, self._cores)
+        fits = executors(self._mb[use.node] - use.mb, self._cores[use.node] - use.cores)
+        before = np.where(use.first, at_first[use.node], np.roll(fits, 1))
+        change = np.where(usable[use.node], fits - before, 0.0)
+        at = np.searchsorted(when, use.when)
+        # As many as fit node by node, and no more than fit in what those without a log leave.
+        steps = sum_by(np.minimum(at, len(when) - 1), change, len(when))
+        on_nodes = at_first[usable].sum() + np.cumsum(steps)
+        there = (held.node != NONE) & usable[held.node]
+        outside = (held.app == NONE) & (held.label == one.label)
+        part = held.of(there | outside)
+        left = self._mb[usable].sum() - level_of(when, part.since, part.until, part.mb)
+        in_all = np.maximum((left + SLACK_MB) // one.mb, 0.0)
+        return self._limit(there | outside, np.minimum(on_nodes, in_all), is_queue=False)
+
+    def _limit(self, mine: Flags, fits: Floats, *, is_queue: bool) -> Limit:
+        part = self.held.of(mine)
+        logged = part.app != NONE
+        return Limit(np.unique(part.app[logged]), fits, is_queue, part.of(~logged))
+
+    def _usable(self, one: ContainerRequest) -> Flags:
+        """Mark the nodes that an application's executors may run on.
+
+        Those of its label; without one, also those on which executors without a label ran: there
+        are labels that let them.
+        """
+        labels = [node.labels for node in self.told.nodes]
+        usable = np.array([one.label in (found or ("",)) for found in labels], bool)
+        if not one.label:
+            seen = (self.held.label == "") & (self.held.node != NONE)
+            usable[self.held.node[seen]] = True
+        return usable
+
+
+class _NodeUse:
+    """What was held of each node after each change on it, the changes of a node in order.
+
+    node, when, last: (n_changes,); position of the node, and the times between which it was so.
+    mb, cores: (n_changes,); what was held.
+    first: (n_changes,); whether it is the node's first change.
+    """
+
+    def __init__(self, held: Containers, nodes: int) -> None:
+        part = held.of(held.node != NONE)
+        node, when = np.tile(part.node, 2), np.concatenate([part.since, part.until])
+        order = np.lexsort((when, node))
+        self.node, self.when = node[order], when[order]
+        self.first: Flags = np.diff(self.node, prepend=NONE) != 0
+        ends = np.append(self.first[1:], True)[: len(order)]
+        self.last = np.where(ends, np.inf, np.append(self.when[1:], np.inf)[: len(order)])
+        self.mb, self.cores = (
+            self._levels(np.concatenate([amount, -amount])[order])
+            for amount in (part.mb, part.cores)
+        )
+        # Of changes at one moment only the last one leaves something held.
+        kept = self.last > self.when
+        self.node, self.when, self.last = self.node[kept], self.when[kept], self.last[kept]
+        self.mb, self.cores = self.mb[kept], self.cores[kept]
+        self.first = np.diff(self.node, prepend=NONE) != 0
+
+    def _levels(self, change: Floats) -> Floats:
+        total = np.cumsum(change)
+        start = (total - change)[self.first]
+        lengths = np.diff(np.append(np.flatnonzero(self.first), len(total)))
+        left: Floats = total - np.repeat(start, lengths)
+        return left
+
+
+def level_of(when: Floats, since: Floats, until: Floats, amount: Floats) -> Floats:
+    """Return the sum of amounts in each step that are there from and until a time."""
+    at = np.searchsorted(when, np.concatenate([since, until]))
+    change = np.concatenate([amount, -amount])
+    return np.cumsum(sum_by(np.minimum(at, len(when) - 1), change, len(when)))

@@ -1,0 +1,316 @@
+"""Room for one more executor, by the sizes and limits that a resource manager tells."""
+
+from __future__ import annotations
+
+from math import ceil, nan
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import iqcar
+from iqcar.enums import BlameKind
+from iqcar.model.waits.shared_cluster import executor_offers
+from iqcar.model.waits.told_room import ToldCluster
+from iqcar.model.waits.yarn_containers import requests_of
+from iqcar.say.blamed import cause_name
+from iqcar.tables import Tables
+from iqcar.tables.yarn_told import (
+    QueueLimit,
+    YarnApplication,
+    YarnNode,
+    YarnQueue,
+    YarnTold,
+)
+from tests.support.shared_cluster_logs import YARN, Executor, Query, application, read
+from tests.support.tiny_tables import tiny_tables
+
+LEAST_MB = 256.0
+SETTINGS = {
+    "spark.executor.memory": "600m",
+    "spark.executor.memoryOverhead": "100",
+    "spark.yarn.am.memory": "200m",
+    "spark.yarn.am.memoryOverhead": "1m",
+}
+EXECUTOR_MB, MASTER_MB = 768.0, 256.0
+"""700 and 201 MB, rounded up."""
+
+
+def app_told(number: int, queue: str, **more: object) -> YarnApplication:
+    """An application that ran from 0 to 60 s; its master is on a node that does not count."""
+    plain = YarnApplication(
+        application_id=f"application_1_{number:04}", name=f"a{number}", user="ann", queue=queue,
+        state="FINISHED", kind="SPARK", label="", diagnostics="", submitted_ms=0.0,
+        launched_ms=0.0, until_ms=60_000.0, memory_mb_s=nan, preempted=0.0, master_host="m",
+    )  # fmt: skip
+    return plain._replace(**more)
+
+
+def random_cluster(seed: int) -> Tables:
+    """Executors on three nodes, one of them labelled, in three queues, with an unknown beside."""
+    rng = np.random.default_rng(seed)
+    apps = int(rng.integers(1, 5))
+    queues = ["root.day.etl", "root.day.adhoc", "root.night"]
+    labels = [str(rng.choice(["", "", "gpu"])) for _ in range(apps)]
+    executors = []
+    for _ in range(int(rng.integers(1, 12))):
+        app = int(rng.integers(apps))
+        since = int(rng.integers(0, 50))
+        host = 2 if labels[app] else int(rng.integers(0, 2 + (rng.random() < 0.1)))
+        executors.append(
+            {
+                "app": app,
+                "executor_id": str(len(executors)),
+                "host": host,
+                "cores": float(rng.integers(1, 3)),
+                "added_ms": 1000.0 * since,
+                "removed_ms": 1000.0 * int(rng.integers(since + 1, 61)),
+            }
+        )
+    settings = [
+        SETTINGS | ({"spark.yarn.executor.nodeLabelExpression": label} if label else {})
+        for label in labels
+    ]
+    tables = tiny_tables(
+        applications=[
+            {"application_id": f"application_1_{n:04}", "end_ms": 60_000.0, "executor_cores": 2.0}
+            for n in range(apps)
+        ],
+        hosts=[{"host": f"n{n}"} for n in range(3)],
+        executors=executors,
+        conf=[
+            {"app": app, "sql_execution": -1, "key": key, "value": value}
+            for app, one in enumerate(settings)
+            for key, value in one.items()
+        ],
+    )
+    told = [app_told(n, str(rng.choice(queues)), master_host="n0") for n in range(apps)]
+    unknown = app_told(99, "root.night", memory_mb_s=float(rng.integers(0, 60_000)))
+    nodes = [
+        YarnNode(f"n{n}", 256.0 * rng.integers(6, 40), float(rng.integers(4, 20)), labels)
+        for n, labels in enumerate([(), (), ("gpu",)])
+    ]
+    limits = [
+        YarnQueue(
+            path, 50.0, 100.0, 0.0,
+            tuple(QueueLimit(label, 256.0 * rng.integers(1, 40), float(rng.integers(1, 20)))
+                  for label in ("", "gpu")),
+        )
+        for path in ("root", "root.day", *queues)
+    ]  # fmt: skip
+    manager = YarnTold("http://rm", (*told, unknown), tuple(nodes), tuple(limits), LEAST_MB)
+    return tables.with_(yarn=manager)  # type: ignore[arg-type]
+
+
+class Naive:
+    """Counts, for one moment, container by container."""
+
+    def __init__(self, tables: Tables) -> None:
+        self.told = tables.yarn
+        assert self.told is not None
+        label = {
+            row["app"]: row["value"]
+            for row in tables.conf.to_dict("records")
+            if row["key"].endswith("nodeLabelExpression")
+        }
+        self.held = []
+        for one in tables.executors.to_dict("records"):
+            app = one["app"]
+            size = ceil(700 / LEAST_MB) * LEAST_MB, one["cores"]
+            where = f"n{one['host']}", self.told.applications[app].queue, label.get(app, "")
+            self.held.append((app, *size, one["added_ms"], one["removed_ms"], *where))
+        for app in range(len(tables.applications)):
+            queue = self.told.applications[app].queue
+            self.held.append((app, MASTER_MB, 1.0, 0.0, 60_000.0, "n0", queue, ""))
+        rest = self.told.applications[-1]
+        self.held.append((-1, rest.memory_mb_s / 60, 0.0, 0.0, 60_000.0, "", rest.queue, ""))
+        self.label = label
+
+    def at(self, moment: float) -> list[tuple]:
+        return [one for one in self.held if one[3] <= moment < one[4]]
+
+    def cores_count(self) -> bool:
+        moments = {one[3] for one in self.held}
+        return all(
+            sum(one[2] for one in self.at(t) if one[5] == node.host) <= node.cores
+            for t in moments
+            for node in self.told.nodes
+        )
+
+    def count(self, mb: float, cores: float) -> int:
+        found = 0
+        while (found + 1) * EXECUTOR_MB <= mb and (
+            not self.cores_count() or (found + 1) * 2.0 <= cores
+        ):
+            found += 1
+        return found
+
+    def fits(self, app: int, moment: float) -> list[int]:
+        """Executors that fit by the queue, its parents, and the nodes."""
+        label, now, found = self.label.get(app, ""), self.at(moment), []
+        path = self.told.applications[app].queue.split(".")
+        for depth in range(len(path), 0, -1):
+            inside = [
+                one for one in now if one[7] == label and one[6].split(".")[:depth] == path[:depth]
+            ]
+            (queue,) = (q for q in self.told.queues if q.path == ".".join(path[:depth]))
+            (limit,) = (one for one in queue.limits if one.label == label)
+            left = limit.memory_mb - sum(one[1] for one in inside)
+            found.append(self.count(left, limit.cores - sum(one[2] for one in inside)))
+        alien = {one[5] for one in self.held if one[7] == "" and not label}
+        nodes = [n for n in self.told.nodes if label in (n.labels or ("",)) or n.host in alien]
+        each, left = 0, 0.0
+        for node in nodes:
+            on_it = [one for one in now if one[5] == node.host]
+            free = node.memory_mb - sum(one[1] for one in on_it)
+            each += self.count(free, node.cores - sum(one[2] for one in on_it))
+            left += free
+        left -= sum(one[1] for one in now if one[0] == -1 and one[7] == label)
+        return [*found, min(each, int(max(left, 0) // EXECUTOR_MB))]
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_what_fits_is_what_is_counted_container_by_container(seed: int) -> None:
+    tables = random_cluster(seed)
+    assert tables.yarn is not None
+    requests = requests_of(tables, tables.yarn)
+    cluster = ToldCluster.of(tables, executor_offers(tables), requests)
+    assert cluster is not None
+    naive = Naive(tables)
+    assert cluster.cores_count == naive.cores_count()
+    when = np.unique(cluster.times())
+    for app in range(len(tables.applications)):
+        limits = cluster.limits(app, when)
+        found = np.stack([limit.fits for limit in limits]).T.tolist()
+        assert found == [naive.fits(app, moment) for moment in when.tolist()]
+    fits_on_nodes = all(
+        sum(one[1] for one in naive.at(t) if one[5] == node.host) <= node.memory_mb
+        for t in when.tolist()
+        for node in tables.yarn.nodes
+    )
+    assert cluster.tells(0, 0.0, 60_000.0) == fits_on_nodes
+
+
+GB = {"spark_executor_memory": "640m", "spark_executor_memoryOverhead": "384m"}
+"""With two cores: a slot is half a GB."""
+
+
+def logs(folder: Path, *queues: str, limited: float = 1.0) -> Tables:
+    """`load` holds 2 executors for 30 s, `peer` one of node-2, `report` has one and wants two."""
+    load = application(
+        1, "nightly", [Executor(1, 2, 1.0), Executor(1, 2, 1.0)],
+        [Query("load", 1.0, [(n // 2, 1.0, 30.0) for n in range(4)])],
+        end=30.0, master=YARN, **GB,
+    )  # fmt: skip
+    peer = application(
+        2, "peer", [Executor(2, 2, 1.0)], [Query("peer", 1.0, [(0, 1.0, 30.0)] * 2)],
+        end=30.0, master=YARN, **GB,
+    )  # fmt: skip
+    report = application(
+        3, "morning", [Executor(2, 2, 2.0)],
+        [Query("report", 3.0, [(0, 3.0 + n // 2, 4.0 + n // 2) for n in range(40)])],
+        end=24.0, start=1.5, master=YARN, spark_executor_instances="2", spark_executor_cores="2",
+        **GB,
+    )  # fmt: skip
+    return read([load, peer, report], folder)
+
+
+def manager(
+    tables: Tables, nodes: dict[str, float], queues: dict[str, float], **more: object
+) -> YarnTold:
+    """A resource manager with nodes and queues of so many GB; `etl` is load's queue."""
+    of_app = ("etl", "adhoc", "adhoc")
+    apps = [
+        app_told(n + 1, of_app[n], application_id=one, launched_ms=nan)
+        for n, one in enumerate(tables.applications["application_id"])
+    ]
+    limits = [
+        YarnQueue(name, 50.0, 100.0, 0.0, (QueueLimit("", 1024 * gb, 100.0),))
+        for name, gb in {"root": 99.0, **{f"root.{q}": gb for q, gb in queues.items()}}.items()
+    ]
+    running = [YarnNode(name, 1024 * gb, 100.0, ()) for name, gb in nodes.items()]
+    told = YarnTold("http://rm", tuple(apps), tuple(running), tuple(limits), 256.0)
+    return told._replace(**more)
+
+
+def lost(tables: Tables, told: YarnTold) -> tuple[dict[str, float], str]:
+    """Seconds that `report` lost waiting for executors, by whom; and the doubts."""
+    found = iqcar.diagnose(tables, expected=False, yarn=told)
+    row = found.tables.queries["name"].tolist().index("report")
+    by = {
+        one["source_name"]: one["by_resource"].get("executors", 0.0) / 1e3
+        for one in found.graph.blame_rows(row)
+    }
+    return {name: s for name, s in by.items() if s > 0.1}, " ".join(found.doubts)
+
+
+def test_where_a_node_has_room_nobody_is_blamed(tmp_path: Path) -> None:
+    tables = logs(tmp_path)
+    found, _ = lost(tables, manager(tables, {"node-1": 2, "node-2": 3}, {"etl": 9, "adhoc": 9}))
+    assert found == {}
+
+
+def test_room_on_several_nodes_that_none_has_is_no_room(tmp_path: Path) -> None:
+    tables = logs(tmp_path)
+    told = manager(tables, {"node-1": 2.6, "node-2": 2.6}, {"etl": 9, "adhoc": 9})
+    found, doubts = lost(tables, told)
+    # It took 20 s in two slots; in four 10 s. `load` held 4 slots, `peer` 2.
+    assert found == pytest.approx({"load": 10 * 4 / 6, "peer": 10 * 2 / 6}, rel=0.1)
+    assert "size told by the resource manager" in doubts
+    assert "guessed" not in doubts
+
+
+def test_where_the_queue_is_full_its_other_applications_are_in_the_way(tmp_path: Path) -> None:
+    tables = logs(tmp_path)
+    told = manager(tables, {"node-1": 2, "node-2": 2}, {"etl": 9, "adhoc": 2})
+    found, _ = lost(tables, told)
+    assert found == pytest.approx({"peer": 10}, rel=0.1)
+
+
+def test_where_it_fills_its_queue_alone_the_limit_is_a_known_cause(tmp_path: Path) -> None:
+    tables = logs(tmp_path)
+    told = manager(tables, {"node-1": 2, "node-2": 9}, {"etl": 9, "adhoc": 1})
+    alone = [
+        one._replace(queue="etl") if number < 2 else one
+        for number, one in enumerate(told.applications)
+    ]
+    told = told._replace(applications=tuple(alone))
+    found, doubts = lost(tables, told)
+    assert found == pytest.approx({"known causes": 10}, rel=0.1)
+    assert "size told by the resource manager" in doubts
+    assert cause_name(BlameKind.KNOWN, "executors") == "the queue's limit"
+    full = manager(tables, {"node-1": 2, "node-2": 2}, {"etl": 9, "adhoc": 1})
+    assert lost(tables, full._replace(applications=tuple(alone)))[0] == {}
+
+
+def test_an_application_without_a_log_takes_its_part_of_the_blame_unnamed(tmp_path: Path) -> None:
+    tables = logs(tmp_path)
+    told = manager(tables, {"node-1": 5, "node-2": 5}, {"etl": 9, "adhoc": 9})
+    start = 1_000_000.0
+    other = app_told(
+        9, "root.etl", launched_ms=start, until_ms=start + 60_000, memory_mb_s=60 * 5.5 * 1024
+    )
+    found, _ = lost(tables, told._replace(applications=(*told.applications, other)))
+    # 4 slots of `load`, 2 of `peer`, 11 of who has no log.
+    expected = {"load": 10 * 4 / 17, "peer": 10 * 2 / 17, "unattributed": 10 * 11 / 17}
+    assert found == pytest.approx(expected, rel=0.1)
+
+
+@pytest.mark.parametrize(
+    ("nodes", "more"),
+    [
+        ({"node-1": 2, "node-2": 1.5}, {}),  # it holds more than it has
+        ({"node-1": 99}, {}),  # node-2 is there no more
+        ({"node-1": 2, "node-2": nan}, {}),
+        ({"node-1": 2, "node-2": 9}, {"least_mb": nan}),
+        ({"node-1": 2, "node-2": 9}, {"applications": ()}),
+    ],
+)
+def test_where_the_size_then_is_not_told_it_is_guessed(
+    nodes: dict[str, float], more: dict[str, object], tmp_path: Path
+) -> None:
+    tables = logs(tmp_path)
+    found, doubts = lost(tables, manager(tables, nodes, {"etl": 9, "adhoc": 9}, **more))
+    assert found == pytest.approx({"load": 10 * 4 / 6, "peer": 10 * 2 / 6}, rel=0.1)
+    assert "guessed from the most held at once" in doubts
+    assert "told by the resource manager" not in doubts
