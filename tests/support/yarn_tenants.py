@@ -12,9 +12,10 @@ from pathlib import Path
 import numpy as np
 
 import iqcar
+from iqcar.logs.find.resource_manager import ask_resource_manager
 from iqcar.replay.queues.propose import QueueProposal, QueueQuestion, propose_queues
 from iqcar.replay.queues.queue_result import content_of
-from iqcar.rules.queues.queue_setup import PlanTarget
+from iqcar.rules.queues.queue_setup import PlanTarget, SizeSource, Unit
 from iqcar.tables import Tables
 from tests.spark.test_executors_shared import ended, has
 from tests.spark.test_yarn import started
@@ -87,10 +88,10 @@ def apply_plan(home: Path, folder: Path, target: PlanTarget) -> Applied:
         file = allocations if fair else cluster.conf / "capacity-scheduler.xml"
         before = share(home, cluster, folder / "before", {}, dynamic)
         current = (file.read_bytes(), str(file))
-        diagnosis = iqcar.diagnose(before)
-        found = propose_queues(
-            before, diagnosis.graph, QueueQuestion(target, current, CORES, math.inf)
-        )
+        diagnosis = iqcar.diagnose(before, yarn=ask_resource_manager(cluster.url))
+        question = QueueQuestion(target, current, None, math.inf)
+        found = propose_queues(diagnosis.tables, diagnosis.graph, question)
+        assert found.replays.capacity == (CORES, Unit.CORES, SizeSource.MANAGER)
         assert found.chosen is not None
         plan = found.chosen.draft.plan
         if fair:

@@ -201,7 +201,13 @@ def _number(text: str) -> int | float | None:
 
 def choices(kind: type[Kind]) -> str:
     """Return the values of a kind with their sentences, for the help of an option."""
-    return "; ".join(f"{k.value}: {k.sentence[0].lower()}{k.sentence[1:-1]}" for k in kind)
+    return "; ".join(f"{k.value}: {_within(k.sentence[:-1])}" for k in kind)
+
+
+def _within(sentence: str) -> str:
+    """Return a sentence as the part of another one."""
+    name = sentence[:2].isalpha() and sentence[:2].isupper()
+    return sentence if name else sentence[0].lower() + sentence[1:]
 
 
 def check_master(master: str, on_spark: bool) -> None:

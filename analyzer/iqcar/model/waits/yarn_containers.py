@@ -127,7 +127,7 @@ def containers_of(
         app, queue = row_of.get(one.application_id, NONE), queue_path(told, one.queue)
         life = one.launched_ms, one.until_ms
         if app != NONE:
-            mb, cores = _master(settings.get(app, {}), told.least_mb)
+            mb, cores = master_of(settings.get(app, {}), told.least_mb)
             node = node_of.get(one.master_host, NONE)
             label = told.nodes[node].labels[0] if node >= 0 and told.nodes[node].labels else ""
             rows.append((app, node, mb, cores, *life, queue, label))
@@ -153,7 +153,7 @@ def _executor_mb(settings: Mapping[str, str], least_mb: float) -> float:
     return _rounded(heap + overhead + more, least_mb)
 
 
-def _master(settings: Mapping[str, str], least_mb: float) -> tuple[float, float]:
+def master_of(settings: Mapping[str, str], least_mb: float) -> tuple[float, float]:
     """Return MB and cores of the container of an application's master: of its driver, if there."""
     name, default = "spark.yarn.am", MASTER_MEMORY
     if settings.get("spark.submit.deployMode", "") == "cluster":

@@ -14,6 +14,7 @@ from iqcar.replay.loop.joint_workload import JointWorkload, joint_shares, joint_
 from iqcar.replay.loop.loop_input import Shares, Slots, Steps
 from iqcar.replay.loop.run import Recording, Replayed, replay_errors
 from iqcar.replay.queues.cluster_setup import UNLIMITED, Tenant, capacity_of, tenants_of
+from iqcar.replay.queues.told_size import told_size
 from iqcar.replay.whatif.query_chains import chain_steps, queries_in_turn
 from iqcar.rules.queues.queue_setup import Capacity, QueueSetup
 from iqcar.tables import NONE, Tables
@@ -61,8 +62,8 @@ class ClusterReplays:
     most_error: float = 0.15
     assumptions: str = (
         "Tasks last as long as they did, applications start when they did, and queries that "
-        "followed each other still do; executors of one application are alike, count by their "
-        "cores, and fit wherever that many are free."
+        "followed each other still do; executors of one application are alike, and fit "
+        "wherever there is room in all."
     )
     _joint: JointWorkload | None = field(default=None, repr=False)
 
@@ -182,8 +183,10 @@ def cluster_replays(
     recording: of these tables.
     apps: rows; those that cannot be replayed are left out.
     setup: the queues as they were.
-    capacity: of the cluster; by default the cores that its applications held at once at most.
+    capacity: of the cluster; by default what its resource manager told, else the cores that its
+        applications held at once at most.
     """
     tenants = tenants_of(tables, [app for app in apps if app in recording.workloads])
-    whole = capacity or capacity_of(tables, tenants)
+    told = None if capacity else told_size(tables, tenants)
+    whole, tenants = told or (capacity or capacity_of(tables, tenants), tenants)
     return ClusterReplays(tables, recording, setup, tenants, whole)

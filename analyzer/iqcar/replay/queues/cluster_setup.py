@@ -219,13 +219,15 @@ def _first_start(tables: Tables, one: Tenant, tenants: Sequence[Tenant]) -> _Fir
 
 
 def capacity_of(tables: Tables, tenants: Sequence[Tenant]) -> Capacity:
-    """Cores that applications and their masters held at once at most."""
+    """Cores that applications and their masters held at once at most, or units of their sizes."""
     offers, apps = executor_offers(tables), np.array([one.app for one in tenants])
     mine = np.isin(offers.app, apps)
     start, end = (tables.applications[n].to_numpy(np.float64)[apps] for n in ("start_ms", "end_ms"))
     since = np.concatenate([offers.since[mine], start])
     until = np.concatenate([offers.until[mine], end])
     masters = [float(one.master_size) for one in tenants]
-    units = np.concatenate([offers.cores[mine], masters])
+    size = np.zeros(len(tables.applications))
+    size[apps] = [one.size for one in tenants]
+    units = np.concatenate([size[offers.app[mine]], masters])
     one_group: Ints = np.zeros(len(since), np.int64)
     return Capacity(round(float(most_at_once(one_group, since, until, units, 1)[0])))

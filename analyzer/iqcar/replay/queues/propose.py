@@ -32,7 +32,7 @@ from iqcar.rules.queues.capacity_file import (
     read_capacity_file,
 )
 from iqcar.rules.queues.fair_file import FairFile, assumed_fair_file, read_fair_file
-from iqcar.rules.queues.queue_setup import Capacity, PlanTarget, QueueSetup
+from iqcar.rules.queues.queue_setup import Capacity, PlanTarget, QueueSetup, SizeSource
 from iqcar.rules.rule import Outlook
 from iqcar.tables import Tables
 from iqcar.tables.arrays import Floats, most_at_once
@@ -46,7 +46,7 @@ class QueueQuestion(msgspec.Struct, frozen=True):
 
     target: what the plan is written for.
     current: the scheduler's file that was in force, and its name; None: assumed.
-    cores: of the cluster; None: as its applications held at most.
+    cores: of the cluster; None: as its resource manager or the logs tell.
     preempts_after_ms: after which executors are taken back; infinite: never.
     """
 
@@ -124,7 +124,7 @@ def propose_queues(tables: Tables, graph: IQCGraph, asked: QueueQuestion) -> Que
 def _of_cluster(
     tables: Tables, graph: IQCGraph, recording: Recording, apps: list[int], asked: QueueQuestion
 ) -> QueueProposal:
-    capacity = Capacity(asked.cores) if asked.cores else None
+    capacity = Capacity(asked.cores, source=SizeSource.OPTION) if asked.cores else None
     replays = cluster_replays(tables, recording, apps, QueueSetup(()), capacity)
     sides = sides_of(tables, graph, replays.tenants)
     file = _file(asked, replays.tenants)

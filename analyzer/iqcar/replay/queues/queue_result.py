@@ -13,7 +13,7 @@ from msgspec import Meta
 
 from iqcar.replay.queues.propose import QueueProposal
 from iqcar.replay.queues.sides import key_of
-from iqcar.rules.queues.queue_setup import PlanTarget
+from iqcar.rules.queues.queue_setup import PlanTarget, SizeSource, Unit
 from iqcar.tables import texts
 from iqcar.version import __version__
 
@@ -69,8 +69,9 @@ class QueueResult(msgspec.Struct, frozen=True, kw_only=True):
     schema_version: Annotated[str, Meta(description="Changes when readers would have to.")]
     iqcar_version: Annotated[str, Meta(description="The version of iqcar that wrote it.")]
     target: Annotated[str, Meta(description="What it is for, as in --for.")]
-    cores: Annotated[int, Meta(description="Size of the cluster that was replayed.")]
-    cores_given: Annotated[bool, Meta(description="Whether --cores said it, not the log.")]
+    cluster_size: Annotated[int, Meta(description="Size of the cluster that was replayed.")]
+    unit: Annotated[Unit, Meta(description="What it is counted in.")]
+    size_source: Annotated[SizeSource, Meta(description="Who told it.")]
     queues_given: Annotated[bool, Meta(description="Whether --current said how queues were.")]
     lost_ms: Annotated[float, Meta(description="Elapsed time that queries lost to executors.")]
     outlook: Annotated[
@@ -99,7 +100,8 @@ def queue_result(found: QueueProposal, *, all_rules: bool = False) -> QueueResul
     off = np.abs(found.errors[np.isfinite(found.errors)])
     return QueueResult(
         schema_version="1", iqcar_version=__version__, target=found.asked.target.value,
-        cores=found.replays.capacity.amount, cores_given=found.asked.cores is not None,
+        cluster_size=found.replays.capacity.amount, unit=found.replays.capacity.unit,
+        size_source=found.replays.capacity.source,
         queues_given=found.asked.current is not None, lost_ms=round(found.sides.lost_ms, 3),
         outlook=None if chosen is None else chosen.expected.outlook, written=written,
         expected=None if chosen is None else chosen.expected.to_dict(),
@@ -232,10 +234,16 @@ def _how_to(found: QueueProposal) -> list[str]:
 
 def _assumptions(found: QueueProposal) -> list[str]:
     said = [found.replays.assumptions]
-    if found.asked.cores is None:
+    whole = found.replays.capacity
+    if whole.source is SizeSource.LOGS:
         said.append(
-            f"The cluster has {found.replays.capacity.amount} cores: as many as its applications "
-            "held at once at most (--cores)."
+            f"The cluster has {whole.amount} cores: as many as its applications held at once at "
+            "most (--cores, --yarn)."
+        )
+    elif whole.source is SizeSource.MANAGER:
+        said.append(
+            f"The cluster has {whole.amount} {whole.unit}, as its resource manager tells now; "
+            f"executors count by their {whole.unit}."
         )
     if found.asked.current is None:
         said.append(

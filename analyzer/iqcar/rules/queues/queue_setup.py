@@ -29,11 +29,20 @@ class Unit(Kind):
     MB = "MB", "Memory of its containers, as YARN does by default."
 
 
+class SizeSource(Kind):
+    """Who tells how large a cluster is."""
+
+    LOGS = "logs", "Nobody: as much as its applications held at once at most."
+    OPTION = "option", "--cores."
+    MANAGER = "manager", "Its resource manager (--yarn)."
+
+
 class Capacity(NamedTuple):
-    """The size of a cluster."""
+    """The size of a cluster, and who tells it."""
 
     amount: int
     unit: Unit = Unit.CORES
+    source: SizeSource = SizeSource.LOGS
 
 
 DEFAULT_QUEUE = "default"
