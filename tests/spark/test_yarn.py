@@ -2,6 +2,8 @@
 
 One run for all tests: `holder` takes both executors that there is room for, `waiter` gets a master
 but no executor, `late` (in cluster mode) does not even get a driver. Then preemption is allowed.
+Another run on the same cluster: a node gets a label, `labelled` holds it, `wanting` waits for it,
+and `capped` is alone in a queue with a limit.
 """
 
 from __future__ import annotations
@@ -60,6 +62,21 @@ SMALL = {
     "spark.yarn.appMasterEnv.SPARK_LOCAL_IP": "127.0.0.1",
 }
 WIDE = {"spark.executor.memoryOverhead": f"{ONE_PER_NODE_MB - HEAP_MB}m"}
+LABEL = "gpu"
+ON_LABELLED = {"spark.yarn.executor.nodeLabelExpression": LABEL}
+LABELLED_QUEUES = {
+    **QUEUES,
+    **NO_PREEMPTION,
+    f"root.accessible-node-labels.{LABEL}.capacity": "100",
+    **{f"root.{queue}.accessible-node-labels": LABEL for queue in CAPACITY},
+    **{
+        f"root.{queue}.accessible-node-labels.{LABEL}.capacity": share
+        for queue, share in CAPACITY.items()
+    },
+    # Of the node without a label: a master and one small executor.
+    "root.default.maximum-capacity": "40",
+}
+TOLD, GUESSED = "size told by the resource manager", "guessed from the most held at once"
 LEAST_HELD_S = 8.0
 """Time for which the holder keeps the others waiting; longer where executors start slowly."""
 
@@ -74,9 +91,11 @@ class Run:
     said: str
     """What `iqcar analyze --yarn` printed while `late` waited."""
 
+    names: tuple[str, ...] = ("holder", "waiter", "late")
+
     @property
     def logs(self) -> list[Path]:
-        return [self.folder / name / "log" for name in ("holder", "waiter", "late")]
+        return [self.folder / name / "log" for name in self.names]
 
 
 @contextmanager
@@ -153,15 +172,70 @@ def share_a_cluster(home: Path, cluster: YarnCluster, folder: Path) -> Run:
     return Run(folder, meanwhile, ask_resource_manager(cluster.url), said.stdout)
 
 
+def share_a_label(home: Path, cluster: YarnCluster, folder: Path) -> Run:
+    """Let `labelled` hold the node that `wanting` needs, while the other node has room."""
+    for words in (
+        ("-addToClusterNodeLabels", LABEL),
+        ("-replaceLabelsOnNode", f"{HOSTS[1]}={LABEL}"),
+    ):
+        done = cluster.admin(*words)
+        assert done.returncode == 0, done.stderr
+    cluster.set_queues(LABELLED_QUEUES)
+    go = folder / "go-on"
+    two = {"spark.executor.instances": "2"}
+    one = {**WIDE, **ON_LABELLED, "spark.executor.instances": "1"}
+    with ExitStack() as running:
+
+        def start(name: str, *more: Any) -> subprocess.Popen[bytes]:
+            return running.enter_context(started(home, cluster, folder / name, *more))
+
+        labelled = start("labelled", f"hold:1,{go}", one, "etl")
+        capped = start("capped", "doze:60", two, "default")
+        wait_until(lambda: [*folder.glob("go-on-*")], "held node", 600)
+        wanting = start("wanting", "nap", {**two, **ON_LABELLED}, "adhoc")
+        wait_until(lambda: has(folder / "wanting", "SparkListenerJobStart"), "waiting job", 600)
+        time.sleep(max(LEAST_HELD_S, 2 * start_up_s(folder / "labelled")))
+        meanwhile = ask_resource_manager(cluster.url)
+        logs = [str(folder / name / "log") for name in ("labelled", "wanting")]
+        said = run_iqcar("analyze", *logs, "--query-by", "job-group", "--yarn", cluster.url)
+        go.touch()
+        for name, one_of in (("labelled", labelled), ("wanting", wanting), ("capped", capped)):
+            ended(one_of, folder / name)
+    names = ("labelled", "capped", "wanting")
+    return Run(folder, meanwhile, ask_resource_manager(cluster.url), said.stdout, names)
+
+
+@dataclass
+class Place:
+    """A Spark, a YARN without preemption, and a folder for what runs there."""
+
+    home: Path
+    cluster: YarnCluster
+    folder: Path
+
+
 @pytest.fixture(scope="module", params=spark_params())
-def run(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Run:
+def place(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Place]:
     build_jar()
     folder = tmp_path_factory.mktemp("yarn")
     (folder / "cluster").mkdir()
     with yarn_cluster(folder / "cluster", {**QUEUES, **NO_PREEMPTION}) as cluster:
-        return share_a_cluster(request.param, cluster, folder)
+        yield Place(request.param, cluster, folder)
 
 
+@pytest.fixture(scope="module")
+def run(place: Place) -> Run:
+    return share_a_cluster(place.home, place.cluster, place.folder)
+
+
+@pytest.fixture(scope="module")
+def labels(place: Place, run: Run) -> Run:
+    return share_a_label(place.home, place.cluster, place.folder)
+
+
+@pytest.mark.smoke
 def test_who_lacks_executors_blames_the_application_of_the_other_queue(run: Run) -> None:
     found = iqcar.diagnose(
         iqcar.read(run.logs[:2], query_by="job-group"), by="spark.yarn.queue", yarn=run.after
@@ -169,6 +243,10 @@ def test_who_lacks_executors_blames_the_application_of_the_other_queue(run: Run)
     blame = blame_of(found, "doze")
     assert blame["hold"]["share"] > 0.5
     assert next(iter(blame["hold"]["by_resource"])) == "executors"
+    assert TOLD in " ".join(found.doubts)
+    assert GUESSED not in " ".join(found.doubts)
+    guess = iqcar.diagnose(found.tables.with_(yarn=None))
+    assert GUESSED in " ".join(guess.doubts)
     (advice,) = [rule for rule in found.rules if rule.resource == "executors"]
     assert advice.kind == "executors-yarn"
     losses = losses_by_owner(found, "spark.yarn.queue")
@@ -177,6 +255,7 @@ def test_who_lacks_executors_blames_the_application_of_the_other_queue(run: Run)
     assert {host for host in found.tables.hosts["host"] if host.startswith("127")} <= {*HOSTS}
 
 
+@pytest.mark.smoke
 def test_an_application_without_a_log_waits_for_who_holds_the_containers(run: Run) -> None:
     found = iqcar.diagnose(iqcar.read(run.logs[:2], query_by="job-group"), yarn=run.meanwhile)
     assert found.yarn is not None
@@ -213,3 +292,26 @@ def test_a_preempted_container_is_no_lost_executor(run: Run) -> None:
     assert hold["task_ms"] >= 1e3 * LEAST_HELD_S
     taken = next(one for one in run.after.applications if one.name == "holder")
     assert taken.preempted >= 1
+
+
+def test_who_waits_for_a_labelled_node_blames_who_holds_that_node(labels: Run) -> None:
+    found = iqcar.diagnose(
+        iqcar.read(labels.logs, query_by="job-group"), by="spark.yarn.queue", yarn=labels.after
+    )
+    blame = blame_of(found, "nap")
+    assert blame["hold"]["by_resource"]["executors"] >= 1e3 * LEAST_HELD_S / 2
+    assert "doze" not in blame
+    assert TOLD in " ".join(found.doubts)
+    losses = losses_by_owner(found, "spark.yarn.queue")
+    assert set(losses["source"][losses["victim"] == "adhoc"]) & {*CAPACITY} == {"etl", "adhoc"}
+    assert (HOSTS[1], (LABEL,)) in [(node.host, node.labels) for node in labels.meanwhile.nodes]
+    assert f"Labels of nodes: {HOSTS[1]}: {LABEL}" in labels.said
+
+
+def test_who_fills_its_queue_alone_waits_for_the_limit_of_the_queue(labels: Run) -> None:
+    found = iqcar.diagnose(iqcar.read(labels.logs, query_by="job-group"), yarn=labels.after)
+    blame = blame_of(found, "doze")
+    assert blame["known causes"]["by_resource"]["executors"] > 0
+    assert not {"hold", "nap"} & set(blame)
+    used = {queue.path: queue.limits for queue in labels.after.queues}
+    assert ("", 0.4 * NODE_MB // 1) in [limit[:2] for limit in used["root.default"]]

@@ -10,6 +10,7 @@ import pytest
 
 import iqcar
 from iqcar.enums import BlameKind
+from iqcar.model.waits.measure import measure_waits
 from iqcar.model.waits.shared_cluster import executor_offers
 from iqcar.model.waits.told_room import ToldCluster
 from iqcar.model.waits.yarn_containers import requests_of
@@ -22,7 +23,15 @@ from iqcar.tables.yarn_told import (
     YarnQueue,
     YarnTold,
 )
-from tests.support.shared_cluster_logs import YARN, Executor, Query, application, read
+from tests.support.shared_cluster_logs import (
+    EPOCH_S,
+    YARN,
+    Executor,
+    Query,
+    application,
+    read,
+)
+from tests.support.synthetic_log import SyntheticLog
 from tests.support.tiny_tables import tiny_tables
 
 LEAST_MB = 256.0
@@ -195,7 +204,7 @@ GB = {"spark_executor_memory": "640m", "spark_executor_memoryOverhead": "384m"}
 """With two cores: a slot is half a GB."""
 
 
-def logs(folder: Path, *queues: str, limited: float = 1.0) -> Tables:
+def logs(folder: Path) -> Tables:
     """`load` holds 2 executors for 30 s, `peer` one of node-2, `report` has one and wants two."""
     load = application(
         1, "nightly", [Executor(1, 2, 1.0), Executor(1, 2, 1.0)],
@@ -206,13 +215,17 @@ def logs(folder: Path, *queues: str, limited: float = 1.0) -> Tables:
         2, "peer", [Executor(2, 2, 1.0)], [Query("peer", 1.0, [(0, 1.0, 30.0)] * 2)],
         end=30.0, master=YARN, **GB,
     )  # fmt: skip
-    report = application(
+    return read([load, peer, reporting()], folder)
+
+
+def reporting() -> SyntheticLog:
+    """`report` runs 40 tasks of 1 s from 3 s on in one executor, and may have two."""
+    return application(
         3, "morning", [Executor(2, 2, 2.0)],
         [Query("report", 3.0, [(0, 3.0 + n // 2, 4.0 + n // 2) for n in range(40)])],
         end=24.0, start=1.5, master=YARN, spark_executor_instances="2", spark_executor_cores="2",
         **GB,
     )  # fmt: skip
-    return read([load, peer, report], folder)
 
 
 def manager(
@@ -294,6 +307,38 @@ def test_an_application_without_a_log_takes_its_part_of_the_blame_unnamed(tmp_pa
     # 4 slots of `load`, 2 of `peer`, 11 of who has no log.
     expected = {"load": 10 * 4 / 17, "peer": 10 * 2 / 17, "unattributed": 10 * 11 / 17}
     assert found == pytest.approx(expected, rel=0.1)
+
+
+def test_each_moment_is_put_down_to_who_was_in_the_way_then(tmp_path: Path) -> None:
+    """Until 13 s `peer` fills the queue; then `load` takes its place, and fills the nodes."""
+    load = application(
+        1, "nightly", [Executor(1, 2, 1.0), Executor(2, 2, 13.0)],
+        [Query("load", 1.0, [(n // 2, 13.0 * (n // 2) + 1.0, 30.0) for n in range(4)])],
+        end=30.0, master=YARN, **GB,
+    )  # fmt: skip
+    peer = application(
+        2, "peer", [Executor(2, 2, 1.0, 13.0)], [Query("peer", 1.0, [(0, 1.0, 13.0)] * 2)],
+        end=14.0, master=YARN, **GB,
+    )  # fmt: skip
+    tables = read([load, peer, reporting()], tmp_path)
+    told = manager(tables, {"node-1": 1, "node-2": 2}, {"etl": 9, "adhoc": 2})
+    found, _ = lost(tables, told)
+    waits = measure_waits(tables.with_(yarn=told))  # type: ignore[arg-type]
+    expected = {"peer": 0.0, "load": 0.0}
+    asked = 1e3 * (EPOCH_S + 3)
+    for task, waited in zip(
+        tables.tasks.to_dict("records"), waits["executor_wait_ms"], strict=True
+    ):
+        span = task["launch_ms"] - asked
+        if tables.applications["name"].iloc[task["app"]] == "morning" and waited > 0:
+            early = min(span, 10_000.0) / span
+            expected["peer"] += waited * early
+            expected["load"] += waited * (1 - early)
+    total = sum(expected.values())
+    assert expected["load"] > 0.1 * total
+    assert found == pytest.approx(
+        {name: sum(found.values()) * part / total for name, part in expected.items()}, rel=0.02
+    )
 
 
 @pytest.mark.parametrize(

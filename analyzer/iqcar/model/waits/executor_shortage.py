@@ -44,7 +44,7 @@ class TaskLaunches(NamedTuple):
     finish: Floats
 
 
-class Holders(NamedTuple):
+class SlotHolders(NamedTuple):
     """Who shares what was in the way of an application.
 
     apps: rows of the other applications.
@@ -67,7 +67,7 @@ class InTheWay(NamedTuple):
     which: Ints
     others: Floats
     spare: Floats
-    holders: tuple[Holders, ...]
+    holders: tuple[SlotHolders, ...]
     told: bool
 
 
@@ -241,7 +241,7 @@ def _guessed(
     room = held[around].max(initial=0.0) - held
     which = np.where(room < size - NO_SLOTS, 0, NONE)
     nobody = offers.of(np.zeros(len(mine), bool))
-    holders = Holders(np.unique(offers.app[~mine]), nobody)
+    holders = SlotHolders(np.unique(offers.app[~mine]), nobody)
     return InTheWay(which, others, np.zeros(len(others)), (holders,), told=False)
 
 
@@ -257,7 +257,7 @@ def _told(told: ToldCluster, app: int, when: Floats, offers: Offers, size: float
         slots = limit.outside.mb * (size / told.requests[app].mb)
         nowhere = np.full(len(slots), NONE)
         outside = Offers(nowhere, slots, limit.outside.since, limit.outside.until, nowhere)
-        holders.append(Holders(apps, outside))
+        holders.append(SlotHolders(apps, outside))
         theirs = offers.of(np.isin(offers.app, apps))
         held = level_of(when, theirs.since, theirs.until, theirs.cores)
         held += level_of(when, outside.since, outside.until, outside.cores)

@@ -27,7 +27,7 @@ SLACK_MB = 0.5
 """Less memory than this is a rounding error."""
 
 
-class Limit(NamedTuple):
+class RoomLimit(NamedTuple):
     """Something that bounds how many executors an application gets, over the steps of time.
 
     apps: rows of the applications with a log that share it.
@@ -88,14 +88,14 @@ class ToldCluster:
         over = use.mb > self._mb[use.node] + SLACK_MB  # NaN is not
         return not (over & (use.when < until) & (use.last > since)).any()
 
-    def limits(self, app: int, when: Floats) -> tuple[Limit, ...]:
+    def limits(self, app: int, when: Floats) -> tuple[RoomLimit, ...]:
         """Return what bounds an application, in the order in which it counts.
 
         when: (n_steps,), ms; start of each step, in order; all :meth:`times` are among them.
         """
         return (*self._queues(app, when), self._nodes(app, when))
 
-    def _queues(self, app: int, when: Floats) -> Iterator[Limit]:
+    def _queues(self, app: int, when: Floats) -> Iterator[RoomLimit]:
         one, held = self.requests[app], self.held
         mine = held.label == one.label
         told = {queue.path: queue.limits for queue in self.told.queues}
@@ -113,7 +113,7 @@ class ToldCluster:
                     yield self._limit(inside, np.maximum(fits, 0.0), is_queue=True)
             path = path.rpartition(".")[0]
 
-    def _nodes(self, app: int, when: Floats) -> Limit:
+    def _nodes(self, app: int, when: Floats) -> RoomLimit:
         one, held, use = self.requests[app], self.held, self._use
         usable = self._usable(one)
 
@@ -137,10 +137,10 @@ class ToldCluster:
         in_all = np.maximum((left + SLACK_MB) // one.mb, 0.0)
         return self._limit(there | outside, np.minimum(on_nodes, in_all), is_queue=False)
 
-    def _limit(self, mine: Flags, fits: Floats, *, is_queue: bool) -> Limit:
+    def _limit(self, mine: Flags, fits: Floats, *, is_queue: bool) -> RoomLimit:
         part = self.held.of(mine)
         logged = part.app != NONE
-        return Limit(np.unique(part.app[logged]), fits, is_queue, part.of(~logged))
+        return RoomLimit(np.unique(part.app[logged]), fits, is_queue, part.of(~logged))
 
     def _usable(self, one: ContainerRequest) -> Flags:
         """Mark the nodes that an application's executors may run on.
