@@ -50,6 +50,25 @@ INTERNALS = (
         NO_CAPS,
         "isZombie",
     ),
+    Internal(
+        "DAGScheduler.jobIdToActiveJob",
+        "jobs whose end Spark dropped",
+        "nothing: 10,000 jobs are kept at most",
+        "forgetting jobs that have ended",
+    ),
+    Internal(
+        "LiveListenerBus.metrics",
+        "events that Spark dropped",
+        "their number; jobs whose start is dropped wait .5 s",
+        "counting the events that Spark drops",
+        "metrics()Lorg/apache/spark/scheduler/LiveListenerBusMetrics;",
+    ),
+    Internal(
+        "SchedulerBackend.getExecutorIds",
+        "executors of which Spark dropped events",
+        "their number stays wrong in the scheduler event",
+        "counting executors anew",
+    ),
     Internal("SparkContext.maxNumConcurrentTasks", "slots of a cap", "caps", NO_CAPS),
     Internal(
         "SparkContext.listenerBus",

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from iqcar.enums import Request, WaitClass
 from iqcar.logs.assemble.plugin_records import Records, read_tables
 from iqcar.logs.merge import merge
-from iqcar.logs.plugin.driver_events import driver_tables
+from iqcar.logs.plugin.driver_events import driver_tables, dropped_events
 from iqcar.logs.plugin.record_columns import RecordColumns, read_profile, read_record
 from iqcar.tables import EXECUTOR_TARGETS, POOLS, TASK_RECORDS, Tables
 from tests.support.listener_spark import unpack
@@ -359,6 +359,14 @@ def test_phases_are_read_of_executions_that_are_known() -> None:
         [0, "listeners", 5000, 5003],
     ]
     assert len(driver_tables(events)["driver_phases"]) == 0
+
+
+def test_events_that_spark_dropped_are_counted_by_the_last_event_about_them() -> None:
+    name = "org.iqcar.spark.IqcarEventDropped"
+    queues = [{"eventLog": 3, "shared": 1}, {"eventLog": 7}, {"eventLog": -1}, {"eventLog": "x"}]
+    lines = [json.dumps({"Event": name, "timeMs": 5, "queues": one, "later": 1}) for one in queues]
+    assert dropped_events([*map(str.encode, lines), b"{"]) == {"eventLog": 7, "shared": 1}
+    assert dropped_events([]) == {}
 
 
 def test_merging_logs_moves_records_to_their_tasks() -> None:

@@ -23,7 +23,7 @@ ASIDE = ("papers", "lab")
 
 ROOMS = {
     "base": "files",
-    "model": "queries → waits → demand → doubts",
+    "model": "queries → waits → demand → lost_events → doubts",
     "comparison": "stats → sides → match → effects → causes",
     "causes": "blame → wasted → savings → graph → stragglers → topics",
     "causes/topics": "kernels",

@@ -60,6 +60,11 @@ BREAKAGES = (
         {**PLUGIN, **RULED, **STREAMED},
     ),
     Breakage(["TaskScheduler.rootPool", "AccumulatorV2.toInfo"], conf={**PLUGIN, **RULED}),
+    Breakage(
+        ["DAGScheduler.jobIdToActiveJob", "LiveListenerBus.metrics"],
+        ("many:20", f"{DOZE}:4"),
+        {**PLUGIN, **RULED},
+    ),
     Breakage(["Pool.getSortedTaskSetQueue"], conf={**PLUGIN, **RULED}),
     Breakage(
         [TURNS, "AccumulableInfo.countFailedValues"],
@@ -76,7 +81,10 @@ BREAKAGES = (
         {**PLUGIN, **RULED, "spark.iqcar.rules.watchMs": "100"},
     ),
     Breakage(
-        ["SparkContext.executorAllocationManager", "RpcEnv.fileServer"],
+        [
+            *("SparkContext.executorAllocationManager", "RpcEnv.fileServer"),
+            "SchedulerBackend.getExecutorIds",
+        ],
         conf={
             **PLUGIN,
             "spark.dynamicAllocation.enabled": "true",
@@ -170,6 +178,9 @@ LOST: dict[str, Callable[[App], bool]] = {
     "Pool.getSortedTaskSetQueue": without_rules,
     "TaskSchedulerImpl.backend": lambda app: recorded(app) and ruled(app),
     TURNS: lambda app: recorded(app) and ruled(app) and uncapped(app),
+    "DAGScheduler.jobIdToActiveJob": lambda app: recorded(app) and ruled(app) and not uncapped(app),
+    "LiveListenerBus.metrics": lambda app: recorded(app) and ruled(app) and not uncapped(app),
+    "SchedulerBackend.getExecutorIds": lambda app: recorded(app) and bool(app.own_events()),
     "SparkContext.maxNumConcurrentTasks": lambda app: (
         recorded(app) and ruled(app) and uncapped(app)
     ),

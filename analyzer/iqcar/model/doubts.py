@@ -12,6 +12,7 @@ from iqcar.base.units import percent, size
 from iqcar.enums import InputStatus, Request
 from iqcar.logs.attach.spark_conf import LISTENER, PLUGIN
 from iqcar.model.demand.outside_load import outside_load
+from iqcar.model.lost_events import has_lost_end, lost_events
 from iqcar.model.waits.columns import ESTIMATED, MISSING, evidence_column
 from iqcar.model.waits.execution_memory import Holders, memory_of_apps
 from iqcar.tables import NONE, Tables, recorded_applications, texts
@@ -204,7 +205,7 @@ def find_doubts(tables: Tables, waits: pd.DataFrame) -> tuple[str, ...]:
 
     One sentence each, the gravest first; empty if there is nothing to doubt.
     """
-    doubts = [*_input_doubts(tables), *_lost_task_ends(tables)]
+    doubts = [*_input_doubts(tables), *lost_events(tables)]
     if len(tables.tasks):
         doubts += [
             *filter(None, [listener_alone(tables)]),
@@ -227,30 +228,13 @@ def _input_doubts(tables: Tables) -> list[str]:
     ]
 
 
-def _lost_task_ends(tables: Tables) -> list[str]:
-    """Find completed stages with fewer successful tasks than declared: Spark dropped events."""
-    stages, tasks = tables.stages, tables.tasks
-    good = ((tasks["status"] == "success") & (tasks["stage"] >= 0)).to_numpy()
-    distinct = tasks.loc[good, ["stage", "index"]].drop_duplicates()
-    seen = np.bincount(distinct["stage"].to_numpy(np.int64), minlength=len(stages))
-    whole = stages["completed"].to_numpy(bool) & (stages["failure_reason"] == "").to_numpy(bool)
-    missing = np.where(whole, stages["declared_tasks"].to_numpy() - seen, 0)
-    lost = int(missing[missing > 0].sum())
-    if not lost:
-        return []
-    return [
-        f"{lost} task ends are missing from {int((missing > 0).sum())} completed stages (Spark "
-        "drops events when its listener queue is full; raise "
-        "spark.scheduler.listenerbus.eventqueue.capacity): waits and blame are too low by that much"
-    ]
-
-
 def _unknown_waits(tables: Tables, waits: pd.DataFrame) -> list[str]:
     running = (tables.tasks["status"] == "running").to_numpy(bool)
+    still = running & ~has_lost_end(tables)
     doubts = []
-    if running.any():
+    if still.any():
         doubts.append(
-            f"{int(running.sum())} tasks had not ended when the log was read: "
+            f"{int(still.sum())} tasks had not ended when the log was read: "
             "what they waited for while running is unknown"
         )
     doubts += _memory_doubts(tables, waits)

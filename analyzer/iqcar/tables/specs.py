@@ -77,6 +77,8 @@ APPLICATIONS = TableSpec(
         ("executor_cores", "float64", "slots", "spark.executor.cores; NaN if not set."),
         ("most_slots", "float64", "slots", "Most slots its settings allow it; NaN if unlimited."),
         ("gone_until_ms", "float64", "ms", "Latest time of jobs that compaction dropped, or NaN."),
+        ("dropped_events", "float64", "count", "Events that Spark did not log; NaN if not known."),
+        ("dropped_for_rules", "float64", "count", "Those by which rules see jobs, or NaN."),
     ),
 )
 

@@ -103,7 +103,11 @@ def test_the_listener_is_not_alone(rows) -> None:
 
 def test_running_tasks_are_said() -> None:
     running = {"launch_ms": 1000.0, "finish_ms": 2000.0, "status": "running", "index": 1}
-    said = doubts_of(tasks=[GOOD_TASK, running])
+    said = doubts_of(
+        applications=[{"ended": False}],
+        stages=[{"declared_tasks": 2, "completed": False}],
+        tasks=[GOOD_TASK, running],
+    )
     assert said == [
         "1 tasks had not ended when the log was read: what they waited for while running is unknown"
     ]

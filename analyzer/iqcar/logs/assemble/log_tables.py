@@ -21,7 +21,7 @@ from iqcar.logs.events.descriptions import is_broadcast
 from iqcar.logs.events.job_state import Executor, Stage
 from iqcar.logs.events.operators import SEPARATOR, stage_label
 from iqcar.logs.events.sql_collect import user_named
-from iqcar.logs.plugin.driver_events import driver_tables
+from iqcar.logs.plugin.driver_events import LOG_QUEUE, RULES_QUEUE, driver_tables, dropped_events
 from iqcar.logs.plugin.plugin_samples import decode_samples, samples_frame
 from iqcar.logs.text.redact import redact_text
 
@@ -102,7 +102,7 @@ def assemble(log: Collector, path: str, attempt_id: str) -> Assembled:
 def _application(
     log: Collector, path: str, attempt_id: str, first_time: float, last_time: float
 ) -> pd.DataFrame:
-    start = log.application
+    start, dropped = log.application, dropped_events(log.plugin_events)
     began = start.time if start and isfinite(start.time) else first_time
     if began > last_time:
         began = first_time  # nothing happens before its application has started
@@ -125,6 +125,8 @@ def _application(
             "executor_cores": [_count(log.settings.get("spark.executor.cores"))],
             "most_slots": [_most_slots(log.settings)],
             "gone_until_ms": [nan],
+            "dropped_events": [dropped.get(LOG_QUEUE, nan)],
+            "dropped_for_rules": [dropped.get(RULES_QUEUE, nan)],
         }
     )
 

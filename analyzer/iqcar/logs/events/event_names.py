@@ -18,7 +18,8 @@ PLUGIN = "org.iqcar.spark.IqcarEvent"
 """Prefix of the names of the events that iqcar's own Spark plugin writes."""
 
 PLUGIN_KEPT = frozenset(
-    f"{PLUGIN}{kind}" for kind in ("Scheduler", "Rules", "Executors", "Phases", "Samples")
+    f"{PLUGIN}{kind}"
+    for kind in ("Scheduler", "Rules", "Executors", "Phases", "Samples", "Dropped")
 )
 """Those among them whose lines are kept."""
 

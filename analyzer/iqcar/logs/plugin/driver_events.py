@@ -25,6 +25,10 @@ MOST_MS = 1e11
 PHASES = ("parsing", "analysis", "optimization", "planning", "compiling", "listeners")
 KINDS = ("pool", "placement", "order")
 OUTCOMES = ("accepted", "refused", "missing", "unreadable")
+LOG_QUEUE, RULES_QUEUE = "eventLog", "iqcar"
+"""Spark's queue of what it logs, and the plugin's own."""
+MOST_DROPPED = 1e15
+"""A larger count is damage."""
 
 
 class _Pool(Struct):
@@ -78,6 +82,27 @@ class _Phases(Struct, tag_field="Event", tag=f"{PLUGIN}Phases"):
             yield one
             if one.name == "listeners" and self.compiled >= 0:
                 yield _Phase("compiling", one.start - self.compiled, one.start)
+
+
+class _Dropped(Struct, tag_field="Event", tag=f"{PLUGIN}Dropped"):
+    queues: dict[str, Annotated[float, Meta(ge=0, lt=MOST_DROPPED)]] = field(default_factory=dict)
+
+
+_decode_dropped = msgspec.json.Decoder(_Dropped).decode
+
+
+def dropped_events(lines: Iterable[bytes]) -> dict[str, float]:
+    """Count the events that Spark dropped of each queue, by the last of the plugin's raw events.
+
+    Other events, and damaged ones, are passed over.
+    """
+    counts: dict[str, float] = {}
+    for line in lines:
+        try:
+            counts.update(_decode_dropped(line).queues)
+        except NOT_FITTING:
+            continue
+    return counts
 
 
 _Event = _Scheduler | _Target | _Rules | _Phases

@@ -189,6 +189,9 @@ public final class DriverSide implements DriverPlugin {
       }
       // In local mode the executor stops later, when no event can be written any more.
       HostSampler.stopCurrent();
+      if (application != null) {
+        new DropNews(application).last();
+      }
     } catch (Throwable failure) {
       Failures.note("shutting down", failure);
     }

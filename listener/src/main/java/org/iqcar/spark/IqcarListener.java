@@ -1,6 +1,7 @@
 package org.iqcar.spark;
 
 import java.lang.ref.WeakReference;
+import org.apache.spark.ExecutorAllocationClient;
 import org.apache.spark.SparkConf;
 import org.apache.spark.SparkContext;
 import org.apache.spark.SparkContext$;
@@ -29,6 +30,8 @@ import org.iqcar.spark.settings.Settings;
  */
 public final class IqcarListener extends SparkListener {
   static final String PLUGINS = "spark.plugins";
+  /** Spark's queue of listeners that are configured or added. */
+  private static final String QUEUE = "shared";
 
   /** Configuration of the last application that has an active listener: one is enough. */
   private static WeakReference<SparkConf> configured = new WeakReference<>(null);
@@ -38,6 +41,10 @@ public final class IqcarListener extends SparkListener {
   private final Rules rules;
   private final SlotCount slots = new SlotCount();
   private String lastState = "";
+  /** Known from the first stage on. */
+  private DropNews drops;
+  /** Events that Spark had dropped of this queue when executors were last counted; −1: never. */
+  private long missed = -1;
   private boolean lookedForTarget;
   private ExecutorTarget target;
   private final QueryPhases phases = new QueryPhases();
@@ -94,6 +101,7 @@ public final class IqcarListener extends SparkListener {
       scala.Option<SparkContext> context = SparkContext$.MODULE$.getActive();
       if (context.isDefined()) {
         watchTarget(context.get());
+        lookForDrops(context.get());
         postState(context.get());
       }
     });
@@ -141,6 +149,30 @@ public final class IqcarListener extends SparkListener {
     }
   }
 
+  /** Says what Spark has dropped, and corrects what that has made wrong here. */
+  private void lookForDrops(SparkContext sc) {
+    if (drops == null) {
+      drops = new DropNews(sc);
+    }
+    drops.look();
+    long now = drops.counts().of(QUEUE);
+    if (now != missed) {
+      missed = now;
+      countExecutors(sc);
+    }
+  }
+
+  private void countExecutors(SparkContext sc) {
+    try {
+      if (sc.schedulerBackend() instanceof ExecutorAllocationClient) {
+        slots.become(SparkInternals.sequence(sc.schedulerBackend(), "getExecutorIds"));
+        DriverSide.executors(slots.executors());
+      }
+    } catch (Throwable failure) {
+      Failures.note("counting executors anew", failure);
+    }
+  }
+
   /** Before the first stage no task waits, and nothing is asked for but what settings say. */
   private void watchTarget(SparkContext sc) {
     if (!lookedForTarget) {
@@ -163,6 +195,9 @@ public final class IqcarListener extends SparkListener {
         rules.stop();
       }
       HostSampler.flushLocal();
+      if (drops != null) {
+        drops.say();
+      }
     });
   }
 

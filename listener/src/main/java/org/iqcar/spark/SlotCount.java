@@ -1,5 +1,6 @@
 package org.iqcar.spark;
 
+import java.util.Collection;
 import java.util.HashMap;
 import java.util.Map;
 
@@ -13,6 +14,18 @@ final class SlotCount {
 
   void remove(String executor) {
     cores.remove(executor);
+  }
+
+  /**
+   * Corrects what is wrong because Spark dropped events: executors that are gone are forgotten, and
+   * those that were not told of are taken to have as many cores as another one.
+   *
+   * @param now the executors that there are
+   */
+  void become(Collection<?> now) {
+    int like = cores.values().stream().findFirst().orElse(1);
+    cores.keySet().retainAll(now);
+    now.forEach(executor -> cores.putIfAbsent(String.valueOf(executor), like));
   }
 
   int executors() {

@@ -39,6 +39,17 @@ class EventsTest {
   }
 
   @Test
+  void aHistoryServerCanReadHowManyEventsWereDropped() throws Exception {
+    ObjectMapper mapper = new ObjectMapper();
+    String json = mapper.writeValueAsString(
+        new IqcarEventDropped(5, Collections.singletonMap("eventLog", 7L)));
+    IqcarEventDropped back = mapper.readValue(
+        json.replaceFirst("\\{", "{\"later\":1,"), IqcarEventDropped.class);
+    assertEquals(json, mapper.writeValueAsString(back));
+    assertEquals(7L, back.getQueues().get("eventLog"));
+  }
+
+  @Test
   void aHistoryServerCanReadWhenAQueryWasPlanned() throws Exception {
     ObjectMapper mapper = new ObjectMapper();
     IqcarEventPhases event = new IqcarEventPhases(

@@ -2,6 +2,8 @@ package org.iqcar.spark.rules;
 
 import java.util.concurrent.ScheduledThreadPoolExecutor;
 import java.util.concurrent.TimeUnit;
+import java.util.function.IntPredicate;
+import java.util.function.LongSupplier;
 import org.iqcar.spark.safety.Failures;
 import org.iqcar.spark.safety.LruMap;
 
@@ -9,25 +11,32 @@ import org.iqcar.spark.safety.LruMap;
  * Jobs whose tasks came before it was known which pool they belong into. They are offered no slots
  * until it is known, but for a short time only; nobody waits for them.
  *
- * <p>Where that time was not enough once, no job is held until an answer comes in time again.
+ * <p>Where that time was not enough once, no job is held until an answer comes in time again. Nor is
+ * one held where Spark has just dropped events: the answer may be among them.
  */
 final class HeldJobs {
   /** Longest time; an answer takes milliseconds, unless the processors are busy. */
   private static final long MOST_MS = 500;
   private static final long MOST_NANOS = TimeUnit.MILLISECONDS.toNanos(MOST_MS);
-  /** Jobs that wait for an answer; it is lost where Spark drops events. */
+  /** Jobs that wait for an answer. */
   private static final int MOST_JOBS = 10_000;
 
   private final LruMap<Integer, Long> since = new LruMap<>(MOST_JOBS);
   private final Runnable offerAgain;
+  private final LongSupplier dropped;
   private final ScheduledThreadPoolExecutor clock;
   private boolean late;
+  /** When a job was held last. */
+  private long newest;
+  private long droppedBefore;
 
   /**
    * @param offerAgain makes Spark offer its slots; called by a thread that holds no lock
+   * @param dropped counts the events that Spark has dropped instead of giving an answer
    */
-  HeldJobs(Runnable offerAgain) {
+  HeldJobs(Runnable offerAgain, LongSupplier dropped) {
     this.offerAgain = offerAgain;
+    this.dropped = dropped;
     clock = new ScheduledThreadPoolExecutor(1, task -> {
       Thread thread = new Thread(task, "iqcar-rules-held");
       thread.setDaemon(true);
@@ -40,7 +49,12 @@ final class HeldJobs {
 
   /** Tasks of a job came, and its pool is not known. */
   synchronized void hold(int job) {
-    if (since.putIfAbsent(job, System.nanoTime()) == null && !clock.isShutdown()) {
+    long now = System.nanoTime();
+    long lost = dropped.getAsLong();
+    boolean mayCome = lost == droppedBefore && !clock.isShutdown();
+    droppedBefore = lost;
+    if (since.putIfAbsent(job, mayCome ? now : now - MOST_NANOS) == null && mayCome) {
+      newest = now;
       clock.schedule(() -> expire(job), MOST_MS, TimeUnit.MILLISECONDS);
     }
   }
@@ -50,7 +64,7 @@ final class HeldJobs {
     late = false;
   }
 
-  /** A job's pool is known now, or the job has ended; returns whether tasks came before. */
+  /** A job's pool is known now; returns whether tasks came before. */
   synchronized boolean release(int job) {
     Long from = since.remove(job);
     if (from != null && isFresh(from)) {
@@ -59,9 +73,24 @@ final class HeldJobs {
     return from != null;
   }
 
+  /** Forgets a job that has ended. */
+  synchronized void forget(int job) {
+    since.remove(job);
+  }
+
+  /** Forgets all jobs but those that run. */
+  synchronized void keep(IntPredicate runs) {
+    since.keySet().removeIf(job -> !runs.test(job));
+  }
+
+  /** Number of jobs whose pool is not known. */
+  synchronized int size() {
+    return since.size();
+  }
+
   /** Whether any job may be held now. */
   synchronized boolean any() {
-    return !late && !since.isEmpty();
+    return !late && !since.isEmpty() && isFresh(newest);
   }
 
   synchronized boolean holds(int job) {
@@ -88,6 +117,7 @@ final class HeldJobs {
     }
   }
 
+  /** Holds no job any more. */
   void stop() {
     clock.shutdown();
   }

@@ -10,6 +10,7 @@ import java.util.Properties;
 import java.util.Set;
 import java.util.TreeMap;
 import java.util.function.IntConsumer;
+import java.util.function.IntPredicate;
 import org.apache.spark.MapOutputTrackerMaster;
 import org.apache.spark.SparkEnv;
 import org.apache.spark.scheduler.SparkListener;
@@ -38,12 +39,16 @@ final class Placement extends SparkListener {
   private static final String SQL = "org.apache.spark.sql.execution.ui.SparkListenerSQLExecution";
   /** Jobs whose decision is kept until they end; so many never run at once. */
   private static final int MOST_JOBS = 10_000;
+  /** So many jobs are known before it is asked which of them run: Spark drops ends of jobs. */
+  static final int ASK_AT = 64;
 
   private volatile PoolRules rules;
   private final boolean plansMatter;
   private final RunningQueries queries = new RunningQueries();
   private final LruMap<Integer, Job> jobs = new LruMap<>(MOST_JOBS);
   private final HeldJobs held;
+  private final IntPredicate runs;
+  private int askAt = ASK_AT;
   private volatile IntConsumer place = job -> { };
 
   /** What rules are compared with, and the pool that a job has without any. */
@@ -62,12 +67,15 @@ final class Placement extends SparkListener {
   /**
    * @param canChange whether other rules may come: then plans matter even if these name none
    * @param held the jobs whose task sets came before their event
+   * @param runs whether a job runs; asked by the scheduler's thread, on which jobs end
    */
-  Placement(PoolRules rules, boolean canChange, HeldJobs held) {
+  Placement(PoolRules rules, boolean canChange, HeldJobs held, IntPredicate runs) {
     this.rules = rules;
     this.held = held;
+    this.runs = runs;
     plansMatter = canChange
         || rules.assignments.stream().anyMatch(a -> a.fingerprint.startsWith("plan:"));
+    forgetEnded();
   }
 
   /** Sets what moves a job's task sets that came before its event, and offers them slots. */
@@ -108,7 +116,29 @@ final class Placement extends SparkListener {
     } else if (!rules.assignments.isEmpty()) {
       held.hold(job);
     }
+    if (known() >= askAt) {
+      forgetEnded();
+    }
     return poolByRule(found);
+  }
+
+  /** Number of jobs of which something is kept. */
+  synchronized int known() {
+    return jobs.size() + held.size();
+  }
+
+  /** Forgets jobs that have ended without an event; what this Spark lacks for that is said. */
+  private void forgetEnded() {
+    try {
+      runs.test(-1);
+      jobs.keySet().removeIf(one -> !runs.test(one));
+      held.keep(runs);
+      askAt = Math.max(ASK_AT, 2 * known());
+    } catch (Throwable failure) {
+      // They are forgotten when there are too many.
+      askAt = Integer.MAX_VALUE;
+      Failures.note("forgetting jobs that have ended", failure);
+    }
   }
 
   @Override
@@ -142,7 +172,7 @@ final class Placement extends SparkListener {
   @Override
   public synchronized void onJobEnd(SparkListenerJobEnd event) {
     jobs.remove(event.jobId());
-    held.release(event.jobId());
+    held.forget(event.jobId());
   }
 
   @Override

@@ -39,6 +39,9 @@ final class RuleWatch {
 
     /** Makes rules act, all at once. */
     void apply(PoolRules next);
+
+    /** Whether nothing is left to apply them to; nobody may have called {@link #stop}. */
+    boolean ended();
   }
 
   private final Source source;
@@ -89,6 +92,10 @@ final class RuleWatch {
     busySince = Math.max(1, System.nanoTime());
     try {
       Faults.at("rules.watch");
+      if (target.ended()) {
+        stop();
+        return;
+      }
       lookNow();
     } catch (IOException | RuntimeException e) {
       refuse(RuleNews.UNREADABLE, "cannot be read (" + e.getMessage() + ")", "");

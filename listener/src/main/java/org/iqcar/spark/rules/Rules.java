@@ -13,6 +13,7 @@ import org.apache.spark.scheduler.Pool;
 import org.apache.spark.scheduler.SchedulableBuilder;
 import org.apache.spark.scheduler.SchedulerBackend;
 import org.apache.spark.scheduler.SchedulingMode;
+import org.iqcar.spark.safety.DroppedEvents;
 import org.iqcar.spark.safety.Failures;
 import org.iqcar.spark.safety.Faults;
 import org.iqcar.spark.safety.SparkInternals;
@@ -207,9 +208,14 @@ public final class Rules {
     synchronized (scheduler) {
       Field field = SparkInternals.field(scheduler, "schedulableBuilder");
       SchedulableBuilder builder = (SchedulableBuilder) field.get(scheduler);
-      held = new HeldJobs(() -> offerSlots(scheduler));
+      DroppedEvents dropped = new DroppedEvents(sc);
+      held = new HeldJobs(() -> offerSlots(scheduler), () -> dropped.of(QUEUE));
+      if (backend(scheduler) == null) {
+        held.stop();
+      }
       RuleRoot root = new RuleRoot(new SlotsNow(sc), held);
-      Placement placement = new Placement(first, settings.rulesWatchNanos > 0, held);
+      Placement placement =
+          new Placement(first, settings.rulesWatchNanos > 0, held, this::runs);
       PoolChooser chooser = new PoolChooser(builder, placement, new Pools(root, keepDefaultFifo));
       placement.onLateAnswer(job -> {
         synchronized (scheduler) {
@@ -271,14 +277,33 @@ public final class Rules {
         // Of a cap that is raised, idle slots are offered now, not when a task has ended.
         offerSlots(scheduler);
       }
+
+      @Override
+      public boolean ended() {
+        return sc.isStopped();
+      }
     };
   }
 
+  /** Whether a job runs; the thread that asks is the one on which jobs begin and end. */
+  private boolean runs(int job) {
+    return sc.dagScheduler().jobIdToActiveJob().contains(job);
+  }
+
   private static void offerSlots(Object scheduler) {
+    SchedulerBackend backend = backend(scheduler);
+    if (backend != null) {
+      backend.reviveOffers();
+    }
+  }
+
+  /** What makes a scheduler offer its slots; null where it cannot be reached. */
+  private static SchedulerBackend backend(Object scheduler) {
     try {
-      ((SchedulerBackend) SparkInternals.get(scheduler, "backend")).reviveOffers();
+      return (SchedulerBackend) SparkInternals.get(scheduler, "backend");
     } catch (ReflectiveOperationException | RuntimeException failure) {
       Failures.note("offering slots after a change of pools", failure);
+      return null;
     }
   }
 

@@ -2,13 +2,19 @@ package org.iqcar.spark.queries;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertNotEquals;
+import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import java.util.Arrays;
 import java.util.Collections;
 import java.util.List;
+import java.util.Map;
 import java.util.Properties;
+import java.util.Random;
 import java.util.concurrent.Callable;
+import org.iqcar.spark.safety.SparkInternals;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.ValueSource;
 
 /** Which query a job belongs to: the same cases as the analyzer's in tests/model/queries. */
 class RunningQueriesTest {
@@ -151,6 +157,34 @@ class RunningQueriesTest {
     }
     assertEquals("", sql(0));
     assertEquals("plan:h", sql(49_999));
+  }
+
+  @ParameterizedTest
+  @ValueSource(longs = {1, 2, 3})
+  void whateverEventsAreLostLaterQueriesAreKnownAndFewAreKept(long seed) throws Exception {
+    Random chance = new Random(seed);
+    int[] known = {0};
+    for (long id = 0; id < 20_000; id++) {
+      boolean began = chance.nextBoolean();
+      if (began) {
+        queries.executionStarted(id, chance.nextInt(4) == 0 ? id - 1 : -1, "", "h");
+      }
+      if (chance.nextBoolean()) {
+        String found = sql(id);
+        known[0] += found.equals("plan:h") ? 1 : 0;
+        assertTrue(found.isEmpty() || began || found.equals("plan:h"), found);
+      }
+      if (chance.nextBoolean()) {
+        queries.executionEnded(id);
+      }
+    }
+    assertTrue(known[0] > 3_000, known[0] + " are known");
+    queries.executionStarted(20_000, -1, "", "later");
+    assertEquals("plan:later", sql(20_000));
+    for (String kept : Arrays.asList("executions", "ended", "ofFirstJob", "lastOfPool")) {
+      int size = ((Map<?, ?>) SparkInternals.get(queries, kept)).size();
+      assertTrue(size <= (kept.equals("ended") ? 20 : 10_000), kept + " " + size);
+    }
   }
 
   @Test

@@ -41,9 +41,9 @@ class PlacementTest {
           .getBytes(StandardCharsets.UTF_8), Collections.singleton("default"));
 
   private final AtomicInteger offers = new AtomicInteger();
-  private final HeldJobs held = new HeldJobs(offers::incrementAndGet);
+  private final HeldJobs held = new HeldJobs(offers::incrementAndGet, () -> 0);
   private final RuleRoot root = new RuleRoot(() -> 4, held);
-  private final Placement placement = new Placement(RULES, true, held);
+  private final Placement placement = new Placement(RULES, true, held, job -> true);
   private final PoolChooser chooser = new PoolChooser(
       new FIFOSchedulableBuilder(root) {
         @Override

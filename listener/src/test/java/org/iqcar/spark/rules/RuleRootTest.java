@@ -28,7 +28,7 @@ class RuleRootTest {
 
   private static RuleRoot capped(IntSupplier slots, boolean strict)
       throws ReflectiveOperationException {
-    RuleRoot root = new RuleRoot(slots, new HeldJobs(() -> { }));
+    RuleRoot root = new RuleRoot(slots, new HeldJobs(() -> { }, () -> 0));
     RulePool pool = new RulePool(new PoolRules.PoolSpec("p", 1, 0, "FIFO", 1, 0.0, strict));
     root.addSchedulable(pool);
     pool.addSchedulable(TaskSets.of(7, new Properties()));
@@ -116,7 +116,7 @@ class RuleRootTest {
     old.addSchedulable(child);
     FIFOSchedulableBuilder builder = new FIFOSchedulableBuilder(old);
     Scheduler scheduler = new Scheduler(old);
-    RuleRoot root = new RuleRoot(() -> 4, new HeldJobs(() -> { }));
+    RuleRoot root = new RuleRoot(() -> 4, new HeldJobs(() -> { }, () -> 0));
     assertThrows(NoSuchMethodError.class, () -> root.takePlace(scheduler, builder, () -> {
       assertSame(root, SparkInternals.get(scheduler, "rootPool"));
       assertSame(root, child.parent());

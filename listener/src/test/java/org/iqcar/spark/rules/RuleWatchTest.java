@@ -13,8 +13,10 @@ import java.util.ArrayList;
 import java.util.Collections;
 import java.util.List;
 import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.ExecutorService;
 import java.util.concurrent.LinkedBlockingQueue;
 import java.util.concurrent.TimeUnit;
+import org.iqcar.spark.safety.SparkInternals;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
@@ -27,6 +29,7 @@ class RuleWatchTest {
   private Path file;
   private final List<String> said = Collections.synchronizedList(new ArrayList<>());
   private final List<String> applied = new ArrayList<>();
+  private volatile boolean ended;
   private RuleWatch watch;
 
   /** Looks at a real file. */
@@ -52,6 +55,11 @@ class RuleWatchTest {
     @Override
     public void apply(PoolRules next) {
       applied.add(next.pools.get("gold").describe());
+    }
+
+    @Override
+    public boolean ended() {
+      return ended;
     }
   };
 
@@ -266,5 +274,13 @@ class RuleWatchTest {
     watch.stop();
     thread.join(60_000);
     assertFalse(thread.isAlive());
+  }
+
+  @Test
+  void theThreadsEndWithTheApplicationThoughNobodyStopsThem() throws Exception {
+    watch.start(TimeUnit.MILLISECONDS.toNanos(1));
+    ended = true;
+    ExecutorService clock = (ExecutorService) SparkInternals.get(watch, "clock");
+    assertTrue(clock.awaitTermination(60, TimeUnit.SECONDS));
   }
 }

@@ -1,0 +1,68 @@
+"""What Spark dropped instead of logging it is said, and nothing else is taken for it."""
+
+from __future__ import annotations
+
+import pytest
+
+from iqcar.model.lost_events import has_lost_end, lost_events
+from tests.support.tiny_tables import tiny_tables
+
+LOG = {"path": "a.log", "status": "complete"}
+NAN = float("nan")
+
+
+@pytest.mark.parametrize(
+    ("rows", "said"),
+    [
+        ({"jobs": [{}, {"completion_ms": NAN}]}, "the ends of 1 jobs are missing"),
+        ({"stages": [{}, {"completed": False}]}, "the ends of 1 stages are missing"),
+        (
+            {"sql_executions": [{}], "jobs": [{"sql_execution": 0}]},
+            "the ends of 1 SQL executions are missing",
+        ),
+        (
+            {"stages": [{"completed": False}] * 2, "jobs": [{"completion_ms": NAN}]},
+            "the ends of 1 jobs, 2 stages are missing though their applications ended",
+        ),
+        ({"applications": [{"dropped_events": 1234.0}]}, "Spark dropped 1,234 events of 1 appl"),
+        ({"applications": [{"dropped_for_rules": 5.0}]}, "Spark dropped 5 events by which rules"),
+        ({"stages": [{"declared_tasks": 2}]}, "2 task ends are missing from 1 completed stages"),
+    ],
+)
+def test_what_is_missing_is_said(rows, said) -> None:
+    (found,) = lost_events(tiny_tables(inputs=[LOG], **rows))
+    assert found.startswith(said)
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        {"applications": [{"ended": False}], "jobs": [{"completion_ms": NAN}]},
+        {"inputs": [{**LOG, "status": "truncated"}], "jobs": [{"completion_ms": NAN}]},
+        {"stages": [{"completed": False, "submission_ms": NAN}]},
+        {"sql_executions": [{"end_ms": 1.0}], "jobs": [{"sql_execution": 0}]},
+        {"sql_executions": [{}], "jobs": [{"sql_execution": 0, "succeeded": False}]},
+        {"sql_executions": [{}], "jobs": [{}]},
+        {"applications": [{"dropped_events": NAN}, {"dropped_events": 0.0}]},
+        {"stages": [{"declared_tasks": 2, "failure_reason": "aborted"}]},
+        {"stages": [{"declared_tasks": -1}]},
+    ],
+)
+def test_what_may_have_no_end_is_not(rows) -> None:
+    assert list(lost_events(tiny_tables(**{"inputs": [LOG], **rows}))) == []
+
+
+def test_a_task_whose_stage_completed_without_another_attempt_of_it_has_ended() -> None:
+    stages = [{}, {"completed": False}, {"failure_reason": "x"}]
+    running = {"status": "running"}
+    tasks = [
+        {"index": 0},
+        {"index": 0, **running, "attempt": 1},  # a copy that lost
+        {"index": 1, **running},
+        {"index": 1, "stage": 1, **running},
+        {"index": 1, "stage": 2, **running},
+        {"index": 2, "status": "failed"},
+        {"index": 1, "stage": -1, **running},
+    ]
+    lost = has_lost_end(tiny_tables(stages=stages, tasks=tasks))
+    assert lost.tolist() == [False, False, True, False, False, False, False]
