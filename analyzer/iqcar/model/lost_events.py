@@ -93,7 +93,10 @@ def _without_end(tables: Tables) -> Iterator[str]:
     damaged = (inputs["status"] != InputStatus.COMPLETE).to_numpy(bool)
     ended[inputs["app"].to_numpy()[damaged]] = False
     jobs, stages, sql = tables.jobs, tables.stages, tables.sql_executions
-    of_jobs = ended[jobs["app"].to_numpy()] & jobs["completion_ms"].isna().to_numpy()
+    no_end = jobs["completion_ms"].isna()
+    # Before 1.3, Spark logged ends of jobs without times: that one succeeded its end has told.
+    untimed = jobs.loc[no_end & jobs["succeeded"], "app"]
+    of_jobs = ended[jobs["app"].to_numpy()] & (no_end & ~jobs["app"].isin(untimed)).to_numpy()
     of_stages = (
         ended[stages["app"].to_numpy()]
         & ~stages["completed"].to_numpy(bool)

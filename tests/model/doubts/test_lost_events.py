@@ -9,19 +9,20 @@ from tests.support.tiny_tables import tiny_tables
 
 LOG = {"path": "a.log", "status": "complete"}
 NAN = float("nan")
+NO_END = {"completion_ms": NAN, "succeeded": False}
 
 
 @pytest.mark.parametrize(
     ("rows", "said"),
     [
-        ({"jobs": [{}, {"completion_ms": NAN}]}, "the ends of 1 jobs are missing"),
+        ({"jobs": [{}, NO_END]}, "the ends of 1 jobs are missing"),
         ({"stages": [{}, {"completed": False}]}, "the ends of 1 stages are missing"),
         (
             {"sql_executions": [{}], "jobs": [{"sql_execution": 0}]},
             "the ends of 1 SQL executions are missing",
         ),
         (
-            {"stages": [{"completed": False}] * 2, "jobs": [{"completion_ms": NAN}]},
+            {"stages": [{"completed": False}] * 2, "jobs": [NO_END]},
             "the ends of 1 jobs, 2 stages are missing though their applications ended",
         ),
         ({"applications": [{"dropped_events": 1234.0}]}, "Spark dropped 1,234 events of 1 appl"),
@@ -37,8 +38,8 @@ def test_what_is_missing_is_said(rows, said) -> None:
 @pytest.mark.parametrize(
     "rows",
     [
-        {"applications": [{"ended": False}], "jobs": [{"completion_ms": NAN}]},
-        {"inputs": [{**LOG, "status": "truncated"}], "jobs": [{"completion_ms": NAN}]},
+        {"applications": [{"ended": False}], "jobs": [NO_END]},
+        {"inputs": [{**LOG, "status": "truncated"}], "jobs": [NO_END]},
         {"stages": [{"completed": False, "submission_ms": NAN}]},
         {"sql_executions": [{"end_ms": 1.0}], "jobs": [{"sql_execution": 0}]},
         {"sql_executions": [{}], "jobs": [{"sql_execution": 0, "succeeded": False}]},
@@ -46,6 +47,7 @@ def test_what_is_missing_is_said(rows, said) -> None:
         {"applications": [{"dropped_events": NAN}, {"dropped_events": 0.0}]},
         {"stages": [{"declared_tasks": 2, "failure_reason": "aborted"}]},
         {"stages": [{"declared_tasks": -1}]},
+        {"jobs": [NO_END, {"completion_ms": NAN}]},  # of Spark 1.2
     ],
 )
 def test_what_may_have_no_end_is_not(rows) -> None:
