@@ -52,6 +52,9 @@ class ToldCluster:
         nodes = told.nodes
         self._mb = np.array([node.memory_mb for node in nodes], np.float64)
         self._cores = np.array([node.cores for node in nodes], np.float64)
+        self._limits_of = {queue.path: queue.limits for queue in told.queues}
+        self._queue_names, self._queue_of = np.unique(held.queue.astype(str), return_inverse=True)
+        self._of_queue: dict[str, Flags] = {}
         self._distinct = len({node.host for node in nodes}) == len(nodes)
         self._use = _NodeUse(held, len(nodes))
         within = self._use.cores <= self._cores[self._use.node]  # NaN is not
@@ -98,12 +101,11 @@ class ToldCluster:
     def _queues(self, app: int, when: Floats) -> Iterator[RoomLimit]:
         one, held = self.requests[app], self.held
         mine = held.label == one.label
-        told = {queue.path: queue.limits for queue in self.told.queues}
         path = one.queue
         while path:
-            inside = mine & np.array([f"{q}.".startswith(f"{path}.") for q in held.queue], bool)
-            for limit in told.get(path, ()):
+            for limit in self._limits_of.get(path, ()):
                 if limit.label == one.label and np.isfinite(limit.memory_mb):
+                    inside = mine & self._inside(path)
                     part = held.of(inside)
                     left = limit.memory_mb - level_of(when, part.since, part.until, part.mb)
                     fits = (left + SLACK_MB) // one.mb
@@ -112,6 +114,13 @@ class ToldCluster:
                         fits = np.minimum(fits, left // one.cores)
                     yield self._limit(inside, np.maximum(fits, 0.0), is_queue=True)
             path = path.rpartition(".")[0]
+
+    def _inside(self, path: str) -> Flags:
+        """Mark what was held in a queue and in those below it."""
+        if path not in self._of_queue:
+            inside = [f"{queue}.".startswith(f"{path}.") for queue in self._queue_names]
+            self._of_queue[path] = np.array(inside, bool)[self._queue_of]
+        return self._of_queue[path]
 
     def _nodes(self, app: int, when: Floats) -> RoomLimit:
         one, held, use = self.requests[app], self.held, self._use

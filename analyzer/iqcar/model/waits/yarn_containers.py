@@ -118,6 +118,7 @@ def containers_of(
         mb = asked.mb if asked else _executor_mb(settings.get(app, {}), told.least_mb)
         queue, label = (asked.queue, asked.label) if asked else ("", "")
         rows.append((app, node, mb, cores, since, until, queue, label))
+    default = {queue.path: queue.label for queue in told.queues}
     row_of: dict[str, int] = {}
     for row, name in enumerate(texts(tables.applications, "application_id")):
         row_of.setdefault(name, row)
@@ -133,7 +134,8 @@ def containers_of(
             rows.append((app, node, mb, cores, *life, queue, label))
         elif one.memory_mb_s > 0:
             mb = one.memory_mb_s * MB_MS / (life[1] - life[0])
-            rows.append((NONE, NONE, mb, 0.0, *life, queue, one.label))
+            label = one.label or default.get(queue, "")
+            rows.append((NONE, NONE, mb, 0.0, *life, queue, label))
     columns = list(zip(*rows, strict=True)) or [()] * len(Containers._fields)
     kinds = (np.int64, np.int64, *[np.float64] * 4, object, object)
     return Containers(*(np.array(c, kind) for c, kind in zip(columns, kinds, strict=True)))
