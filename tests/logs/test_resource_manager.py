@@ -159,7 +159,10 @@ def dripping(to: BaseHTTPRequestHandler) -> None:
 @pytest.mark.parametrize(
     ("answer", "says"),
     [
-        (lambda to: send(to, b"<html>Sign in</html>", kind="text/html"), "a web page: no resource"),
+        (
+            lambda to: send(to, b"<html>Sign in</html>", kind="text/html"),
+            "in place of apps of YARN",
+        ),
         (lambda to: send(to, b"never mind"), "something else than apps of YARN"),
         (lambda to: send(to, b'{"apps": 3}'), "something else than apps of YARN"),
         (lambda to: send(to, b"[" * 1_000_000), "something else than apps of YARN"),

@@ -25,7 +25,7 @@ import msgspec
 from iqcar.base.units import moment, parse_moment, parse_time, short
 from iqcar.errors import UsageError, did_you_mean
 from iqcar.logs.decode.streams import DamageError, why
-from iqcar.logs.find.http_client import COOKIE, TOKEN, RefusedError, answer, body
+from iqcar.logs.find.http_client import TOKEN, answer, told
 from iqcar.logs.find.layouts import arrange
 from iqcar.logs.find.log_parts import EventLog, LogPart, ToldByServer
 from iqcar.logs.text.redact import redact_text
@@ -168,10 +168,6 @@ class _Listed(msgspec.Struct, gc=False):
     name: str | None = None
 
 
-_decode_all = msgspec.json.Decoder(list[_Listed]).decode
-_decode_one = msgspec.json.Decoder(_Listed).decode
-
-
 def hosted_logs(place: Place) -> list[EventLog]:
     """List the logs that a URL names, the application that started last first.
 
@@ -180,20 +176,13 @@ def hosted_logs(place: Place) -> list[EventLog]:
     Raises DamageError if the server cannot be asked, RefusedError if it refuses, or answers with
     anything but a list of applications.
     """
+    known = "applications", "History Server"
     if place.app:
         url = f"{place.root}{API}/{quote(place.app, safe='')}"
+        listed = [told(url, MAX_LIST_BYTES, _Listed, *known)]
     else:
         url = f"{place.root}{API}?limit={MOST_LISTED}"
-    text = body(url, MAX_LIST_BYTES)
-    try:
-        listed = [_decode_one(text)] if place.app else _decode_all(text)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        if text.lstrip()[:1] == b"<":
-            raise RefusedError(
-                f"answers with a web page in place of applications: no History Server,"
-                f" or a login ({TOKEN} and {COOKIE} hold credentials)"
-            ) from error
-        raise RefusedError("answers with something else than applications") from error
+        listed = told(url, MAX_LIST_BYTES, list[_Listed], *known)
     logs = [_log(place.root, one, each) for one in listed for each in one.attempts]
     found = [log for log in logs if log is not None and _is_chosen(log, place)]
     found.sort(key=lambda log: log.told.start_ms if log.told else -inf, reverse=True)

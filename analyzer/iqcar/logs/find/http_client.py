@@ -15,7 +15,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 from urllib.error import HTTPError, URLError
 from urllib.parse import urlsplit
 from urllib.request import (
@@ -28,6 +28,8 @@ from urllib.request import (
     ProxyHandler,
     Request,
 )
+
+import msgspec
 
 from iqcar.errors import UsageError
 from iqcar.logs.decode.streams import CHUNK_BYTES, DamageError, why
@@ -46,6 +48,9 @@ LEAST_BYTES_PER_S = 20_000
 """Slowest answer that is waited for (20 kB/s, after the first :data:`ANSWER_S`)."""
 MOST_SAID = 160
 """Characters shown of what a server says of an error."""
+
+
+_Told = TypeVar("_Told")
 
 
 class RefusedError(DamageError):
@@ -89,6 +94,28 @@ def body(url: str, most: int) -> bytes:
             if len(found) > most:
                 raise RefusedError(f"answers with more than {most >> 20} MiB")
     return bytes(found)
+
+
+def told(url: str, most: int, kind: type[_Told], what: str, server: str) -> _Told:
+    """Return what a server tells at a URL, in JSON.
+
+    Raises DamageError if it cannot be asked, RefusedError if it refuses, or answers with something
+    else.
+
+    most: bytes of the largest answer that is read.
+    what: it is asked for.
+    server: what it should be.
+    """
+    text = body(url, most)
+    try:
+        return msgspec.json.decode(text, type=kind)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        if text.lstrip()[:1] == b"<":
+            raise RefusedError(
+                f"answers with a web page in place of {what}: no {server}, or a login"
+                f" ({TOKEN} and {COOKIE} hold credentials)"
+            ) from error
+        raise RefusedError(f"answers with something else than {what}") from error
 
 
 def _pieces(got: http.client.HTTPResponse, began: float) -> Iterator[bytes]:

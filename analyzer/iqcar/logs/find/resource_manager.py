@@ -16,7 +16,7 @@ import msgspec
 
 from iqcar.errors import IqcarError, UsageError
 from iqcar.logs.decode.streams import DamageError
-from iqcar.logs.find.http_client import COOKIE, TOKEN, RefusedError, body
+from iqcar.logs.find.http_client import TOKEN, told
 from iqcar.tables.yarn_told import QueueLimit, YarnApplication, YarnNode, YarnQueue, YarnTold
 
 API = "/ws/v1/cluster"
@@ -125,20 +125,11 @@ def _root(url: str) -> str:
     return f"{parts.scheme.lower()}://{parts.netloc}{path}"
 
 
-def _ask(root: str, what: str, told: type[_Told], most: int) -> _Told:
+def _ask(root: str, what: str, kind: type[_Told], most: int) -> _Told:
     """Ask for one thing, and read it as what it should be."""
     where = f"{root}{API}/{what}"
     try:
-        text = body(where, most)
-        try:
-            return msgspec.json.decode(text, type=told)
-        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-            if text.lstrip()[:1] == b"<":
-                raise RefusedError(
-                    f"answers with a web page: no resource manager, or a login"
-                    f" ({TOKEN} and {COOKIE} hold credentials)"
-                ) from error
-            raise RefusedError(f"answers with something else than {what} of YARN") from error
+        return told(where, most, kind, f"{what} of YARN", "resource manager")
     except DamageError as error:
         advice = "give --yarn the active resource manager's address, or leave it out"
         raise IqcarError(str(error), where, advice) from error
