@@ -16,12 +16,14 @@ import iqcar
 from iqcar.enums import BlameKind, FindingKind, Request
 from iqcar.model.waits.columns import MEASURED, evidence_column, wait_column
 from iqcar.say.findings import find_findings
+from tests.support import SUPPORT
 from tests.support.listener_spark import (
     JAR,
     PLUGIN,
     TEST_JAR,
     WORKLOADS,
     App,
+    records_of,
     run_alone,
     share,
     spark_params,
@@ -64,16 +66,28 @@ def cold_file(folder: Path) -> Path:
     return path
 
 
+def run_slowed(home: Path, group: Path, folder: Path, job: list[str], main: list[str]) -> App:
+    """Run a job in the control group to which the disk is slow."""
+    join = ["sh", "-c", f'echo $$ > "{group}/cgroup.procs" && exec "$@"', "sh"]
+    options = ["--jars", str(JAR), *main]
+    conf = {**PLUGIN, "spark.iqcar.host.enabled": "false"}
+    done = run_alone(home, folder, job, conf=conf, options=options, prefix=join)
+    assert done.exit_code == 0, done.errors[-3000:]
+    return done
+
+
 @pytest.fixture
 def app(request: pytest.FixtureRequest, group: Path, tmp_path: Path) -> App:
     """An application whose one task touches the pages of a mapped file."""
     job = [str(TEST_JAR), f"pages:{cold_file(tmp_path)}"]
-    join = ["sh", "-c", f'echo $$ > "{group}/cgroup.procs" && exec "$@"', "sh"]
-    options = ["--jars", str(JAR), "--class", WORKLOADS]
-    conf = {**PLUGIN, "spark.iqcar.host.enabled": "false"}
-    done = run_alone(request.param, tmp_path, job, conf=conf, options=options, prefix=join)
-    assert done.exit_code == 0, done.errors[-3000:]
-    return done
+    return run_slowed(request.param, group, tmp_path, job, ["--class", WORKLOADS])
+
+
+@pytest.fixture
+def python_app(request: pytest.FixtureRequest, group: Path, tmp_path: Path) -> App:
+    """The same of a task whose Python worker does that."""
+    job = [str(SUPPORT / "page_jobs.py"), str(cold_file(tmp_path))]
+    return run_slowed(request.param, group, tmp_path, job, [])
 
 
 @pytest.mark.parametrize("app", spark_params(), indirect=True)
@@ -84,12 +98,28 @@ def test_pages_of_a_mapped_file_are_waited_for_and_are_nobodys_fault(app: App) -
     assert record["major_faults"] > 1
     assert sum(record["waits_ns"].values()) == record["off_cpu_ns"]
 
+    assert_found(app)
+
+
+@pytest.mark.parametrize("python_app", spark_params(), indirect=True)
+def test_so_are_pages_that_a_python_worker_touches(python_app: App) -> None:
+    """The worker's faults are seen by its state; the count of faults is of the task's thread."""
+    (record,) = python_app.records("pages")
+    assert record["waits_ns"]["page_fault"] > 1e9, record
+    assert share(record, "page_fault") > 0.8, record
+    assert sum(record["waits_ns"].values()) == record["off_cpu_ns"]
+    assert_found(python_app)
+
+
+def assert_found(app: App) -> None:
+    """Check that the analyzer has the records' waits, blames nobody and says what they were."""
+    records = [record for end in app.ends for record in records_of(end)]
     found = iqcar.diagnose(iqcar.read([app.log], query_by="job-group"))
     waits = found.waits
     assert (waits[evidence_column(Request.PAGE_FAULT)] == MEASURED).all()
     np.testing.assert_allclose(
         waits[wait_column(Request.PAGE_FAULT)].sum(),
-        record["waits_ns"]["page_fault"] / 1e6,
+        sum(record["waits_ns"]["page_fault"] for record in records) / 1e6,
         rtol=0.01,
     )
     (query,) = found.find_query("pages")
