@@ -9,12 +9,13 @@ import numpy as np
 import pytest
 
 import iqcar
-from iqcar.enums import BlameKind
+from iqcar.enums import BlameKind, FindingKind
 from iqcar.model.waits.measure import measure_waits
 from iqcar.model.waits.shared_cluster import executor_offers
 from iqcar.model.waits.told_room import ToldCluster
 from iqcar.model.waits.yarn_containers import requests_of
 from iqcar.say.blamed import cause_name
+from iqcar.say.findings import find_findings
 from iqcar.tables import Tables
 from iqcar.tables.yarn_told import (
     QueueLimit,
@@ -304,6 +305,10 @@ def test_where_it_fills_its_queue_alone_the_limit_is_a_known_cause(tmp_path: Pat
     assert found == pytest.approx({"known causes": 10}, rel=0.1)
     assert "size told by the resource manager" in doubts
     assert cause_name(BlameKind.KNOWN, "executors") == "the queue's limit"
+    first = find_findings(iqcar.diagnose(tables, expected=False, yarn=told), replay=False)[0]
+    assert (first.kind, first.subject) == (FindingKind.EXECUTORS, "report")
+    assert "limit of its YARN queue" in first.sentence
+    assert "maximum-capacity" in first.action
     full = manager(tables, {"node-1": 2, "node-2": 2}, {"etl": 9, "adhoc": 1})
     assert lost(tables, full._replace(applications=tuple(alone)))[0] == {}
 
