@@ -199,7 +199,7 @@ def share_a_label(home: Path, cluster: YarnCluster, folder: Path) -> Run:
         time.sleep(max(LEAST_HELD_S, 2 * start_up_s(folder / "labelled")))
         meanwhile = ask_resource_manager(cluster.url)
         logs = [str(folder / name / "log") for name in ("labelled", "wanting")]
-        said = run_iqcar("analyze", *logs, "--query-by", "job-group", "--yarn", cluster.url)
+        said = run_iqcar("analyze", *logs, "--full", "--yarn", cluster.url)
         go.touch()
         for name, one_of in (("labelled", labelled), ("wanting", wanting), ("capped", capped)):
             ended(one_of, folder / name)
@@ -274,6 +274,7 @@ def test_an_application_without_a_log_waits_for_who_holds_the_containers(run: Ru
     assert "put down to holder" in run.said
 
 
+@pytest.mark.smoke
 def test_in_cluster_mode_the_wait_ends_before_the_log_begins(run: Run) -> None:
     found = iqcar.diagnose(iqcar.read(run.logs, query_by="job-group"), yarn=run.after)
     assert found.yarn is not None
@@ -286,6 +287,7 @@ def test_in_cluster_mode_the_wait_ends_before_the_log_begins(run: Run) -> None:
     assert (found.yarn.waiting, found.yarn.unknown) == (0, 0)
 
 
+@pytest.mark.smoke
 def test_a_preempted_container_is_no_lost_executor(run: Run) -> None:
     found = iqcar.diagnose(iqcar.read(run.logs, query_by="job-group"))
     wasted = found.wasted.by_query
