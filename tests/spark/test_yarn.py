@@ -73,10 +73,12 @@ LABELLED_QUEUES = {
         f"root.{queue}.accessible-node-labels.{LABEL}.capacity": share
         for queue, share in CAPACITY.items()
     },
-    # Of the node without a label: a master and one small executor.
-    "root.default.maximum-capacity": "40",
+    # Of the node without a label: memory for a master and one executor.
+    "root.default.maximum-capacity": "50",
 }
 TOLD, GUESSED = "size told by the resource manager", "guessed from the most held at once"
+ENOUGH_CORES = {"yarn.nodemanager.resource.cpu-vcores": "8"}
+"""Of each node: memory is what is short."""
 LEAST_HELD_S = 8.0
 """Time for which the holder keeps the others waiting; longer where executors start slowly."""
 
@@ -197,7 +199,7 @@ def share_a_label(home: Path, cluster: YarnCluster, folder: Path) -> Run:
         time.sleep(max(LEAST_HELD_S, 2 * start_up_s(folder / "labelled")))
         meanwhile = ask_resource_manager(cluster.url)
         logs = [str(folder / name / "log") for name in ("labelled", "wanting")]
-        said = run_iqcar("analyze", *logs, "--query-by", "job-group", "--yarn", cluster.url)
+        said = run_iqcar("analyze", *logs, "--full", "--yarn", cluster.url)
         go.touch()
         for name, one_of in (("labelled", labelled), ("wanting", wanting), ("capped", capped)):
             ended(one_of, folder / name)
@@ -221,7 +223,8 @@ def place(
     build_jar()
     folder = tmp_path_factory.mktemp("yarn")
     (folder / "cluster").mkdir()
-    with yarn_cluster(folder / "cluster", {**QUEUES, **NO_PREEMPTION}) as cluster:
+    queues = {**QUEUES, **NO_PREEMPTION}
+    with yarn_cluster(folder / "cluster", queues, settings=ENOUGH_CORES) as cluster:
         yield Place(request.param, cluster, folder)
 
 
@@ -231,7 +234,8 @@ def run(place: Place) -> Run:
 
 
 @pytest.fixture(scope="module")
-def labels(place: Place, run: Run) -> Run:
+def labels(place: Place) -> Run:
+    """Runs after :func:`run`, whose tests are above: it needs both nodes."""
     return share_a_label(place.home, place.cluster, place.folder)
 
 
@@ -270,6 +274,7 @@ def test_an_application_without_a_log_waits_for_who_holds_the_containers(run: Ru
     assert "put down to holder" in run.said
 
 
+@pytest.mark.smoke
 def test_in_cluster_mode_the_wait_ends_before_the_log_begins(run: Run) -> None:
     found = iqcar.diagnose(iqcar.read(run.logs, query_by="job-group"), yarn=run.after)
     assert found.yarn is not None
@@ -282,6 +287,7 @@ def test_in_cluster_mode_the_wait_ends_before_the_log_begins(run: Run) -> None:
     assert (found.yarn.waiting, found.yarn.unknown) == (0, 0)
 
 
+@pytest.mark.smoke
 def test_a_preempted_container_is_no_lost_executor(run: Run) -> None:
     found = iqcar.diagnose(iqcar.read(run.logs, query_by="job-group"))
     wasted = found.wasted.by_query
@@ -303,7 +309,9 @@ def test_who_waits_for_a_labelled_node_blames_who_holds_that_node(labels: Run) -
     assert "doze" not in blame
     assert TOLD in " ".join(found.doubts)
     losses = losses_by_owner(found, "spark.yarn.queue")
-    assert set(losses["source"][losses["victim"] == "adhoc"]) & {*CAPACITY} == {"etl", "adhoc"}
+    of_adhoc = losses[(losses["victim"] == "adhoc") & (losses["lost_ms"] > 0)]["source"].tolist()
+    assert "etl" in of_adhoc
+    assert "default" not in of_adhoc
     assert (HOSTS[1], (LABEL,)) in [(node.host, node.labels) for node in labels.meanwhile.nodes]
     assert f"Labels of nodes: {HOSTS[1]}: {LABEL}" in labels.said
 
@@ -314,4 +322,4 @@ def test_who_fills_its_queue_alone_waits_for_the_limit_of_the_queue(labels: Run)
     assert blame["known causes"]["by_resource"]["executors"] > 0
     assert not {"hold", "nap"} & set(blame)
     used = {queue.path: queue.limits for queue in labels.after.queues}
-    assert ("", 0.4 * NODE_MB // 1) in [limit[:2] for limit in used["root.default"]]
+    assert ("", 0.5 * NODE_MB) in [limit[:2] for limit in used["root.default"]]

@@ -9,12 +9,13 @@ import numpy as np
 import pytest
 
 import iqcar
-from iqcar.enums import BlameKind
+from iqcar.enums import BlameKind, FindingKind
 from iqcar.model.waits.measure import measure_waits
 from iqcar.model.waits.shared_cluster import executor_offers
 from iqcar.model.waits.told_room import ToldCluster
 from iqcar.model.waits.yarn_containers import requests_of
 from iqcar.say.blamed import cause_name
+from iqcar.say.findings import find_findings
 from iqcar.tables import Tables
 from iqcar.tables.yarn_told import (
     QueueLimit,
@@ -204,27 +205,33 @@ GB = {"spark_executor_memory": "640m", "spark_executor_memoryOverhead": "384m"}
 """With two cores: a slot is half a GB."""
 
 
-def logs(folder: Path) -> Tables:
-    """`load` holds 2 executors for 30 s, `peer` one of node-2, `report` has one and wants two."""
+ON_GPU = {"spark_yarn_executor_nodeLabelExpression": "gpu"}
+
+
+def logs(folder: Path, host: int = 2, **more: str) -> Tables:
+    """`load` holds 2 executors for 30 s, `peer` one of node-2, `report` has one and wants two.
+
+    The last two parameters are the host and settings of `report`; the latter also those of `load`.
+    """
     load = application(
         1, "nightly", [Executor(1, 2, 1.0), Executor(1, 2, 1.0)],
         [Query("load", 1.0, [(n // 2, 1.0, 30.0) for n in range(4)])],
-        end=30.0, master=YARN, **GB,
+        end=30.0, master=YARN, **GB, **more,
     )  # fmt: skip
     peer = application(
         2, "peer", [Executor(2, 2, 1.0)], [Query("peer", 1.0, [(0, 1.0, 30.0)] * 2)],
         end=30.0, master=YARN, **GB,
     )  # fmt: skip
-    return read([load, peer, reporting()], folder)
+    return read([load, peer, reporting(host, **more)], folder)
 
 
-def reporting() -> SyntheticLog:
+def reporting(host: int = 2, **more: str) -> SyntheticLog:
     """`report` runs 40 tasks of 1 s from 3 s on in one executor, and may have two."""
     return application(
-        3, "morning", [Executor(2, 2, 2.0)],
+        3, "morning", [Executor(host, 2, 2.0)],
         [Query("report", 3.0, [(0, 3.0 + n // 2, 4.0 + n // 2) for n in range(40)])],
         end=24.0, start=1.5, master=YARN, spark_executor_instances="2", spark_executor_cores="2",
-        **GB,
+        **GB, **more,
     )  # fmt: skip
 
 
@@ -238,7 +245,13 @@ def manager(
         for n, one in enumerate(tables.applications["application_id"])
     ]
     limits = [
-        YarnQueue(name, 50.0, 100.0, 0.0, (QueueLimit("", 1024 * gb, 100.0),))
+        YarnQueue(
+            name,
+            50.0,
+            100.0,
+            0.0,
+            tuple(QueueLimit(label, 1024 * gb, 100.0) for label in ("", "gpu")),
+        )
         for name, gb in {"root": 99.0, **{f"root.{q}": gb for q, gb in queues.items()}}.items()
     ]
     running = [YarnNode(name, 1024 * gb, 100.0, ()) for name, gb in nodes.items()]
@@ -292,6 +305,10 @@ def test_where_it_fills_its_queue_alone_the_limit_is_a_known_cause(tmp_path: Pat
     assert found == pytest.approx({"known causes": 10}, rel=0.1)
     assert "size told by the resource manager" in doubts
     assert cause_name(BlameKind.KNOWN, "executors") == "the queue's limit"
+    first = find_findings(iqcar.diagnose(tables, expected=False, yarn=told), replay=False)[0]
+    assert (first.kind, first.subject) == (FindingKind.EXECUTORS, "report")
+    assert "limit of its YARN queue" in first.sentence
+    assert "maximum-capacity" in first.action
     full = manager(tables, {"node-1": 2, "node-2": 2}, {"etl": 9, "adhoc": 1})
     assert lost(tables, full._replace(applications=tuple(alone)))[0] == {}
 
@@ -307,6 +324,20 @@ def test_an_application_without_a_log_takes_its_part_of_the_blame_unnamed(tmp_pa
     # 4 slots of `load`, 2 of `peer`, 11 of who has no log.
     expected = {"load": 10 * 4 / 17, "peer": 10 * 2 / 17, "unattributed": 10 * 11 / 17}
     assert found == pytest.approx(expected, rel=0.1)
+
+
+def test_room_on_nodes_with_another_label_is_no_room(tmp_path: Path) -> None:
+    tables = logs(tmp_path, 1, **ON_GPU)
+    told = manager(tables, {"node-1": 3, "node-2": 9}, {"etl": 9, "adhoc": 9})
+    found, doubts = lost(tables, told)  # no node of this label is told
+    assert set(found) == {"load", "peer"}
+    assert "guessed from the most held at once" in doubts
+    labelled = told.nodes[0]._replace(labels=("gpu",)), told.nodes[1]
+    found, doubts = lost(tables, told._replace(nodes=labelled))
+    assert found == pytest.approx({"load": 10}, rel=0.1)
+    assert "size told by the resource manager" in doubts
+    shared = tuple(node._replace(labels=("gpu",)) for node in told.nodes)
+    assert lost(tables, told._replace(nodes=shared))[0] == {}
 
 
 def test_each_moment_is_put_down_to_who_was_in_the_way_then(tmp_path: Path) -> None:
