@@ -234,7 +234,7 @@ def _unknown_waits(tables: Tables, waits: pd.DataFrame) -> list[str]:
     doubts = []
     if still.any():
         doubts.append(
-            f"{int(still.sum())} tasks had not ended when the log was read: "
+            f"{int(still.sum())} tasks have no end in the log: "
             "what they waited for while running is unknown"
         )
     doubts += _memory_doubts(tables, waits)

@@ -108,9 +108,7 @@ def test_running_tasks_are_said() -> None:
         stages=[{"declared_tasks": 2, "completed": False}],
         tasks=[GOOD_TASK, running],
     )
-    assert said == [
-        "1 tasks had not ended when the log was read: what they waited for while running is unknown"
-    ]
+    assert said == ["1 tasks have no end in the log: what they waited for while running is unknown"]
 
 
 def test_nothing_read_leaves_nothing_to_doubt() -> None:
