@@ -192,11 +192,13 @@ def share_a_label(home: Path, cluster: YarnCluster, folder: Path) -> Run:
             return running.enter_context(started(home, cluster, folder / name, *more))
 
         labelled = start("labelled", f"hold:1,{go}", one, "etl")
-        capped = start("capped", "doze:60", two, "default")
         wait_until(lambda: [*folder.glob("go-on-*")], "held node", 600)
+        wait_s = max(LEAST_HELD_S, 2 * start_up_s(folder / "labelled"))
+        # One slot does two tasks in a second.
+        capped = start("capped", f"doze:{int(3 * wait_s)}", two, "default")
         wanting = start("wanting", "nap", {**two, **ON_LABELLED}, "adhoc")
         wait_until(lambda: has(folder / "wanting", "SparkListenerJobStart"), "waiting job", 600)
-        time.sleep(max(LEAST_HELD_S, 2 * start_up_s(folder / "labelled")))
+        time.sleep(wait_s)
         meanwhile = ask_resource_manager(cluster.url)
         logs = [str(folder / name / "log") for name in ("labelled", "wanting")]
         said = run_iqcar("analyze", *logs, "--full", "--yarn", cluster.url)

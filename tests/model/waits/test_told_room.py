@@ -390,3 +390,16 @@ def test_where_the_size_then_is_not_told_it_is_guessed(
     assert found == pytest.approx({"load": 10 * 4 / 6, "peer": 10 * 2 / 6}, rel=0.1)
     assert "guessed from the most held at once" in doubts
     assert "told by the resource manager" not in doubts
+
+
+@pytest.mark.parametrize("number", [0.0, 1e-300, 1e300])
+def test_sizes_that_are_none_do_no_harm(number: float, tmp_path: Path) -> None:
+    tables = logs(
+        tmp_path, spark_memory_offHeap_enabled="true", spark_memory_offHeap_size="9" * 400
+    )
+    told = manager(tables, {"node-1": number, "node-2": number}, {"etl": number, "adhoc": number})
+    other = app_told(9, "root.etl", memory_mb_s=1e308, until_ms=1e-300)
+    told = told._replace(applications=(*told.applications, other), least_mb=number)
+    found, doubts = lost(tables, told)
+    assert set(found) == {"load", "peer"}
+    assert "waits for executors" in doubts

@@ -72,7 +72,7 @@ def requests_of(tables: Tables, told: YarnTold) -> dict[int, ContainerRequest]:
 
     Empty where the manager does not tell how it rounds sizes.
     """
-    if not told.least_mb > 0:
+    if not told.least_mb >= 1:  # NaN is not
         return {}
     settings = memory_settings(tables)
     cores = tables.applications["executor_cores"].to_numpy(np.float64)
@@ -133,7 +133,7 @@ def containers_of(
             label = told.nodes[node].labels[0] if node >= 0 and told.nodes[node].labels else ""
             rows.append((app, node, mb, cores, *life, queue, label))
         elif one.memory_mb_s > 0:
-            mb = one.memory_mb_s * MB_MS / (life[1] - life[0])
+            mb = min(one.memory_mb_s * MB_MS / (life[1] - life[0]), MOST_MB)
             label = one.label or default.get(queue, "")
             rows.append((NONE, NONE, mb, 0.0, *life, queue, label))
     columns = list(zip(*rows, strict=True)) or [()] * len(Containers._fields)
@@ -174,7 +174,7 @@ def master_of(settings: Mapping[str, str], least_mb: float) -> tuple[float, floa
 
 
 def _rounded(mb: float, least_mb: float) -> float:
-    return ceil(mb / least_mb) * least_mb
+    return max(ceil(mb / least_mb), 1) * least_mb
 
 
 def _mb(text: str | None, default: str) -> float:
