@@ -71,6 +71,7 @@ def test_the_plugin_fails_nowhere_keeps_little_and_ends(lossy: Lossy) -> None:
 
 
 def test_the_analyzer_says_what_the_log_lacks(lossy: Lossy) -> None:
+    assert lossy.said.splitlines()[1].startswith("Do not trust the figures: Spark dropped events")
     said = " ".join(lossy.said.split())
     assert "task ends are missing from" in said
     assert "are missing though their applications ended" in said

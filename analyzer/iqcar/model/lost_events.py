@@ -7,12 +7,15 @@ from collections.abc import Iterator
 import numpy as np
 import pandas as pd
 
+from iqcar.base.units import percent
 from iqcar.enums import InputStatus
 from iqcar.tables import Tables
 from iqcar.tables.arrays import Flags
 
 CAPACITY = "spark.scheduler.listenerbus.eventqueue"
 """Beginning of the settings that bound Spark's queues of events."""
+MUCH = 0.1
+"""Missing part of the ends of tasks from which on nothing that is computed means much."""
 
 
 def lost_events(tables: Tables) -> Iterator[str]:
@@ -43,6 +46,18 @@ def lost_events(tables: Tables) -> Iterator[str]:
             f"{CAPACITY}.iqcar.capacity): a job whose start is among them ran in the pool that it "
             "asked for"
         )
+
+
+def much_lost(tables: Tables) -> str:
+    """Say how much is missing, if it is so much that no figure means anything; else empty."""
+    missing, done = _missing_task_ends(tables), _completed(tables)
+    declared = np.maximum(tables.stages["declared_tasks"].to_numpy(np.int64)[done], 0).sum()
+    if missing.sum() < MUCH * max(declared, 1):
+        return ""
+    return (
+        f"Do not trust the figures: Spark dropped events, {percent(missing.sum() / declared)} of "
+        "the ends of tasks are missing."
+    )
 
 
 def has_lost_end(tables: Tables) -> Flags:

@@ -13,6 +13,7 @@ from iqcar.diagnosis import Diagnosis
 from iqcar.enums import BlameKind
 from iqcar.logs.text.redact import redact_text
 from iqcar.model.doubts import listener_alone
+from iqcar.model.lost_events import much_lost
 from iqcar.rules.rule import QueryType, RuleType
 from iqcar.say.blamed import find_blamed, fold_blamed, sum_blamed, with_cached
 from iqcar.say.finding import Finding
@@ -157,7 +158,9 @@ def find_verdict(diagnosis: Diagnosis, most: int | None = None) -> Verdict:
     alone = f"{doubt[0].upper()}{doubt[1:]}." if doubt else ""
     return Verdict(
         quiet=not (held_up or findings),
-        headline=" ".join(filter(None, (head, findings_headline(findings), alone))),
+        headline=" ".join(
+            filter(None, (much_lost(diagnosis.tables), head, findings_headline(findings), alone))
+        ),
         targets=_without_repeats(
             _target(diagnosis, lost, names, [query], findings) for query in shown
         ),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from iqcar.model.lost_events import has_lost_end, lost_events
+from iqcar.model.lost_events import has_lost_end, lost_events, much_lost
 from tests.support.tiny_tables import tiny_tables
 
 LOG = {"path": "a.log", "status": "complete"}
@@ -68,3 +68,12 @@ def test_a_task_whose_stage_completed_without_another_attempt_of_it_has_ended() 
     ]
     lost = has_lost_end(tiny_tables(stages=stages, tasks=tasks))
     assert lost.tolist() == [False, False, True, False, False, False, False]
+
+
+@pytest.mark.parametrize(("seen", "said"), [(10, ""), (9, "10"), (5, "50"), (0, "100")])
+def test_where_much_is_missing_that_comes_first(seen: int, said: str) -> None:
+    stages = [{"declared_tasks": 10}, {"declared_tasks": 90, "completed": False}]
+    found = much_lost(tiny_tables(stages=stages, tasks=[{"index": at} for at in range(seen)]))
+    assert bool(found) == bool(said)
+    assert said in found
+    assert not much_lost(tiny_tables(stages=[{"declared_tasks": -1}]))
