@@ -236,9 +236,10 @@ def _assumptions(found: QueueProposal) -> list[str]:
     said = [found.replays.assumptions]
     whole = found.replays.capacity
     if whole.source is SizeSource.LOGS:
+        more = "--cores, --yarn" if found.tables.yarn is None else "--cores; --yarn did not tell"
         said.append(
             f"The cluster has {whole.amount} cores: as many as its applications held at once at "
-            "most (--cores, --yarn)."
+            f"most ({more})."
         )
     elif whole.source is SizeSource.MANAGER:
         said.append(
