@@ -76,7 +76,7 @@ class ClusterReplays:
 
     @property
     def slot_count(self) -> int:
-        """Size of the cluster."""
+        """Size of the cluster, in its unit; plans of pools have slots."""
         return self.capacity.amount
 
     def reach(self, plan: QueuePlan) -> set[int]:
@@ -90,7 +90,7 @@ class ClusterReplays:
         cluster = self._cluster(plan)
         shares = self.recording.shares()
         places = int(
-            min(max(self.slot_count // max(cluster.size.min(initial=1), 1), 1), MOST_PLACES)
+            min(max(self.capacity.amount // max(cluster.size.min(initial=1), 1), 1), MOST_PLACES)
         )
         slots = Slots(
             when=np.zeros(0), change=np.zeros(0, np.int64), when_idle=np.zeros(0, bool),
@@ -137,7 +137,7 @@ class ClusterReplays:
         start, end = (apps[n].to_numpy(np.float64)[rows] for n in ("start_ms", "end_ms"))
         last = np.array([self._last_step(one) for one in self.tenants])
         leaves = setup.queues
-        ints, whole = np.int64, 1 if setup.fair else self.slot_count
+        ints, whole = np.int64, 1 if setup.fair else self.capacity.amount
         return Cluster(
             queue=np.array(queue, ints), user=np.array([users[t.user] for t in limited], ints),
             starts=start - self.joint.origin,
@@ -151,13 +151,13 @@ class ClusterReplays:
             idle=np.array([t.idle_ms for t in limited]),
             start_up=np.array([t.start_up_ms for t in limited]),
             guaranteed=np.array([q.guaranteed for q in leaves]) * whole,
-            maximum=np.array([q.maximum for q in leaves]) * self.slot_count,
+            maximum=np.array([q.maximum for q in leaves]) * self.capacity.amount,
             user_factor=np.array([q.user_factor for q in leaves]),
             user_least=np.array([q.user_least for q in leaves]),
             priority=np.array([q.priority for q in leaves], ints),
             evenly=np.array([q.evenly for q in leaves], bool),
             gives_back=np.array([q.gives_back for q in leaves], bool),
-            capacity=self.slot_count, fair=setup.fair, preempts_after=setup.preempts_after_ms,
+            capacity=self.capacity.amount, fair=setup.fair, preempts_after=setup.preempts_after_ms,
         )  # fmt: skip
 
     def _last_step(self, tenant: Tenant) -> float:

@@ -98,7 +98,7 @@ def tenants_of(tables: Tables, apps: Sequence[int]) -> list[Tenant]:
         replace(
             one,
             start_up_ms=max(found[one.app].took, start_up),
-            asks_after_ms=min(late, found[one.app].waits_until) if one.is_fixed else 0.0,
+            asks_after_ms=min(late, found[one.app].asked_within) if one.is_fixed else 0.0,
         )
         for one in ordered
     ]
@@ -188,7 +188,7 @@ class _FirstStart(NamedTuple):
     freed: float
 
     @property
-    def waits_until(self) -> float:
+    def asked_within(self) -> float:
         """The longest that it can have taken from its start until it asked."""
         return self.asked - self.start
 
