@@ -13,7 +13,7 @@ from iqcar.replay.whatif.question import Question
 from iqcar.rules.executor_advice import executor_advice_for
 from iqcar.rules.task_sizes import held_by_long_tasks, split_tasks
 from iqcar.rules.vocabulary.lost_time import OTHER_APPLICATION, advice_for
-from iqcar.say.finding import About, Finding
+from iqcar.say.finding import WIDER, About, Finding
 from iqcar.say.others_words import LostToOthers
 from iqcar.say.severity import LEAST_LOST_MS, SLIGHT_SHARE
 
@@ -84,18 +84,21 @@ def _contended(
         runs,
         sentence=f"{sentence}{why}",
         action=_against(about, source, worst, resource),
-        ranged=_range_of(of_all) or ((0.5, 1.0) if resource is Resource.SLOTS else (0.5, 2.0)),
+        ranged=_range_of(of_all, resource),
         saves=most,
         where=resource_name(resource),
         section="blame",
     )
 
 
-def _range_of(lost: LostToOthers) -> tuple[float, float] | None:
-    """Range of what was lost to others, in parts of it; None where none is known."""
+def _range_of(lost: LostToOthers, resource: Resource) -> tuple[float, float]:
+    """What taking the other away saves, in parts of what was lost to it.
+
+    The range of what was lost is what the data leave open; what comes of it is not known as well.
+    """
     if not (np.isfinite(lost.low_ms) and lost.lost_ms > 0):
-        return None
-    return lost.low_ms / lost.lost_ms, lost.high_ms / lost.lost_ms
+        return 0.5, WIDER if resource is Resource.SLOTS else 2.0
+    return lost.low_ms / lost.lost_ms / WIDER, lost.high_ms / lost.lost_ms * WIDER
 
 
 def _against(about: About, source: int, target: int, resource: Resource) -> str:
