@@ -38,6 +38,8 @@ public final class Sampler implements Runnable {
   final Budget budget;
   private final SamplerCost cost;
   private final Probe probe;
+  /** Asked once: in a container, each answer opens files of its control group. */
+  private final int processors;
   private volatile boolean stopped;
   private long pausesMs;
   private long roundNanos;
@@ -53,7 +55,8 @@ public final class Sampler implements Runnable {
     this.settings = settings;
     this.probe = probe;
     budget = new Budget(settings.overhead, settings.samplePeriodNanos);
-    cost = new SamplerCost(settings.overhead, probe.processors());
+    processors = probe.processors();
+    cost = new SamplerCost(settings.overhead, processors);
     memory = new HeldMemory(watches, budget::periodNanos);
     throttling = new Throttling(settings.proc);
     thread.setDaemon(true);
@@ -191,7 +194,7 @@ public final class Sampler implements Runnable {
     long before = roundCpu;
     roundCpu = probe.cpuNanos(memory.thread);
     cost.cpu.add(roundCpu - before);
-    return (double) (roundCpu - before) / probe.processors();
+    return (double) (roundCpu - before) / processors;
   }
 
   private void look(TaskWatch watch, List<Look> asleep, List<Look> blocked) throws IOException {

@@ -38,6 +38,7 @@ class SamplerTest {
     long stopped;
     long cpu;
     long longest;
+    int processorsAsked;
 
     Costs(int threads) {
       super(SETTINGS);
@@ -56,6 +57,7 @@ class SamplerTest {
 
     @Override
     int processors() {
+      processorsAsked++;
       return PROCESSORS;
     }
 
@@ -194,6 +196,7 @@ class SamplerTest {
     double elapsed = costs.time - costs.began;
     assertTrue(spent <= SHARE * (elapsed + Budget.SAVED_NANOS) + costs.longest + round,
         spent / elapsed + " of the time");
+    assertEquals(1, costs.processorsAsked, "an answer opens files");
     double sleeps = 0;
     double seen = 0;
     double all = 0;
