@@ -34,6 +34,11 @@ def test_where_nothing_is_short_nothing_false_is_found(family: str) -> None:
     assert not [one for one in check_quiet(family, SEED) if one.false]
 
 
+@pytest.mark.parametrize("kind", ["contention, slots", "contention, disk"])
+def test_without_a_replay_the_range_holds_what_taking_the_other_away_saves(kind: str) -> None:
+    assert check(kind, SEED, replay=False)[0].within
+
+
 def test_tasks_of_a_slow_host_are_no_skew() -> None:
     tables = recorded(plant("slow host", SEED).was, SEED)
     (host,) = set(slow_hosts(tables)["host"])

@@ -33,6 +33,9 @@ IQCAR = f"{shlex.quote(sys.executable)} -m iqcar"
 LOCAL = "--master local[2] --conf spark.ui.enabled=false --conf spark.eventLog.compress=false"
 
 
+NO_FUNCTIONS = "this PySpark's functions do not go with this Python"
+
+
 def python_functions_run(home: Path) -> bool:
     """Spark 3.3 cannot pickle functions of Python 3.11 and later."""
     return sys.version_info < (3, 11) or not spark_version(home).startswith("3.3.")

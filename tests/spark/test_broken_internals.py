@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from scripts.internals import INTERNALS, Internal
-from tests.spark.test_attach import python_functions_run
+from tests.spark.test_attach import NO_FUNCTIONS, python_functions_run
 from tests.support import SUPPORT
 from tests.support.free_port import free_port
 from tests.support.listener_spark import (
@@ -126,7 +126,7 @@ def run_broken(home: Path, folder: Path, breakage: Breakage) -> App:
     job = ["--class", WORKLOADS, str(TEST_JAR), *breakage.workloads]
     if not breakage.workloads:
         if not python_functions_run(home):
-            pytest.skip("Spark 3.3 runs functions of Python up to 3.10 only")
+            pytest.skip(NO_FUNCTIONS)
         later = rules_file(folder / "later.json", [pool("first", 7, cap=1, strict=True)], [FIRST])
         job = [str(SUPPORT / "broken_jobs.py"), str(rules), Path(later).read_text("utf-8")]
     names = ",".join(BY_NAME[name].renamed for name in breakage.names)

@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 
 import iqcar
+from tests.spark.test_attach import NO_FUNCTIONS
 from tests.support import SUPPORT
 from tests.support.listener_spark import App, run, spark_params, spark_version
 from tests.support.ruled_apps import applied, pool, rule, rules_file
 
 pytestmark = [pytest.mark.spark, pytest.mark.smoke, pytest.mark.portable]
 SLOTS = 4
-NO_FUNCTIONS = "this PySpark's functions do not go with this Python"
 POOLS = [
     pool("two", cap=2, strict=True),
     pool("some", cap=3, cap_share=0.3, strict=True),

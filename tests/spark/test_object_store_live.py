@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
 import boto3
 import pyarrow as pa
@@ -12,10 +11,10 @@ import pytest
 
 import iqcar
 from tests.support import SUPPORT
+from tests.support.hadoop_jars import s3a_jars
 from tests.support.listener_spark import (
     JAR,
     PLUGIN,
-    REPO,
     App,
     records_of,
     run_alone,
@@ -28,22 +27,15 @@ pytestmark = pytest.mark.spark
 
 DELAY_S = 1.0
 KEYS = {"aws_access_key_id": "somebody", "aws_secret_access_key": "secret"}
-JARS = REPO / "build" / "hadoop-aws"
 CLIENT = "spark.hadoop.fs.s3a"
 CLASSIC = "classic"
 """A bucket that is read through the stream that counts its requests for its task."""
 
 
-def hadoop_of(home: Path) -> str:
-    (jar,) = (home / "jars").glob("hadoop-client-api-*.jar")
-    return jar.stem.rpartition("-")[2]
-
-
 @pytest.fixture(scope="module", params=spark_params())
 def app(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> App:
     """An application that reads the same files at a slow store and in a folder."""
-    if not (JARS / f"hadoop-aws-{hadoop_of(request.param)}.jar").is_file():
-        pytest.skip("needs hadoop-aws of this Spark: docs/development.md")
+    client_jars = s3a_jars(request.param / "jars")
     folder = tmp_path_factory.mktemp("store")
     files = folder / "files"
     files.mkdir()
@@ -72,7 +64,7 @@ def app(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
         }
         places = ["store=s3a://bucket", f"{CLASSIC}=s3a://{CLASSIC}", f"folder={files.as_uri()}"]
         job = [str(SUPPORT / "store_jobs.py"), *places]
-        jars = ",".join(map(str, [JAR, *sorted(JARS.glob("*.jar"))]))
+        jars = ",".join(map(str, [JAR, *client_jars]))
         done = run_alone(request.param, folder, job, conf=conf, options=("--jars", jars))
     assert done.exit_code == 0, done.errors[-3000:]
     return done

@@ -24,7 +24,7 @@ MOST_TASKS = 100_000
 """Tasks replayed for all findings together: some 0.8 s at 8 µs each."""
 WIDER = 1.4
 """Factor of the upper end of what removing a query saves: capacities are fitted to a run in which
-devices were shared, and come out somewhat low."""
+devices were shared, and come out somewhat low. Without a replay, the lower end is divided by it."""
 ESTIMATED, REPLAYED = "estimated", "replayed"
 MOST_FITTED = 5_000
 """Tasks up to which a model is fitted for it: half a second."""
