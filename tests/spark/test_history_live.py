@@ -10,7 +10,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-import iqcar
 from iqcar.history import add
 from tests.support import SUPPORT
 from tests.support.command import iqcar as command
@@ -26,6 +25,7 @@ CONF = {
     # Else every page is a request of its own.
     "spark.hadoop.parquet.hadoop.vectored.io.enabled": "false",
 }
+VICTIMS = 8
 ROWS = 250_000
 """Of a row group, 2 MB: half a second at the speed of one reader."""
 FILES = {"victim": (1, 1), "reader": (3, 30)}
@@ -47,12 +47,14 @@ def place(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
                 folder / "data" / name / f"part-{file}.parquet",
                 compression="none", use_dictionary=False, row_group_size=ROWS,
             )  # fmt: skip
-    with limited_store(folder / "data", EACH, TOGETHER) as address:
+    with limited_store(folder / "data", EACH, TOGETHER) as store:
         for when in ("alone", "beside"):
             (folder / when).mkdir()
-            job = [str(JOB), address, when]
+            store.shared_s.clear()
+            job = [str(JOB), store.address, str(VICTIMS), when]
             done = run(request.param, folder / when, job, master="local[4]", conf=CONF)
             assert done.exit_code == 0, done.errors[-3000:]
+            (folder / when / "shared").write_text(str(store.shared_s["victim"]))
     assert add(str(folder / "store"), [folder / "alone" / "log"], processes=1).added == 1
     return folder
 
@@ -70,12 +72,14 @@ def victims(place: Path, *more: object) -> np.ndarray:
 
 
 def test_a_store_tells_what_the_log_alone_cannot(place: Path) -> None:
-    alone = iqcar.read([place / "alone" / "log"]).queries["duration_ms"].median()
+    # By the store's own account: durations differ by what else the machine does, too.
+    shared_s = {when: float((place / when / "shared").read_text()) for when in ("alone", "beside")}
+    true = 1000 * shared_s["beside"] / VICTIMS
     lasted, *without = victims(place)
     _, *found = victims(place, "--store", place / "store")
-    true = lasted - alone
     print(f"{true=:.0f} {lasted=:.0f} {without=} {found=}")
-    assert true > 0.25 * lasted
+    assert shared_s["alone"] == 0
+    assert true > 200
     off = abs(found[1] - true)
     assert off < 0.1 * lasted
     # On a busy machine times vary, so that the log tells, too.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import threading
 import time
+from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -29,15 +30,21 @@ class LimitedStore(ThreadingHTTPServer):
         super().__init__(("127.0.0.1", 0), _Reader)
         self.folder, self.each, self.together = folder, each, together
         self.readers, self.lock = 0, threading.Lock()
+        self.address = f"webhdfs://127.0.0.1:{self.server_address[1]}"
+        self.shared_s: dict[str, float] = defaultdict(float)
+        """Per folder that is read, the seconds that its readers waited because others read."""
 
     def reads(self, change: int) -> None:
         """Somebody begins to read, or ends."""
         with self.lock:
             self.readers += change
 
-    def speed(self) -> float:
-        """Bytes per second that each reader gets now."""
-        return min(self.each, self.together / max(self.readers, 1))
+    def seconds(self, read: str, piece: int) -> float:
+        """Seconds that a piece of so many bytes of a folder takes now."""
+        shared = max(self.readers * piece / self.together - piece / self.each, 0.0)
+        with self.lock:
+            self.shared_s[read] += shared
+        return piece / self.each + shared
 
 
 class _Reader(BaseHTTPRequestHandler):
@@ -78,7 +85,7 @@ class _Reader(BaseHTTPRequestHandler):
             with path.open("rb") as file:
                 file.seek(offset)
                 while piece := file.read(min(PIECE, left)):
-                    due += len(piece) / self.server.speed()
+                    due += self.server.seconds(path.parent.name, len(piece))
                     time.sleep(max(due - time.monotonic(), 0.0))
                     self.wfile.write(piece)
                     left -= len(piece)
@@ -107,13 +114,13 @@ def _status(path: Path, name: str) -> dict[str, object]:
 
 
 @contextmanager
-def limited_store(folder: Path, each: float, together: float) -> Iterator[str]:
-    """Run a store; yields its address for Spark."""
+def limited_store(folder: Path, each: float, together: float) -> Iterator[LimitedStore]:
+    """Run a store."""
     server = LimitedStore(folder, each, together)
     thread = threading.Thread(target=server.serve_forever, daemon=True)
     thread.start()
     try:
-        yield f"webhdfs://127.0.0.1:{server.server_address[1]}"
+        yield server
     finally:
         server.shutdown()
         server.server_close()

@@ -8,7 +8,6 @@ import time
 from pyspark import InheritableThread
 from pyspark.sql import SparkSession
 
-VICTIMS = 8
 BEFORE_S = 1.5
 
 
@@ -19,18 +18,18 @@ def read(spark: SparkSession, store: str, name: str) -> None:
     rows.selectExpr("max(value) AS most").collect()
 
 
-def main(store: str, beside: bool) -> None:
+def main(store: str, victims: int, beside: bool) -> None:
     """Let the victims read one after the other, and if so another all the time."""
     spark = SparkSession.builder.getOrCreate()
     reader = InheritableThread(target=read, args=(spark, store, "reader"))
     if beside:
         reader.start()
         time.sleep(BEFORE_S)
-    for _ in range(VICTIMS):
+    for _ in range(victims):
         read(spark, store, "victim")
     if beside:
         reader.join()
     spark.stop()
 
 
-main(sys.argv[1], sys.argv[2] == "beside")
+main(sys.argv[1], int(sys.argv[2]), sys.argv[3] == "beside")
