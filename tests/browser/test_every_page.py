@@ -18,7 +18,7 @@ from tests.support.browsing import (
     wider_than_the_screen,
 )
 from tests.support.nightly_logs import nightly_logs
-from tests.support.served import Served, served
+from tests.support.served import WAIT_S, Served, served
 from tests.support.shown_page import show
 
 pytestmark = needs_chromium
@@ -70,10 +70,10 @@ def test_every_served_page_is_for_everybody(
     page = browser.new_context(viewport=PHONE, base_url=server.base).new_page()
     page.goto(SERVED[kind].format(**keys))
     if kind == "compared":
-        page.locator("#changes-title").wait_for(timeout=120_000)
+        page.locator("#changes-title").wait_for(timeout=WAIT_S * 1000)
     if kind.startswith("what-if-"):
         page.get_by_role("button", name="Ask", exact=True).click()
-        page.get_by_role("region", name="Answer").wait_for(timeout=120_000)
+        page.get_by_role("region", name="Answer").wait_for(timeout=WAIT_S * 1000)
     check(page, kind)
 
 

@@ -12,7 +12,7 @@ import pytest
 from tests.conftest import shared_logs_folder
 from tests.support.browsing import SCREENSHOTS, Watched, needs_chromium, serious
 from tests.support.contended_log import contended_log
-from tests.support.served import Served, served
+from tests.support.served import WAIT_S, Served, served
 from tests.support.small_log import small_log
 from tests.support.synthetic_log import SyntheticLog
 
@@ -99,7 +99,7 @@ def test_from_the_list_to_a_report_and_back(browser, server: Served) -> None:
         # Who comes from the list wants the report: the analysis begins by itself.
         page.get_by_role("progressbar").wait_for()
         watched.screenshot("serve-progress")
-        page.get_by_role("heading", name="What to do").wait_for(timeout=120_000)
+        page.get_by_role("heading", name="What to do").wait_for(timeout=WAIT_S * 1000)
         bar = page.locator(".served")
         bar.wait_for()
         assert page.locator("h1").inner_text() == "contended"
@@ -142,7 +142,7 @@ def test_the_list_says_what_saves_most_and_analyses_all(browser, tmp_path: Path)
             assert heads[1:4] == ["Application", "Saves most", "Lost"]
             assert heads[4:6] == ["Worst victim", "Lost most to"]
             page.get_by_role("button", name="Analyse all").click()
-            expect(page.locator("td.saves_ms")).to_have_count(2, timeout=120_000)
+            expect(page.locator("td.saves_ms")).to_have_count(2, timeout=WAIT_S * 1000)
             saves = page.locator("td.saves_ms").first
             assert "contention" in saves.inner_text()
             found = server.applications(sort="saves_ms")[0]["found"]["first_finding"]
@@ -163,7 +163,7 @@ def test_applications_that_shared_hosts_are_analysed_together(browser, server: S
         watched.screenshot("serve-application")
         group.get_by_role("button", name="Analyse together").click()
         page.wait_for_url("**/together?**")
-        page.locator(".served").wait_for(timeout=120_000)
+        page.locator(".served").wait_for(timeout=WAIT_S * 1000)
         assert "and 1 more" in page.locator("h1").inner_text()
         watched.screenshot("serve-together")
         page.goto("/?q=app-20240101")
@@ -187,12 +187,12 @@ def test_a_log_that_grows_is_told_on_its_page(browser, tmp_path: Path) -> None:
             page.locator(".served").wait_for()
             log.write_bytes(b"\n".join(lines[:-1]) + b"\n")
             again = page.get_by_role("button", name="Analyse again")
-            again.wait_for(timeout=60_000)
+            again.wait_for(timeout=WAIT_S * 1000)
             assert "has grown" in page.locator(".served").inner_text()
             watched.screenshot("serve-grown")
             again.click()
-            again.wait_for(state="detached", timeout=120_000)
-            page.locator("[data-state=done]").wait_for(state="attached", timeout=120_000)
+            again.wait_for(state="detached", timeout=WAIT_S * 1000)
+            page.locator("[data-state=done]").wait_for(state="attached", timeout=WAIT_S * 1000)
 
 
 def test_names_in_logs_are_shown_as_text(browser, server: Served) -> None:

@@ -107,6 +107,39 @@ def test_limits_of_queues_are_told_by_label() -> None:
     assert found.nodes[0].cores == 4  # it counts memory only: cores are overcommitted
 
 
+@pytest.mark.parametrize(
+    ("factor", "expected"),
+    [
+        # 1,000 MB and 3 cores are guaranteed, rounded up to containers of 256 MB.
+        (1.0, (("", 1024, 3), ("gpu", 256, 1))),
+        (2, (("", 2048, 6), ("gpu", 512, 2))),
+        (0.5, (("", 512, 2), ("gpu", 256, 1))),
+        (1e300, (("", 1e15, 1e15), ("gpu", 1e15, 1e15))),
+        (-1.0, ()),
+        (None, ()),
+        ("2", ()),
+    ],
+)
+def test_what_one_user_may_hold_is_a_factor_of_what_is_guaranteed(
+    factor: Any, expected: tuple[tuple[str, float, float], ...]
+) -> None:
+    parts = [
+        {"partitionName": "", "effectiveMinResource": {"memory": 1000, "vCores": 3}},
+        {"partitionName": "gpu", "effectiveMinResource": {"memory": 256, "vCores": 1}},
+        {"partitionName": "a", "effectiveMinResource": {"memory": 255, "vCores": 1}},
+        {"partitionName": "b", "effectiveMinResource": {"memory": 1000, "vCores": 0}},
+        {"partitionName": "c", "effectiveMinResource": {"memory": 1000}},
+    ]
+    least = {"name": "memory-mb", "minimumAllocation": 256}
+    inside = {"resourceInformations": {"resourceInformation": [least]}}
+    leaf = {**LEAF, "userLimitFactor": factor, "capacities": {"queueCapacitiesByPartition": parts}}
+    of_root = {"queueCapacitiesByPartition": [{"configuredMaxResource": inside}]}
+    found = told(scheduler={**ROOT, "capacities": of_root, "queues": {"queue": [leaf]}})
+    limits = found.queues[1].user_limits
+    assert [limit.label for limit in limits] == [one[0] for one in expected]
+    assert [limit[1:] for limit in limits] == [pytest.approx(one[1:]) for one in expected]
+
+
 def test_what_is_not_told_is_not_zero() -> None:
     found = told(
         [{"id": ONE["id"], "launchTime": 0, "memorySeconds": -1, "startedTime": 1e300}],

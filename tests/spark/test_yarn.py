@@ -3,7 +3,7 @@
 One run for all tests: `holder` takes both executors that there is room for, `waiter` gets a master
 but no executor, `late` (in cluster mode) does not even get a driver. Then preemption is allowed.
 Another run on the same cluster: a node gets a label, `labelled` holds it, `wanting` waits for it,
-and `capped` is alone in a queue with a limit.
+`capped` is alone in a queue with a limit, and `modest` in one of which a user gets little.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import iqcar
@@ -40,7 +41,7 @@ from tests.support.yarn_cluster import NODE_MB, YarnCluster, yarn_cluster
 
 pytestmark = pytest.mark.spark
 
-CAPACITY = {"etl": "30", "adhoc": "60", "default": "10"}
+CAPACITY = {"etl": "14", "adhoc": "60", "default": "10", "small": "16"}
 """Of each queue in per cent; each may use the whole cluster."""
 QUEUES = {
     "root.queues": ",".join(CAPACITY),
@@ -75,7 +76,11 @@ LABELLED_QUEUES = {
     },
     # Of the node without a label: memory for a master and one executor.
     "root.default.maximum-capacity": "50",
+    # Memory for a master, and one container when that is there.
+    "root.small.user-limit-factor": "1",
 }
+NARROW = {"spark.executor.memoryOverhead": "128m"}
+"""Beside all others, the node without a label has room for two such executors."""
 TOLD, GUESSED = "size told by the resource manager", "guessed from the most held at once"
 ENOUGH_CORES = {"yarn.nodemanager.resource.cpu-vcores": "8"}
 """Of each node: memory is what is short."""
@@ -196,6 +201,7 @@ def share_a_label(home: Path, cluster: YarnCluster, folder: Path) -> Run:
         wait_s = max(LEAST_HELD_S, 2 * start_up_s(folder / "labelled"))
         # One slot does two tasks in a second.
         capped = start("capped", f"doze:{int(3 * wait_s)}", two, "default")
+        modest = start("modest", f"doze:{int(3 * wait_s)}", {**two, **NARROW}, "small")
         wanting = start("wanting", "nap", {**two, **ON_LABELLED}, "adhoc")
         wait_until(lambda: has(folder / "wanting", "SparkListenerJobStart"), "waiting job", 600)
         time.sleep(wait_s)
@@ -203,9 +209,11 @@ def share_a_label(home: Path, cluster: YarnCluster, folder: Path) -> Run:
         logs = [str(folder / name / "log") for name in ("labelled", "wanting")]
         said = run_iqcar("analyze", *logs, "--full", "--yarn", cluster.url)
         go.touch()
-        for name, one_of in (("labelled", labelled), ("wanting", wanting), ("capped", capped)):
-            ended(one_of, folder / name)
-    names = ("labelled", "capped", "wanting")
+        ended(labelled, folder / "labelled")
+        ended(wanting, folder / "wanting")
+        ended(capped, folder / "capped")
+        ended(modest, folder / "modest")
+    names = ("labelled", "capped", "wanting", "modest")
     return Run(folder, meanwhile, ask_resource_manager(cluster.url), said.stdout, names)
 
 
@@ -325,3 +333,18 @@ def test_who_fills_its_queue_alone_waits_for_the_limit_of_the_queue(labels: Run)
     assert not {"hold", "nap"} & set(blame)
     used = {queue.path: queue.limits for queue in labels.after.queues}
     assert ("", 0.5 * NODE_MB) in [limit[:2] for limit in used["root.default"]]
+
+
+def test_who_holds_what_one_user_may_hold_waits_for_the_limit_of_one_user(labels: Run) -> None:
+    tables = iqcar.read(labels.logs, query_by="job-group")
+    (row,) = np.flatnonzero(tables.queries["app"] == labels.names.index("modest"))
+
+    def limited_ms(told: YarnTold) -> float:
+        blame = iqcar.diagnose(tables, yarn=told).graph.blame_rows(row)
+        known = [one for one in blame if one["source_name"] == "known causes"]
+        return sum(one["by_resource"].get("executors", 0.0) for one in known)
+
+    assert limited_ms(labels.after) > 0
+    unlimited = [queue._replace(user_limits=()) for queue in labels.after.queues]
+    told = labels.after._replace(queues=tuple(unlimited))
+    assert limited_ms(told) == 0

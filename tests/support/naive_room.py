@@ -26,13 +26,16 @@ class NaiveRoom:
         for one in tables.executors.to_dict("records"):
             app = one["app"]
             size = ceil(700 / LEAST_MB) * LEAST_MB, one["cores"]
-            where = f"n{one['host']}", self.told.applications[app].queue, label.get(app, "")
+            told = self.told.applications[app]
+            where = f"n{one['host']}", told.queue, label.get(app, ""), told.user
             self.held.append((app, *size, one["added_ms"], one["removed_ms"], *where))
         for app in range(len(tables.applications)):
-            queue = self.told.applications[app].queue
-            self.held.append((app, MASTER_MB, 1.0, 0.0, 60_000.0, "n0", queue, ""))
+            told = self.told.applications[app]
+            self.held.append((app, MASTER_MB, 1.0, 0.0, 60_000.0, "n0", told.queue, "", told.user))
         rest = self.told.applications[-1]
-        self.held.append((-1, rest.memory_mb_s / 60, 0.0, 0.0, 60_000.0, "", rest.queue, ""))
+        self.held.append(
+            (-1, rest.memory_mb_s / 60, 0.0, 0.0, 60_000.0, "", rest.queue, "", rest.user)
+        )
         self.label = label
 
     def at(self, moment: float) -> list[tuple]:
@@ -54,9 +57,31 @@ class NaiveRoom:
             found += 1
         return found
 
+    def of_user(self, app: int, now: list[tuple]) -> list[int]:
+        """Executors that a user gets until more is held than one user may hold of the queue."""
+        label, told = self.label.get(app, ""), self.told.applications[app]
+        mine = [one for one in now if (one[6], one[7], one[8]) == (told.queue, label, told.user)]
+        mb, cores = sum(one[1] for one in mine), sum(one[2] for one in mine)
+        (queue,) = (q for q in self.told.queues if q.path == told.queue)
+        found = []
+        for limit in queue.user_limits:
+            if limit.label == label:
+                most, got = self.share(limit.memory_mb, limit.cores), 0
+                while self.share(mb + got * EXECUTOR_MB, cores + got * 2.0) <= most + 1e-9:
+                    got += 1
+                found.append(got)
+        return found
+
+    def share(self, mb: float, cores: float) -> float:
+        """Dominant share of the cluster; of memory, where cores do not count."""
+        of_mb = mb / sum(node.memory_mb for node in self.told.nodes)
+        of_cores = cores / sum(node.cores for node in self.told.nodes)
+        return max(of_mb, of_cores) if self.cores_count() else of_mb
+
     def fits(self, app: int, moment: float) -> list[int]:
-        """Executors that fit by the queue, its parents, and the nodes."""
-        label, now, found = self.label.get(app, ""), self.at(moment), []
+        """Executors that fit by the user's limit, the queue, its parents, and the nodes."""
+        label, now = self.label.get(app, ""), self.at(moment)
+        found = self.of_user(app, now)
         path = self.told.applications[app].queue.split(".")
         for depth in range(len(path), 0, -1):
             inside = [

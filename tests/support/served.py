@@ -21,7 +21,7 @@ from tests.support.command import Forked
 from tests.support.contended_log import contended_log
 from tests.support.synthetic_log import SyntheticLog
 
-WAIT_S = 120
+WAIT_S = 600
 """Longest wait for something that is bound to happen; a first run compiles for some seconds."""
 
 CONSTANTS = {

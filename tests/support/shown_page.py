@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from iqcar.diagnosis import Diagnosis
 
-DRAWN_MS = 60_000
+DRAWN_MS = 300_000
 """Patience for the pictures: Plotly's program is large, and the machine may be busy."""
 
 

@@ -22,7 +22,7 @@ ONE_SLOT_EACH = {
     "spark.cores.max": str(len(HOSTS)),
 }
 """Settings of an application that gets one slot on each host."""
-START_TIMEOUT_S = 120
+START_TIMEOUT_S = 600
 
 
 @dataclass

@@ -12,6 +12,7 @@ from iqcar.causes.savings.start_up import start_up_time
 from iqcar.diagnosis import Diagnosis
 from iqcar.enums import BlameKind, FindingKind, Resource
 from iqcar.model.waits.stage_parts import most_slots
+from iqcar.model.waits.told_room import limits_of_user
 from iqcar.rules.vocabulary.lost_time import NO_EXECUTORS, QUEUE_LIMIT, UNATTRIBUTED, advice_for
 from iqcar.say.finding import About, Finding
 from iqcar.say.finding_contention import contention
@@ -163,11 +164,13 @@ def _limited(about: About) -> Iterator[Finding]:
     queries = mine["target_query"].astype(int).tolist()
     for runs in about.grouped(queries, mine["lost_ms"].to_numpy(np.float64)):
         worst = max(runs, key=lambda row: runs[row])
+        app = int(about.tables.queries["app"].iloc[worst])
+        whose = "one user in its" if limits_of_user(about.tables, app) else "its"
         yield about.finding(
             FindingKind.EXECUTORS,
             runs,
             ranged=(0.0, 1.2),
-            sentence=f"The limit of its YARN queue, which it filled alone, cost "
+            sentence=f"The limit of {whose} YARN queue, which it filled alone, cost "
             f"{about.called(worst)} {about.of_run(sum(runs.values()), worst)}.",
             action=advice_for(QUEUE_LIMIT),
             section="blame",

@@ -55,7 +55,7 @@ class YarnNode(NamedTuple):
 
 
 class QueueLimit(NamedTuple):
-    """What a queue may hold at most on the nodes of one label, "" being those without a label."""
+    """What a queue, or one user in it, may hold on nodes of one label; "" is those without one."""
 
     label: str
     memory_mb: float
@@ -67,6 +67,8 @@ class YarnQueue(NamedTuple):
 
     capacity, most, used: guaranteed, at most, and in use now; NaN where it is not told.
     limits: the same limit in MB and cores, by label; empty where it is not told (Hadoop < 3.1).
+    user_limits: what one user may hold of it, by label; empty where that is not limited or told. A
+        user who holds no more than that gets one more container, however large.
     label: node label of containers that ask for none; empty for none.
     """
 
@@ -76,6 +78,7 @@ class YarnQueue(NamedTuple):
     used: float
     limits: tuple[QueueLimit, ...] = ()
     label: str = ""
+    user_limits: tuple[QueueLimit, ...] = ()
 
 
 class YarnTold(NamedTuple):

@@ -92,20 +92,27 @@ def random_cluster(seed: int) -> Tables:
             for key, value in one.items()
         ],
     )
-    told = [app_told(n, str(rng.choice(queues)), master_host="n0") for n in range(apps)]
+    told = [
+        app_told(n, str(rng.choice(queues)), user=str(rng.choice(["ann", "bob"])), master_host="n0")
+        for n in range(apps)
+    ]
     unknown = app_told(99, "root.night", memory_mb_s=float(rng.integers(0, 60_000)))
     nodes = [
         YarnNode(f"n{n}", 256.0 * rng.integers(6, 40), float(rng.integers(4, 20)), labels)
         for n, labels in enumerate([(), (), ("gpu",)])
     ]
-    limits = [
-        YarnQueue(
-            path, 50.0, 100.0, 0.0,
-            tuple(QueueLimit(label, 256.0 * rng.integers(1, 40), float(rng.integers(1, 20)))
-                  for label in ("", "gpu")),
+
+    def sizes() -> tuple[QueueLimit, ...]:
+        return tuple(
+            QueueLimit(label, 256.0 * rng.integers(1, 40), float(rng.integers(1, 20)))
+            for label in ("", "gpu")
         )
+
+    limits = [
+        YarnQueue(path, 50.0, 100.0, 0.0, sizes(), user_limits=users)
         for path in ("root", "root.day", *queues)
-    ]  # fmt: skip
+        for users in [sizes() if path in queues and rng.random() < 0.7 else ()]
+    ]
     manager = YarnTold("http://rm", (*told, unknown), tuple(nodes), tuple(limits), LEAST_MB)
     return tables.with_(yarn=manager)  # type: ignore[arg-type]
 
@@ -244,6 +251,45 @@ def test_where_it_fills_its_queue_alone_the_limit_is_a_known_cause(tmp_path: Pat
     assert lost(tables, full._replace(applications=tuple(alone)))[0] == {}
 
 
+def with_user_limit(told: YarnTold, gb: float, users: str) -> YarnTold:
+    """One user may hold so many GB of `adhoc`, and a container more; user of each application."""
+    limit = (QueueLimit("", 1024 * gb, gb),)
+    return told._replace(
+        applications=tuple(
+            one._replace(user=user, queue="adhoc")
+            for one, user in zip(told.applications, users, strict=True)
+        ),
+        queues=tuple(
+            queue._replace(user_limits=limit) if queue.path == "root.adhoc" else queue
+            for queue in told.queues
+        ),
+    )
+
+
+def test_what_one_user_may_hold_is_filled_by_the_users_own_applications(tmp_path: Path) -> None:
+    tables = logs(tmp_path)
+    told = manager(tables, {"node-1": 2, "node-2": 9}, {"adhoc": 99})
+    # Beside the 1 GB of `report`, a user holds 2 GB with `load`, 1 GB with `peer`.
+    found, _ = lost(tables, with_user_limit(told, 1.9, "xaa"))
+    assert found == pytest.approx({"peer": 10}, rel=0.1)
+    assert lost(tables, with_user_limit(told, 2.9, "xaa"))[0] == {}
+    found, _ = lost(tables, with_user_limit(told, 2.9, "axa"))
+    assert found == pytest.approx({"load": 10}, rel=0.1)
+    found, _ = lost(tables, with_user_limit(told, 3.9, "aaa"))
+    assert found == pytest.approx({"load": 10 * 4 / 6, "peer": 10 * 2 / 6}, rel=0.1)
+
+
+def test_a_user_who_fills_the_limit_of_one_user_alone_is_told(tmp_path: Path) -> None:
+    tables = logs(tmp_path)
+    told = manager(tables, {"node-1": 2, "node-2": 9}, {"adhoc": 99})
+    alone = with_user_limit(told, 0.9, "xya")
+    assert lost(tables, alone)[0] == pytest.approx({"known causes": 10}, rel=0.1)
+    first = find_findings(iqcar.diagnose(tables, expected=False, yarn=alone), replay=False)[0]
+    assert (first.kind, first.subject) == (FindingKind.EXECUTORS, "report")
+    assert "limit of one user in its YARN queue" in first.sentence
+    assert "user-limit-factor" in first.action
+
+
 def test_an_application_without_a_log_takes_its_part_of_the_blame_unnamed(tmp_path: Path) -> None:
     tables = logs(tmp_path)
     told = manager(tables, {"node-1": 5, "node-2": 5}, {"etl": 9, "adhoc": 9})
@@ -269,6 +315,24 @@ def test_room_on_nodes_with_another_label_is_no_room(tmp_path: Path) -> None:
     assert "size told by the resource manager" in doubts
     shared = tuple(node._replace(labels=("gpu",)) for node in told.nodes)
     assert lost(tables, told._replace(nodes=shared))[0] == {}
+
+
+def test_a_master_in_the_queue_is_no_holder_of_executors(tmp_path: Path) -> None:
+    """`load` is in the queue of `report`, but its executors are on nodes with a label."""
+    load = application(
+        1, "nightly", [Executor(1, 2, 1.0), Executor(1, 2, 1.0)],
+        [Query("load", 1.0, [(n // 2, 1.0, 30.0) for n in range(4)])],
+        end=30.0, master=YARN, **GB, **ON_GPU,
+    )  # fmt: skip
+    tables = read([load, reporting()], tmp_path)
+    told = manager(tables, {"node-1": 9, "node-2": 9}, {"adhoc": 2.5})
+    start = 1e3 * EPOCH_S
+    its_master = {"launched_ms": start, "until_ms": start + 30_000, "master_host": "node-2"}
+    queue = [one._replace(queue="adhoc", **its_master) for one in told.applications]
+    told = told._replace(
+        applications=tuple(queue), nodes=(told.nodes[0]._replace(labels=("gpu",)), told.nodes[1])
+    )
+    assert lost(tables, told)[0] == pytest.approx({"known causes": 10}, rel=0.1)
 
 
 def test_each_moment_is_put_down_to_who_was_in_the_way_then(tmp_path: Path) -> None:

@@ -154,7 +154,7 @@ def _estimated_executors(columns: BlameColumns, demands: pd.DataFrame) -> Iterat
         yield (
             f"waits for executors of {_applications(len(told))} are estimated by the cluster's "
             "size told by the resource manager: its nodes and the limits of its queues as they are "
-            "now; limits of users are not known"
+            "now"
         )
     if guessed:
         most = max(float((one.own + one.others).max()) for one in guessed)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import deque
-from math import isfinite, nan
+from math import ceil, isfinite, nan
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
@@ -31,6 +31,8 @@ MOST_QUEUES = 5_000
 """Queues that are looked at, children included."""
 MOST_LABELS = 1_000
 """Node labels of a queue that are looked at."""
+LARGEST = 1e15
+"""A larger limit, of MB or cores, is none."""
 LAST_MS = 1e14
 """A time beyond it (the year 5138) is damage, not a time."""
 _APP_ID = re.compile(r"application_\d{1,20}_\d{1,12}", re.ASCII)
@@ -102,12 +104,13 @@ def ask_resource_manager(url: str) -> YarnTold:
     nodes = _ask(root, "nodes", _Nodes, MAX_OTHER_BYTES).nodes
     scheduler = _ask(root, "scheduler", _SchedulerAnswer, MAX_OTHER_BYTES).scheduler
     found = [_application(one) for one in (apps.app if apps else [])]
+    least = _least(scheduler.info)
     return YarnTold(
         root,
         tuple(one for one in found if _APP_ID.fullmatch(one.application_id)),
         tuple(_node(one) for one in (nodes.node if nodes else []) if one.state == "RUNNING"),
-        _queues(scheduler.info),
-        _least(scheduler.info),
+        _queues(scheduler.info, least),
+        least,
     )
 
 
@@ -176,7 +179,7 @@ def _amount(value: float) -> float:
     return value if isfinite(value) and value >= 0 else nan
 
 
-def _queues(info: dict[str, Any]) -> tuple[YarnQueue, ...]:
+def _queues(info: dict[str, Any], least_mb: float) -> tuple[YarnQueue, ...]:
     """Return the queues of a capacity scheduler, parents before their children."""
     if info.get("type") != "capacityScheduler":
         return ()
@@ -194,21 +197,40 @@ def _queues(info: dict[str, Any]) -> tuple[YarnQueue, ...]:
         capacity, most, used = map(_number, shares)
         label = queue.get("defaultNodeLabelExpression")
         label = _text(label) if isinstance(label, str) else ""
-        found.append(YarnQueue(path, capacity, most, used, limits=_limits(queue), label=label))
+        most_of = _limits(queue, "effectiveMaxResource")
+        found.append(
+            YarnQueue(path, capacity, most, used, most_of, label, _user_limits(queue, least_mb))
+        )
         inner = queue.get("queues")
         children = inner.get("queue") if isinstance(inner, dict) else None
         left += [(path, one) for one in children] if isinstance(children, list) else []
     return tuple(found)
 
 
-def _limits(queue: dict[str, Any]) -> tuple[QueueLimit, ...]:
-    """Return what a queue may hold at most, of each node label."""
+def _limits(queue: dict[str, Any], which: str) -> tuple[QueueLimit, ...]:
+    """Return what a queue may hold at most or is guaranteed, of each node label."""
     found = []
     for part in _partitions(queue):
-        label, most = part.get("partitionName"), part.get("effectiveMaxResource")
+        label, most = part.get("partitionName"), part.get(which)
         if isinstance(label, str) and isinstance(most, dict):
             memory, cores = (_number(most.get(name)) for name in ("memory", "vCores"))
             found.append(QueueLimit(_text(label), memory, cores))
+    return tuple(found)
+
+
+def _user_limits(queue: dict[str, Any], least_mb: float) -> tuple[QueueLimit, ...]:
+    """Return what one user may hold of a queue: what it is guaranteed × user-limit-factor.
+
+    UsersManager.computeUserLimit. Rounded up to whole containers. Where the factor is −1, or the
+    queue is guaranteed nothing, there is no limit; where it is guaranteed less than a container,
+    the limit is not told. A queue with children has no factor.
+    """
+    factor, least = _number(queue.get("userLimitFactor")), least_mb if least_mb >= 1 else 1.0
+    found = []
+    for label, memory, cores in _limits(queue, "effectiveMinResource"):
+        if memory >= least and cores >= 1 and isfinite(factor):
+            most, cores = (min(amount * factor, LARGEST) for amount in (memory, cores))
+            found.append(QueueLimit(label, ceil(most / least) * least, float(ceil(cores))))
     return tuple(found)
 
 

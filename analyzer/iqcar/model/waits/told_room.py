@@ -1,10 +1,10 @@
 """Computes when a cluster had room for one more executor, by what its resource manager tells.
 
-One more executor of an application fits where each of these leaves room for it, in this order: the
-limit of its queue, those of the queue's parents, and the nodes that it may run on, of which one
-must have the room. The first that leaves none is in the way, with those who share it. Memory always
-counts. Cores count unless some node held more than it has: YARN's DefaultResourceCalculator ignores
-them.
+One more executor of an application fits where each of these leaves room for it, in this order: what
+one user may hold of its queue, the limit of the queue, those of the queue's parents, and the nodes
+that it may run on, of which one must have the room. The first that leaves none is in the way, with
+those who share it. Memory always counts. Cores count unless some node held more than it has: YARN's
+DefaultResourceCalculator ignores them.
 
 All this is of the nodes and queues that are there now. Where something was held on other nodes, or
 more than a node has, the cluster was another one then, and its size is not told.
@@ -12,16 +12,21 @@ more than a node has, the cluster was another one then, and its size is not told
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 import numpy as np
 
 from iqcar.model.waits.shared_cluster import Offers
-from iqcar.model.waits.yarn_containers import ContainerRequest, Containers, containers_of
+from iqcar.model.waits.yarn_containers import (
+    ContainerRequest,
+    Containers,
+    containers_of,
+    requests_of,
+)
 from iqcar.tables import NONE, Tables
 from iqcar.tables.arrays import Flags, Floats, Ints, sum_by
-from iqcar.tables.yarn_told import YarnTold
+from iqcar.tables.yarn_told import QueueLimit, YarnTold
 
 SLACK_MB = 0.5
 """Less memory than this is a rounding error."""
@@ -52,7 +57,7 @@ class ToldCluster:
         nodes = told.nodes
         self._mb = np.array([node.memory_mb for node in nodes], np.float64)
         self._cores = np.array([node.cores for node in nodes], np.float64)
-        self._limits_of = {queue.path: queue.limits for queue in told.queues}
+        self._queue_told = {queue.path: queue for queue in told.queues}
         self._queue_names, self._queue_of = np.unique(held.queue.astype(str), return_inverse=True)
         self._of_queue: dict[str, Flags] = {}
         self._distinct = len({node.host for node in nodes}) == len(nodes)
@@ -103,17 +108,39 @@ class ToldCluster:
         mine = held.label == one.label
         path = one.queue
         while path:
-            for limit in self._limits_of.get(path, ()):
-                if limit.label == one.label and np.isfinite(limit.memory_mb):
-                    inside = mine & self._inside(path)
-                    part = held.of(inside)
-                    left = limit.memory_mb - level_of(when, part.since, part.until, part.mb)
-                    fits = (left + SLACK_MB) // one.mb
-                    if self.cores_count and np.isfinite(limit.cores):
-                        left = limit.cores - level_of(when, part.since, part.until, part.cores)
-                        fits = np.minimum(fits, left // one.cores)
-                    yield self._limit(inside, np.maximum(fits, 0.0), is_queue=True)
+            queue, inside = self._queue_told.get(path), mine & self._inside(path)
+            for limit in queue.user_limits if queue else ():
+                of_user = inside & (held.user == one.user)
+                # Who holds as much as the limit still gets one.
+                yield from self._within(self._dominant(limit), one, when, of_user, more=1)
+            for limit in queue.limits if queue else ():
+                yield from self._within(limit, one, when, inside, more=0)
             path = path.rpartition(".")[0]
+
+    def _dominant(self, limit: QueueLimit) -> QueueLimit:
+        """Return a limit of dominant shares: memory and cores are each limited by the larger."""
+        mb, cores = float(self._mb.sum()), float(self._cores.sum())
+        if not (self.cores_count and 0 < mb < np.inf and 0 < cores < np.inf):
+            return limit
+        share = max(limit.memory_mb / mb, limit.cores / cores)
+        return QueueLimit(limit.label, share * mb, round(share * cores, 6))
+
+    def _within(
+        self, limit: QueueLimit, one: ContainerRequest, when: Floats, mine: Flags, *, more: int
+    ) -> Iterator[RoomLimit]:
+        """Return what a limit leaves beside some containers, and so many more."""
+        if limit.label == one.label and np.isfinite(limit.memory_mb):
+            part = self.held.of(mine)
+            left = limit.memory_mb - level_of(when, part.since, part.until, part.mb)
+            fits = (left + SLACK_MB) // one.mb
+            if self.cores_count and np.isfinite(limit.cores):
+                left = limit.cores - level_of(when, part.since, part.until, part.cores)
+                fits = np.minimum(fits, left // one.cores)
+            found = self._limit(mine, np.maximum(fits + more, 0.0), is_queue=True)
+            # Of an application with another label only its master is here.
+            labels = [self.requests[app].label for app in found.apps.tolist()]
+            apps = found.apps[np.array(labels, object) == one.label]
+            yield found._replace(apps=apps.astype(np.int64))
 
     def _inside(self, path: str) -> Flags:
         """Mark what was held in a queue and in those below it."""
@@ -163,6 +190,20 @@ class ToldCluster:
             seen = (self.held.label == "") & (self.held.node != NONE)
             usable[self.held.node[seen]] = True
         return usable
+
+
+def limits_of_user(tables: Tables, app: int) -> bool:
+    """Whether a user may hold less of an application's queue than the queue itself may."""
+    told = tables.yarn
+    one = None if told is None else requests_of(tables, told).get(app)
+    if told is None or one is None:
+        return False
+
+    def least(limits: Iterable[QueueLimit]) -> float:
+        return min((of.memory_mb for of in limits if of.label == one.label), default=np.inf)
+
+    queues = [queue for queue in told.queues if queue.path == one.queue]
+    return any(least(queue.user_limits) < least(queue.limits) for queue in queues)
 
 
 class _NodeUse:

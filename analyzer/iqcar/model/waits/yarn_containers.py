@@ -41,7 +41,7 @@ class Containers(NamedTuple):
     node: (n,) position of the node; −1 where it is not known, or does not run any more.
     mb, cores: (n,) size.
     since, until: (n,), ms.
-    queue, label: (n,) str; of its application, and of the nodes that it may be on.
+    queue, label, user: (n,) str; of its application, and label of the nodes that it may be on.
     """
 
     app: Ints
@@ -52,6 +52,7 @@ class Containers(NamedTuple):
     until: Floats
     queue: NDArray[np.object_]
     label: NDArray[np.object_]
+    user: NDArray[np.object_]
 
     def of(self, kept: Flags) -> Containers:
         """Return some of them."""
@@ -59,12 +60,13 @@ class Containers(NamedTuple):
 
 
 class ContainerRequest(NamedTuple):
-    """What an application asks for: MB and cores of an executor, its queue and node label."""
+    """What an application asks for: MB and cores of an executor, its queue, node label, user."""
 
     mb: float
     cores: float
     queue: str
     label: str
+    user: str
 
 
 def requests_of(tables: Tables, told: YarnTold) -> dict[int, ContainerRequest]:
@@ -89,6 +91,7 @@ def requests_of(tables: Tables, told: YarnTold) -> dict[int, ContainerRequest]:
                 cores=float(cores[row]) if cores[row] > 0 else 1.0,
                 queue=queue,
                 label=label or default.get(queue, ""),
+                user=one.user,
             )
     return found
 
@@ -116,8 +119,8 @@ def containers_of(
         node = node_of.get(hosts[host], NONE) if host >= 0 else NONE
         asked = requests.get(app)
         mb = asked.mb if asked else _executor_mb(settings.get(app, {}), told.least_mb)
-        queue, label = (asked.queue, asked.label) if asked else ("", "")
-        rows.append((app, node, mb, cores, since, until, queue, label))
+        whose = (asked.queue, asked.label, asked.user) if asked else ("", "", "")
+        rows.append((app, node, mb, cores, since, until, *whose))
     default = {queue.path: queue.label for queue in told.queues}
     row_of: dict[str, int] = {}
     for row, name in enumerate(texts(tables.applications, "application_id")):
@@ -131,13 +134,13 @@ def containers_of(
             mb, cores = master_of(settings.get(app, {}), told.least_mb)
             node = node_of.get(one.master_host, NONE)
             label = told.nodes[node].labels[0] if node >= 0 and told.nodes[node].labels else ""
-            rows.append((app, node, mb, cores, *life, queue, label))
+            rows.append((app, node, mb, cores, *life, queue, label, one.user))
         elif one.memory_mb_s > 0:
             mb = min(one.memory_mb_s * MB_MS / (life[1] - life[0]), MOST_MB)
             label = one.label or default.get(queue, "")
-            rows.append((NONE, NONE, mb, 0.0, *life, queue, label))
+            rows.append((NONE, NONE, mb, 0.0, *life, queue, label, one.user))
     columns = list(zip(*rows, strict=True)) or [()] * len(Containers._fields)
-    kinds = (np.int64, np.int64, *[np.float64] * 4, object, object)
+    kinds = (np.int64, np.int64, *[np.float64] * 4, object, object, object)
     return Containers(*(np.array(c, kind) for c, kind in zip(columns, kinds, strict=True)))
 
 
