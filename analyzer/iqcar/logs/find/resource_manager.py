@@ -197,9 +197,16 @@ def _queues(info: dict[str, Any], least_mb: float) -> tuple[YarnQueue, ...]:
         capacity, most, used = map(_number, shares)
         label = queue.get("defaultNodeLabelExpression")
         label = _text(label) if isinstance(label, str) else ""
-        most_of = _limits(queue, "effectiveMaxResource")
         found.append(
-            YarnQueue(path, capacity, most, used, most_of, label, _user_limits(queue, least_mb))
+            YarnQueue(
+                path,
+                capacity,
+                most,
+                used,
+                limits=_limits(queue, "effectiveMaxResource"),
+                label=label,
+                user_limits=_user_limits(queue, least_mb),
+            )
         )
         inner = queue.get("queues")
         children = inner.get("queue") if isinstance(inner, dict) else None
