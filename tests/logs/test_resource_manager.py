@@ -113,7 +113,8 @@ def test_limits_of_queues_are_told_by_label() -> None:
         # 1,000 MB and 3 cores are guaranteed, rounded up to containers of 256 MB.
         (1.0, (("", 1024, 3), ("gpu", 256, 1))),
         (2, (("", 2048, 6), ("gpu", 512, 2))),
-        (0.5, (("", 512, 2), ("gpu", 256, 1))),
+        (0.5, (("", 512, 1), ("gpu", 256, 0))),
+        (1.0245, (("", 1024, 3), ("gpu", 512, 1))),
         (1e300, (("", 1e15, 1e15), ("gpu", 1e15, 1e15))),
         (-1.0, ()),
         (None, ()),

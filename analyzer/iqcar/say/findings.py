@@ -12,7 +12,7 @@ from iqcar.causes.savings.start_up import start_up_time
 from iqcar.diagnosis import Diagnosis
 from iqcar.enums import BlameKind, FindingKind, Resource
 from iqcar.model.waits.stage_parts import most_slots
-from iqcar.model.waits.told_room import limits_of_user
+from iqcar.model.waits.told_room import limited_by_user
 from iqcar.rules.vocabulary.lost_time import NO_EXECUTORS, QUEUE_LIMIT, UNATTRIBUTED, advice_for
 from iqcar.say.finding import About, Finding
 from iqcar.say.finding_contention import contention
@@ -162,10 +162,11 @@ def _limited(about: About) -> Iterator[Finding]:
     hurts = about.diagnosis.graph.who_hurts_whom(Resource.EXECUTORS)
     mine = hurts[(hurts["kind"] == BlameKind.KNOWN.value).to_numpy()]
     queries = mine["target_query"].astype(int).tolist()
+    by_user = limited_by_user(about.tables) if queries else set()
     for runs in about.grouped(queries, mine["lost_ms"].to_numpy(np.float64)):
         worst = max(runs, key=lambda row: runs[row])
         app = int(about.tables.queries["app"].iloc[worst])
-        whose = "one user in its" if limits_of_user(about.tables, app) else "its"
+        whose = "one user in its" if app in by_user else "its"
         yield about.finding(
             FindingKind.EXECUTORS,
             runs,

@@ -67,9 +67,9 @@ class YarnQueue(NamedTuple):
 
     capacity, most, used: guaranteed, at most, and in use now; NaN where it is not told.
     limits: the same limit in MB and cores, by label; empty where it is not told (Hadoop < 3.1).
+    label: node label of containers that ask for none; empty for none.
     user_limits: what one user may hold of it, by label; empty where that is not limited or told. A
         user who holds no more than that gets one more container, however large.
-    label: node label of containers that ask for none; empty for none.
     """
 
     path: str

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import deque
-from math import ceil, isfinite, nan
+from math import ceil, floor, isfinite, nan
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
@@ -228,16 +228,16 @@ def _limits(queue: dict[str, Any], which: str) -> tuple[QueueLimit, ...]:
 def _user_limits(queue: dict[str, Any], least_mb: float) -> tuple[QueueLimit, ...]:
     """Return what one user may hold of a queue: what it is guaranteed × user-limit-factor.
 
-    UsersManager.computeUserLimit. Rounded up to whole containers. Where the factor is −1, or the
-    queue is guaranteed nothing, there is no limit; where it is guaranteed less than a container,
-    the limit is not told. A queue with children has no factor.
+    UsersManager.computeUserLimit: whole MB and cores, memory up to whole containers. Where the
+    factor is −1, or the queue is guaranteed nothing, there is no limit; where it is guaranteed less
+    than a container, the limit is not told. A queue with children has no factor.
     """
     factor, least = _number(queue.get("userLimitFactor")), least_mb if least_mb >= 1 else 1.0
     found = []
     for label, memory, cores in _limits(queue, "effectiveMinResource"):
         if memory >= least and cores >= 1 and isfinite(factor):
-            most, cores = (min(amount * factor, LARGEST) for amount in (memory, cores))
-            found.append(QueueLimit(label, ceil(most / least) * least, float(ceil(cores))))
+            most, cores = (floor(min(amount * factor, LARGEST)) for amount in (memory, cores))
+            found.append(QueueLimit(label, ceil(most / least) * least, float(cores)))
     return tuple(found)
 
 

@@ -192,18 +192,22 @@ class ToldCluster:
         return usable
 
 
-def limits_of_user(tables: Tables, app: int) -> bool:
-    """Whether a user may hold less of an application's queue than the queue itself may."""
+def limited_by_user(tables: Tables) -> set[int]:
+    """Return the applications of whose queue one user may hold less than the queue itself may."""
     told = tables.yarn
-    one = None if told is None else requests_of(tables, told).get(app)
-    if told is None or one is None:
-        return False
+    if told is None:
+        return set()
 
-    def least(limits: Iterable[QueueLimit]) -> float:
-        return min((of.memory_mb for of in limits if of.label == one.label), default=np.inf)
+    def least(limits: Iterable[QueueLimit], label: str) -> float:
+        return min((of.memory_mb for of in limits if of.label == label), default=np.inf)
 
-    queues = [queue for queue in told.queues if queue.path == one.queue]
-    return any(least(queue.user_limits) < least(queue.limits) for queue in queues)
+    queues = {queue.path: queue for queue in told.queues}
+    return {
+        app
+        for app, one in requests_of(tables, told).items()
+        if (queue := queues.get(one.queue))
+        and least(queue.user_limits, one.label) < least(queue.limits, one.label)
+    }
 
 
 class _NodeUse:
