@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import jsonschema
@@ -59,13 +60,14 @@ def test_what_saves_most_comes_first_within_its_range(crowded: Diagnosis) -> Non
 
 def test_the_answer_fits_25_lines_of_80_and_says_what_to_do_next(crowded: Diagnosis) -> None:
     shown = io.StringIO()
-    print_answer(crowded, "spark-events/", terminal(shown, NARROW))
+    named = replace(crowded, tables=replace(crowded.tables, given="spark-events/"))
+    print_answer(named, terminal(shown, NARROW))
     lines = shown.getvalue().splitlines()
     assert len(lines) <= 25
     assert max(len(line.rstrip()) for line in lines) <= NARROW
     assert lines[-1].startswith("All of it (")
     assert lines[-1].endswith("iqcar analyze spark-events/ --full")
-    assert find_verdict(crowded).findings[0].saving in " ".join(shown.getvalue().split())
+    assert find_verdict(named).findings[0].saving in " ".join(shown.getvalue().split())
 
 
 def test_the_result_has_them_in_the_form_of_its_schema(crowded: Diagnosis) -> None:

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from iqcar.base.processes import usable_cores
 from iqcar.base.workers import Died, in_processes
 from iqcar.logs.find.locate import EventLog, Unreadable, locate
+from iqcar.logs.find.log_parts import printable
 from iqcar.logs.ingest import failed, ingest
 from iqcar.logs.merge import merge
+from iqcar.logs.text.redact import redact_text
 from iqcar.tables import Tables
 
 BYTES_WORTH_A_PROCESS = 8_000_000
 """Stored bytes per process from which several pay: a new process needs half a second to start,
 in which one reads about 8 MB of zstd."""
+MOST_GIVEN = 72
+"""Characters of paths that are repeated in the commands that a text proposes: about a line."""
 
 
 @dataclass(frozen=True)
@@ -68,12 +73,15 @@ def read_logs(
             read.append(ingest(log, tell, helpers))
             report.finish(log.path, size)
     tables = iter(read)
-    return merge(
+    merged = merge(
         [
             next(tables) if isinstance(one, EventLog) else failed(one.path, one.message)
             for one in found
         ]
     )
+    given = shlex.join(one.path if isinstance(one, EventLog) else str(one) for one in paths)
+    given = redact_text(printable(given))
+    return replace(merged, given=given) if 0 < len(given) <= MOST_GIVEN else merged
 
 
 def _read_in_processes(

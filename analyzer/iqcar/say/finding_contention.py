@@ -125,6 +125,6 @@ def _rule_for(about: About, source: int, target: int) -> str:
         return ""
     ids = ", ".join(rule.id for rule in rules)
     return (
-        f"Apply rules {ids}: iqcar analyze PATH --rules rules.json, then "
+        f"Apply rules {ids}: iqcar analyze {about.tables.given} --rules rules.json, then "
         "spark-submit $(iqcar conf --apply-rules rules.json)."
     )

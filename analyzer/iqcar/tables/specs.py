@@ -323,6 +323,7 @@ class Tables:
 
     ``query_by`` says what one row of ``queries`` is; None before jobs are grouped into queries.
     ``yarn`` is what a resource manager told of the cluster; None where none was asked.
+    ``given`` is what a command is given to read them again, quoted for a shell.
     """
 
     inputs: pd.DataFrame
@@ -350,6 +351,7 @@ class Tables:
     samples: pd.DataFrame
     query_by: QueryBy | None = None
     yarn: YarnTold | None = None
+    given: str = "PATH"
 
     def __iter__(self) -> Iterator[tuple[str, pd.DataFrame]]:
         """Iterate over (name, frame)."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from dataclasses import replace
@@ -268,3 +269,15 @@ def test_many_options_are_shown_in_groups() -> None:
     assert titles == ["Arguments:", "Options:", "Output:", "Method:"]
     assert told.index("--target") < told.index("--json") < told.index("--query-by")
     assert "Output:" not in iqcar("queries", "--help").stdout
+
+
+def test_every_command_that_a_text_proposes_names_the_logs_that_were_given(tmp_path: Path) -> None:
+    folder = tmp_path / "of monday"
+    contended_log().write(folder / "app-1")
+    for how in (("analyze",), ("analyze", "--full"), ("queries",)):
+        done = iqcar(how[0], "of monday", *how[1:], cwd=tmp_path)
+        assert "PATH" not in done.stdout
+        proposed = re.findall(r"iqcar \w+ (.+?) --", " ".join(done.stdout.split()))
+        assert proposed and set(proposed) == {"'of monday'"}
+    many = iqcar("queries", *["of monday/app-1"] * 9, cwd=tmp_path)
+    assert "iqcar blame PATH --target" in " ".join(many.stdout.split()), "no line holds them all"

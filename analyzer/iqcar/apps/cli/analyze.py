@@ -110,7 +110,7 @@ def analyze(
         if full or by or topics or target:
             print_diagnosis(found)
         else:
-            print_answer(found, paths[0] if len(paths) == 1 else "PATH")
+            print_answer(found)
 
     since = found.earlier
     compiled = partial(dump_compiled, found.tables, found.rules, since.recorded, since.notes)

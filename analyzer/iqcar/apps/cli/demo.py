@@ -56,7 +56,7 @@ def demo(
     with io.TextIOWrapper(open_derived(out / "diagnosis.txt"), "utf-8") as text:
 
         def shown(diagnosis: Diagnosis) -> None:
-            print_answer(diagnosis, str(out / "eventlogs"))
+            print_answer(diagnosis)
             print_diagnosis(diagnosis, terminal(text))
             write_derived(out / "diagnosis.json", to_json(diagnosis))
             page = render_page(diagnosis, title="The demo, before the rules")

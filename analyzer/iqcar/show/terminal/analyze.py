@@ -49,23 +49,20 @@ WAIT_WIDTH = 10
 """Characters of a column of waits."""
 
 
-def print_answer(diagnosis: Diagnosis, path: str = "PATH", console: Console | None = None) -> None:
+def print_answer(diagnosis: Diagnosis, console: Console | None = None) -> None:
     """Print the headline, what would save most, what to do next: at most 25 lines of 80."""
     console = console or terminal(width=NARROW)
     verdict = find_verdict(diagnosis)
-    given = printable(path) if len(path) <= NARROW // 3 else "PATH"
     for most in range(MOST_FIRST, 0, -1):
         with console.capture() as answer:
-            _print_answer(diagnosis, verdict, console, given, most)
+            _print_answer(diagnosis, verdict, console, most)
         if answer.get().count("\n") <= MOST_LINES:
             break
     lines = "\n".join(line.rstrip(" ") for line in answer.get().split("\n"))
     console.print(Text.from_ansi(lines), end="", soft_wrap=True)
 
 
-def _print_answer(
-    diagnosis: Diagnosis, verdict: Verdict, console: Console, given: str, most: int
-) -> None:
+def _print_answer(diagnosis: Diagnosis, verdict: Verdict, console: Console, most: int) -> None:
     _head(diagnosis, verdict, console)
     _print_findings(verdict.findings[:most], console, lines=2)
     more = len(verdict.findings) - most
@@ -74,8 +71,12 @@ def _print_answer(
         left.append("1 doubt" if doubts == 1 else f"{doubts:,} doubts")
     besides = f" ({', '.join(left)})" if left else ""
     console.print()
-    console.print(Text(f"Pictures: iqcar report {given} --open", no_wrap=True))
-    console.print(Text(f"All of it{besides}: iqcar analyze {given} --full", no_wrap=True))
+    given = diagnosis.tables.given
+    for line in (
+        f"Pictures: iqcar report {given} --open",
+        f"All of it{besides}: iqcar analyze {given} --full",
+    ):
+        console.print(Text(line), soft_wrap=True)
 
 
 def print_diagnosis(diagnosis: Diagnosis, console: Console | None = None) -> None:
@@ -126,6 +127,7 @@ def _fitting(text: str, room: int) -> str:
 def _sections(diagnosis: Diagnosis, wasted: Sequence[WastedLine]) -> list[Section]:
     """Return what is shown beside the targets, in order."""
     top, by, found = diagnosis.settings.top, diagnosis.settings.by, diagnosis.stragglers
+    given = diagnosis.tables.given
     most = max(top, 1)
     hosts = hosts_section(diagnosis)
     slow = tuple(row for row in hosts.rows if row[1] > 0)
@@ -145,12 +147,12 @@ def _sections(diagnosis: Diagnosis, wasted: Sequence[WastedLine]) -> list[Sectio
         sections.append(replace(section, rows=(), notes=(*costs, *section.notes)))
     if len(found.stragglers):
         said = headline(found, found.stragglers, found.tasks)
-        more = ("See each, with evidence and advice: iqcar stragglers PATH",)
+        more = (f"See each, with evidence and advice: iqcar stragglers {given}",)
         causes = causes_section(found).first(2 * most)
         shown = replace(causes, title="Stragglers", sentence=said, notes=more, advice=())
         sections.append(shown)
     if diagnosis.topics is not None:
-        more = ("See each stage's mixture, with evidence and advice: iqcar topics PATH",)
+        more = (f"See each stage's mixture, with evidence and advice: iqcar topics {given}",)
         topics = topics_section(diagnosis.topics, names_of(diagnosis.topics))
         sections.append(replace(topics.first(most), title="Topics", notes=more, advice=()))
     acted = acting_rules_section(diagnosis.tables)
@@ -178,7 +180,7 @@ def print_queries(diagnosis: Diagnosis, console: Console | None = None) -> None:
     right = " Right of it: waits in task time, summed over a query's tasks." if waits else ""
     console.print(
         f"Lost is elapsed time.{right} … had not ended. Look at one with: "
-        "iqcar blame PATH --target QUERY"
+        f"iqcar blame {diagnosis.tables.given} --target QUERY"
     )
     print_doubts(all_doubts(diagnosis), console)
 
