@@ -102,14 +102,15 @@ def _head(diagnosis: Diagnosis, verdict: Verdict, console: Console) -> None:
 
 
 def _print_findings(findings: Sequence[Finding], console: Console, lines: int = 0) -> None:
-    """Print findings; sentence and action of each in so many lines at most, if not 0."""
+    """Print findings; a sentence in so many lines at most if not 0, its action in one more."""
     for rank, one in enumerate(findings, 1):
         console.print()
         title = Text(f"{rank}. {one.kind.words[:1].upper()}{one.kind.words[1:]}", style="bold")
         console.print(title.append(f"  {one.saving}", style="not bold"))
-        room = lines * (console.width - 6) if lines else 10_000
+        width = console.width - 6
+        room, room_to_act = (lines * width, (lines + 1) * width) if lines else (10_000, 10_000)
         console.print(indented(_fitting(one.sentence, room)))
-        console.print(indented(f"→ {_fitting(one.action, room)}"))
+        console.print(indented(f"→ {_fitting(one.action, room_to_act)}"))
         for name, value, why in () if lines else one.settings:
             console.print(indented(f"{name}: {value} ({why})", 5))
 
