@@ -129,16 +129,10 @@ def keep(
 ) -> None:
     """Write the files of a run, and the hash of what made it."""
     packed = io.BytesIO()
-    of_here = {str(folder): "/run", str(folder.parent): "/runs", str(REPO): "/iqcar"}
-    of_here |= {str(home): "/spark", str(home.resolve()): "/spark"}
-    of_here |= {sys.prefix: "/venv", sys.base_prefix: "/python"}
-    places = re.compile("|".join(map(re.escape, sorted(of_here, key=len, reverse=True))))
-    here = re.compile(rf"\b{re.escape(socket.gethostname())}\b")
     with tarfile.open(fileobj=packed, mode="w") as archive:
         for path in sorted(folder.rglob("*")):
             if path.is_file() and ("log" in path.relative_to(folder).parts or path.name == APP):
-                text = "".join(map(impersonal, path.read_text("utf-8").splitlines(keepends=True)))
-                text = here.sub("localhost", places.sub(lambda found: of_here[found[0]], text))
+                text = of_anybody(path.read_text("utf-8"), folder, home)
                 member = tarfile.TarInfo(path.relative_to(folder).as_posix())
                 member.size = len(text.encode())
                 archive.addfile(member, io.BytesIO(text.encode()))
@@ -148,6 +142,17 @@ def keep(
     known = json.loads(HASHES.read_text("utf-8")) if HASHES.exists() else {}
     known[name] = hash_of(home, run, made_of)
     HASHES.write_text(json.dumps(known, indent=1, sort_keys=True) + "\n", "utf-8")
+
+
+def of_anybody(log: str, folder: Path, home: Path) -> str:
+    """An event log without the machine's name, its paths and its user."""
+    of_here = {str(folder): "/run", str(folder.parent): "/runs", str(REPO): "/iqcar"}
+    of_here |= {str(home): "/spark", str(home.resolve()): "/spark"}
+    of_here |= {sys.prefix: "/venv", sys.base_prefix: "/python"}
+    places = re.compile("|".join(map(re.escape, sorted(of_here, key=len, reverse=True))))
+    here = re.compile(rf"\b{re.escape(socket.gethostname())}\b")
+    text = "".join(map(impersonal, log.splitlines(keepends=True)))
+    return here.sub("localhost", places.sub(lambda found: of_here[found[0]], text))
 
 
 def impersonal(line: str) -> str:
