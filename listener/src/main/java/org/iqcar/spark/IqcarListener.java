@@ -163,25 +163,19 @@ public final class IqcarListener extends SparkListener {
   }
 
   private void countExecutors(SparkContext sc) {
-    try {
+    Failures.attempt("counting executors anew", () -> {
       if (sc.schedulerBackend() instanceof ExecutorAllocationClient) {
         slots.become(SparkInternals.sequence(sc.schedulerBackend(), "getExecutorIds"));
         DriverSide.executors(slots.executors());
       }
-    } catch (Throwable failure) {
-      Failures.note("counting executors anew", failure);
-    }
+    });
   }
 
   /** Before the first stage no task waits, and nothing is asked for but what settings say. */
   private void watchTarget(SparkContext sc) {
     if (!lookedForTarget) {
       lookedForTarget = true;
-      try {
-        target = ExecutorTarget.watch(sc);
-      } catch (Throwable failure) {
-        Failures.note("finding the executors wanted", failure);
-      }
+      Failures.attempt("finding the executors wanted", () -> target = ExecutorTarget.watch(sc));
     }
   }
 
@@ -201,14 +195,9 @@ public final class IqcarListener extends SparkListener {
     });
   }
 
-  private void guarded(String place, Runnable action) {
+  private void guarded(String place, Failures.Work action) {
     if (active) {
-      try {
-        Faults.at(place);
-        action.run();
-      } catch (Throwable failure) {
-        Failures.note(place, failure);
-      }
+      Failures.attempt(place, action);
     }
   }
 }

@@ -19,6 +19,7 @@ import org.apache.spark.SparkEnv;
 import org.apache.spark.storage.BlockManagerId;
 import org.iqcar.spark.safety.Failures;
 import org.iqcar.spark.safety.Faults;
+import org.iqcar.spark.safety.OwnThread;
 import org.iqcar.spark.settings.Settings;
 import org.iqcar.spark.text.Printable;
 import org.slf4j.Logger;
@@ -71,7 +72,7 @@ public final class HostSampler implements Runnable {
 
   private final Settings settings;
   private final Sender sender;
-  private final Thread thread = new Thread(this, "iqcar-host");
+  private final Thread thread = OwnThread.of("iqcar-host", this);
   private final ObjectMapper json = new ObjectMapper();
   private final HostBatch batch = new HostBatch();
   private volatile boolean stopped;
@@ -84,7 +85,6 @@ public final class HostSampler implements Runnable {
   public HostSampler(Settings settings, Sender sender) {
     this.settings = settings;
     this.sender = sender;
-    thread.setDaemon(true);
   }
 
   /** Starts the process and the threads. */
@@ -139,8 +139,7 @@ public final class HostSampler implements Runnable {
         LOG.warn("iqcar: this host is not sampled: {}", absent.getMessage());
         return;
       }
-      Thread reader = new Thread(this::read, "iqcar-host-reader");
-      reader.setDaemon(true);
+      Thread reader = OwnThread.of("iqcar-host-reader", this::read);
       reader.start();
       try (OutputStream out = process.getOutputStream()) {
         out.write(script());

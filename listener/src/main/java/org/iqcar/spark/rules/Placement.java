@@ -161,11 +161,7 @@ final class Placement extends SparkListener {
       came = held.release(event.jobId());
     }
     if (came) {
-      try {
-        place.accept(event.jobId());
-      } catch (Throwable failure) {
-        Failures.note("moving a job to its pool", failure);
-      }
+      Failures.attempt("moving a job to its pool", () -> place.accept(event.jobId()));
     }
   }
 

@@ -24,6 +24,7 @@ import java.util.concurrent.FutureTask;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.TimeoutException;
 import java.util.regex.Pattern;
+import org.iqcar.spark.safety.OwnThread;
 
 /** Reads a file from a local path or from a URL of any file system that Hadoop supports. */
 final class RuleFile {
@@ -93,8 +94,7 @@ final class RuleFile {
   /** Runs an action in a thread of its own, which is abandoned if it takes longer. */
   static byte[] within(int seconds, Callable<byte[]> action) throws IOException {
     FutureTask<byte[]> reading = new FutureTask<>(action);
-    Thread thread = new Thread(reading, "iqcar-rules");
-    thread.setDaemon(true);
+    Thread thread = OwnThread.of("iqcar-rules", reading);
     thread.start();
     try {
       return reading.get(seconds, TimeUnit.SECONDS);

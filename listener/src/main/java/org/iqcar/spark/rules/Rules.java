@@ -187,7 +187,6 @@ public final class Rules {
         watch.start(settings.rulesWatchNanos);
       }
     } catch (Throwable failure) {
-      Failures.throwFatal(failure);
       LOG.warn("iqcar: no rules are applied: the scheduler of this Spark cannot be reached; "
           + "jobs run as without rules", failure);
     }
