@@ -33,6 +33,7 @@ LOCAL = "watching the tasks of local mode"
 
 INTERNALS = (
     Internal("TaskSchedulerImpl.schedulableBuilder", "rules", "rules", NO_RULES),
+    Internal("FairSchedulableBuilder.buildPools", "rules", "rules", NO_RULES),
     Internal(
         "TaskScheduler.rootPool", "rules, pools", "rules; pools and slots in the log", NO_RULES
     ),

@@ -67,6 +67,7 @@ BREAKAGES = (
         {**PLUGIN, **RULED},
     ),
     Breakage(["Pool.getSortedTaskSetQueue"], conf={**PLUGIN, **RULED}),
+    Breakage(["FairSchedulableBuilder.buildPools"], conf={**PLUGIN, **RULED}),
     Breakage(
         [TURNS, "AccumulableInfo.countFailedValues"],
         ("many:20", f"{DOZE}:4"),
@@ -172,13 +173,15 @@ def waits(app: App) -> Counter[str]:
 
 
 def without_rules(app: App) -> bool:
-    return recorded(app) and bool(app.own_events()) and not ruled(app)
+    fifo = {event["mode"] for event in app.own_events()} == {"FIFO"}
+    return recorded(app) and fifo and not ruled(app)
 
 
 LOST: dict[str, Callable[[App], bool]] = {
     "TaskSchedulerImpl.schedulableBuilder": without_rules,
     "TaskScheduler.rootPool": lambda app: recorded(app) and not app.own_events(),
     "Pool.getSortedTaskSetQueue": without_rules,
+    "FairSchedulableBuilder.buildPools": without_rules,
     "TaskSchedulerImpl.backend": lambda app: recorded(app) and ruled(app),
     TURNS: lambda app: recorded(app) and ruled(app) and uncapped(app),
     "DAGScheduler.jobIdToActiveJob": lambda app: recorded(app) and ruled(app) and not uncapped(app),

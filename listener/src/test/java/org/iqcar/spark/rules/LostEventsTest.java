@@ -25,6 +25,7 @@ import org.apache.spark.scheduler.FIFOSchedulableBuilder;
 import org.apache.spark.scheduler.JobSucceeded$;
 import org.apache.spark.scheduler.Pool;
 import org.apache.spark.scheduler.Schedulable;
+import org.apache.spark.scheduler.SchedulingMode;
 import org.apache.spark.scheduler.SparkListenerJobEnd;
 import org.apache.spark.scheduler.SparkListenerJobStart;
 import org.apache.spark.scheduler.StageInfo;
@@ -65,11 +66,12 @@ class LostEventsTest {
           String name = properties.getProperty(RunningQueries.POOL, "default");
           ((Pool) root.getSchedulableByName(name)).addSchedulable(taskSet);
         }
-      }, placement, new Pools(root, true));
+      }, placement, new Pools(root));
   /** Task sets of the jobs that run. */
   private final Map<Integer, List<TaskSetManager>> taskSets = new HashMap<>();
 
   LostEventsTest() {
+    root.addSchedulable(new Pool("default", SchedulingMode.FIFO(), 0, 1));
     chooser.become(RULES);
     placement.onLateAnswer(chooser::place);
   }

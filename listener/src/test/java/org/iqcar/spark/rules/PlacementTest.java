@@ -51,9 +51,10 @@ class PlacementTest {
           String name = properties.getProperty(RunningQueries.POOL, "default");
           ((Pool) root.getSchedulableByName(name)).addSchedulable(taskSet);
         }
-      }, placement, new Pools(root, true));
+      }, placement, new Pools(root));
 
   PlacementTest() {
+    root.addSchedulable(new Pool("default", SchedulingMode.FIFO(), 0, 1));
     chooser.become(RULES);
     placement.onLateAnswer(chooser::place);
   }
