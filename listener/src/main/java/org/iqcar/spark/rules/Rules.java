@@ -234,8 +234,7 @@ public final class Rules {
         held.stop();
       }
       RuleRoot root = new RuleRoot(new SlotsNow(sc), held);
-      Placement placement =
-          new Placement(first, settings.rulesWatchNanos > 0, held, this::runs);
+      Placement placement = new Placement(first, held, this::runs);
       PoolChooser chooser = new PoolChooser(builder(root, sc), placement, new Pools(root));
       placement.onLateAnswer(job -> {
         synchronized (scheduler) {
@@ -291,6 +290,7 @@ public final class Rules {
 
       @Override
       public void apply(PoolRules next) {
+        chooser.prepare(next);
         synchronized (scheduler) {
           chooser.become(next);
         }

@@ -58,7 +58,7 @@ class LostEventsTest {
   private long dropped;
   private final HeldJobs held = new HeldJobs(offered::countDown, () -> dropped);
   private final RuleRoot root = new RuleRoot(() -> 4, held);
-  private final Placement placement = new Placement(RULES, true, held, running::contains);
+  private final Placement placement = new Placement(RULES, held, running::contains);
   private final PoolChooser chooser = new PoolChooser(
       new FIFOSchedulableBuilder(root) {
         @Override
@@ -230,7 +230,7 @@ class LostEventsTest {
 
   @Test
   void aSparkThatDoesNotTellWhichJobsRunForgetsThemByTheirNumber() throws Exception {
-    Placement blind = new Placement(RULES, true, held, job -> {
+    Placement blind = new Placement(RULES, held, job -> {
       throw new NoSuchMethodError("DAGScheduler.jobIdToActiveJob");
     });
     for (int job = 0; job < 20_000; job++) {

@@ -43,7 +43,7 @@ class PlacementTest {
   private final AtomicInteger offers = new AtomicInteger();
   private final HeldJobs held = new HeldJobs(offers::incrementAndGet, () -> 0);
   private final RuleRoot root = new RuleRoot(() -> 4, held);
-  private final Placement placement = new Placement(RULES, true, held, job -> true);
+  private final Placement placement = new Placement(RULES, held, job -> true);
   private final PoolChooser chooser = new PoolChooser(
       new FIFOSchedulableBuilder(root) {
         @Override
