@@ -18,6 +18,7 @@ from typing import Any
 
 import pytest
 
+from tests.support.free_port import free_port
 from tests.support.listener_spark import (
     APP_TIMEOUT_S,
     DIES_AT_ONCE,
@@ -28,6 +29,7 @@ from tests.support.listener_spark import (
     command,
     environment,
     records_of,
+    run,
     spark_params,
     start,
 )
@@ -265,6 +267,18 @@ def test_an_executor_in_which_the_plugin_runs_out_of_memory_finishes_its_job(
     assert {one.kind for one in end.ends()} == {"Success"}
     if "sampler" in places:  # the others leave no record
         assert log.count('\\"failures\\":') == len(end.ends()) == 30
+
+
+@pytest.mark.parametrize("home", spark_params())
+def test_a_part_that_fails_while_it_ends_leaves_the_others_to_end(
+    home: Path, tmp_path: Path
+) -> None:
+    live = {"spark.iqcar.live": f"127.0.0.1:{free_port()}", "iqcar.test.fail": "ending rules"}
+    app = run(home, tmp_path, [JOBS, "ending tiny:5"], conf={**PLUGIN, **live})
+    assert "OUTCOME ending tiny:5 5" in app.output
+    assert "iqcar: events are streamed at" in app.errors
+    assert app.errors.count("ending rules failed; the job is not affected") == 1
+    assert "LEFT {}" in app.output, app.output
 
 
 @pytest.mark.parametrize("home", spark_params())

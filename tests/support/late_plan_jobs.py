@@ -1,8 +1,8 @@
 """One query that runs while a rule by its plan comes.
 
 Arguments: the rules file, the folder of the event log, and the file in which the JVM lists the
-classes that it has loaded. Prints whether plans were hashed before and after, and the pools in which
-the query's tasks run then.
+classes that it has loaded. Prints, before and after, whether plans were hashed and in which pools
+the query's tasks run.
 """
 
 from __future__ import annotations

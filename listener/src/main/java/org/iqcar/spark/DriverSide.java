@@ -32,7 +32,8 @@ import org.iqcar.spark.stream.LiveStream;
 public final class DriverSide implements DriverPlugin {
   private static final String LISTENERS = "spark.extraListeners";
   /** Longest time for which the application's end waits for the plugin's; it takes milliseconds. */
-  private static final int STOP_MS = 2_000;
+  private static final int STOP_MS = 1_900;
+  private static final int CLOSE_MS = 100;
   private static final String STREAM_END = "iqcar-live-end";
 
   /** Held here because Spark keeps only a weak reference to an accumulator. */
@@ -176,7 +177,7 @@ public final class DriverSide implements DriverPlugin {
     application = null;
   }
 
-  /** Ends all parts within {@link #STOP_MS}: followers that still read then do so meanwhile. */
+  /** Ends all parts within {@link #STOP_MS}; followers read what is left while the others end. */
   @Override
   public void shutdown() {
     long end = System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(STOP_MS);
@@ -198,8 +199,11 @@ public final class DriverSide implements DriverPlugin {
         new DropNews(application).last();
       }
     });
-    Failures.attempt(STREAM_END, () ->
-        followers.join(Math.max(1, TimeUnit.NANOSECONDS.toMillis(end - System.nanoTime()))));
+    Failures.attempt(STREAM_END, () -> {
+      followers.join(Math.max(1, TimeUnit.NANOSECONDS.toMillis(end - System.nanoTime())));
+      followers.interrupt(); // it closes all at once
+      followers.join(CLOSE_MS);
+    });
     forget();
   }
 }

@@ -63,8 +63,8 @@ public final class HostSampler implements Runnable {
   private static volatile HostSampler current;
 
   /**
-   * Sends a batch to the driver and returns when the driver has it; called by one thread. The
-   * answer is the bytes a second that this executor's samples may take, a number as text.
+   * Sends a batch to the driver and returns when the driver has it; called by the sampler's thread
+   * and, in local mode, by the one that tells listeners of the application's end. The answer is the bytes a second that this executor's samples may take, a number as text.
    */
   public interface Sender {
     Object send(String[] batch) throws Exception;
