@@ -28,7 +28,15 @@ from tests.support.listener_spark import (
     samples_of,
     spark_params,
 )
-from tests.support.ruled_apps import FIRST, applied, pool, pools_of, rule, rules_file
+from tests.support.ruled_apps import (
+    FIRST,
+    applied,
+    pool,
+    pools_of,
+    rule,
+    rules_file,
+    scheduler_mode,
+)
 
 pytestmark = [pytest.mark.spark, pytest.mark.smoke]
 BY_NAME = {internal.name: internal for internal in INTERNALS}
@@ -62,7 +70,10 @@ BREAKAGES = (
     ),
     Breakage(["TaskScheduler.rootPool", "AccumulatorV2.toInfo"], conf={**PLUGIN, **RULED}),
     Breakage(
-        ["DAGScheduler.jobIdToActiveJob", "LiveListenerBus.metrics"],
+        [
+            *("DAGScheduler.jobIdToActiveJob", "LiveListenerBus.metrics"),
+            "SparkContext.postEnvironmentUpdate",
+        ],
         ("many:20", f"{DOZE}:4"),
         {**PLUGIN, **RULED},
     ),
@@ -185,6 +196,7 @@ LOST: dict[str, Callable[[App], bool]] = {
     "TaskSchedulerImpl.backend": lambda app: recorded(app) and ruled(app),
     TURNS: lambda app: recorded(app) and ruled(app) and uncapped(app),
     "DAGScheduler.jobIdToActiveJob": lambda app: recorded(app) and ruled(app) and not uncapped(app),
+    "SparkContext.postEnvironmentUpdate": lambda app: ruled(app) and scheduler_mode(app) == "FIFO",
     "LiveListenerBus.metrics": lambda app: recorded(app) and ruled(app) and not uncapped(app),
     "SchedulerBackend.getExecutorIds": lambda app: recorded(app) and bool(app.own_events()),
     "SparkContext.maxNumConcurrentTasks": lambda app: (

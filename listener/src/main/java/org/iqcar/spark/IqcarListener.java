@@ -26,8 +26,8 @@ import org.iqcar.spark.settings.Settings;
  * rules and, in local mode, measures the tasks.
  *
  * <p>Configured by {@code spark.extraListeners=org.iqcar.spark.IqcarListener}, or added by the
- * plugin. Callbacks run on the listener bus's own thread: they read no file and wait for no answer. What
- * ends with the application ends in its last callback, where they wait for locks held for a moment.
+ * plugin. Callbacks run on the listener bus's own thread: they read no file, wait for no answer,
+ * and take only locks that are held for a moment.
  */
 public final class IqcarListener extends SparkListener {
   static final String PLUGINS = "spark.plugins";

@@ -29,8 +29,8 @@ import org.slf4j.LoggerFactory;
  * Runs the Python process that samples this host, and sends its samples to the driver.
  *
  * <p>Of several such processes on one host only one samples the host itself, which they settle by a
- * lock file. All work is done on two threads of this class. The process ends when its input ends,
- * so it outlives neither {@link #stop} nor a JVM that is killed.
+ * lock file. All work is done on two threads of this class, but for {@link #flushLocal}. The
+ * process ends when its input ends, so it outlives neither {@link #stop} nor a JVM that is killed.
  */
 public final class HostSampler implements Runnable {
   private static final Logger LOG = LoggerFactory.getLogger(HostSampler.class);
@@ -64,7 +64,8 @@ public final class HostSampler implements Runnable {
 
   /**
    * Sends a batch to the driver and returns when the driver has it; called by the sampler's thread
-   * and, in local mode, by the one that tells listeners of the application's end. The answer is the bytes a second that this executor's samples may take, a number as text.
+   * and, in local mode, by the one that tells listeners of the application's end. The answer is
+   * the bytes a second that this executor's samples may take, a number as text.
    */
   public interface Sender {
     Object send(String[] batch) throws Exception;

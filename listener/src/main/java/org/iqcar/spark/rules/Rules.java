@@ -3,6 +3,7 @@ package org.iqcar.spark.rules;
 import java.io.IOException;
 import java.lang.reflect.Constructor;
 import java.lang.reflect.Field;
+import java.lang.reflect.Method;
 import java.nio.file.NoSuchFileException;
 import java.util.HashSet;
 import java.util.Locale;
@@ -25,9 +26,9 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * Applies the rules of {@code spark.iqcar.rules}: reads them before the scheduler is created, so that
- * it can refuse to start, and gives the scheduler pools and {@link PoolChooser} afterwards, FAIR last.
- * It watches the file from then on, also one that holds no valid rules yet.
+ * Applies the rules of {@code spark.iqcar.rules}: reads them before the scheduler is created, so
+ * that it can refuse to start, and gives the scheduler pools and {@link PoolChooser} afterwards,
+ * FAIR last. It watches the file from then on, also one that holds no valid rules yet.
  *
  * <p>Rules that cannot be read stop the application, but only with
  * {@code spark.iqcar.rules.strict=true}. Any other failure leaves scheduling as without rules.
@@ -193,6 +194,14 @@ public final class Rules {
       Object scheduler = sc.taskScheduler();
       PoolChooser chooser = apply(scheduler);
       counts = new RuleCounts(chooser);
+      if (!fair) {
+        Failures.attempt("telling Spark's UI and log of FAIR", () -> {
+          // They were told of FIFO before the rules could act; the last one counts.
+          Method tell = SparkContext.class.getDeclaredMethod("postEnvironmentUpdate");
+          tell.setAccessible(true);
+          tell.invoke(sc);
+        });
+      }
       if (!first.isEmpty()) {
         LOG.info("iqcar: rules of {} apply: {} pools, {} assignments",
             settings.rules, first.pools.size(), first.assignments.size());
@@ -206,8 +215,8 @@ public final class Rules {
         watch.start(settings.rulesWatchNanos);
       }
     } catch (IllegalAccessException refused) {
-      LOG.warn("iqcar: no rules are applied: this Java lets nobody replace a final field ({}); jobs "
-          + "run as without rules. Start the driver with {}", refused.getMessage(), LET_REPLACE);
+      LOG.warn("iqcar: no rules are applied: this Java lets nobody replace a final field ({}); "
+          + "jobs run as without rules. Start the driver with {}", refused.getMessage(), LET_REPLACE);
     } catch (Throwable failure) {
       LOG.warn("iqcar: no rules are applied: the scheduler of this Spark cannot be reached; "
           + "jobs run as without rules", failure);
