@@ -33,6 +33,13 @@ LOCAL = "watching the tasks of local mode"
 
 INTERNALS = (
     Internal("TaskSchedulerImpl.schedulableBuilder", "rules", "rules", NO_RULES),
+    Internal("FairSchedulableBuilder.buildPools", "rules", "rules", NO_RULES),
+    Internal(
+        "SparkContext.postEnvironmentUpdate",
+        "FAIR in the log and the UI",
+        "there: `spark.scheduler.mode` is FIFO, the UI lists no pools",
+        "telling Spark's UI and log of FAIR",
+    ),
     Internal(
         "TaskScheduler.rootPool", "rules, pools", "rules; pools and slots in the log", NO_RULES
     ),

@@ -107,3 +107,15 @@ def test_a_package_without_a_place_is_found(planted: Path) -> None:
         "Entry.java: package right has no place in FLOW",
         "R.java: package right has no place in FLOW",
     ]
+
+
+THREADS = re.compile(r"new Thread\(|ThreadPool(?:Executor)?(?:<>)?\(|Executors\.|new Timer\(")
+
+
+def test_every_thread_of_the_plugin_is_one_that_cannot_end_an_executor() -> None:
+    for file in SOURCES.rglob("*.java"):
+        code = NOT_CODE.sub(" ", file.read_text(encoding="utf-8"))
+        for made in THREADS.finditer(code):
+            statement = code[made.start() :].partition(";")[0]
+            own = file.name == "OwnThread.java" or "OwnThread.of(" in statement
+            assert own, f"{file.name}: {statement}"

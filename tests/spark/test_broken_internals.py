@@ -28,7 +28,15 @@ from tests.support.listener_spark import (
     samples_of,
     spark_params,
 )
-from tests.support.ruled_apps import FIRST, applied, pool, pools_of, rule, rules_file
+from tests.support.ruled_apps import (
+    FIRST,
+    applied,
+    pool,
+    pools_of,
+    rule,
+    rules_file,
+    scheduler_mode,
+)
 
 pytestmark = [pytest.mark.spark, pytest.mark.smoke]
 BY_NAME = {internal.name: internal for internal in INTERNALS}
@@ -62,11 +70,15 @@ BREAKAGES = (
     ),
     Breakage(["TaskScheduler.rootPool", "AccumulatorV2.toInfo"], conf={**PLUGIN, **RULED}),
     Breakage(
-        ["DAGScheduler.jobIdToActiveJob", "LiveListenerBus.metrics"],
+        [
+            *("DAGScheduler.jobIdToActiveJob", "LiveListenerBus.metrics"),
+            "SparkContext.postEnvironmentUpdate",
+        ],
         ("many:20", f"{DOZE}:4"),
         {**PLUGIN, **RULED},
     ),
     Breakage(["Pool.getSortedTaskSetQueue"], conf={**PLUGIN, **RULED}),
+    Breakage(["FairSchedulableBuilder.buildPools"], conf={**PLUGIN, **RULED}),
     Breakage(
         [TURNS, "AccumulableInfo.countFailedValues"],
         ("many:20", f"{DOZE}:4"),
@@ -172,16 +184,19 @@ def waits(app: App) -> Counter[str]:
 
 
 def without_rules(app: App) -> bool:
-    return recorded(app) and bool(app.own_events()) and not ruled(app)
+    fifo = {event["mode"] for event in app.own_events()} == {"FIFO"}
+    return recorded(app) and fifo and not ruled(app)
 
 
 LOST: dict[str, Callable[[App], bool]] = {
     "TaskSchedulerImpl.schedulableBuilder": without_rules,
     "TaskScheduler.rootPool": lambda app: recorded(app) and not app.own_events(),
     "Pool.getSortedTaskSetQueue": without_rules,
+    "FairSchedulableBuilder.buildPools": without_rules,
     "TaskSchedulerImpl.backend": lambda app: recorded(app) and ruled(app),
     TURNS: lambda app: recorded(app) and ruled(app) and uncapped(app),
     "DAGScheduler.jobIdToActiveJob": lambda app: recorded(app) and ruled(app) and not uncapped(app),
+    "SparkContext.postEnvironmentUpdate": lambda app: ruled(app) and scheduler_mode(app) == "FIFO",
     "LiveListenerBus.metrics": lambda app: recorded(app) and ruled(app) and not uncapped(app),
     "SchedulerBackend.getExecutorIds": lambda app: recorded(app) and bool(app.own_events()),
     "SparkContext.maxNumConcurrentTasks": lambda app: (

@@ -21,7 +21,7 @@ pytestmark = pytest.mark.spark
 
 BOTH = {**PLUGIN, **LISTENER_ONLY}
 CALLBACKS = ("all", "onTaskStart", "taskCompletion,onStageSubmitted")
-FAULTS = (*CALLBACKS, "kill-sampler", "memory")
+FAULTS = (*CALLBACKS, "memory")
 
 
 @pytest.fixture(scope="module", params=spark_params())
@@ -36,6 +36,10 @@ def apps(
         folder,
         {
             **{place: (("notify", "many"), {**BOTH, "iqcar.test.fail": place}) for place in FAULTS},
+            "sampler": (
+                ("notify", "many"),
+                {**BOTH, "iqcar.test.fail": "sampler", "spark.iqcar.sample.period": "1ms"},
+            ),
             "off": (("many",), {**BOTH, "spark.iqcar.enabled": "false"}),
             "no kernel": (
                 ("lock", "spin"), {**BOTH, "spark.iqcar.proc": str(folder / "absent")}
@@ -74,7 +78,7 @@ def test_a_failure_while_slots_are_counted_stops_no_task(apps: dict[str, App]) -
 
 
 def test_a_dead_sampler_leaves_the_totals_and_says_so(apps: dict[str, App]) -> None:
-    app = apps["kill-sampler"]
+    app = apps["sampler"]
     assert succeeded(app), app.errors[-3000:]
     (record,) = app.records("notify")
     assert record["sampler"] == "dead"

@@ -18,6 +18,7 @@ from typing import Any
 
 import pytest
 
+from tests.support.free_port import free_port
 from tests.support.listener_spark import (
     APP_TIMEOUT_S,
     DIES_AT_ONCE,
@@ -28,6 +29,7 @@ from tests.support.listener_spark import (
     command,
     environment,
     records_of,
+    run,
     spark_params,
     start,
 )
@@ -36,6 +38,7 @@ pytestmark = pytest.mark.spark
 
 JOBS = "org.iqcar.spark.FaultyJobs"
 CLUSTER = "local-cluster[2,1,512]"
+ONE_EXECUTOR = "local-cluster[1,2,512]"
 HURT = (
     "hurt tiny:20,failing,killed,refetch,large:8:300000,lost,stop"
     " spark.executor.memory=512m spark.driver.maxResultSize=1m"
@@ -247,6 +250,35 @@ def test_a_sampler_that_is_none_is_ended(places: Hurt) -> None:
 
 def test_no_thread_and_no_kernel_file_is_left_after_the_last_application(places: Hurt) -> None:
     assert "LEFT {}" in places.output, places.output
+
+
+@pytest.mark.parametrize("places", ["sampler,memory,host", "taskCompletion", "executor.init"])
+@pytest.mark.parametrize("home", spark_params())
+def test_an_executor_in_which_the_plugin_runs_out_of_memory_finishes_its_job(
+    home: Path, places: str, tmp_path: Path
+) -> None:
+    option = f"spark.executor.extraJavaOptions=-Diqcar.test.memory={places}"
+    few = "spark.executor.memory=512m spark.deploy.maxExecutorRetries=1"
+    end = hurt(home, tmp_path / "run", f"full slow,tiny:20 {few} {option}", master=ONE_EXECUTOR)
+    assert end.outcomes == ["OUTCOME full slow 8", "OUTCOME full tiny:20 20"], end.errors[-3000:]
+    (log,) = (path.read_text() for path in end.log.iterdir())
+    assert log.count('"SparkListenerExecutorAdded"') == 1
+    assert '"SparkListenerExecutorRemoved"' not in log
+    assert {one.kind for one in end.ends()} == {"Success"}
+    if "sampler" in places:  # the others leave no record
+        assert log.count('\\"failures\\":') == len(end.ends()) == 30
+
+
+@pytest.mark.parametrize("home", spark_params())
+def test_a_part_that_fails_while_it_ends_leaves_the_others_to_end(
+    home: Path, tmp_path: Path
+) -> None:
+    live = {"spark.iqcar.live": f"127.0.0.1:{free_port()}", "iqcar.test.fail": "ending rules"}
+    app = run(home, tmp_path, [JOBS, "ending tiny:5"], conf={**PLUGIN, **live})
+    assert "OUTCOME ending tiny:5 5" in app.output
+    assert "iqcar: events are streamed at" in app.errors
+    assert app.errors.count("ending rules failed; the job is not affected") == 1
+    assert "LEFT {}" in app.output, app.output
 
 
 @pytest.mark.parametrize("home", spark_params())

@@ -90,7 +90,10 @@ def ruled(
             "by all": (("many:20", "lock", "spin", "pooled:gold"), applied(by_all)),
             "beside Spark's own": (("many:20", "lock"), {**applied(beside), **allocation}),
             "listener alone": (("many:20",), listener),
-            **{place: (("many:20",), {**first, "iqcar.test.fail": place}) for place in FAULTS},
+            **{
+                place: (("many:20", "pair"), {**first, "iqcar.test.fail": place})
+                for place in FAULTS
+            },
             "rules.watch": (("many:20", "spin"), {**first, **WATCH_FAILS}),
             # A file that is watched switches FAIR on, because other rules may come.
             **{
@@ -122,6 +125,15 @@ def test_whatever_fails_jobs_run_as_without_rules(ruled: dict[str, App], place: 
     assert app.exit_code == 0, app.errors[-3000:]
     assert pools_in_records(app, "many") == {None}
     assert app.errors.count(FAULTS[place]) == 1
+
+
+def test_rules_that_fail_to_start_leave_jobs_first_in_first_out(ruled: dict[str, App]) -> None:
+    app = ruled["rules.apply"]
+    assert scheduler_mode(app) == "FIFO"
+    assert app.own_events()[-1]["mode"] == "FIFO"
+    stages = [end["Stage ID"] for end in app.group("pair")]
+    assert len(stages) == 16
+    assert stages == sorted(stages)
 
 
 def test_a_watcher_that_fails_leaves_the_rules_that_act(ruled: dict[str, App]) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
 
 from tests.support.listener_spark import LISTENER_ONLY, App, run_applications, spark_params
@@ -16,6 +18,7 @@ from tests.support.ruled_apps import (
 )
 
 pytestmark = pytest.mark.spark
+ALLOCATION = "spark.scheduler.allocation.file"
 BAD = {
     "not compiled": ('{"schema_version": "1", "rules": []}', 'has no "pools"; compile it first'),
     "weight": (
@@ -43,6 +46,7 @@ def unruled(
             (folder / f"{what}.json").write_text(content)
     bad = {what: applied(str(folder / f"{what}.json")) for what in BAD}
     good = rules_file(folder / "good.json", [pool("first")], [FIRST])
+    os.mkfifo(folder / "pools.xml")
     confs = {
         **{
             what: {**bad[what], "spark.iqcar.rules.watchMs": "0"}
@@ -50,13 +54,16 @@ def unruled(
         },
         "off": {**applied(good), "spark.iqcar.enabled": "false"},
         "listener alone": {**LISTENER_ONLY, "spark.iqcar.rules": good},
+        "hanging pools": {**applied(good), ALLOCATION: (folder / "pools.xml").as_uri()},
         **{
             f"strict, {what}": {**bad[what], "spark.iqcar.rules.strict": "true"}
             for what in ("no such pool", "missing")
         },
     }
     plans = {name: (("many:20",), conf) for name, conf in confs.items()}
-    return run_applications(request.param, folder, plans)
+    apps = run_applications(request.param, folder, plans)
+    os.close(os.open(folder / "pools.xml", os.O_WRONLY | os.O_NONBLOCK))  # its reader still hangs
+    return apps
 
 
 @pytest.mark.parametrize("what", ["weight", "not compiled", "missing"])
@@ -91,6 +98,17 @@ def test_the_switch_leaves_the_scheduler_as_if_there_were_no_rules(
     assert app.exit_code == 0
     assert scheduler_mode(app) == "FIFO"
     assert "rules" not in "".join(line for line in app.errors.splitlines() if "iqcar:" in line)
+
+
+def test_a_file_of_pools_that_does_not_answer_costs_the_rules_and_a_line(
+    unruled: dict[str, App],
+) -> None:
+    app = unruled["hanging pools"]
+    assert app.exit_code == 0, app.errors[-3000:]
+    assert scheduler_mode(app) == "FIFO"
+    assert pools_in_records(app, "many") == {None}
+    (line,) = (line for line in app.errors.splitlines() if REFUSED in line)
+    assert f"{ALLOCATION}=file:" in line and "no answer within 30 s" in line
 
 
 def test_the_listener_alone_cannot_choose_fair_and_says_so(unruled: dict[str, App]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import NamedTuple
 
 import pytest
@@ -9,7 +10,8 @@ import pytest
 import iqcar
 from iqcar.show.json.analyze import to_dict
 from tests.support import SUPPORT
-from tests.support.listener_spark import PLUGIN, App, run, spark_params
+from tests.support.listener_spark import JAR, PLUGIN, App, run, run_alone, spark_params
+from tests.support.ruled_apps import pool, rule, rules_file
 
 pytestmark = pytest.mark.spark
 smoke, portable = pytest.mark.smoke, pytest.mark.portable
@@ -116,3 +118,19 @@ def test_the_analyzer_shows_which_rules_acted_when(reloaded: Reloaded) -> None:
 @portable
 def test_a_log_whose_pools_changed_is_replayed(reloaded: Reloaded) -> None:
     assert reloaded.diagnosis.what_if_model is not None  # raises where nothing can be replayed
+
+
+@pytest.mark.parametrize("home", spark_params())
+def test_plans_are_hashed_once_a_rule_asks_and_then_that_of_the_query_that_runs_too(
+    home: Path, tmp_path: Path
+) -> None:
+    classes = tmp_path / "classes"
+    named = rule("late", description="another")
+    rules = rules_file(tmp_path / "rules.json", [pool("late")], [named])
+    job = [str(SUPPORT / "late_plan_jobs.py"), rules, str(tmp_path / "log"), str(classes)]
+    conf = {**PLUGIN, "spark.iqcar.rules": rules}
+    java = ["--driver-java-options", f"-Xlog:class+load:file={classes}"]
+    app = run_alone(home, tmp_path, job, conf=conf, options=["--jars", str(JAR), *java])
+    assert app.exit_code == 0, app.output + app.errors[-3000:]
+    told = [line for line in app.output.splitlines() if line.startswith("HASHED")]
+    assert told == ["HASHED False POOLS ['default']", "HASHED True POOLS ['late']"]

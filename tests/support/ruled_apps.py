@@ -42,10 +42,8 @@ def applied(path: str) -> dict[str, str]:
 
 
 def scheduler_mode(app: App) -> str:
-    (environment_update,) = (
-        e for e in app.events if e["Event"] == "SparkListenerEnvironmentUpdate"
-    )
-    return str(environment_update["Spark Properties"].get("spark.scheduler.mode", "FIFO"))
+    *_, last = (e for e in app.events if e["Event"] == "SparkListenerEnvironmentUpdate")
+    return str(last["Spark Properties"].get("spark.scheduler.mode", "FIFO"))
 
 
 def pools_of(app: App) -> dict[str, dict[str, Any]]:

@@ -7,6 +7,7 @@ import java.util.Base64;
 import java.util.Collections;
 import java.util.HashMap;
 import java.util.Map;
+import java.util.concurrent.TimeUnit;
 import org.apache.spark.SparkConf;
 import org.apache.spark.SparkContext;
 import org.apache.spark.api.plugin.DriverPlugin;
@@ -19,6 +20,7 @@ import org.iqcar.spark.rules.Rules;
 import org.iqcar.spark.rules.RulesRefused;
 import org.iqcar.spark.safety.Failures;
 import org.iqcar.spark.safety.Faults;
+import org.iqcar.spark.safety.OwnThread;
 import org.iqcar.spark.settings.Setting;
 import org.iqcar.spark.settings.Settings;
 import org.iqcar.spark.stream.LiveStream;
@@ -29,6 +31,10 @@ import org.iqcar.spark.stream.LiveStream;
  */
 public final class DriverSide implements DriverPlugin {
   private static final String LISTENERS = "spark.extraListeners";
+  /** Longest time for which the application's end waits for the plugin's; it takes milliseconds. */
+  private static final int STOP_MS = 1_900;
+  private static final int CLOSE_MS = 100;
+  private static final String STREAM_END = "iqcar-live-end";
 
   /** Held here because Spark keeps only a weak reference to an accumulator. */
   private static volatile TaskRecordAccumulator accumulator;
@@ -46,7 +52,7 @@ public final class DriverSide implements DriverPlugin {
     try {
       Faults.at("driver.init");
       SparkConf conf = sc.conf();
-      attempt("sending the jar to executors", () -> OwnJar.offer(sc));
+      Failures.attempt("sending the jar to executors", () -> OwnJar.offer(sc));
       if (!Settings.from(conf).enabled) {
         return extra;
       }
@@ -59,10 +65,10 @@ public final class DriverSide implements DriverPlugin {
         sc.addSparkListener(new IqcarListener(conf));
       }
       Map<String, String> registered = new HashMap<>();
-      attempt("registering the records", () -> registered.putAll(register(sc)));
+      Failures.attempt("registering the records", () -> registered.putAll(register(sc)));
       extra = registered;
-      attempt("reading rules", () -> rules = Rules.before(sc));
-      attempt("streaming events", () -> stream = LiveStream.start(sc));
+      readRules(sc);
+      Failures.attempt("streaming events", () -> stream = LiveStream.start(sc));
     } catch (RulesRefused strict) {
       forget();
       throw strict;
@@ -72,18 +78,13 @@ public final class DriverSide implements DriverPlugin {
     return extra;
   }
 
-  /** A part of the plugin without which the others work. */
-  private interface Part {
-    void run() throws Exception;
-  }
-
-  private static void attempt(String what, Part part) {
+  private void readRules(SparkContext sc) {
     try {
-      part.run();
+      rules = Rules.before(sc);
     } catch (RulesRefused strict) {
       throw strict;
     } catch (Throwable failure) {
-      Failures.note(what, failure);
+      Failures.note("reading rules", failure);
     }
   }
 
@@ -93,7 +94,7 @@ public final class DriverSide implements DriverPlugin {
     if (rules != null) {
       rules.apply(news -> postRules(application, news));
     }
-    try {
+    Failures.attempt("giving metrics to Spark", () -> {
       TaskRecordAccumulator carrier = accumulator;
       if (carrier != null) {
         RecordTotals totals = new RecordTotals();
@@ -105,9 +106,7 @@ public final class DriverSide implements DriverPlugin {
         }
         carrier.total(totals);
       }
-    } catch (Throwable failure) {
-      Failures.note("giving metrics to Spark", failure);
-    }
+    });
   }
 
   /** Registers the accumulator and returns its serialised form, which executors need. */
@@ -178,23 +177,33 @@ public final class DriverSide implements DriverPlugin {
     application = null;
   }
 
+  /** Ends all parts within {@link #STOP_MS}; followers read what is left while the others end. */
   @Override
   public void shutdown() {
-    try {
-      if (rules != null) {
-        rules.stop();
-      }
+    long end = System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(STOP_MS);
+    Thread followers = OwnThread.of(STREAM_END, () -> {
       if (stream != null) {
         stream.stop();
       }
-      // In local mode the executor stops later, when no event can be written any more.
-      HostSampler.stopCurrent();
+    });
+    Failures.attempt(STREAM_END, followers::start);
+    Failures.attempt("ending rules", () -> {
+      if (rules != null) {
+        rules.stop();
+      }
+    });
+    // In local mode the executor stops later, when no event can be written any more.
+    Failures.attempt("ending samples", HostSampler::stopCurrent);
+    Failures.attempt("telling dropped events", () -> {
       if (application != null) {
         new DropNews(application).last();
       }
-    } catch (Throwable failure) {
-      Failures.note("shutting down", failure);
-    }
+    });
+    Failures.attempt(STREAM_END, () -> {
+      followers.join(Math.max(1, TimeUnit.NANOSECONDS.toMillis(end - System.nanoTime())));
+      followers.interrupt(); // it closes all at once
+      followers.join(CLOSE_MS);
+    });
     forget();
   }
 }

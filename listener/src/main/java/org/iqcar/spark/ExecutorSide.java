@@ -120,12 +120,13 @@ public final class ExecutorSide implements ExecutorPlugin {
     } catch (Throwable failure) {
       totals.missed();
       Failures.note("a task's end", failure);
-    } finally {
+    }
+    Failures.attempt("closing a task's kernel files", () -> {
       watch.release();
       if (ended) {
         KernelThread.closeIdle();
       }
-    }
+    });
   }
 
   @Override
@@ -137,17 +138,17 @@ public final class ExecutorSide implements ExecutorPlugin {
   @Override
   public void shutdown() {
     ended = true;
-    try {
+    Failures.attempt("ending the sampler", () -> {
       if (sampler != null) {
         sampler.stop();
       }
-      KernelThread.closeIdle();
+    });
+    Failures.attempt("closing kernel files", KernelThread::closeIdle);
+    Failures.attempt("ending samples", () -> {
       if (hostSampler != null) {
         hostSampler.stop();
       }
-    } catch (Throwable failure) {
-      Failures.note("shutting down", failure);
-    }
+    });
   }
 
   private static Object deserialise(byte[] bytes) throws IOException, ClassNotFoundException {

@@ -6,6 +6,7 @@ import java.util.concurrent.ScheduledExecutorService;
 import java.util.concurrent.TimeUnit;
 import org.apache.spark.SparkContext;
 import org.iqcar.spark.safety.Failures;
+import org.iqcar.spark.safety.OwnThread;
 import org.iqcar.spark.safety.SparkInternals;
 
 /**
@@ -26,11 +27,8 @@ final class ExecutorTarget {
   private ExecutorTarget(SparkContext sc, Object gauge) {
     this.sc = sc;
     this.gauge = gauge;
-    clock = Executors.newSingleThreadScheduledExecutor(task -> {
-      Thread thread = new Thread(task, "iqcar-executors");
-      thread.setDaemon(true);
-      return thread;
-    });
+    clock = Executors.newSingleThreadScheduledExecutor(
+        task -> OwnThread.of("iqcar-executors", task));
   }
 
   /** Starts to watch an application; null where it has no dynamic allocation. */

@@ -26,7 +26,8 @@ import org.iqcar.spark.settings.Settings;
  * rules and, in local mode, measures the tasks.
  *
  * <p>Configured by {@code spark.extraListeners=org.iqcar.spark.IqcarListener}, or added by the
- * plugin. Callbacks run on the listener bus's own thread and never block.
+ * plugin. Callbacks run on the listener bus's own thread: they read no file, wait for no answer,
+ * and take only locks that are held for a moment.
  */
 public final class IqcarListener extends SparkListener {
   static final String PLUGINS = "spark.plugins";
@@ -163,25 +164,19 @@ public final class IqcarListener extends SparkListener {
   }
 
   private void countExecutors(SparkContext sc) {
-    try {
+    Failures.attempt("counting executors anew", () -> {
       if (sc.schedulerBackend() instanceof ExecutorAllocationClient) {
         slots.become(SparkInternals.sequence(sc.schedulerBackend(), "getExecutorIds"));
         DriverSide.executors(slots.executors());
       }
-    } catch (Throwable failure) {
-      Failures.note("counting executors anew", failure);
-    }
+    });
   }
 
   /** Before the first stage no task waits, and nothing is asked for but what settings say. */
   private void watchTarget(SparkContext sc) {
     if (!lookedForTarget) {
       lookedForTarget = true;
-      try {
-        target = ExecutorTarget.watch(sc);
-      } catch (Throwable failure) {
-        Failures.note("finding the executors wanted", failure);
-      }
+      Failures.attempt("finding the executors wanted", () -> target = ExecutorTarget.watch(sc));
     }
   }
 
@@ -201,14 +196,9 @@ public final class IqcarListener extends SparkListener {
     });
   }
 
-  private void guarded(String place, Runnable action) {
+  private void guarded(String place, Failures.Work action) {
     if (active) {
-      try {
-        Faults.at(place);
-        action.run();
-      } catch (Throwable failure) {
-        Failures.note(place, failure);
-      }
+      Failures.attempt(place, action);
     }
   }
 }

@@ -16,7 +16,8 @@ import org.slf4j.LoggerFactory;
  *
  * <p>The executor is in this JVM, but it loads its plugins before any listener exists. So this
  * class replaces the executor's plugin container, a private field of Spark, and calls the plugins
- * that were in it. Where the field cannot be reached, tasks are not measured and the rest works.
+ * that were in it. Where the field cannot be reached, or Java lets nobody replace one that is final,
+ * tasks are not measured and the rest works.
  */
 final class LocalExecutor extends PluginContainer {
   private static final Logger LOG = LoggerFactory.getLogger(LocalExecutor.class);
@@ -33,6 +34,9 @@ final class LocalExecutor extends PluginContainer {
   static void tryToWatch(SparkConf conf) {
     try {
       watch(conf);
+    } catch (IllegalAccessException refused) {
+      LOG.warn("iqcar: tasks are not measured: this Java lets nobody replace a final field ({}); "
+          + "set {}={}", refused.getMessage(), IqcarListener.PLUGINS, IqcarPlugin.class.getName());
     } catch (Throwable failure) {
       Failures.note("watching the tasks of local mode", failure);
     }
@@ -52,9 +56,8 @@ final class LocalExecutor extends PluginContainer {
     scala.Option<?> before = (scala.Option<?>) SparkInternals.get(executor, "plugins");
     LocalExecutor watcher = new LocalExecutor(
         before.isDefined() ? (PluginContainer) before.get() : null);
-    Map<String, String> extra = DriverSide.register(sc);
-    watcher.tasks.start(conf, extra, DriverSide::post);
     SparkInternals.field(executor, "plugins").set(executor, scala.Option.apply(watcher));
+    watcher.tasks.start(conf, DriverSide.register(sc), DriverSide::post);
   }
 
   private static Object executor(SparkContext sc) throws ReflectiveOperationException {

@@ -67,6 +67,7 @@ public final class FaultyJobs {
     switch (parts[0]) {
       case "tiny": return numbers(sc, Integer.parseInt(parts[1])).size();
       case "lost": return lost(sc);
+      case "slow": return shuffled(sc, 8, false).count();
       case "refetch": return refetch(sc);
       case "large": return large(sc, Integer.parseInt(parts[1]), Integer.parseInt(parts[2]));
       case "failing": return failing(sc);

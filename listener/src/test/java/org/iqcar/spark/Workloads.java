@@ -18,7 +18,9 @@ import java.util.concurrent.CountDownLatch;
 import org.apache.spark.HashPartitioner;
 import org.apache.spark.SparkConf;
 import org.apache.spark.TaskContext;
+import org.apache.spark.api.java.JavaFutureAction;
 import org.apache.spark.api.java.JavaPairRDD;
+import org.apache.spark.api.java.JavaRDD;
 import org.apache.spark.api.java.JavaSparkContext;
 import org.apache.spark.api.java.function.VoidFunction;
 import org.apache.spark.memory.MemoryConsumer;
@@ -61,8 +63,7 @@ public final class Workloads {
     }
   }
 
-  private static void run(JavaSparkContext sc, String name, String argument)
-      throws InterruptedException {
+  private static void run(JavaSparkContext sc, String name, String argument) throws Exception {
     switch (name) {
       case "lock": each(sc, 2, i -> lock(i)); break;
       case "memory": each(sc, 2, i -> memory(i)); break;
@@ -86,8 +87,17 @@ public final class Workloads {
       case "hold": hold(sc, argument.split(",", 2)); break;
       case "doze": each(sc, Integer.parseInt(argument), i -> Thread.sleep(500)); break;
       case "nap": each(sc, 12, i -> Thread.sleep(1_500)); break;
+      case "pair": pair(sc); break;
       default: throw new IllegalArgumentException(name);
     }
+  }
+
+  /** Two jobs, of which the second comes while the first still wants slots. */
+  private static void pair(JavaSparkContext sc) throws Exception {
+    JavaFutureAction<Void> first = numbers(sc, 8).foreachAsync(i -> Thread.sleep(300));
+    JavaFutureAction<Void> second = numbers(sc, 8).foreachAsync(i -> Thread.sleep(300));
+    first.get();
+    second.get();
   }
 
   /** Holds so many slots until a file appears; each task writes one beside it when it starts. */
@@ -102,11 +112,15 @@ public final class Workloads {
   }
 
   private static void each(JavaSparkContext sc, int tasks, VoidFunction<Integer> action) {
+    numbers(sc, tasks).foreach(action);
+  }
+
+  private static JavaRDD<Integer> numbers(JavaSparkContext sc, int tasks) {
     List<Integer> numbers = new ArrayList<>();
     for (int i = 0; i < tasks; i++) {
       numbers.add(i);
     }
-    sc.parallelize(numbers, tasks).foreach(action);
+    return sc.parallelize(numbers, tasks);
   }
 
   private static void lock(int task) throws InterruptedException {

@@ -19,6 +19,7 @@ import org.apache.spark.SparkEnv;
 import org.apache.spark.storage.BlockManagerId;
 import org.iqcar.spark.safety.Failures;
 import org.iqcar.spark.safety.Faults;
+import org.iqcar.spark.safety.OwnThread;
 import org.iqcar.spark.settings.Settings;
 import org.iqcar.spark.text.Printable;
 import org.slf4j.Logger;
@@ -28,8 +29,8 @@ import org.slf4j.LoggerFactory;
  * Runs the Python process that samples this host, and sends its samples to the driver.
  *
  * <p>Of several such processes on one host only one samples the host itself, which they settle by a
- * lock file. All work is done on two threads of this class. The process ends when its input ends,
- * so it outlives neither {@link #stop} nor a JVM that is killed.
+ * lock file. All work is done on two threads of this class, but for {@link #flushLocal}. The
+ * process ends when its input ends, so it outlives neither {@link #stop} nor a JVM that is killed.
  */
 public final class HostSampler implements Runnable {
   private static final Logger LOG = LoggerFactory.getLogger(HostSampler.class);
@@ -62,8 +63,9 @@ public final class HostSampler implements Runnable {
   private static volatile HostSampler current;
 
   /**
-   * Sends a batch to the driver and returns when the driver has it; called by one thread. The
-   * answer is the bytes a second that this executor's samples may take, a number as text.
+   * Sends a batch to the driver and returns when the driver has it; called by the sampler's thread
+   * and, in local mode, by the one that tells listeners of the application's end. The answer is
+   * the bytes a second that this executor's samples may take, a number as text.
    */
   public interface Sender {
     Object send(String[] batch) throws Exception;
@@ -71,7 +73,7 @@ public final class HostSampler implements Runnable {
 
   private final Settings settings;
   private final Sender sender;
-  private final Thread thread = new Thread(this, "iqcar-host");
+  private final Thread thread = OwnThread.of("iqcar-host", this);
   private final ObjectMapper json = new ObjectMapper();
   private final HostBatch batch = new HostBatch();
   private volatile boolean stopped;
@@ -84,7 +86,6 @@ public final class HostSampler implements Runnable {
   public HostSampler(Settings settings, Sender sender) {
     this.settings = settings;
     this.sender = sender;
-    thread.setDaemon(true);
   }
 
   /** Starts the process and the threads. */
@@ -139,8 +140,7 @@ public final class HostSampler implements Runnable {
         LOG.warn("iqcar: this host is not sampled: {}", absent.getMessage());
         return;
       }
-      Thread reader = new Thread(this::read, "iqcar-host-reader");
-      reader.setDaemon(true);
+      Thread reader = OwnThread.of("iqcar-host-reader", this::read);
       reader.start();
       try (OutputStream out = process.getOutputStream()) {
         out.write(script());

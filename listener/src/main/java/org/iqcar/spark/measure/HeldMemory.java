@@ -5,6 +5,7 @@ import java.util.concurrent.locks.LockSupport;
 import java.util.function.LongSupplier;
 import org.iqcar.spark.safety.Failures;
 import org.iqcar.spark.safety.Faults;
+import org.iqcar.spark.safety.OwnThread;
 
 /**
  * Reads periodically how much execution memory each running task holds.
@@ -22,13 +23,12 @@ final class HeldMemory implements Runnable {
 
   private final Map<Long, TaskWatch> watches;
   private final LongSupplier periodNanos;
-  final Thread thread = new Thread(this, "iqcar-memory");
+  final Thread thread = OwnThread.of("iqcar-memory", this);
   private volatile boolean stopped;
 
   HeldMemory(Map<Long, TaskWatch> watches, LongSupplier periodNanos) {
     this.watches = watches;
     this.periodNanos = periodNanos;
-    thread.setDaemon(true);
   }
 
   void start() {

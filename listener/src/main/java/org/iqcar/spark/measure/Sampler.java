@@ -11,6 +11,7 @@ import java.util.concurrent.locks.LockSupport;
 import org.apache.spark.TaskContext;
 import org.iqcar.spark.safety.Failures;
 import org.iqcar.spark.safety.Faults;
+import org.iqcar.spark.safety.OwnThread;
 import org.iqcar.spark.settings.Settings;
 import org.iqcar.spark.threads.StackClassifier;
 import org.iqcar.spark.threads.WaitClass;
@@ -32,7 +33,7 @@ public final class Sampler implements Runnable {
 
   final Map<Long, TaskWatch> watches = new ConcurrentHashMap<>();
   private final Settings settings;
-  private final Thread thread = new Thread(this, "iqcar-sampler");
+  private final Thread thread = OwnThread.of("iqcar-sampler", this);
   private final HeldMemory memory;
   private final Throttling throttling;
   final Budget budget;
@@ -59,7 +60,6 @@ public final class Sampler implements Runnable {
     cost = new SamplerCost(settings.overhead, processors);
     memory = new HeldMemory(watches, budget::periodNanos);
     throttling = new Throttling(settings.proc);
-    thread.setDaemon(true);
   }
 
   /** Starts the sampler's threads, unless the period is 0. */

@@ -14,6 +14,7 @@ import java.util.concurrent.TimeUnit;
 import org.apache.spark.SparkEnv;
 import org.apache.spark.TaskContext;
 import org.iqcar.spark.safety.Failures;
+import org.iqcar.spark.safety.OwnThread;
 import org.iqcar.spark.safety.SparkInternals;
 
 /**
@@ -29,11 +30,8 @@ final class PythonSearch {
   /** Closures to look into: a callback may wrap the one that holds the worker. */
   private static final int DEPTH = 2;
   private static final ThreadPoolExecutor SEARCHER = new ThreadPoolExecutor(
-      1, 1, 10, TimeUnit.SECONDS, new LinkedBlockingQueue<>(), job -> {
-        Thread thread = new Thread(job, "iqcar-python-search");
-        thread.setDaemon(true);
-        return thread;
-      });
+      1, 1, 10, TimeUnit.SECONDS, new LinkedBlockingQueue<>(),
+      job -> OwnThread.of("iqcar-python-search", job));
 
   static {
     SEARCHER.allowCoreThreadTimeOut(true);

@@ -6,6 +6,7 @@ import java.util.function.IntPredicate;
 import java.util.function.LongSupplier;
 import org.iqcar.spark.safety.Failures;
 import org.iqcar.spark.safety.LruMap;
+import org.iqcar.spark.safety.OwnThread;
 
 /**
  * Jobs whose tasks came before it was known which pool they belong into. They are offered no slots
@@ -37,11 +38,7 @@ final class HeldJobs {
   HeldJobs(Runnable offerAgain, LongSupplier dropped) {
     this.offerAgain = offerAgain;
     this.dropped = dropped;
-    clock = new ScheduledThreadPoolExecutor(1, task -> {
-      Thread thread = new Thread(task, "iqcar-rules-held");
-      thread.setDaemon(true);
-      return thread;
-    });
+    clock = new ScheduledThreadPoolExecutor(1, task -> OwnThread.of("iqcar-rules-held", task));
     clock.setKeepAliveTime(10, TimeUnit.SECONDS);
     clock.allowCoreThreadTimeOut(true);
     clock.setExecuteExistingDelayedTasksAfterShutdownPolicy(false);
@@ -110,11 +107,7 @@ final class HeldJobs {
       }
       late = true;
     }
-    try {
-      offerAgain.run();
-    } catch (Throwable failure) {
-      Failures.note("offering slots to a job that was held", failure);
-    }
+    Failures.attempt("offering slots to a job that was held", offerAgain::run);
   }
 
   /** Holds no job any more. */

@@ -42,8 +42,16 @@ final class Placement extends SparkListener {
   /** So many jobs are known before it is asked which of them run: Spark drops ends of jobs. */
   static final int ASK_AT = 64;
 
+  /** SQL executions whose plans are kept until they end; an application runs some tens at once. */
+  private static final int MOST_PLANS = 200;
+  /** The fingerprint of a query whose plan is hashed once a rule asks; its execution's id follows. */
+  private static final String LATER = "plan:later ";
+
   private volatile PoolRules rules;
-  private final boolean plansMatter;
+  /** Whether a rule asks for plans. Hashing one that nobody asks for would hold up others' jobs. */
+  private volatile boolean plansMatter;
+  /** The start of each SQL execution whose plan is not hashed yet, else the hash. */
+  private final LruMap<Long, Object> plans = new LruMap<>(MOST_PLANS);
   private final RunningQueries queries = new RunningQueries();
   private final LruMap<Integer, Job> jobs = new LruMap<>(MOST_JOBS);
   private final HeldJobs held;
@@ -65,16 +73,14 @@ final class Placement extends SparkListener {
   }
 
   /**
-   * @param canChange whether other rules may come: then plans matter even if these name none
    * @param held the jobs whose task sets came before their event
    * @param runs whether a job runs; asked by the scheduler's thread, on which jobs end
    */
-  Placement(PoolRules rules, boolean canChange, HeldJobs held, IntPredicate runs) {
+  Placement(PoolRules rules, HeldJobs held, IntPredicate runs) {
     this.rules = rules;
     this.held = held;
     this.runs = runs;
-    plansMatter = canChange
-        || rules.assignments.stream().anyMatch(a -> a.fingerprint.startsWith("plan:"));
+    plansMatter = asksForPlans(rules);
     forgetEnded();
   }
 
@@ -86,6 +92,56 @@ final class Placement extends SparkListener {
   /** The rules that act now. */
   PoolRules rules() {
     return rules;
+  }
+
+  private static boolean asksForPlans(PoolRules rules) {
+    return rules.assignments.stream().anyMatch(one -> one.fingerprint.startsWith("plan:"));
+  }
+
+  /** Hashes what the next rules ask for; the caller does not hold the scheduler's lock. */
+  void prepare(PoolRules next) {
+    plansMatter = asksForPlans(next);
+    List<Integer> all;
+    synchronized (this) {
+      all = new ArrayList<>(jobs.keySet());
+    }
+    all.forEach(this::recognise);
+  }
+
+  /** Recognises a known job by its plan, if rules ask for plans by now. */
+  private void recognise(int id) {
+    Job job;
+    synchronized (this) {
+      job = jobs.get(id);
+    }
+    Job found = recognised(job);
+    if (found != job) {
+      synchronized (this) {
+        jobs.replace(id, job, found);
+      }
+    }
+  }
+
+  private Job recognised(Job job) {
+    if (!plansMatter || job == null || job.query == null
+        || !job.query.fingerprint.startsWith(LATER)) {
+      return job;
+    }
+    Long execution = Long.valueOf(job.query.fingerprint.substring(LATER.length()));
+    synchronized (plans) {
+      Object plan = plans.get(execution);
+      if (plan != null && !(plan instanceof String)) {
+        try {
+          plan = planHash(plan);
+        } catch (ReflectiveOperationException | RuntimeException | LinkageError failure) {
+          Failures.note("reading a plan", failure);
+          plan = "";
+        }
+        plans.put(execution, plan);
+      }
+      return plan == null ? job : new Job(new RunningQueries.Query(
+          "plan:" + plan, job.query.description), job.group, job.asked);
+    }
   }
 
   /** Replaces the rules; the caller holds the scheduler's lock, as {@link #poolOf}'s does. */
@@ -151,7 +207,7 @@ final class Placement extends SparkListener {
       RunningQueries.Query query =
           queries.jobStarted(properties, () -> callSites(event));
       String group = properties == null ? null : properties.getProperty("spark.jobGroup.id");
-      job = new Job(query, Secrets.redact(group, Secrets.MAX_NAME), asked);
+      job = recognised(new Job(query, Secrets.redact(group, Secrets.MAX_NAME), asked));
     } catch (Throwable failure) {
       Failures.note("finding a job's rule", failure);
     }
@@ -160,12 +216,9 @@ final class Placement extends SparkListener {
       jobs.put(event.jobId(), job);
       came = held.release(event.jobId());
     }
+    recognise(event.jobId()); // rules that ask may have come just now
     if (came) {
-      try {
-        place.accept(event.jobId());
-      } catch (Throwable failure) {
-        Failures.note("moving a job to its pool", failure);
-      }
+      Failures.attempt("moving a job to its pool", () -> place.accept(event.jobId()));
     }
   }
 
@@ -184,13 +237,17 @@ final class Placement extends SparkListener {
     }
     try {
       if (ended) {
-        queries.executionEnded((Long) SparkInternals.call(event, "executionId"));
+        Long execution = (Long) SparkInternals.call(event, "executionId");
+        queries.executionEnded(execution);
+        synchronized (plans) {
+          plans.remove(execution);
+        }
         return;
       }
       Faults.at("rules.onOtherEvent");
-      // Hashed here and not at the first job, for which the scheduler's thread would wait.
-      queries.executionStarted((Long) SparkInternals.call(event, "executionId"), root(event),
-          (String) SparkInternals.call(event, "description"), planHash(event));
+      Long execution = (Long) SparkInternals.call(event, "executionId");
+      queries.executionStarted(execution, root(event),
+          (String) SparkInternals.call(event, "description"), hashOrLater(event, execution));
     } catch (Throwable failure) {
       Failures.note("reading a SQL execution", failure);
     }
@@ -206,17 +263,33 @@ final class Placement extends SparkListener {
     }
   }
 
-  private String planHash(Object event) throws ReflectiveOperationException {
+  /** The plan's hash, or what stands for it until a rule asks; empty without a plan. */
+  private String hashOrLater(Object event, long execution) throws ReflectiveOperationException {
+    if (plansMatter) {
+      return planHash(event);
+    }
+    Object info = SparkInternals.call(event, "sparkPlanInfo");
+    Object text = SparkInternals.call(event, "physicalPlanDescription");
+    boolean planned = info != null && !"".equals(SparkInternals.call(info, "nodeName"));
+    if (!planned && (text == null || "".equals(text))) {
+      return "";
+    }
+    synchronized (plans) {
+      plans.put(execution, event);
+    }
+    return LATER.substring("plan:".length()) + execution;
+  }
+
+  private static String planHash(Object event) throws ReflectiveOperationException {
     Object info = SparkInternals.call(event, "sparkPlanInfo");
     if (info != null) {
       PlanNode plan = PlanNode.fromSpark(info);
       if (!plan.name.isEmpty()) {
-        return plansMatter ? PlanFingerprint.hash(plan) : "not computed";
+        return PlanFingerprint.hash(plan);
       }
     }
     String text = (String) SparkInternals.call(event, "physicalPlanDescription");
-    return text == null || text.isEmpty() ? ""
-        : plansMatter ? PlanFingerprint.hashText(text) : "not computed";
+    return text == null || text.isEmpty() ? "" : PlanFingerprint.hashText(text);
   }
 
   /** Names of the stages that a job will run; those whose shuffle files exist are skipped. */

@@ -60,6 +60,11 @@ final class PoolChooser implements SchedulableBuilder {
     spark.addTaskSetManager(taskSet, properties);
   }
 
+  /** Does what takes long before {@link #become}; the caller does not hold the scheduler's lock. */
+  void prepare(PoolRules next) {
+    placement.prepare(next);
+  }
+
   /**
    * Replaces the rules. Task sets that run go into the pools that the new rules name, else back
    * into those that their jobs asked for. The caller holds the scheduler's lock.

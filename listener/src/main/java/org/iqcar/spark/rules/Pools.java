@@ -12,17 +12,11 @@ import org.apache.spark.scheduler.Schedulable;
 /** Makes and changes pools in a running scheduler; the caller holds the scheduler's lock. */
 final class Pools {
   private final Pool root;
-  private final boolean keepDefaultFifo;
   /** What each pool of the rules was before they defined it; null where there was none. */
   private final Map<String, PoolRules.PoolSpec> before = new LinkedHashMap<>();
 
-  /**
-   * @param keepDefaultFifo whether to make the default pool first in, first out, unless it is among
-   *     the wanted pools: in FAIR mode Spark 3.4 and later share it fairly
-   */
-  Pools(Pool root, boolean keepDefaultFifo) {
+  Pools(Pool root) {
     this.root = root;
-    this.keepDefaultFifo = keepDefaultFifo;
   }
 
   /**
@@ -34,10 +28,6 @@ final class Pools {
     Map<String, PoolRules.PoolSpec> all = new LinkedHashMap<>();
     for (PoolRules.PoolSpec spec : wanted) {
       all.put(spec.name, spec);
-    }
-    if (keepDefaultFifo) {
-      all.putIfAbsent(PoolRules.DEFAULT_POOL,
-          new PoolRules.PoolSpec(PoolRules.DEFAULT_POOL, 1, 0, "FIFO"));
     }
     for (Map.Entry<String, PoolRules.PoolSpec> known : before.entrySet()) {
       String name = known.getKey();

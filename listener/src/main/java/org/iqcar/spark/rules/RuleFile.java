@@ -24,12 +24,13 @@ import java.util.concurrent.FutureTask;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.TimeoutException;
 import java.util.regex.Pattern;
+import org.iqcar.spark.safety.OwnThread;
 
 /** Reads a file from a local path or from a URL of any file system that Hadoop supports. */
 final class RuleFile {
   private static final Pattern URL = Pattern.compile("[A-Za-z][A-Za-z0-9+.-]+:/.*");
   /** A remote file system takes seconds; one that does not answer must not block the job. */
-  private static final int MOST_SECONDS = 30;
+  static final int MOST_SECONDS = 30;
 
   private RuleFile() {}
 
@@ -93,8 +94,7 @@ final class RuleFile {
   /** Runs an action in a thread of its own, which is abandoned if it takes longer. */
   static byte[] within(int seconds, Callable<byte[]> action) throws IOException {
     FutureTask<byte[]> reading = new FutureTask<>(action);
-    Thread thread = new Thread(reading, "iqcar-rules");
-    thread.setDaemon(true);
+    Thread thread = OwnThread.of("iqcar-rules", reading);
     thread.start();
     try {
       return reading.get(seconds, TimeUnit.SECONDS);
@@ -126,7 +126,7 @@ final class RuleFile {
 
   private static InputStream open(String path, Object hadoop) throws IOException {
     File local = local(path);
-    return local != null ? openLocal(local) : openByHadoop(path, hadoop);
+    return local != null ? openLocal(local) : (InputStream) byHadoop("open", path, hadoop);
   }
 
   /** The local file that a path or URL names; null if it names none. */
@@ -150,11 +150,6 @@ final class RuleFile {
       throw new IOException(file + " is no regular file");
     }
     return new FileInputStream(file);
-  }
-
-  /** Opens a file by Hadoop. */
-  static InputStream openByHadoop(String path, Object hadoop) throws IOException {
-    return (InputStream) byHadoop("open", path, hadoop);
   }
 
   /** Calls a file system of Hadoop by reflection: the plugin is built without Hadoop's jars. */

@@ -8,7 +8,6 @@ import java.util.function.Consumer;
 import java.util.function.IntSupplier;
 import org.apache.spark.scheduler.Pool;
 import org.apache.spark.scheduler.Schedulable;
-import org.apache.spark.scheduler.SchedulableBuilder;
 import org.apache.spark.scheduler.SchedulingMode;
 import org.apache.spark.scheduler.TaskSetManager;
 import org.iqcar.spark.safety.Failures;
@@ -42,35 +41,29 @@ final class RuleRoot extends Pool {
     this.held = held;
   }
 
-  /** What remains to be done once a root pool is in its place. */
-  interface Rest {
-    Object run() throws ReflectiveOperationException;
-  }
-
   /**
-   * Stands where the root pool stood, before any task ran; the caller holds the lock.
+   * Stands where the scheduler's root pool stood, before any task ran; the caller holds the lock.
    *
-   * @throws ReflectiveOperationException if it cannot, or the rest cannot; then the root pool is as
-   *     it was, as after any other failure
+   * @param pools the root of the pools that it takes over
+   * @param rest what remains to be done then
+   * @throws Exception if it cannot, or the rest cannot; then the scheduler has its root pool and that
+   *     its pools, as after any other failure. IllegalAccessException: where Java replaces no field
+   *     that is final
    */
-  void takePlace(Object scheduler, SchedulableBuilder builder, Rest rest)
-      throws ReflectiveOperationException {
-    Pool old = builder.rootPool();
-    Field inBuilder = SparkInternals.field(builder, FIELD);
-    Field inScheduler = SparkInternals.field(scheduler, FIELD);
+  void takePlace(Object scheduler, Pool pools, Failures.Work rest) throws Exception {
+    Field field = SparkInternals.field(scheduler, FIELD);
+    Object old = field.get(scheduler);
+    field.set(scheduler, this);
     try {
-      inScheduler.set(scheduler, this);
-      inBuilder.set(builder, this);
-      for (Schedulable child : old.schedulableQueue()) {
+      for (Schedulable child : pools.schedulableQueue()) {
         addSchedulable(child);
       }
       rest.run();
     } catch (Throwable failure) {
       // Task sets would be added to one root, and looked for in the other.
-      inScheduler.set(scheduler, old);
-      inBuilder.set(builder, old);
-      for (Schedulable child : old.schedulableQueue()) {
-        child.parent_$eq(old);
+      field.set(scheduler, old);
+      for (Schedulable child : pools.schedulableQueue()) {
+        child.parent_$eq(pools);
       }
       throw failure;
     }

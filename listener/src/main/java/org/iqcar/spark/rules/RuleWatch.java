@@ -7,6 +7,7 @@ import java.util.concurrent.TimeUnit;
 import java.util.function.Consumer;
 import org.iqcar.spark.safety.Failures;
 import org.iqcar.spark.safety.Faults;
+import org.iqcar.spark.safety.OwnThread;
 
 /**
  * Looks at the file of rules once a period and applies what has changed.
@@ -71,11 +72,7 @@ final class RuleWatch {
   }
 
   void start(long periodNanos) {
-    clock = Executors.newScheduledThreadPool(2, task -> {
-      Thread thread = new Thread(task, "iqcar-rules-watch");
-      thread.setDaemon(true);
-      return thread;
-    });
+    clock = Executors.newScheduledThreadPool(2, task -> OwnThread.of("iqcar-rules-watch", task));
     clock.scheduleWithFixedDelay(this::look, periodNanos, periodNanos, TimeUnit.NANOSECONDS);
     clock.scheduleWithFixedDelay(() -> checkHang(System.nanoTime()),
         HANG_CHECK_MS, HANG_CHECK_MS, TimeUnit.MILLISECONDS);

@@ -1,7 +1,9 @@
 package org.iqcar.spark.rules;
 
 import java.io.IOException;
+import java.lang.reflect.Constructor;
 import java.lang.reflect.Field;
+import java.lang.reflect.Method;
 import java.nio.file.NoSuchFileException;
 import java.util.HashSet;
 import java.util.Locale;
@@ -9,6 +11,7 @@ import java.util.Set;
 import java.util.function.Consumer;
 import org.apache.spark.SparkConf;
 import org.apache.spark.SparkContext;
+import org.apache.spark.scheduler.FairSchedulableBuilder;
 import org.apache.spark.scheduler.Pool;
 import org.apache.spark.scheduler.SchedulableBuilder;
 import org.apache.spark.scheduler.SchedulerBackend;
@@ -23,9 +26,9 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * Applies the rules of {@code spark.iqcar.rules}: reads them before the scheduler is created,
- * because FAIR can only be chosen then, and adds pools and {@link PoolChooser} to it afterwards.
- * It watches the file from then on, also one that holds no valid rules yet.
+ * Applies the rules of {@code spark.iqcar.rules}: reads them before the scheduler is created, so
+ * that it can refuse to start, and gives the scheduler pools and {@link PoolChooser} afterwards,
+ * FAIR last. It watches the file from then on, also one that holds no valid rules yet.
  *
  * <p>Rules that cannot be read stop the application, but only with
  * {@code spark.iqcar.rules.strict=true}. Any other failure leaves scheduling as without rules.
@@ -36,46 +39,49 @@ public final class Rules {
   private static final String FAIR = "FAIR";
   private static final String FIFO = "FIFO";
   private static final String QUEUE = "iqcar";
+  private static final String ALLOCATION = "spark.scheduler.allocation.file";
+  private static final String LET_REPLACE = "--enable-final-field-mutation=ALL-UNNAMED";
   /** 8 MB; a file of a thousand assignments takes some 200 KB. */
   private static final int MOST_BYTES = 8 << 20;
 
   private final SparkContext sc;
   private final Object hadoop;
   private final Settings settings;
-  /** Pools that exist without the file. */
-  private final Set<String> others;
-  /** Whether the default pool stays first in, first out, as without rules. */
-  private final boolean keepDefaultFifo;
+  /** Whether the scheduler is FAIR without rules. */
+  private final boolean fair;
+  /** The pools that exist without the file, and their names. */
+  private final Pool others;
+  private final Set<String> otherNames;
   private final PoolRules first;
   private final RuleNews firstNews;
   private RuleWatch watch;
   private HeldJobs held;
   private RuleCounts counts;
 
-  private Rules(SparkContext sc, Object hadoop, Set<String> others, boolean keepDefaultFifo,
-      PoolRules first, RuleNews firstNews) {
+  private Rules(SparkContext sc, Object hadoop, boolean fair, Pool others, PoolRules first,
+      RuleNews firstNews) {
     this.sc = sc;
     this.hadoop = hadoop;
     settings = Settings.from(sc.conf());
+    this.fair = fair;
     this.others = others;
-    this.keepDefaultFifo = keepDefaultFifo;
+    otherNames = names(others);
     this.first = first;
     this.firstNews = firstNews;
   }
 
   /**
-   * Reads the rules and switches FAIR on if needed; called before the scheduler is created.
+   * Reads the rules; called before the scheduler is created.
    *
    * @return the rules, or null if none act and none can come
    * @throws RulesRefused if they cannot be read and the settings are strict
    */
   public static Rules before(SparkContext sc) {
-    SparkConf conf = sc.conf();
-    String mode = conf.get(MODE, FIFO).trim().toUpperCase(Locale.ROOT);
+    String mode = sc.conf().get(MODE, FIFO).trim().toUpperCase(Locale.ROOT);
     if (!mode.equals(FAIR) && !mode.equals(FIFO)) {
       return null; // Spark does not know it either and does not start
     }
-    return read(sc, mode.equals(FAIR), () -> conf.set(MODE, FAIR));
+    return read(sc, mode.equals(FAIR), false);
   }
 
   /**
@@ -91,17 +97,14 @@ public final class Rules {
     SparkContext sc = SparkInternals.contextBeingMade();
     Pool root = sc.taskScheduler().rootPool();
     boolean fair = root != null && root.schedulingMode() == SchedulingMode.FAIR();
-    Rules found = read(sc, fair, () -> {
-      throw new RulesRefused(MODE, "is not FAIR, and a listener comes too late to change it",
-          "set it to FAIR, or spark.plugins=org.iqcar.spark.IqcarPlugin");
-    });
+    Rules found = read(sc, fair, true);
     if (found != null) {
       found.apply(news);
     }
     return found;
   }
 
-  private static Rules read(SparkContext sc, boolean fair, Runnable switchToFair) {
+  private static Rules read(SparkContext sc, boolean fair, boolean late) {
     Settings settings = Settings.from(sc.conf());
     if (settings.rules == null) {
       return null;
@@ -109,15 +112,17 @@ public final class Rules {
     boolean watched = settings.rulesWatchNanos > 0;
     try {
       Object hadoop = SparkInternals.call(sc, "hadoopConfiguration");
-      AllocationFile file;
+      Pool others = new Pool("", SchedulingMode.FAIR(), 0, 0);
       try {
-        file = AllocationFile.read(sc.conf(), hadoop);
+        RuleFile.within(RuleFile.MOST_SECONDS, () -> {
+          builder(others, sc).buildPools();
+          return null;
+        });
       } catch (IOException e) {
         throw new RulesRefused(settings.rules, "pools need spark.scheduler.mode=FAIR, but "
-            + e.getMessage(), "correct that file");
+            + ALLOCATION + "=" + sc.conf().get(ALLOCATION, "fairscheduler.xml")
+            + " cannot be read (" + e.getMessage() + ")", "correct that file");
       }
-      Set<String> others = new HashSet<>(file.pools);
-      others.add(PoolRules.DEFAULT_POOL);
       PoolRules rules = PoolRules.none();
       RuleNews news;
       String hash = "";
@@ -133,7 +138,7 @@ public final class Rules {
         }
         hash = RuleFile.hash(content);
         outcome = RuleNews.REFUSED;
-        rules = PoolRules.parse(settings.rules, content, others);
+        rules = PoolRules.parse(settings.rules, content, names(others));
         news = RuleNews.accepted(hash, rules, RuleChange.between(PoolRules.none(), rules));
         if (rules.isEmpty()) {
           LOG.info("iqcar: {} holds no rules", settings.rules);
@@ -148,10 +153,11 @@ public final class Rules {
       if (rules.isEmpty() && !watched) {
         return null;
       }
-      if (!fair) {
-        switchToFair.run();
+      if (!fair && late) {
+        throw new RulesRefused(MODE, "is not FAIR, and a listener comes too late to change it",
+            "set it to FAIR, or spark.plugins=org.iqcar.spark.IqcarPlugin");
       }
-      return new Rules(sc, hadoop, others, !fair && !file.present, rules, news);
+      return new Rules(sc, hadoop, fair, others, rules, news);
     } catch (RulesRefused refused) {
       if (settings.rulesStrict) {
         throw refused;
@@ -163,8 +169,22 @@ public final class Rules {
     }
   }
 
+  /** Spark's own maker of pools; what it takes beside the root differs between versions. */
+  private static SchedulableBuilder builder(Pool root, SparkContext sc)
+      throws ReflectiveOperationException {
+    Constructor<?> made = FairSchedulableBuilder.class.getConstructors()[0];
+    return (SchedulableBuilder) made.newInstance(
+        root, made.getParameterTypes()[1] == SparkConf.class ? sc.conf() : sc);
+  }
+
+  private static Set<String> names(Pool root) {
+    Set<String> found = new HashSet<>();
+    root.schedulableQueue().forEach(pool -> found.add(pool.name()));
+    return found;
+  }
+
   /**
-   * Adds the rules to the scheduler and watches their file; throws what is fatal only.
+   * Adds the rules to the scheduler and watches their file; throws nothing.
    *
    * @param news is told which rules act, now and whenever that changes
    */
@@ -174,6 +194,14 @@ public final class Rules {
       Object scheduler = sc.taskScheduler();
       PoolChooser chooser = apply(scheduler);
       counts = new RuleCounts(chooser);
+      if (!fair) {
+        Failures.attempt("telling Spark's UI and log of FAIR", () -> {
+          // They were told of FIFO before the rules could act; the last one counts.
+          Method tell = SparkContext.class.getDeclaredMethod("postEnvironmentUpdate");
+          tell.setAccessible(true);
+          tell.invoke(sc);
+        });
+      }
       if (!first.isEmpty()) {
         LOG.info("iqcar: rules of {} apply: {} pools, {} assignments",
             settings.rules, first.pools.size(), first.assignments.size());
@@ -186,8 +214,10 @@ public final class Rules {
         });
         watch.start(settings.rulesWatchNanos);
       }
+    } catch (IllegalAccessException refused) {
+      LOG.warn("iqcar: no rules are applied: this Java lets nobody replace a final field ({}); "
+          + "jobs run as without rules. Start the driver with {}", refused.getMessage(), LET_REPLACE);
     } catch (Throwable failure) {
-      Failures.throwFatal(failure);
       LOG.warn("iqcar: no rules are applied: the scheduler of this Spark cannot be reached; "
           + "jobs run as without rules", failure);
     }
@@ -196,10 +226,9 @@ public final class Rules {
   /**
    * Adds the rules to a scheduler.
    *
-   * @throws ReflectiveOperationException if it cannot; then the scheduler is as it was, as after
-   *     any other failure
+   * @throws Exception if it cannot; then the scheduler is as it was, as after any other failure
    */
-  PoolChooser apply(Object scheduler) throws ReflectiveOperationException {
+  PoolChooser apply(Object scheduler) throws Exception {
     for (Class<?> made : new Class<?>[] {
         RuleRoot.class, RulePool.class, TurnQueue.class, PoolChooser.class}) {
       SparkInternals.checkOverrides(made);
@@ -207,27 +236,26 @@ public final class Rules {
     // The scheduler holds this lock when it adds to its pools.
     synchronized (scheduler) {
       Field field = SparkInternals.field(scheduler, "schedulableBuilder");
-      SchedulableBuilder builder = (SchedulableBuilder) field.get(scheduler);
+      SchedulableBuilder before = (SchedulableBuilder) field.get(scheduler);
       DroppedEvents dropped = new DroppedEvents(sc);
       held = new HeldJobs(() -> offerSlots(scheduler), () -> dropped.of(QUEUE));
       if (backend(scheduler) == null) {
         held.stop();
       }
       RuleRoot root = new RuleRoot(new SlotsNow(sc), held);
-      Placement placement =
-          new Placement(first, settings.rulesWatchNanos > 0, held, this::runs);
-      PoolChooser chooser = new PoolChooser(builder, placement, new Pools(root, keepDefaultFifo));
+      Placement placement = new Placement(first, held, this::runs);
+      PoolChooser chooser = new PoolChooser(builder(root, sc), placement, new Pools(root));
       placement.onLateAnswer(job -> {
         synchronized (scheduler) {
           chooser.place(job);
         }
         offerSlots(scheduler);
       });
-      root.takePlace(scheduler, builder, () -> {
+      root.takePlace(scheduler, fair ? before.rootPool() : others, () -> {
         chooser.become(first);
         sc.listenerBus().addToQueue(placement, QUEUE);
         field.set(scheduler, chooser);
-        return chooser;
+        sc.conf().set(MODE, FAIR);
       });
       return chooser;
     }
@@ -266,11 +294,12 @@ public final class Rules {
     return new RuleWatch.Target() {
       @Override
       public PoolRules parse(byte[] content) {
-        return PoolRules.parse(settings.rules, content, others);
+        return PoolRules.parse(settings.rules, content, otherNames);
       }
 
       @Override
       public void apply(PoolRules next) {
+        chooser.prepare(next);
         synchronized (scheduler) {
           chooser.become(next);
         }

@@ -42,8 +42,8 @@ public final class Failures {
   }
 
   /**
-   * Counts a failure. Throws none, unless the JVM does not survive it: such a one is thrown again,
-   * for Spark or the JVM to act on. Where the thread was interrupted, it is so again.
+   * Counts a failure and throws none, be the memory full: Spark's threads and their tasks go on, and
+   * so do ours. Where the thread was interrupted, it is so again.
    */
   public static void note(String where, Throwable failure) {
     try {
@@ -57,22 +57,25 @@ public final class Failures {
             failure.toString());
       }
     } catch (Throwable ignored) {
-      // Logging itself may fail (class loading during shutdown): the job must not.
+      // Logging itself may fail (no memory, class loading during shutdown): the job must not.
     }
-    throwFatal(failure);
     if (failure instanceof InterruptedException) {
       Thread.currentThread().interrupt();
     }
   }
 
-  /**
-   * Throws what Spark does not catch either, as Scala's NonFatal says. Classes that are missing in
-   * another version of Spark, and recursion that is too deep, are ours to handle.
-   */
-  public static void throwFatal(Throwable failure) {
-    if (failure instanceof ThreadDeath
-        || failure instanceof VirtualMachineError && !(failure instanceof StackOverflowError)) {
-      throw (Error) failure;
+  /** Something that may fail. */
+  public interface Work {
+    void run() throws Exception;
+  }
+
+  /** Does something; throws none, and counts what it throws. */
+  public static void attempt(String what, Work work) {
+    try {
+      Faults.at(what);
+      work.run();
+    } catch (Throwable failure) {
+      note(what, failure);
     }
   }
 

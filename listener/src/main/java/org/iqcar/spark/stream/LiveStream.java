@@ -23,6 +23,7 @@ import org.apache.spark.scheduler.SparkListenerApplicationEnd;
 import org.apache.spark.scheduler.SparkListenerEvent;
 import org.iqcar.spark.safety.Failures;
 import org.iqcar.spark.safety.Faults;
+import org.iqcar.spark.safety.OwnThread;
 import org.iqcar.spark.settings.Setting;
 import org.iqcar.spark.settings.Settings;
 import org.slf4j.Logger;
@@ -116,8 +117,8 @@ public final class LiveStream extends SparkFirehoseListener {
       }
       LiveStream stream = new LiveStream(sc, server, token, file);
       sc.listenerBus().addToQueue(stream, QUEUE);
-      daemon("iqcar-live", stream::listen);
-      daemon("iqcar-live-watch", stream::watch);
+      OwnThread.of("iqcar-live", stream::listen).start();
+      OwnThread.of("iqcar-live-watch", stream::watch).start();
       LOG.info("iqcar: events are streamed at {}", server.getLocalSocketAddress());
       return stream;
     } catch (IOException | RuntimeException | ReflectiveOperationException | LinkageError failure) {
@@ -194,7 +195,7 @@ public final class LiveStream extends SparkFirehoseListener {
           }
           asking.add(follower);
         }
-        daemon("iqcar-live-follower", () -> serve(follower));
+        OwnThread.of("iqcar-live-follower", () -> serve(follower)).start();
       } catch (IOException closed) {
         if (!server.isClosed()) {
           Failures.note("accepting a follower", closed);
@@ -346,12 +347,6 @@ public final class LiveStream extends SparkFirehoseListener {
 
   private static void write(OutputStream out, String line) throws IOException {
     out.write((line + "\n").getBytes(StandardCharsets.UTF_8));
-  }
-
-  private static void daemon(String name, Runnable work) {
-    Thread thread = new Thread(work, name);
-    thread.setDaemon(true);
-    thread.start();
   }
 
   private static void close(Closeable one) {

@@ -25,6 +25,7 @@ import org.apache.spark.scheduler.FIFOSchedulableBuilder;
 import org.apache.spark.scheduler.JobSucceeded$;
 import org.apache.spark.scheduler.Pool;
 import org.apache.spark.scheduler.Schedulable;
+import org.apache.spark.scheduler.SchedulingMode;
 import org.apache.spark.scheduler.SparkListenerJobEnd;
 import org.apache.spark.scheduler.SparkListenerJobStart;
 import org.apache.spark.scheduler.StageInfo;
@@ -57,7 +58,7 @@ class LostEventsTest {
   private long dropped;
   private final HeldJobs held = new HeldJobs(offered::countDown, () -> dropped);
   private final RuleRoot root = new RuleRoot(() -> 4, held);
-  private final Placement placement = new Placement(RULES, true, held, running::contains);
+  private final Placement placement = new Placement(RULES, held, running::contains);
   private final PoolChooser chooser = new PoolChooser(
       new FIFOSchedulableBuilder(root) {
         @Override
@@ -65,11 +66,12 @@ class LostEventsTest {
           String name = properties.getProperty(RunningQueries.POOL, "default");
           ((Pool) root.getSchedulableByName(name)).addSchedulable(taskSet);
         }
-      }, placement, new Pools(root, true));
+      }, placement, new Pools(root));
   /** Task sets of the jobs that run. */
   private final Map<Integer, List<TaskSetManager>> taskSets = new HashMap<>();
 
   LostEventsTest() {
+    root.addSchedulable(new Pool("default", SchedulingMode.FIFO(), 0, 1));
     chooser.become(RULES);
     placement.onLateAnswer(chooser::place);
   }
@@ -228,7 +230,7 @@ class LostEventsTest {
 
   @Test
   void aSparkThatDoesNotTellWhichJobsRunForgetsThemByTheirNumber() throws Exception {
-    Placement blind = new Placement(RULES, true, held, job -> {
+    Placement blind = new Placement(RULES, held, job -> {
       throw new NoSuchMethodError("DAGScheduler.jobIdToActiveJob");
     });
     for (int job = 0; job < 20_000; job++) {

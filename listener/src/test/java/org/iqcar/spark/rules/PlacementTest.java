@@ -43,7 +43,7 @@ class PlacementTest {
   private final AtomicInteger offers = new AtomicInteger();
   private final HeldJobs held = new HeldJobs(offers::incrementAndGet, () -> 0);
   private final RuleRoot root = new RuleRoot(() -> 4, held);
-  private final Placement placement = new Placement(RULES, true, held, job -> true);
+  private final Placement placement = new Placement(RULES, held, job -> true);
   private final PoolChooser chooser = new PoolChooser(
       new FIFOSchedulableBuilder(root) {
         @Override
@@ -51,9 +51,10 @@ class PlacementTest {
           String name = properties.getProperty(RunningQueries.POOL, "default");
           ((Pool) root.getSchedulableByName(name)).addSchedulable(taskSet);
         }
-      }, placement, new Pools(root, true));
+      }, placement, new Pools(root));
 
   PlacementTest() {
+    root.addSchedulable(new Pool("default", SchedulingMode.FIFO(), 0, 1));
     chooser.become(RULES);
     placement.onLateAnswer(chooser::place);
   }

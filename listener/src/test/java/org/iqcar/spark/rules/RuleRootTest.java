@@ -7,7 +7,6 @@ import static org.junit.jupiter.api.Assertions.assertThrows;
 
 import java.util.Properties;
 import java.util.function.IntSupplier;
-import org.apache.spark.scheduler.FIFOSchedulableBuilder;
 import org.apache.spark.scheduler.Pool;
 import org.apache.spark.scheduler.SchedulingMode;
 import org.apache.spark.scheduler.TaskSetManager;
@@ -114,17 +113,33 @@ class RuleRootTest {
     Pool old = new Pool("", SchedulingMode.FAIR(), 0, 0);
     Pool child = new Pool("p", SchedulingMode.FIFO(), 0, 1);
     old.addSchedulable(child);
-    FIFOSchedulableBuilder builder = new FIFOSchedulableBuilder(old);
     Scheduler scheduler = new Scheduler(old);
     RuleRoot root = new RuleRoot(() -> 4, new HeldJobs(() -> { }, () -> 0));
-    assertThrows(NoSuchMethodError.class, () -> root.takePlace(scheduler, builder, () -> {
+    assertThrows(NoSuchMethodError.class, () -> root.takePlace(scheduler, old, () -> {
       assertSame(root, SparkInternals.get(scheduler, "rootPool"));
       assertSame(root, child.parent());
       throw new NoSuchMethodError();
     }));
     assertSame(old, SparkInternals.get(scheduler, "rootPool"));
-    assertSame(old, builder.rootPool());
     assertSame(old, child.parent());
+  }
+
+  /** Has a field that no Java replaces, as newer ones replace no final field. */
+  private static final class Refusing {
+    private static final Pool rootPool = new Pool("", SchedulingMode.FIFO(), 0, 0);
+  }
+
+  @Test
+  void whereJavaReplacesNoFinalFieldNothingHasChanged() throws Exception {
+    Pool pools = new Pool("", SchedulingMode.FAIR(), 0, 0);
+    Pool child = new Pool("p", SchedulingMode.FIFO(), 0, 1);
+    pools.addSchedulable(child);
+    RuleRoot root = new RuleRoot(() -> 4, new HeldJobs(() -> { }, () -> 0));
+    assertThrows(IllegalAccessException.class, () -> root.takePlace(new Refusing(), pools, () -> {
+      throw new AssertionError("it did not take its place");
+    }));
+    assertSame(pools, child.parent());
+    assertEquals(0, root.schedulableQueue().size());
   }
 
   @SuppressWarnings("unchecked")

@@ -1,11 +1,11 @@
 package org.iqcar.spark.safety;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
-import static org.junit.jupiter.api.Assertions.assertSame;
-import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertNull;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicReference;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
@@ -27,18 +27,37 @@ class FailuresTest {
   }
 
   @ParameterizedTest
-  @ValueSource(classes = {OutOfMemoryError.class, ThreadDeath.class})
-  void whatTheJvmDoesNotSurviveIsCountedAndGoesOn(Class<? extends Error> type) throws Exception {
-    Error fatal = type.getDeclaredConstructor().newInstance();
+  @ValueSource(classes = {OutOfMemoryError.class, StackOverflowError.class, NoSuchMethodError.class,
+      ThreadDeath.class, IllegalStateException.class})
+  void whateverIsThrownIsCountedOnceAndGoesNoFurther(Class<? extends Throwable> type)
+      throws Exception {
+    Throwable failure = type.getDeclaredConstructor().newInstance();
+    Failures.Work failing = () -> {
+      throw FailuresTest.<RuntimeException>unchecked(failure);
+    };
     long before = Failures.count();
-    assertSame(fatal, assertThrows(type, () -> Failures.note("a place", fatal)));
+    Failures.attempt("a place", failing);
     assertEquals(before + 1, Failures.count());
+    AtomicReference<Throwable> uncaught = new AtomicReference<>();
+    Thread.UncaughtExceptionHandler ofSpark = Thread.getDefaultUncaughtExceptionHandler();
+    Thread.setDefaultUncaughtExceptionHandler((thread, thrown) -> uncaught.set(thrown));
+    try {
+      Thread own = OwnThread.of("iqcar-one", () -> {
+        throw FailuresTest.<RuntimeException>unchecked(failure);
+      });
+      own.start();
+      own.join();
+      assertTrue(own.isDaemon());
+    } finally {
+      Thread.setDefaultUncaughtExceptionHandler(ofSpark);
+    }
+    assertNull(uncaught.get());
+    assertEquals(before + 2, Failures.count());
   }
 
-  @Test
-  void anotherSparksClassesAndDeepRecursionAreNotFatal() {
-    Failures.note("a place", new NoSuchMethodError());
-    Failures.note("a place", new StackOverflowError());
+  @SuppressWarnings("unchecked")
+  private static <T extends Throwable> T unchecked(Throwable failure) throws T {
+    throw (T) failure;
   }
 
   @Test

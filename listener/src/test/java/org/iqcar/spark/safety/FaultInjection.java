@@ -1,22 +1,34 @@
 package org.iqcar.spark.safety;
 
 import java.lang.reflect.Field;
+import java.util.ArrayList;
 import java.util.Arrays;
+import java.util.List;
 import java.util.Map;
 import java.util.concurrent.atomic.AtomicLong;
 import java.util.function.Consumer;
 
-/** Fails at the places named in the system property iqcar.test.fail (comma separated, or all). */
+/**
+ * Fails at the places named in the system property iqcar.test.fail (comma separated, or all), and asks
+ * for more memory than there is at those in iqcar.test.memory.
+ */
 public final class FaultInjection implements Consumer<String> {
+  /** Holds what would have been made: the JVM's compiler leaves out arrays that nobody sees. */
+  private static final List<long[]> LARGEST = new ArrayList<>();
+
   @Override
   public void accept(String place) {
-    String places = System.getProperty("iqcar.test.fail", "");
-    if (places.equals("kill-sampler") && place.equals("sampler")) {
-      throw new ThreadDeath();
-    }
-    if (places.equals("all") || Arrays.asList(places.split(",")).contains(place)) {
+    if (named("iqcar.test.fail", place)) {
       throw new LinkageError("injected at " + place);
     }
+    if (named("iqcar.test.memory", place)) {
+      LARGEST.add(new long[Integer.MAX_VALUE]);
+    }
+  }
+
+  private static boolean named(String property, String place) {
+    String places = System.getProperty(property, "");
+    return places.equals("all") || Arrays.asList(places.split(",")).contains(place);
   }
 
   /** Counts the plugin's failures from 0 again, as in a JVM that has just started. */
