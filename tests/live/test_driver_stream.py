@@ -13,7 +13,7 @@ import pytest
 
 from iqcar.diagnosis import Settings
 from iqcar.errors import IqcarError, UsageError
-from iqcar.live.watch import TOKEN, DriverTail, Watch, is_here
+from iqcar.live.watch import TOKEN, DriverTail, Watch, is_here, token_file
 from tests.support.contended_log import contended_log
 
 LOG = contended_log().bytes()
@@ -143,7 +143,7 @@ def test_the_token_of_a_driver_of_the_same_user_is_found(
     monkeypatch.delenv(TOKEN, raising=False)
     go_on, got = threading.Event(), [b"token"]
     with driver(b'{"version":1}\n', LOG, go_on=go_on, got=got) as address:
-        kept = tmp_path / ".iqcar" / f"live-{address.rpartition(':')[2]}.token"
+        kept = token_file("127.0.0.1", int(address.rpartition(":")[2]))
         kept.parent.mkdir()
         kept.write_text("of-the-driver")
         watch = Watch(address, Settings(), 1e9)
@@ -162,7 +162,7 @@ def test_a_token_that_is_written_while_the_driver_refuses_is_shown(
     with socket.create_server(("127.0.0.1", 0)) as listening:
         port = listening.getsockname()[1]
 
-        kept = tmp_path / ".iqcar" / f"live-{port}.token"
+        kept = token_file("127.0.0.1", port)
         kept.parent.mkdir()
         kept.write_text("of-a-driver-that-was-killed")
 

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.support import SUPPORT
+from tests.support import SUPPORT, quick_spark
 from tests.support.listener_spark import (
+    JAR,
     PLUGIN,
     REPO,
+    TEST_JAR,
     App,
+    build_jar,
     ended,
     records_of,
     run,
@@ -260,3 +264,14 @@ def test_a_real_prometheus_scrapes_a_driver_and_answers_the_dashboard(
     finally:
         go.touch()
     assert ended(running).exit_code == 0
+
+
+@pytest.mark.parametrize("home", spark_params())
+def test_who_merges_a_record_on_the_driver_reads_no_text(home: Path) -> None:
+    build_jar()
+    path = f"{JAR}:{TEST_JAR}:{home}/jars/*"
+    main = "org.iqcar.spark.eventlog.MergedRecords"
+    records = [json.dumps({"cpu_ns": seconds * 10**9}, separators=(",", ":")) for seconds in (3, 4)]
+    words = ["java", *quick_spark.PLAIN.split(), "-cp", path, main, *records, ""]
+    done = subprocess.run(words, capture_output=True, text=True)
+    assert done.stdout == "7 2 1\n", done.stderr[-3000:]

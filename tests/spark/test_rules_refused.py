@@ -31,6 +31,11 @@ BAD = {
         'assignments[0]: there is no pool "gold"',
     ),
     "missing": ("", "cannot be read"),
+    "anybody's": (
+        '{"schema_version": "1", "pools": [{"name": "a"}],'
+        ' "assignments": [{"pool": "a", "job_group": "many"}]}',
+        "change its mode from 666 to 664",
+    ),
 }
 """Content of a file of rules, and what is said of it."""
 
@@ -44,13 +49,14 @@ def unruled(
     for what, (content, _) in BAD.items():
         if content:
             (folder / f"{what}.json").write_text(content)
+    (folder / "anybody's.json").chmod(0o666)
     bad = {what: applied(str(folder / f"{what}.json")) for what in BAD}
     good = rules_file(folder / "good.json", [pool("first")], [FIRST])
     os.mkfifo(folder / "pools.xml")
     confs = {
         **{
             what: {**bad[what], "spark.iqcar.rules.watchMs": "0"}
-            for what in ("weight", "not compiled", "missing")
+            for what in ("weight", "not compiled", "missing", "anybody's")
         },
         "off": {**applied(good), "spark.iqcar.enabled": "false"},
         "listener alone": {**LISTENER_ONLY, "spark.iqcar.rules": good},
@@ -66,7 +72,7 @@ def unruled(
     return apps
 
 
-@pytest.mark.parametrize("what", ["weight", "not compiled", "missing"])
+@pytest.mark.parametrize("what", ["weight", "not compiled", "missing", "anybody's"])
 def test_bad_rules_that_are_not_watched_are_reported_once_and_change_nothing(
     unruled: dict[str, App], what: str
 ) -> None:

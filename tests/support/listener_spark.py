@@ -261,13 +261,24 @@ def shared_driver(home: Path, two_cores: bool) -> SharedDriver:
     if driver is None or not driver.idle:
         if driver:
             driver.close()
-        build_jar()
-        java = f"--driver-java-options={SAME_CALL_SITES} {DIES_AT_ONCE}"
-        options = ["--jars", str(JAR), java, "--conf", "spark.ui.enabled=false"]
-        start = [*(TWO_CORES if two_cores else []), str(home / "bin" / "spark-submit"), *options]
-        main = ["--class", "org.iqcar.spark.Applications", str(TEST_JAR)]
-        driver = DRIVERS[home, two_cores] = SharedDriver([*start, *main], environment(home))
+        prefix = TWO_CORES if two_cores else []
+        driver = DRIVERS[home, two_cores] = new_driver(home, prefix, [DIES_AT_ONCE])
     return driver
+
+
+def new_driver(
+    home: Path,
+    prefix: Sequence[str] = (),
+    java: Sequence[str] = (),
+    variables: Mapping[str, str] | None = None,
+) -> SharedDriver:
+    """Start a driver of a Spark, with more options of its JVM and variables of its environment."""
+    build_jar()
+    options = ["--jars", str(JAR), "--conf", "spark.ui.enabled=false"]
+    options += ["--driver-java-options", " ".join([SAME_CALL_SITES, *java])]
+    main = ["--class", "org.iqcar.spark.Applications", str(TEST_JAR)]
+    words = [*prefix, str(home / "bin" / "spark-submit"), *options, *main]
+    return SharedDriver(words, {**environment(home), **(variables or {})})
 
 
 DRIVERS: dict[tuple[Path, bool], SharedDriver] = {}

@@ -7,6 +7,7 @@ stream; each further line is an event as the event log has it, from the start of
 from __future__ import annotations
 
 import os
+import re
 import socket
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -33,7 +34,7 @@ SCHEME = "spark-live://"
 TOKEN = "IQCAR_LIVE_TOKEN"  # noqa: S105
 """Environment variable with the token that the driver asks for, which is sent as the first line.
 Where it is not set, that of a driver of the same user on this machine is found in a file."""
-TOKEN_FILE = "~/.iqcar/live-{port}.token"  # noqa: S105
+TOKEN_FILE = "~/.iqcar/live-{host}-{address:x}-{port}.token"  # noqa: S105
 MAX_TOKEN_BYTES = 4096
 CONNECT_S = 10.0
 """Seconds in which the driver must answer (10)."""
@@ -66,7 +67,7 @@ class DriverTail:
             self._first = self._header(address)
         except IqcarError:
             # A driver that has just begun to listen writes its token a moment later.
-            if shown is None or _kept_token(shown.port) == shown.token:
+            if shown is None or _kept_token(shown.path) == shown.token:
                 raise
             self._socket, _ = _connect(address)
             self._first = self._header(address)
@@ -121,9 +122,15 @@ class DriverTail:
         return came.partition(b"\n")[2]
 
 
-def _kept_token(port: int) -> str:
-    """Return the token that a driver of this user wrote for a port; empty where there is none."""
-    path = Path(TOKEN_FILE.format(port=port)).expanduser()
+def token_file(address: str, port: int) -> Path:
+    """Return where a driver of this user on this machine keeps the token for an address."""
+    host = re.sub("[^A-Za-z0-9.-]", "_", socket.gethostname())
+    number = int(ip_address(address.partition("%")[0]))
+    return Path(TOKEN_FILE.format(host=host, address=number, port=port)).expanduser()
+
+
+def _kept_token(path: Path) -> str:
+    """Return the token that a driver of this user wrote; empty where there is none."""
     try:
         with open_file(str(path)) as file:
             return file.read(MAX_TOKEN_BYTES).decode("ascii").strip()
@@ -137,9 +144,9 @@ def is_here(there: str, here: str) -> bool:
 
 
 class _Kept(NamedTuple):
-    """The token that was kept on this machine for a port; empty where there was none."""
+    """The token that was kept on this machine, and where; empty where there was none."""
 
-    port: int
+    path: Path
     token: str
 
 
@@ -155,9 +162,11 @@ def _connect(address: str) -> tuple[socket.socket, _Kept | None]:
     try:
         connected = socket.create_connection((host, port), CONNECT_S)
         token, kept = os.environ.get(TOKEN), None
-        if not token and is_here(connected.getpeername()[0], connected.getsockname()[0]):
-            token = _kept_token(port)  # it is for nobody on another machine
-            kept = _Kept(port, token)
+        there = connected.getpeername()[0]
+        if not token and is_here(there, connected.getsockname()[0]):
+            path = token_file(there, port)
+            token = _kept_token(path)  # it is for nobody on another machine
+            kept = _Kept(path, token)
         if token:
             connected.sendall(token.encode() + b"\n")
     except OSError as error:

@@ -12,6 +12,8 @@ import org.iqcar.spark.threads.WaitClass;
 public final class RecordTotals {
   /** More digits than 18 fit no long. */
   private static final int MOST_DIGITS = 18;
+  private static final String[] NAMES = {
+    "wall_ns", "cpu_ns", "run_queue_ns", "throttled_ns", "off_cpu_ns", "coverage_pct"};
 
   private final LongAdder records = new LongAdder();
   private final LongAdder missing = new LongAdder();
@@ -34,31 +36,42 @@ public final class RecordTotals {
 
   /** A task has this record. */
   public void add(String record) {
-    records.increment();
-    wall.add(known(record, "wall_ns"));
-    cpu.add(known(record, "cpu_ns"));
-    long off = known(record, "off_cpu_ns");
-    offCpu.add(off);
-    long coverage = number(record, "coverage_pct");
-    covered.add(coverage < 0 ? off : off / 100 * coverage);
+    add(numbers(record));
+  }
+
+  /** The numbers of a record that are added up, those of {@link #NAMES} first; −1 where it has none. */
+  static long[] numbers(String record) {
+    long[] found = new long[NAMES.length + WaitClass.ALL.length];
+    for (int i = 0; i < NAMES.length; i++) {
+      found[i] = number(record, NAMES[i]);
+    }
     // The profile has series of the same names: it comes after the waits.
     int begin = record.indexOf("\"waits_ns\":{");
     int end = begin < 0 ? -1 : record.indexOf('}', begin);
-    if (end > begin) {
-      String part = record.substring(begin, end);
-      for (WaitClass wait : WaitClass.ALL) {
-        waits[wait.ordinal()].add(known(part, wait.label()));
-      }
-      addQueues(record, known(part, WaitClass.PYTHON_RUN_QUEUE.label()));
-    } else {
-      addQueues(record, 0);
+    String part = end > begin ? record.substring(begin, end) : "";
+    for (WaitClass wait : WaitClass.ALL) {
+      found[NAMES.length + wait.ordinal()] = number(part, wait.label());
     }
+    return found;
+  }
+
+  /** A task has a record of these numbers. */
+  void add(long[] numbers) {
+    records.increment();
+    wall.add(Math.max(0, numbers[0]));
+    cpu.add(Math.max(0, numbers[1]));
+    long off = Math.max(0, numbers[4]);
+    offCpu.add(off);
+    covered.add(numbers[5] < 0 ? off : off / 100 * numbers[5]);
+    for (int i = 0; i < waits.length; i++) {
+      waits[i].add(Math.max(0, numbers[NAMES.length + i]));
+    }
+    addQueues(numbers[2], numbers[3],
+        Math.max(0, numbers[NAMES.length + WaitClass.PYTHON_RUN_QUEUE.ordinal()]));
   }
 
   /** A CPU limit's stops are a part of both run queues: they are taken from the task's own first. */
-  private void addQueues(String record, long ofPython) {
-    long queued = number(record, "run_queue_ns");
-    long stopped = number(record, "throttled_ns");
+  private void addQueues(long queued, long stopped, long ofPython) {
     long own = Math.min(Math.max(0, stopped), Math.max(0, queued));
     long python = Math.min(Math.max(0, stopped) - own, ofPython);
     if (queued >= 0) {
@@ -75,10 +88,6 @@ public final class RecordTotals {
   /** A task that should have a record has none: the plugin failed for it. */
   public void missed() {
     missing.increment();
-  }
-
-  private static long known(String record, String name) {
-    return Math.max(0, number(record, name));
   }
 
   /** The whole number of a name, or −1 where there is none. */

@@ -1,5 +1,7 @@
 package org.iqcar.spark.eventlog;
 
+import java.io.IOException;
+import java.io.ObjectInputStream;
 import org.apache.spark.scheduler.AccumulableInfo;
 import org.apache.spark.util.AccumulatorV2;
 import org.iqcar.spark.safety.Failures;
@@ -28,6 +30,8 @@ public final class TaskRecordAccumulator extends AccumulatorV2<String, String> {
 
   private volatile String record = "";
   private long merged;
+  /** What is added up of the record; null where nobody has read it yet. */
+  private transient long[] numbers;
   /** Where the driver adds up records; null elsewhere. */
   private transient RecordTotals totals;
 
@@ -60,23 +64,23 @@ public final class TaskRecordAccumulator extends AccumulatorV2<String, String> {
 
   @Override
   public void reset() {
-    record = "";
+    add("");
     merged = 0;
   }
 
   @Override
   public void add(String json) {
     record = json;
+    numbers = null;
   }
 
   @Override
   public void merge(AccumulatorV2<String, String> other) {
     merged++;
     if (totals != null && other instanceof TaskRecordAccumulator) {
-      // Spark's scheduler calls this for each task: it takes a microsecond and waits for nobody.
       try {
-        String found = ((TaskRecordAccumulator) other).record;
-        if (found.isEmpty()) {
+        long[] found = ((TaskRecordAccumulator) other).numbers();
+        if (found == null) {
           totals.missed();
         } else {
           totals.add(found);
@@ -84,6 +88,27 @@ public final class TaskRecordAccumulator extends AccumulatorV2<String, String> {
       } catch (Throwable failure) {
         Failures.note("adding up records", failure);
       }
+    }
+  }
+
+  /** The numbers of the record; null where there is none. */
+  private long[] numbers() {
+    if (numbers == null && !record.isEmpty()) {
+      numbers = RecordTotals.numbers(record);
+    }
+    return numbers;
+  }
+
+  /**
+   * Reads the record's numbers in the thread that reads a task's result: the one that merges it is
+   * the scheduler's, which all jobs wait for.
+   */
+  private void readObject(ObjectInputStream in) throws IOException, ClassNotFoundException {
+    in.defaultReadObject();
+    try {
+      numbers();
+    } catch (Throwable failure) {
+      Failures.note("adding up records", failure);
     }
   }
 

@@ -22,6 +22,8 @@ public final class RunningQueries {
   private static final int MOST_ENDED = 20;
   /** Job groups, Connect operations and pools whose query is kept. */
   private static final int MOST_NAMES = 10_000;
+  /** Characters of the texts in each map: those of 400 statements as long as any is kept. */
+  private static final long MOST_CHARS = 4_000_000;
 
   /** What rules match: a query's fingerprint and description. */
   public static final class Query {
@@ -32,19 +34,36 @@ public final class RunningQueries {
       this.fingerprint = fingerprint;
       this.description = description;
     }
+
+    private int chars() {
+      return fingerprint.length() + description.length();
+    }
   }
 
   private static final class Execution {
-    long root = -1;
-    String description = "";
-    String planHash = "";
+    long root;
+    final String description;
+    final String planHash;
+
+    Execution(long root, String description, String planHash) {
+      this.root = root;
+      this.description = description;
+      this.planHash = planHash;
+    }
+
+    int chars() {
+      return description.length() + planHash.length();
+    }
   }
 
-  private final LruMap<Long, Execution> executions = new LruMap<>(MOST_EXECUTIONS);
+  private final LruMap<Long, Execution> executions =
+      new LruMap<>(MOST_EXECUTIONS, MOST_CHARS, Execution::chars);
   private final LruMap<Long, Execution> ended = new LruMap<>(MOST_ENDED);
-  private final LruMap<String, Query> ofFirstJob = new LruMap<>(MOST_NAMES);
+  private final LruMap<String, Query> ofFirstJob =
+      new LruMap<>(MOST_NAMES, MOST_CHARS, Query::chars);
   /** The last query of each pool, for broadcasts: Spark runs them in job groups of their own. */
-  private final LruMap<String, Query> lastOfPool = new LruMap<>(MOST_NAMES);
+  private final LruMap<String, Query> lastOfPool =
+      new LruMap<>(MOST_NAMES, MOST_CHARS, Query::chars);
 
   /**
    * A SQL execution begins.
@@ -53,12 +72,9 @@ public final class RunningQueries {
    * @param planHash the hash of its plan; empty without a plan
    */
   public void executionStarted(long id, long root, String description, String planHash) {
-    Execution execution = executions.computeIfAbsent(id, none -> new Execution());
-    execution.description = QueryName.clean(description);
-    execution.planHash = planHash;
-    if (root >= 0) {
-      execution.root = root;
-    }
+    Execution before = executions.get(id);
+    executions.put(id, new Execution(
+        root < 0 && before != null ? before.root : root, QueryName.clean(description), planHash));
   }
 
   /** A SQL execution ends. */
@@ -127,7 +143,7 @@ public final class RunningQueries {
       throws Exception {
     Execution execution = known(id);
     if (execution == null) {
-      execution = new Execution();
+      execution = new Execution(-1, "", "");
       executions.put(id, execution);
     }
     if (execution.root < 0) {

@@ -24,6 +24,8 @@ final class PoolRules {
   private static final String FIX = "correct the file, or write it anew with: iqcar rules compile";
   private static final String COMPILE = "compile it first: iqcar rules compile";
   private static final int LONGEST_NAME = 500;
+  /** The scheduler looks at all of them whenever slots are free. */
+  private static final int MOST_POOLS = 1_000;
 
   /** One FAIR pool. */
   static final class PoolSpec {
@@ -160,7 +162,12 @@ final class PoolRules {
     }
     Map<String, PoolSpec> pools = new LinkedHashMap<>();
     int i = 0;
-    for (JsonNode entry : list(path, top, "pools")) {
+    JsonNode listed = list(path, top, "pools");
+    if (listed.size() > MOST_POOLS) {
+      throw new RulesRefused(path,
+          "has " + listed.size() + " pools, more than " + MOST_POOLS, "put queries together in pools");
+    }
+    for (JsonNode entry : listed) {
       String place = path + ": pools[" + i++ + "]";
       String name = text(place, entry, "name", true);
       String mode = entry.has("mode") ? text(place, entry, "mode", true) : "FIFO";

@@ -24,6 +24,7 @@ import java.util.concurrent.FutureTask;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.TimeoutException;
 import java.util.regex.Pattern;
+import org.iqcar.spark.safety.OwnFile;
 import org.iqcar.spark.safety.OwnThread;
 
 /** Reads a file from a local path or from a URL of any file system that Hadoop supports. */
@@ -53,12 +54,16 @@ final class RuleFile {
   /**
    * What changes when a file does: time, size and, if local, its inode; null without a file, empty
    * where the file system tells no time.
+   *
+   * @throws IOException also if it is local and somebody else's, or anybody can write it
    */
   static String stamp(String path, Object hadoop) throws IOException {
     File local = local(path);
     if (local != null) {
       try {
         BasicFileAttributes file = Files.readAttributes(local.toPath(), BasicFileAttributes.class);
+        // A team shares a file by its group, and many systems make new files writable by it.
+        OwnFile.check(local.toPath(), OwnFile.BY_ANYBODY);
         return file.lastModifiedTime().to(TimeUnit.NANOSECONDS) + " " + file.size() + " "
             + file.fileKey();
       } catch (NoSuchFileException gone) {

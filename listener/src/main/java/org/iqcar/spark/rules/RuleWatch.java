@@ -115,16 +115,17 @@ final class RuleWatch {
   }
 
   private void lookNow() throws IOException {
+    String before = stamp;
+    stamp = null;  // where it is not told, the file is read again
     String now = source.stamp();
     if (now == null) {
-      stamp = null;
       refuse(RuleNews.MISSING, "is gone", "");
       return;
     }
-    if (!now.equals(stamp)) {
+    stamp = now;
+    if (!now.equals(before)) {
       moreReads = MORE_READS;
       rest = 0;
-      stamp = now;
     } else if (rest > 0) {
       rest--;
       return;

@@ -44,11 +44,12 @@ public enum Setting {
           + "least. 0 = the file is read once, when the application starts."),
   LIVE("spark.iqcar.live", "none", "0.2.0",
       "host:port at which the driver streams its events to `iqcar live spark-live://host:port`. "
-          + "none = nothing listens. On any but a loopback address it takes a token of the "
-          + "settings."),
+          + "none = nothing listens. On any but a loopback address it takes a token that "
+          + "you give."),
   LIVE_TOKEN("spark.iqcar.live.token", "none", "0.2.0",
-      "What a follower must send first, 16 characters at least. none = a new one in "
-          + "~/.iqcar/live-PORT.token, which only the user who runs the driver can read.");
+      "What a follower must send first, 16 characters at least. file:PATH = the content of a file "
+          + "that nobody else can read. none = the driver's variable IQCAR_LIVE_TOKEN, else a new "
+          + "one in a file in ~/.iqcar, which only the user who runs the driver can read.");
 
   private final String key;
   private final String fallback;

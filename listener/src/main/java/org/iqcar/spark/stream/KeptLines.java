@@ -1,6 +1,5 @@
 package org.iqcar.spark.stream;
 
-import java.util.ArrayDeque;
 import java.util.ArrayList;
 import java.util.List;
 
@@ -12,7 +11,10 @@ final class KeptLines {
   private final long mostFirst;
   private final long mostLast;
   private final List<KeptLine> first = new ArrayList<>();
-  private final ArrayDeque<KeptLine> last = new ArrayDeque<>();
+  /** The last lines: line n lies at n modulo the length, which is a power of two. */
+  private KeptLine[] last = new KeptLine[64];
+  /** Number of the oldest of the last lines; {@link #added} where there is none. */
+  private long oldest;
   private long firstBytes;
   private long lastBytes;
   /** Lines added so far. */
@@ -34,15 +36,28 @@ final class KeptLines {
     if (added == first.size() && firstBytes + line.bytes.length <= mostFirst) {
       first.add(line);
       firstBytes += line.bytes.length;
+      oldest++;
     } else {
-      last.add(line);
+      if (added - oldest == last.length) {
+        KeptLine[] longer = new KeptLine[2 * last.length];
+        for (long n = oldest; n < added; n++) {
+          longer[(int) n & longer.length - 1] = last[place(n)];
+        }
+        last = longer;
+      }
+      last[place(added)] = line;
       lastBytes += line.bytes.length;
-      while (lastBytes > mostLast && last.size() > 1) {
-        lastBytes -= last.remove().bytes.length;
+      for (; lastBytes > mostLast && oldest < added; oldest++) {
+        lastBytes -= last[place(oldest)].bytes.length;
+        last[place(oldest)] = null;
       }
     }
     added++;
     notifyAll();
+  }
+
+  private int place(long number) {
+    return (int) number & last.length - 1;
   }
 
   /** Says that no line comes any more. */
@@ -77,28 +92,20 @@ final class KeptLines {
     if (from >= added && !ended) {
       wait(waitMs);
     }
+    if (from < first.size()) {
+      int end = (int) Math.min(first.size(), from + most);
+      return piece(new ArrayList<>(first.subList((int) from, end)), 0, end);
+    }
+    long begin = Math.max(from, oldest);
+    long end = Math.min(added, begin + most);
     List<KeptLine> found = new ArrayList<>();
-    long at = from;
-    while (at < first.size() && found.size() < most) {
-      found.add(first.get((int) at++));
+    for (long n = begin; n < end; n++) {
+      found.add(last[place(n)]);
     }
-    long lost = 0;
-    if (at >= first.size() && found.isEmpty()) {
-      long oldest = added - last.size();
-      lost = Math.max(0, oldest - at);
-      at = Math.max(at, oldest);
-      int skip = (int) (at - oldest);
-      for (KeptLine line : last) {
-        if (skip-- > 0) {
-          continue;
-        }
-        if (found.size() == most) {
-          break;
-        }
-        found.add(line);
-        at++;
-      }
-    }
-    return new Piece(found, lost, at, ended && at >= added);
+    return piece(found, begin - from, end);
+  }
+
+  private Piece piece(List<KeptLine> lines, long lost, long next) {
+    return new Piece(lines, lost, next, ended && next >= added);
   }
 }

@@ -16,6 +16,7 @@ import java.util.ArrayList;
 import java.util.LinkedHashSet;
 import java.util.List;
 import java.util.Set;
+import java.util.concurrent.locks.LockSupport;
 import java.util.regex.Pattern;
 import org.apache.spark.SparkContext;
 import org.apache.spark.SparkFirehoseListener;
@@ -34,7 +35,7 @@ import org.slf4j.LoggerFactory;
  *
  * <p>The first line says what it is; then come events. A follower that is too slow misses events and
  * is told how many; it holds nobody else up. Without {@code spark.iqcar.live} nothing listens. A
- * follower sends a token as its first line: that of the settings, which any but a loopback address
+ * follower sends a token as its first line: one that was given, which any but a loopback address
  * takes, else one that only this user can read ({@link TokenFile}).
  */
 public final class LiveStream extends SparkFirehoseListener {
@@ -68,7 +69,7 @@ public final class LiveStream extends SparkFirehoseListener {
   private final KeptLines kept = new KeptLines(MOST_FIRST_BYTES, MOST_LAST_BYTES);
   private final ServerSocket server;
   private final byte[] token;
-  /** The file with the token; null where the settings have it. */
+  /** The file with the token; null where it was given. */
   private final TokenFile tokenFile;
   /** Who has not shown the token yet; these take no places of those who have. */
   private final Set<Follower> asking = new LinkedHashSet<>();
@@ -95,7 +96,6 @@ public final class LiveStream extends SparkFirehoseListener {
     ServerSocket server = null;
     TokenFile file = null;
     try {
-      Faults.at("stream.start");
       int colon = settings.live.lastIndexOf(':');
       String host = settings.live.substring(0, Math.max(colon, 0));
       int port = Integer.parseInt(settings.live.substring(colon + 1));
@@ -103,29 +103,31 @@ public final class LiveStream extends SparkFirehoseListener {
       if (host.isEmpty()) {
         throw new IllegalArgumentException("write host:port");
       }
-      boolean safe = settings.liveToken != null && settings.liveToken.length() >= LEAST_TOKEN;
+      String token = TokenFile.given(settings.liveToken, MOST_TOKEN);
+      boolean safe = token != null && token.length() >= LEAST_TOKEN;
       if (!address.isLoopbackAddress() && !safe) {
         throw new IllegalArgumentException("others can reach that address: it takes "
             + Setting.LIVE_TOKEN.key() + " of " + LEAST_TOKEN + " characters at least");
       }
       server = new ServerSocket();
       server.bind(new InetSocketAddress(address, port));
-      String token = settings.liveToken;
       if (token == null) {
-        file = TokenFile.make(server.getLocalPort());
+        file = TokenFile.make(address, server.getLocalPort());
         token = file.token;
       }
       LiveStream stream = new LiveStream(sc, server, token, file);
-      sc.listenerBus().addToQueue(stream, QUEUE);
+      Faults.at("stream.start");
       OwnThread.of("iqcar-live", stream::listen).start();
       OwnThread.of("iqcar-live-watch", stream::watch).start();
+      sc.listenerBus().addToQueue(stream, QUEUE);
       LOG.info("iqcar: events are streamed at {}", server.getLocalSocketAddress());
       return stream;
-    } catch (IOException | RuntimeException | ReflectiveOperationException | LinkageError failure) {
+    } catch (Throwable failure) {
+      // The threads end with the server, whichever of them have begun.
+      close(file);
+      close(server);
       LOG.warn("iqcar: no events are streamed: {} = {}: {}",
           Setting.LIVE.key(), settings.live, failure.toString());
-      close(server);
-      close(file);
       return null;
     }
   }
@@ -196,10 +198,11 @@ public final class LiveStream extends SparkFirehoseListener {
           asking.add(follower);
         }
         OwnThread.of("iqcar-live-follower", () -> serve(follower)).start();
-      } catch (IOException closed) {
+      } catch (Throwable failure) {
+        // Where descriptors or memory are short, they may be there again later.
         if (!server.isClosed()) {
-          Failures.note("accepting a follower", closed);
-          return;
+          Failures.note("accepting a follower", failure);
+          LockSupport.parkNanos(WAIT_MS * 1_000_000L);
         }
       }
     }

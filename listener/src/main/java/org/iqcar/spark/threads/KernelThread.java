@@ -5,7 +5,8 @@ import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.nio.file.Paths;
-import java.util.Iterator;
+import java.util.ArrayList;
+import java.util.List;
 import java.util.Map;
 import java.util.concurrent.ConcurrentHashMap;
 import org.iqcar.spark.safety.Failures;
@@ -74,26 +75,29 @@ public final class KernelThread implements Closeable {
    *
    * @param proc where the kernel's process files are, such as /proc
    */
-  public static synchronized KernelThread begin(String proc) {
-    KernelThread thread = current(proc);
-    if (thread != null) {
-      thread.busy = true;
+  public static KernelThread begin(String proc) {
+    KernelThread known = known();
+    if (known != null) {
+      return known;
     }
-    return thread;
+    closeWhere(false);
+    try {
+      // Files may open slowly: no lock is held. Nobody else opens those of this thread.
+      Path self = Files.readSymbolicLink(Paths.get(proc, "thread-self"));
+      KernelThread made = new KernelThread(Paths.get(proc).resolve(self).toString());
+      made.busy = true;
+      OPEN.put(Thread.currentThread(), made);
+      return made;
+    } catch (IOException | RuntimeException notLinux) {
+      return null;
+    }
   }
 
-  static KernelThread current(String proc) {
-    Thread thread = Thread.currentThread();
-    KernelThread known = OPEN.get(thread);
-    if (known == null) {
-      closeWhere(false);
-      try {
-        Path self = Files.readSymbolicLink(Paths.get(proc, "thread-self"));
-        known = new KernelThread(Paths.get(proc).resolve(self).toString());
-        OPEN.put(thread, known);
-      } catch (IOException | RuntimeException notLinux) {
-        return null;
-      }
+  /** The calling thread, busy from now on, where its files are open; else null. */
+  private static synchronized KernelThread known() {
+    KernelThread known = OPEN.get(Thread.currentThread());
+    if (known != null) {
+      known.busy = true;
     }
     return known;
   }
@@ -104,14 +108,13 @@ public final class KernelThread implements Closeable {
   }
 
   /** Closes the files of threads that have ended and, if asked, of those that run no task. */
-  private static synchronized void closeWhere(boolean idle) {
-    for (Iterator<Map.Entry<Thread, KernelThread>> i = OPEN.entrySet().iterator(); i.hasNext();) {
-      Map.Entry<Thread, KernelThread> entry = i.next();
-      if (!entry.getKey().isAlive() || idle && !entry.getValue().busy) {
-        i.remove();
-        entry.getValue().close();
-      }
+  private static void closeWhere(boolean idle) {
+    List<KernelThread> unused = new ArrayList<>();
+    synchronized (KernelThread.class) {
+      OPEN.entrySet().removeIf(one -> (!one.getKey().isAlive() || idle && !one.getValue().busy)
+          && unused.add(one.getValue()));
     }
+    unused.forEach(KernelThread::close);
   }
 
   /** Whether the kernel counts the thread's times: else only its state and its IO are known. */

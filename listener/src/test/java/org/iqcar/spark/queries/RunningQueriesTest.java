@@ -159,6 +159,28 @@ class RunningQueriesTest {
     assertEquals("plan:h", sql(49_999));
   }
 
+  @Test
+  void longTextsAreForgottenNotKeptHoweverFewTheyAre() throws Exception {
+    String text = String.join("", Collections.nCopies(9_000, "h"));
+    for (int i = 0; i < 1_500; i++) {
+      queries.executionStarted(i, -1, "", text + i);
+      job("spark.sql.execution.id", String.valueOf(i), RunningQueries.POOL, "p" + i);
+    }
+    long executions = chars("executions", "planHash");
+    long pools = chars("lastOfPool", "fingerprint");
+    assertTrue(executions <= 4_000_000 && pools <= 4_000_000, executions + " " + pools);
+    assertTrue(sql(1_499).endsWith("1499"));
+    assertTrue(sql(0).isEmpty());
+  }
+
+  private long chars(String map, String text) throws Exception {
+    long found = 0;
+    for (Object one : ((Map<?, ?>) SparkInternals.get(queries, map)).values()) {
+      found += ((String) SparkInternals.get(one, text)).length();
+    }
+    return found;
+  }
+
   @ParameterizedTest
   @ValueSource(longs = {1, 2, 3})
   void whateverEventsAreLostLaterQueriesAreKnownAndFewAreKept(long seed) throws Exception {

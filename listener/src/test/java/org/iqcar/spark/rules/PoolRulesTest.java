@@ -16,6 +16,8 @@ import java.util.Random;
 import java.util.Set;
 import java.util.TreeSet;
 import java.util.concurrent.CountDownLatch;
+import java.util.stream.Collectors;
+import java.util.stream.IntStream;
 import org.iqcar.spark.queries.RunningQueries;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
@@ -56,6 +58,19 @@ class PoolRulesTest {
     assertEquals("1 0 FIFO", iron.weight + " " + iron.minShare + " " + iron.mode);
     assertFalse(rules.isEmpty());
     assertTrue(parse("{'schema_version':'1','pools':[]}").isEmpty());
+  }
+
+  private static String pools(int count) {
+    return IntStream.range(0, count).mapToObj(i -> "{'name':'" + i + "'}")
+        .collect(Collectors.joining(",", "{'schema_version':'1','pools':[", "]}"));
+  }
+
+  @Test
+  void moreThanAThousandPoolsAreRefused() {
+    assertEquals(1_000, parse(pools(1_000)).pools.size());
+    RulesRefused refused = assertThrows(RulesRefused.class, () -> parse(pools(1_001)));
+    assertEquals("r.json: has 1001 pools, more than 1000; put queries together in pools",
+        refused.reason());
   }
 
   @Test

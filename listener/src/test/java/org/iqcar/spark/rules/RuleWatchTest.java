@@ -9,6 +9,7 @@ import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.nio.file.StandardCopyOption;
+import java.nio.file.attribute.PosixFilePermissions;
 import java.util.ArrayList;
 import java.util.Collections;
 import java.util.List;
@@ -235,6 +236,25 @@ class RuleWatchTest {
     assertTrue(reads[0] < 10, "a file that cannot be read is not read all the time");
     look(100);
     assertEquals("[unreadable, accepted gold]", said.toString());
+  }
+
+  @Test
+  void aFileThatAnybodyCanWriteIsSaidOnceAndNotReadUntilThatIsOver() throws IOException {
+    Path beside = folder.resolve("open");
+    Files.write(beside, weight(9).getBytes(StandardCharsets.UTF_8));
+    Files.setPosixFilePermissions(beside, PosixFilePermissions.fromString("rw-rw-rw-"));
+    Files.move(beside, file, StandardCopyOption.ATOMIC_MOVE);
+    look(40);
+    assertEquals("[unreadable]", said.toString());
+    assertTrue(applied.isEmpty());
+    Files.setPosixFilePermissions(file, PosixFilePermissions.fromString("rw-rw-r--"));
+    look(1);
+    assertEquals("[unreadable, accepted gold]", said.toString());
+    Files.setPosixFilePermissions(file, PosixFilePermissions.fromString("rw-rw-rw-"));
+    look(2);
+    Files.setPosixFilePermissions(file, PosixFilePermissions.fromString("rw-rw-r--"));
+    look(1);
+    assertEquals("[unreadable, accepted gold, unreadable, accepted]", said.toString());
   }
 
   @Test

@@ -1,9 +1,11 @@
 package org.iqcar.spark.stream;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertTimeoutPreemptively;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import java.nio.charset.StandardCharsets;
+import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
@@ -57,6 +59,20 @@ class KeptLinesTest {
       kept.end();
       assertEquals(Arrays.asList(0, 1, -15, 17, 18, 19), all(kept, atOnce));
     }
+  }
+
+  @Test
+  void aFollowerReadsFromItsPlaceHoweverManyLinesAreKept() {
+    int lines = 1_000_000;
+    KeptLines kept = new KeptLines(0, Long.MAX_VALUE);
+    KeptLine line = line(7);
+    for (int i = 0; i < lines; i++) {
+      kept.add(line);
+    }
+    kept.end();
+    // To walk over all lines at each of so many readings takes half an hour.
+    assertTimeoutPreemptively(Duration.ofMinutes(2),
+        () -> assertEquals(lines, all(kept, 1).size()));
   }
 
   @Test

@@ -6,11 +6,16 @@ import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertNull;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 
+import java.io.FileOutputStream;
 import java.io.IOException;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.nio.file.Paths;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.Collections;
+import java.util.List;
 import java.util.stream.Stream;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
@@ -49,7 +54,7 @@ class KernelTest {
 
   @Test
   void withoutTheKernelsFilesThereIsNoKernelThread() {
-    assertNull(KernelThread.current(folder.resolve("absent").toString()));
+    assertNull(KernelThread.begin(folder.resolve("absent").toString()));
   }
 
   @ParameterizedTest
@@ -64,9 +69,10 @@ class KernelTest {
     }
     long before = openFiles();
     for (int task = 0; task < 100; task++) {
-      KernelThread thread = KernelThread.current(folder.toString());
+      KernelThread thread = KernelThread.begin(folder.toString());
       assertFalse(thread.isTimed());
       assertEquals('D', thread.look());
+      thread.busy = false;
     }
     assertEquals(before + 2, openFiles()); // one of the thread, one of the sampler
     KernelThread.closeIdle();
@@ -88,14 +94,48 @@ class KernelTest {
     if (call != null) {
       Files.write(self.resolve("syscall"), call.getBytes(StandardCharsets.US_ASCII));
     }
-    KernelThread thread = KernelThread.current(folder.toString());
+    KernelThread thread = KernelThread.begin(folder.toString());
     assertEquals(fault, thread.seenFault());
     // proc(5): majflt is field 12; field 42, delayacct_blkio_ticks, counts ticks of 10 ms.
     assertArrayEquals(new long[] {12, 420}, thread.ownFaults());
     Files.write(self.resolve("stat"), "42 (a) D 1 2".getBytes(StandardCharsets.US_ASCII));
     assertNull(thread.ownFaults());
+    thread.busy = false;
     KernelThread.closeIdle();
     assertEquals(0, openFiles());
+  }
+
+  @Test
+  void aThreadWhoseFilesOpenSlowlyHoldsNoOtherUp() throws Exception {
+    Path slow = Files.createDirectories(folder.resolve("slow/1"));
+    Files.createSymbolicLink(folder.resolve("slow/thread-self"), slow);
+    Path pipe = slow.resolve("stat"); // a pipe opens when somebody writes to it
+    assertEquals(0, new ProcessBuilder("mkfifo", pipe.toString()).start().waitFor());
+    Path fast = Files.createDirectories(folder.resolve("fast/2"));
+    Files.createSymbolicLink(folder.resolve("fast/thread-self"), fast);
+    Files.write(fast.resolve("stat"), "2 (b) S 1\n".getBytes(StandardCharsets.US_ASCII));
+    List<String> begun = Collections.synchronizedList(new ArrayList<>());
+    Thread held = new Thread(() -> begun.add(KernelThread.begin(folder + "/slow").tid));
+    held.start();
+    while (held.getState() != Thread.State.RUNNABLE || !opens(held)) {
+      Thread.sleep(10);
+    }
+    Thread other = new Thread(() -> begun.add(KernelThread.begin(folder + "/fast").tid));
+    other.start();
+    other.join(60_000);
+    assertEquals(Arrays.asList("2"), begun);
+    try (FileOutputStream writes = new FileOutputStream(pipe.toFile())) {
+      writes.write("1 (a) S 1\n".getBytes(StandardCharsets.US_ASCII));
+      other.join();
+      held.join();
+    }
+    assertEquals(Arrays.asList("2", "1"), begun);
+    KernelThread.closeIdle();
+    assertEquals(0, openFiles());
+  }
+
+  private static boolean opens(Thread thread) {
+    return Arrays.stream(thread.getStackTrace()).anyMatch(at -> at.getMethodName().equals("open0"));
   }
 
   private long openFiles() throws IOException {

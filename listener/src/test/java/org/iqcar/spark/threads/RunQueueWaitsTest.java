@@ -47,7 +47,7 @@ class RunQueueWaitsTest {
     Files.createSymbolicLink(proc.resolve("thread-self"), proc.relativize(folder));
     write(folder.resolve("stat"), "2 (Executor task) S 1 1");
     write(folder.resolve("schedstat"), "5 10 1");
-    KernelThread thread = KernelThread.current(proc.toString());
+    KernelThread thread = KernelThread.begin(proc.toString());
     try {
       long start = thread.ownRunQueueNanos();
       // What was before the last look must not count: let it be longer than what comes after it.
@@ -61,6 +61,7 @@ class RunQueueWaitsTest {
       thread.look();
       assertEquals(waited, thread.seenRunQueueNanos() - start);
     } finally {
+      thread.busy = false;
       KernelThread.closeIdle();
     }
   }
