@@ -5,27 +5,22 @@ how the amounts that it says were lost compare with what all others together cos
 and on loud ones. The last table, which --families prints alone, has every measure of every family.
 
 scripts/bench blame [--full] [--truth | --families NAME …] [--printed] [--seeds N] [--fresh]:
-seconds for n, n/2 and n/4 tasks (linear?) and the ratio to enumerating pairs at the largest size
-where that is possible; all in one run, after compiling.
+CPU seconds for n, n/2 and n/4 tasks (linear?) and the ratio to enumerating pairs at the largest
+size where that is possible; all in one run, after compiling.
 """
 
 from __future__ import annotations
 
-import argparse
-import time
-from collections.abc import Callable
+import sys
 
 import numba
 import numpy as np
 import pandas as pd
 
-from iqcar.causes.blame.attribute import attribute
-from iqcar.causes.blame.loads import find_loads
+from iqcar.causes.blame.attribute import attribute, measure_demand
 from iqcar.causes.blame.ratp import measure_loss, used_share
-from iqcar.causes.blame.sweep import SOURCE_ENDS, SOURCE_STARTS, TARGET_ENDS, TARGET_STARTS
-from iqcar.causes.blame.task_intervals import BlameColumns, Pieces
+from iqcar.causes.blame.task_intervals import BlameColumns
 from iqcar.enums import REQUESTS, Domain, Request
-from iqcar.model.demand.estimate import estimate_demand, fit_devices
 from iqcar.tables import (
     APPLICATIONS,
     EXECUTORS,
@@ -35,13 +30,14 @@ from iqcar.tables import (
     TASKS,
     Tables,
 )
-from iqcar.tables.arrays import Schedule, schedule
+from scripts.benchmarks import Goals, least_s, parser_of, sized
 from tests.support.random_tables import EPOCH_MS, frame, waits_frame
 
 HOST_COUNT, SLOTS, QUERY_COUNT = 20, 48, 40
 TASKS_PER_STAGE = 1000
 TASK_MS = 2000.0
-NAIVE_TASKS, NAIVE_TASKS_FULL = 50_000, 100_000
+LINEAR = 2.5
+"""Goal: times as long for twice the tasks; 4 is quadratic, and caches grow too small."""
 SCAN, SHUFFLE = 1e8, 5e7
 
 
@@ -59,7 +55,7 @@ def synthetic(n: int, seed: int = 1) -> tuple[Tables, pd.DataFrame]:
     first[1:] = np.cumsum(np.bincount(lane, span, len(first)))[:-1]
     launch = ends - span - first[lane]
     # All queries run throughout; each goes through its stages one after another.
-    progress = np.minimum(launch / launch.max(), 1 - 1e-9)
+    progress = np.minimum(launch / max(launch.max(), 1.0), 1 - 1e-9)
     query = rng.integers(QUERY_COUNT, size=n)
     stage = query * per_query + (progress * per_query).astype(np.int64)
     host = lane // SLOTS
@@ -148,17 +144,10 @@ def enumerate_pairs(domain, begin, end, p, q, rate, weight, group, source, out):
                     out[group[i], source[j]] += overlap * rate[j] * weight[i] * scale
 
 
-def by_host(columns: BlameColumns) -> Schedule:
-    """Return launches and finishes by host."""
-    starts, ends = TARGET_STARTS | SOURCE_STARTS, TARGET_ENDS | SOURCE_ENDS
-    return schedule(columns.host, (columns.launch, starts), (columns.finish, ends))
-
-
 def naive(tables: Tables, waits: pd.DataFrame) -> None:
     """All requests by pairs, from the same inputs as the sweep."""
     columns = BlameColumns.from_tables(tables, waits)
-    loads = find_loads(Pieces.one_each(columns), by_host(columns))
-    demand = estimate_demand(loads, fit_devices(loads, HOST_COUNT))
+    demand = measure_demand(tables, waits)
     n_stages = len(tables.stages)
     group = columns.stage * (HOST_COUNT + 1) + columns.host
     for request in REQUESTS:
@@ -179,41 +168,31 @@ def naive(tables: Tables, waits: pd.DataFrame) -> None:
         enumerate_pairs(domain, begin, end, p, q, rate, weight, group, columns.stage, out)
 
 
-def seconds(action: Callable[[], object], times: int = 2) -> float:
-    """Return the shortest time of several runs, in seconds."""
-    best = np.inf
-    for _ in range(times):
-        start = time.perf_counter()
-        action()
-        best = min(best, time.perf_counter() - start)
-    return float(best)
-
-
-def speed(n: int, naive_tasks: int) -> None:
-    """Print time for n, n/2, n/4 tasks and the ratio to pairs."""
+def speed(n: int, naive_tasks: int) -> int:
+    """Print time for n, n/2, n/4 tasks and the ratio to pairs; return the exit code."""
+    goals = Goals()
     small = synthetic(2_000)
     attribute(*small)
     naive(*small)
-    timings = {}
+    took = {}
     for size in (n // 4, n // 2, n):
         data = synthetic(size)
-        timings[size] = seconds(lambda data=data: attribute(*data))
-        print(f"blame of {size:>9,} tasks: {timings[size]:7.2f} s, {size / timings[size]:,.0f}/s")
-    print(f"n against n/2: {timings[n] / timings[n // 2]:.2f}  (linear: 2)")
-    print(f"n/2 against n/4: {timings[n // 2] / timings[n // 4]:.2f}  (linear: 2)")
+        took[size] = least_s(lambda data=data: attribute(*data), 2)
+        print(f"blame of {size:>9,} tasks: {took[size]:7.2f} s, {size / took[size]:,.0f}/s")
+    goals.most("n tasks against n/2 (linear: 2)", took[n] / took[n // 2], LINEAR)
+    goals.most("n/2 tasks against n/4 (linear: 2)", took[n // 2] / took[n // 4], LINEAR)
     data = synthetic(naive_tasks)
-    swept = seconds(lambda: attribute(*data))
-    paired = seconds(lambda: naive(*data), times=1)
+    swept, paired = least_s(lambda: attribute(*data), 2), least_s(lambda: naive(*data))
     print(
         f"pairs of {naive_tasks:,} tasks (compiled loop): {paired:.2f} s, swept {swept:.3f} s: "
         f"{paired / swept:.0f} times faster"
     )
+    return goals.end()
 
 
-def main() -> None:
+def main() -> int:
     """Run the chosen part."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--full", action="store_true", help="1 M tasks instead of 200,000")
+    parser = parser_of(__doc__, full="1 M tasks instead of 200,000")
     parser.add_argument("--truth", action="store_true", help="score against removal instead")
     parser.add_argument(
         "--families", nargs="*", metavar="NAME", help="that table alone, of families or groups"
@@ -242,9 +221,10 @@ def main() -> None:
         show = print_queries if options.queries else print_family_scores
         says = by_print if options.printed else by_blame
         show(seeds, named(options.families or ()), says)
-    else:
-        speed(*((1_000_000, NAIVE_TASKS_FULL) if options.full else (200_000, NAIVE_TASKS)))
+        return 0
+    sizes = sized(options, quick=(2_000, 1_000), usual=(200_000, 50_000), full=(1_000_000, 100_000))
+    return speed(*sizes)
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -11,10 +11,7 @@ Times are CPU times, which other load affects little; it all runs on one core.
 
 from __future__ import annotations
 
-import argparse
-import resource
 import sys
-import time
 
 import numpy as np
 import pandas as pd
@@ -34,6 +31,7 @@ from iqcar.tables import (
     TASKS,
     Tables,
 )
+from scripts.benchmarks import Goals, least_s, parser_of, peak_mb, sized, timed
 from tests.support.random_tables import EPOCH_MS, frame
 
 QUERIES, STAGES_EACH, RUNS, SLOTS, N_HOSTS = 40, 25, 4, 64, 16
@@ -109,7 +107,7 @@ def side(n: int, seed: int, slower: float, *, apart: bool, every: bool) -> Table
             submission_ms=began, first_launch_ms=began, completion_ms=ended,
             completed=[True] * stages,
         ),
-        stage_parents=STAGE_PARENTS.frame({"stage": inner, "parent": inner - 1}),
+        stage_parents=frame(STAGE_PARENTS, len(inner), stage=inner, parent=inner - 1),
         tasks=tasks,
     )  # fmt: skip
     return add_critical_path(identify(tables))
@@ -126,15 +124,12 @@ def measure(n: int, *, apart: bool = False, every: bool = False) -> float:
     before, after = (
         side(n, number, slower, apart=apart, every=every) for number, slower in ((1, 1.0), (2, 1.5))
     )
-    start = time.process_time()
-    comparison = iqcar.compare(before, after)
-    took = time.process_time() - start
+    took, comparison = timed(lambda: iqcar.compare(before, after))
     how = "one after another" if apart else "beside one another"
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
-    sys.stdout.write(
+    print(
         f"{n:>9,} tasks a side, {how}, {comparison.changes['rank'].nunique()} of {QUERIES} queries "
         f"changed: {took:5.1f} s of CPU, {took / n * 1e6:5.2f} µs per task, "
-        f"{len(comparison.categories)} categories, {peak:.1f} GB at most\n"
+        f"{len(comparison.categories)} categories, {peak_mb() / 1024:.1f} GB at most"
     )
     return took / n
 
@@ -142,32 +137,30 @@ def measure(n: int, *, apart: bool = False, every: bool = False) -> float:
 def measure_tests(categories: int, runs: int) -> None:
     category, after, _ = np.indices((categories, 2, runs))
     value = np.exp(np.random.default_rng(5).normal(0, 0.1, category.shape)).ravel()
-    start = time.process_time()
-    judge(
+    took = least_s(lambda: judge(
         category.ravel(), after.ravel(), value,
         n=categories, margin=TIME.margin, alpha=0.05, one_run=TIME.one_run,
-    )  # fmt: skip
-    took = time.process_time() - start
-    sys.stdout.write(f"tests of {categories:,} categories in {runs} runs a side: {took:.2f} s\n")
+    ))  # fmt: skip
+    print(f"tests of {categories:,} categories in {runs} runs a side: {took:.2f} s")
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--full", action="store_true", help="half a million and a million tasks")
-    sizes = (500_000, 1_000_000) if parser.parse_args().full else (100_000, 200_000)
-    measure(20_000, every=True)  # compiles
-    took = []
-    for how in ({}, {"every": True}, {"apart": True}):
+def main() -> int:
+    options = parser_of(__doc__, full="half a million and a million tasks").parse_args()
+    sizes = sized(
+        options, quick=(4_000, 8_000), usual=(100_000, 200_000), full=(500_000, 1_000_000)
+    )
+    goals = Goals()
+    if not options.quick:
+        measure(20_000, every=True)  # compiles
+    ways = ({}, {"every": True}, {"apart": True})
+    for how in sized(options, quick=ways[2:], usual=ways, full=ways):
         small, large = (measure(n, **how) for n in sizes)
-        took.append(large * 1e6)
-        sys.stdout.write(f"per task {large / small:.2f} times as much (goal: at most {LINEAR})\n")
-    measure_tests(10_000, 10)
-    if sizes[1] == 1_000_000:
-        sys.stdout.write(
-            f"a million a side: {took[0]:.1f} s beside others, {took[2]:.1f} s apart, "
-            f"{took[1]:.1f} s where every query changed (goal: under {GOAL_S:.0f})\n"
-        )
+        goals.most("a task among twice as many takes", large / small, LINEAR)
+        if options.full:
+            goals.most("a million tasks a side take", large * 1e6, GOAL_S, "s")
+    measure_tests(sized(options, quick=100, usual=10_000, full=10_000), 10)
+    return goals.end()
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

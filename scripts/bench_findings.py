@@ -9,16 +9,14 @@ exponent is that of findings, log(t(n) / t(n / 4)) / log 4: 1 is linear.
 
 from __future__ import annotations
 
-import argparse
 import math
 import tempfile
-import time
 from pathlib import Path
-
-from scale_logs import CASES
 
 from iqcar.pipeline import diagnose, read
 from iqcar.say.findings import find_findings
+from scripts.benchmarks import parser_of, sized, timed
+from scripts.scale_logs import CASES
 
 SIZES = {
     "one_stage": 100_000,
@@ -36,27 +34,26 @@ def measured(case: str, size: int) -> tuple[float, float, int]:
     with tempfile.TemporaryDirectory() as folder:
         CASES[case].write(Path(folder), size)
         tables = read(folder, processes=1)
-    began = time.process_time()
-    diagnosis = diagnose(tables)
-    between = time.process_time()
-    found = find_findings(diagnosis)
-    return between - began, time.process_time() - between, len(found)
+    whole, diagnosis = timed(lambda: diagnose(tables))
+    own, found = timed(lambda: find_findings(diagnosis))
+    return whole, own, len(found)
 
 
 def main() -> None:
     """Measure each case at a quarter of its size, and at its size."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--full", action="store_true", help="four times as large")
-    factor = 4 if parser.parse_args().full else 1
-    measured("short_queries", 200)
+    options = parser_of(__doc__, full="four times as large").parse_args()
+    factor = sized(options, quick=0.01, usual=1, full=4)
+    cases = sized(options, quick=["one_stage", "many_stages"], usual=[*SIZES], full=[*SIZES])
+    measured("short_queries", 20 if options.quick else 200)
     head = ("size", "diagnose s", "findings s", "share", "exponent", "findings")
     print(f"{'case':20}" + "".join(f"{word:>12}" for word in head))
-    for case, size in SIZES.items():
-        _, small, _ = measured(case, factor * size // 4)
-        whole, own, count = measured(case, factor * size)
+    for case in cases:
+        size = round(factor * SIZES[case])
+        _, small, _ = measured(case, size // 4)
+        whole, own, count = measured(case, size)
         exponent = math.log(own / max(small, 1e-9)) / math.log(4)
         told = f"{exponent:.2f}" if own >= TELLING_S else ""
-        figures = (f"{factor * size:,}", f"{whole:.2f}", f"{own:.2f}", f"{own / whole:.0%}", told)
+        figures = (f"{size:,}", f"{whole:.2f}", f"{own:.2f}", f"{own / whole:.0%}", told)
         print(f"{case:20}" + "".join(f"{word:>12}" for word in (*figures, str(count))))
 
 

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import subprocess
 import sys
 import tempfile
 import time
@@ -24,12 +23,13 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-from bench_ingest import write_log
 
 from iqcar.history import add, changes, merged_months, top, trend, who
 from iqcar.history.stored_files import open_store, write_batch
 from iqcar.history.stored_rows import rows_of
 from iqcar.pipeline import diagnose, read
+from scripts.bench_ingest import write_log
+from scripts.benchmarks import least_s, parser_of, peak_mb, run_again, sized, timed
 from tests.support.nightly_logs import DAY_MS, FIRST_MS, nightly_logs
 
 GROWTH = 4
@@ -42,29 +42,22 @@ SLOWER = 200
 """Day from which every tenth application takes 1.5 times as long."""
 
 
-def cpu_s(work: Callable[[], object]) -> float:
-    """CPU time that something takes in this process, its threads included."""
-    start = time.process_time()
-    work()
-    return time.process_time() - start
-
-
 def growth(count: int) -> None:
     """Measure additions of few and of many applications, and how answers grow."""
     with tempfile.TemporaryDirectory(prefix="iqcar-history-") as name:
         folder = Path(name)
         logs = sorted(nightly_logs(folder / "logs", GROWTH * count).iterdir())
         diagnose(read([logs[0]]), rules=False)  # compiles, or loads what is compiled
-        alone = cpu_s(
+        alone = least_s(
             lambda: [diagnose(read([log], processes=1), rules=False) for log in logs[:count]]
         )
         few, many = str(folder / "few"), str(folder / "many")
-        first = cpu_s(lambda: add(few, logs[:count], processes=1))
-        again = cpu_s(lambda: add(few, logs[:count], processes=1))
+        first = least_s(lambda: add(few, logs[:count], processes=1))
+        again = least_s(lambda: add(few, logs[:count], processes=1))
         add(many, logs, processes=1)
         size = sum(file.stat().st_size for file in Path(many).rglob("*.parquet")) / len(logs)
         asked = {
-            ask.__name__: cpu_s(lambda ask=ask: ask(many)) / cpu_s(lambda ask=ask: ask(few))
+            ask.__name__: least_s(lambda ask=ask: ask(many)) / least_s(lambda ask=ask: ask(few))
             for ask in (top, who, changes)
         }
     print(f"{count:,} applications, then {GROWTH * count:,}")
@@ -81,35 +74,25 @@ def year() -> None:
         log = Path(name, "app-year")
         tasks = write_log(log, LOG_BYTES, plain=True)
         read([log], processes=1)
-        reading = cpu_s(lambda: read([log], processes=1))
+        reading = least_s(lambda: read([log], processes=1))
         tables = read([log], processes=1)
         rows_of(diagnose(tables, rules=False), {}, "")  # compiles, or loads what is compiled
-        found: dict[str, pd.DataFrame] = {}
-        seconds = cpu_s(
-            lambda: found.update(rows_of(diagnose(tables, rules=False), {str(log): 1}, ""))
-        )
+        seconds, found = timed(lambda: rows_of(diagnose(tables, rules=False), {str(log): 1}, ""))
         print(f"{60 * tasks / seconds / 1e6:.1f} M tasks are diagnosed in a minute of one core")
         print(f"reading the log takes {reading / seconds:.1f} × as long as that")
         store = str(Path(name, "store"))
-        started = time.process_time()
-        size = _write_year(store, found)
-        wrote = time.process_time() - started
+        wrote, size = timed(lambda: _write_year(store, found))
         apps = DAYS * A_DAY
         files = sum(1 for _ in Path(store).rglob("*.parquet"))
         print(f"{apps:,} applications: {size / apps:,.0f} bytes of each, {files:,} files")
         print(f"their rows are made and written in {wrote / (apps * seconds):.3f} of a diagnosis")
-        merging = cpu_s(lambda: merged_months.merge_months(open_store(store)))
+        merging = least_s(lambda: merged_months.merge_months(open_store(store)))
         merged_months.KEPT_S = -1.0  # what was merged goes at once instead of an hour later
         merged_months.merge_months(open_store(store))
         print(f"merging their files takes {merging / (apps * seconds):.4f} of a diagnosis of each")
         most_mb = 0.0
         for question in QUESTIONS:
-            done = subprocess.run(
-                [sys.executable, __file__, "--ask", question, store],
-                stdout=subprocess.PIPE,
-                check=True,
-            )
-            said = json.loads(done.stdout)
+            said = run_again(__file__, "--ask", question, store)
             print(f"{question:<22} {said['s']:.2f} s, again {said['again']:.2f} s")
             most_mb = max(most_mb, said["mb"])
         print(f"peak of all questions  {most_mb:,.0f} MB")
@@ -163,20 +146,13 @@ QUESTIONS: dict[str, Callable[[str], object]] = {
 
 def ask(question: str, store: str) -> None:
     """Ask twice, and print the seconds and the peak of memory as JSON."""
-    seconds = []
-    for _ in range(2):
-        started = time.perf_counter()
-        QUESTIONS[question](store)
-        seconds.append(time.perf_counter() - started)
-    status = Path("/proc/self/status").read_text()  # ru_maxrss begins with that of the parent
-    peak = int(status.partition("VmHWM:")[2].split()[0]) / 1024
-    print(json.dumps({"s": seconds[0], "again": seconds[1], "mb": peak}))
+    seconds = [least_s(lambda: QUESTIONS[question](store), 1, time.perf_counter) for _ in range(2)]
+    print(json.dumps({"s": seconds[0], "again": seconds[1], "mb": peak_mb()}))
 
 
 def main() -> int:
     """Measure, and print the figures."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--full", action="store_true", help="1,000 and 4,000 applications")
+    parser = parser_of(__doc__, full="1,000 and 4,000 applications")
     parser.add_argument("--year", action="store_true", help="10,000 tasks, 27 times a day")
     parser.add_argument("--ask", nargs=2, metavar=("QUESTION", "STORE"), help=argparse.SUPPRESS)
     options = parser.parse_args()
@@ -185,7 +161,7 @@ def main() -> int:
     elif options.year:
         year()
     else:
-        growth(1000 if options.full else 100)
+        growth(sized(options, quick=2, usual=100, full=1000))
     return 0
 
 

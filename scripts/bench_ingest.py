@@ -1,10 +1,10 @@
 """How fast and how large reading an event log is: file → finished tables, on one core.
 
-    python scripts/bench_ingest.py             about 100 MB of lines
-    python scripts/bench_ingest.py --full      about 1 GB
-    python scripts/bench_ingest.py --plain     not compressed, as Spark 3 writes by default
-    python scripts/bench_ingest.py --recorded  only the log that the plugin recorded
-    python scripts/bench_ingest.py --shapes    logs of unusual shapes beside the usual one
+    scripts/bench ingest             about 100 MB of lines
+    scripts/bench ingest --full      about 1 GB
+    scripts/bench ingest --plain     not compressed, as Spark 3 writes by default
+    scripts/bench ingest --recorded  only the log that the plugin recorded
+    scripts/bench ingest --shapes    logs of unusual shapes beside the usual one
 
 The log is of SQL tasks as Spark 4 writes them: the keys of its task ends in its order, with 24
 accumulables, 5.2 KB per task end (those of a TPC-DS run on Spark 4 have 13 to 49 accumulables and
@@ -25,8 +25,6 @@ from __future__ import annotations
 import argparse
 import json
 import random
-import resource
-import subprocess
 import sys
 import tempfile
 import time
@@ -36,6 +34,7 @@ from pathlib import Path
 import orjson
 import zstandard
 
+from scripts.benchmarks import Goals, parser_of, peak_mb, run_again, sized
 from scripts.ingest_shapes import SHAPES
 from tests.support.plugin_record import plugin_record
 from tests.support.synthetic_log import (
@@ -49,9 +48,9 @@ from tests.support.synthetic_log import (
     task_metrics,
 )
 
-ROUNDS, ROUNDS_OF_A_SHAPE = 5, 5
-MOST_TIMES = 3
-"""A byte of an unusual log may cost so many times as much as one of the usual log."""
+ROUNDS = 5
+MOST_TIMES, MOST_MB = 3, 700
+"""Goals: a byte of an unusual log beside one of the usual log, and peak memory."""
 EXECUTOR_METRICS = (
     "JVMHeapMemory", "JVMOffHeapMemory", "OnHeapExecutionMemory", "OffHeapExecutionMemory",
     "OnHeapStorageMemory", "OffHeapStorageMemory", "OnHeapUnifiedMemory", "OffHeapUnifiedMemory",
@@ -154,9 +153,7 @@ def _add_task(log, draw, task: int, stage: int, index: int, now: int, first: int
 
 def measure_reader(path: Path, processes: int = 1, *options: str) -> dict[str, float]:
     """Seconds and peak memory of a fresh process; imports and compilation not counted."""
-    command = [sys.executable, __file__, "--read", str(path), "--processes", str(processes)]
-    command += options
-    return json.loads(subprocess.run(command, check=True, capture_output=True).stdout)
+    return run_again(__file__, "--read", path, "--processes", processes, *options)
 
 
 def read_once(path: Path, processes: int, interpreted: bool) -> None:
@@ -173,14 +170,13 @@ def read_once(path: Path, processes: int, interpreted: bool) -> None:
     start, began = time.process_time(), time.perf_counter()
     tables = read_logs([path], processes=processes)
     seconds, passed = time.process_time() - start, time.perf_counter() - began
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1000
     rows = {
         "tasks": len(tables.tasks),
         "events": int(tables.inputs["events"].sum()),
         "records": len(tables.task_records),
         "intervals": len(tables.intervals),
     }
-    print(json.dumps({"seconds": seconds, "passed": passed, "peak_mb": peak, **rows}))
+    print(json.dumps({"seconds": seconds, "passed": passed, "peak_mb": peak_mb(), **rows}))
 
 
 def measure_orjson(path: Path) -> tuple[float, int]:
@@ -203,9 +199,8 @@ def measure_orjson(path: Path) -> tuple[float, int]:
     return seconds, size
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--full", action="store_true", help="1 GB of lines instead of 100 MB")
+def main() -> int:
+    parser = parser_of(__doc__, full="1 GB of lines instead of 100 MB")
     parser.add_argument("--plain", action="store_true", help="without compression")
     parser.add_argument("--recorded", action="store_true", help="only the recorded log")
     parser.add_argument("--shapes", action="store_true", help="logs of unusual shapes")
@@ -215,25 +210,30 @@ def main() -> None:
     options = parser.parse_args()
     if options.read:
         read_once(options.read, options.processes, options.interpreted)
-        return
+        return 0
+    goals = Goals()
     if options.shapes:
         with tempfile.TemporaryDirectory() as folder:
-            measure_shapes(Path(folder))
-        return
-    size = 1_000_000_000 if options.full else 100_000_000
-    for recorded in (True,) if options.recorded else (False, True):
+            measure_shapes(Path(folder), goals)
+        return goals.end()
+    size = sized(options, quick=1_000_000, usual=100_000_000, full=1_000_000_000)
+    rounds = sized(options, quick=1, usual=ROUNDS, full=ROUNDS)
+    for recorded in (True,) if options.recorded or options.quick else (False, True):
         print("recorded by the plugin" if recorded else "without the plugin")
         with tempfile.TemporaryDirectory() as folder:
-            measure(Path(folder), size, options.plain, recorded)
+            measure(goals, Path(folder), size, options.plain, recorded, times=rounds)
+    return goals.end()
 
 
-def measure(folder: Path, size: int, plain: bool, recorded: bool) -> None:
+def measure(
+    goals: Goals, folder: Path, size: int, plain: bool, recorded: bool, *, times: int
+) -> None:
     """Write a log, measure and print."""
     path = folder / ("app-bench" if plain else "app-bench.zstd")
     tasks = write_log(path, size, plain, recorded)
     write_log(path.with_name("app-warm"), 1, plain=True, recorded=recorded)
     rounds = []
-    for _ in range(ROUNDS):
+    for _ in range(times):
         orjson_seconds, size = measure_orjson(path)
         rounds.append((orjson_seconds, measure_reader(path), measure_reader(path, 2)))
     # What else runs on the machine can only lengthen a time: the shortest of each kind is compared.
@@ -254,18 +254,19 @@ def measure(folder: Path, size: int, plain: bool, recorded: bool) -> None:
         ("of two", two["passed"], two_goal, of_two),
     ):
         rounds_of = ", ".join(f"{ratio:.2f}" for ratio in all_ratios)
-        print(f"{name:10} {seconds / orjson_seconds:.2f}  goal {goal}; in each round {rounds_of}")
+        goals.most(f"{name:10} in each round {rounds_of}; least", seconds / orjson_seconds, goal)
     if recorded:
-        plain = min(measure_reader(path, 1, "--interpreted")["seconds"] for _ in range(ROUNDS))
+        plain = min(measure_reader(path, 1, "--interpreted")["seconds"] for _ in range(times))
         print(f"compiled   {plain / reader['seconds']:.2f} × as long without compiled code")
-    print(f"peak       {max(r['peak_mb'] for _, *both in rounds for r in both):.0f} MB; goal 700")
+    goals.most("peak", max(r["peak_mb"] for _, *both in rounds for r in both), MOST_MB, "MB")
 
 
-def measure_shapes(folder: Path) -> None:
+def measure_shapes(folder: Path, goals: Goals) -> None:
     """Read a log of every shape, and print what a byte, a task and an event of it cost."""
     plain, path = folder / "app-usual", folder / "app-shape"
     write_log(plain, 20_000_000, plain=True)
     (usual,) = _costs(plain)
+    print(f"goal: per byte at most {MOST_TIMES} times the usual log")
     print(f"{'shape':22} {'MB':>5} {'tasks':>7} {'s':>6}  per byte  per task  per event")
     units = f"{usual[1]:5.1f} ns  {usual[2]:5.1f} µs  {usual[3]:6.1f} µs"
     print(f"{'usual':22} {_columns(plain, usual)}  {units}")
@@ -273,15 +274,14 @@ def measure_shapes(folder: Path) -> None:
         write(path)
         usual, costs = _costs(plain, path)
         times = [cost / other for cost, other in zip(costs[1:], usual[1:], strict=True)]
-        remark = "" if times[0] <= MOST_TIMES else f"  more than {MOST_TIMES} times"
         shown = "  ".join(f"{time:6.2f} ×" for time in times)
-        print(f"{name:22} {_columns(path, costs)}  {shown}{remark}")
+        goals.met(times[0] <= MOST_TIMES, f"{name:22} {_columns(path, costs)}  {shown}")
         path.unlink()
 
 
 def _costs(*paths: Path) -> list[tuple[dict[str, float], float, float, float]]:
     """Measure logs in turn, so that the machine's speed is the same for all; the best of each."""
-    rounds = [[measure_reader(path) for path in paths] for _ in range(ROUNDS_OF_A_SHAPE)]
+    rounds = [[measure_reader(path) for path in paths] for _ in range(ROUNDS)]
     costs = []
     for path, readers in zip(paths, zip(*rounds, strict=True), strict=True):
         best = min(readers, key=lambda one: one["seconds"])
@@ -297,4 +297,4 @@ def _columns(path: Path, costs: tuple[dict[str, float], float, float, float]) ->
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -11,7 +11,6 @@ run), and the growth of memory from the second tenth to the end.
 
 from __future__ import annotations
 
-import argparse
 import resource
 import time
 from collections.abc import Iterator
@@ -22,6 +21,7 @@ from iqcar.live.growing_log import GrowingLog
 from iqcar.live.window import window_of
 from iqcar.logs.events.lines import LineTally
 from iqcar.logs.find.log_parts import EventLog, LogPart
+from scripts.benchmarks import Goals, parser_of, sized
 from scripts.scale_logs import START, TASK_MS, Log, _cluster, _query
 from tests.support.synthetic_log import stage_info
 
@@ -62,9 +62,10 @@ def memory_mb() -> float:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--full", action="store_true")
-    tasks, look_ms = (5_000_000, 600_000.0) if parser.parse_args().full else (200_000, 300_000.0)
+    options = parser_of(__doc__, full="a day of 5,000,000 tasks").parse_args()
+    tasks, look_ms = sized(
+        options, quick=(5_000, 30_000.0), usual=(200_000, 300_000.0), full=(5_000_000, 600_000.0)
+    )
     log = EventLog("app-live", (LogPart("app-live", "app-live", 0),), in_progress_hint=True)
     growing, tally = GrowingLog(WINDOW_MS), LineTally()
     spent, memory, looked = [0.0] * 10, [0.0] * 10, 0.0
@@ -81,9 +82,10 @@ def main() -> int:
     for tenth in range(10):
         each = spent[tenth] / (tasks / 10) * 1e6
         print(f"tenth {tenth + 1:>2}: {each:6.1f} µs a task, {memory[tenth]:7.0f} MB")
-    ratio, growth = spent[-1] / spent[1], memory[-1] / memory[1]
-    print(f"last tenth over second: time {ratio:.2f}, memory {growth:.2f}")
-    return 0 if ratio <= MOST_RATIO and growth <= MOST_GROWTH else 1
+    goals = Goals()
+    goals.most("time of the last tenth over that of the second", spent[-1] / spent[1], MOST_RATIO)
+    goals.most("memory after the last tenth over the second", memory[-1] / memory[1], MOST_GROWTH)
+    return goals.end()
 
 
 if __name__ == "__main__":

@@ -11,20 +11,14 @@ stacks. Take figures on an idle machine.
 
 from __future__ import annotations
 
-import argparse
-import os
 import statistics
-import subprocess
-import sys
-from pathlib import Path
 from typing import NamedTuple
 
-import pyspark
+from scripts.benchmarks import parser_of, run_java, sized
 
 THREADS = 16
 HOLD_MS = (3, 40)
 WATCHERS = ("off", "sampler", "jfr")
-JARS = Path(__file__).resolve().parent.parent / "listener/target"
 
 
 class Run(NamedTuple):
@@ -42,35 +36,26 @@ class Run(NamedTuple):
 
 def run(hold_ms: int, seconds: int, watcher: str) -> Run:
     """Run one JVM."""
-    jars = [str(JARS / f"iqcar-listener{kind}.jar") for kind in ("", "-tests")]
-    classes = ":".join([*jars, str(Path(pyspark.__file__).parent / "jars/*")])
-    java = Path(os.environ["JAVA_HOME"]) / "bin/java" if "JAVA_HOME" in os.environ else "java"
-    main = "org.iqcar.spark.measure.LockLoad"
-    numbers = [str(THREADS), str(hold_ms), str(seconds), watcher]
-    command = [str(java), "-Xmx256m", "-cp", classes, main, *numbers]
-    done = subprocess.run(command, capture_output=True, text=True)
-    if done.returncode != 0:
-        sys.exit(f"bench: a run failed:\n{done.stderr[-3000:]}")
-    return Run(*(float(word) for word in done.stdout.split()))
+    return Run(*run_java("measure.LockLoad", THREADS, hold_ms, seconds, watcher))
 
 
 def main() -> None:
     """Print a table."""
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--full", action="store_true")
-    turns, seconds = (10, 10) if parser.parse_args().full else (3, 5)
-    sys.stdout.write("| held | watched by | CPU against none | locks taken | owner known |\n")
-    sys.stdout.write("|---|---|---|---|---|\n")
-    for hold in HOLD_MS:
+    options = parser_of(__doc__, full="10 turns of 10 s each").parse_args()
+    turns, seconds = sized(options, quick=(1, 1), usual=(3, 5), full=(10, 10))
+    print("| held | watched by | CPU against none | locks taken | owner known |")
+    print("|---|---|---|---|---|")
+    for hold in sized(options, quick=HOLD_MS[:1], usual=HOLD_MS, full=HOLD_MS):
         runs = [{one: run(hold, seconds, one) for one in WATCHERS} for _ in range(turns)]
         for one in WATCHERS[1:]:
             cpu = [turn[one].cpu / turn["off"].cpu for turn in runs]
             taken = [turn[one].turns / turn["off"].turns for turn in runs]
             known = [turn[one].owned / turn[one].waited for turn in runs]
-            sys.stdout.write(
+            print(
                 f"| {hold} ms | {one} | {statistics.median(cpu):.2f} "
                 f"({min(cpu):.2f} … {max(cpu):.2f}) | {statistics.median(taken):.3f} | "
-                f"{statistics.median(known):.0%} |\n"
+                f"{statistics.median(known):.0%} |",
+                flush=True,
             )
 
 

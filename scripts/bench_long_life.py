@@ -10,17 +10,14 @@ to the first reading. Linux only.
 
 from __future__ import annotations
 
-import argparse
 import json
-import os
-import subprocess
 import sys
 import tempfile
 from pathlib import Path
 from typing import Any
 
-REPO = Path(__file__).resolve().parents[1]
-JARS = [REPO / "listener" / "target" / f"iqcar-listener{part}.jar" for part in ("", "-tests")]
+from scripts.benchmarks import JARS, parser_of, run_on_spark, sized
+
 TASKS, JOBS, THREADS, GROUPS = 1_000_000, 2_000, 4, 20
 PARTS = (0.1, 0.5, 1.0)
 SHOWN = ("heap_bytes", "log_bytes", "threads", "files", "kernel_files")
@@ -106,21 +103,8 @@ def start(tasks: int, jobs: int, attached: bool) -> list[Reading]:
         if attached:
             settings["spark.plugins"] = "org.iqcar.spark.IqcarPlugin"
             settings["spark.iqcar.rules"] = str(folder / "rules.json")
-        flags = " ".join(f"--conf {key}={value}" for key, value in settings.items())
-        done = subprocess.run(
-            [sys.executable, __file__, "--one", str(folder / "log"), str(tasks), str(jobs)],
-            env={
-                **os.environ,
-                "PYSPARK_SUBMIT_ARGS": f"{flags} pyspark-shell",
-                "SPARK_LOCAL_IP": "127.0.0.1",
-            },
-            cwd=name,
-            capture_output=True,
-            text=True,
-        )
-        if done.returncode != 0:
-            sys.exit(f"bench: a run failed:\n{done.stderr[-3000:]}")
-        readings: list[Reading] = json.loads(done.stdout.splitlines()[-1])
+        words = (__file__, "--one", folder / "log", tasks, jobs)
+        readings: list[Reading] = run_on_spark(*words, settings=settings, cwd=name)
         return readings
 
 
@@ -147,15 +131,16 @@ def main() -> int:
     if sys.argv[1:2] == ["--one"]:
         print(json.dumps(live(Path(sys.argv[2]), int(sys.argv[3]), int(sys.argv[4]))))
         return 0
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--tasks", type=int, default=TASKS, help="tasks in all")
-    parser.add_argument("--jobs", type=int, default=JOBS, help="jobs that they are in")
+    parser = parser_of(__doc__, full="the default")
+    parser.add_argument("--tasks", type=int, help="tasks in all instead")
+    parser.add_argument("--jobs", type=int, help="jobs that they are in instead")
     parser.add_argument("--no-plain", action="store_true", help="only with the plugin")
-    parser.add_argument("--full", action="store_true", help="the default")
     options = parser.parse_args()
-    report("with the plugin and rules", start(options.tasks, options.jobs, attached=True))
-    if not options.no_plain:
-        report("without the plugin", start(options.tasks, options.jobs, attached=False))
+    tasks, jobs = sized(options, quick=(200, 20), usual=(TASKS, JOBS), full=(TASKS, JOBS))
+    tasks, jobs = options.tasks or tasks, options.jobs or jobs
+    report("with the plugin and rules", start(tasks, jobs, attached=True))
+    if not (options.no_plain or options.quick):
+        report("without the plugin", start(tasks, jobs, attached=False))
     return 0
 
 

@@ -9,22 +9,19 @@ strict one take turns; all ratios are of neighbouring turns.
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import statistics
-import sys
 import tempfile
 from pathlib import Path
 
-from bench_overhead import spread
+from scripts.benchmarks import JARS, parser_of, sized, spark_flags, spread
 
 POOLS = 200
 ROUNDS = 50
 """Rounds of one turn: tens of ms, so that little else happens meanwhile."""
 WARM_UP = 10
 """Turns after which the JVM has compiled what a round runs."""
-JARS = Path(__file__).resolve().parent.parent / "listener/target"
 LABELS = {
     "spark": "Spark's own root pool",
     "none": "pools of rules, no cap",
@@ -38,9 +35,8 @@ def measure(folder: Path, turns: int) -> dict[str, list[float]]:
     rules = folder / "rules.json"
     pools = [{"name": f"p{number}"} for number in range(POOLS)]
     rules.write_text(json.dumps({"schema_version": "1", "pools": pools}))
-    jars = ":".join(str(JARS / f"iqcar-listener{kind}.jar") for kind in ("", "-tests"))
     settings = {
-        "spark.driver.extraClassPath": jars,
+        "spark.driver.extraClassPath": ":".join(map(str, JARS)),
         "spark.plugins": "org.iqcar.spark.IqcarPlugin",
         "spark.iqcar.rules": str(rules),
         "spark.iqcar.rules.strict": "true",
@@ -48,8 +44,8 @@ def measure(folder: Path, turns: int) -> dict[str, list[float]]:
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
     }
-    flags = [word for key, value in settings.items() for word in ("--conf", f"{key}={value}")]
-    os.environ["PYSPARK_SUBMIT_ARGS"] = " ".join(["--master local[2]", *flags, "pyspark-shell"])
+    words = ["--master local[2]", *spark_flags(settings), "pyspark-shell"]
+    os.environ["PYSPARK_SUBMIT_ARGS"] = " ".join(words)
     os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
     from pyspark.sql import SparkSession
 
@@ -74,15 +70,12 @@ def report(ns: dict[str, list[float]]) -> None:
         print(f"{label:38} {spread([own / plain for own, plain in pairs])}")
 
 
-def main() -> int:
+def main() -> None:
     """Measure, and print."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--full", action="store_true", help="100 turns of each kind")
-    turns = 100 if parser.parse_args().full else 20
+    options = parser_of(__doc__, full="100 turns of each kind").parse_args()
     with tempfile.TemporaryDirectory(prefix="iqcar-offers-") as name:
-        report(measure(Path(name), turns))
-    return 0
+        report(measure(Path(name), sized(options, quick=2, usual=20, full=100)))
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -8,12 +8,13 @@ not marked as SQL's, which shows that the measurement sees them.
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import tempfile
 from pathlib import Path
 from typing import Any
+
+from scripts.benchmarks import parser_of, sized
 
 RECORD = json.dumps({"v": 1, "profile": "x" * 500})
 """As long as the record of a short task."""
@@ -86,13 +87,10 @@ def held_bytes(jvm: Any, log: Path, tasks: int) -> int:
     return held
 
 
-def main() -> int:
+def main() -> None:
     """Print the bytes a task of each variant, and the ratio to the first."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--full", action="store_true", help="10^6 tasks")
-    parser.add_argument("--tasks", type=int, help="number of tasks instead")
-    options = parser.parse_args()
-    tasks = options.tasks or (1_000_000 if options.full else 100_000)
+    options = parser_of(__doc__, full="10^6 tasks").parse_args()
+    tasks = sized(options, quick=5_000, usual=100_000, full=1_000_000)
     os.environ["PYSPARK_SUBMIT_ARGS"] = f"--driver-memory {max(1, tasks // 125_000)}g pyspark-shell"
     from pyspark.java_gateway import launch_gateway
 
@@ -108,8 +106,7 @@ def main() -> int:
             first = first or held
             print(f"{name:24} {held / tasks:7,.0f} bytes a task   {held / first:.3f}", flush=True)
     gateway.shutdown()
-    return 0
 
 
 if __name__ == "__main__":
-    raise SystemExit(main())
+    main()

@@ -11,21 +11,17 @@ the machine disturbs the slow-down, and hardly the stops and the CPU time.
 
 from __future__ import annotations
 
-import argparse
 import os
 import re
 import statistics
-import subprocess
-import sys
 import tempfile
 from pathlib import Path
 from typing import NamedTuple
 
-import pyspark
+from scripts.benchmarks import parser_of, run_java, sized
 
 THREADS = (4, 16, 64, 128)
 BUDGETS = ("off", "1%", "100%")
-JARS = Path(__file__).resolve().parent.parent / "listener/target"
 STOP = re.compile(r'"(?:ThreadDump|GetThreadInfo)[^"]*".*Total: +(\d+) ns')
 START_S = 1.0
 """The load warms up for so long before its figures begin."""
@@ -48,16 +44,9 @@ def run(sleeping: int, computing: int, seconds: int, budget: str) -> Run:
     """Run one JVM."""
     with tempfile.TemporaryDirectory(prefix="iqcar-sampler-") as folder:
         log = Path(folder) / "safepoints"
-        jars = [str(JARS / f"iqcar-listener{kind}.jar") for kind in ("", "-tests")]
-        classes = ":".join([*jars, str(Path(pyspark.__file__).parent / "jars/*")])
-        java = Path(os.environ["JAVA_HOME"]) / "bin/java" if "JAVA_HOME" in os.environ else "java"
-        main = "org.iqcar.spark.measure.SamplerLoad"
-        command = [str(java), f"-Xlog:safepoint:file={log}", "-Xmx256m", "-cp", classes, main]
-        numbers = [str(sleeping), str(computing), str(seconds), budget]
-        done = subprocess.run([*command, *numbers], capture_output=True, text=True)
-        if done.returncode != 0:
-            sys.exit(f"bench: a run failed:\n{done.stderr[-3000:]}")
-        wall, units, cpu, coverage = (float(word) for word in done.stdout.split())
+        options = [f"-Xlog:safepoint:file={log}"]
+        words = (sleeping, computing, seconds, budget)
+        wall, units, cpu, coverage = run_java("measure.SamplerLoad", *words, options=options)
         stopped = sum(int(ns) for ns in STOP.findall(log.read_text())) / 1e9
     return Run(units / wall, stopped / (wall + START_S), cpu / wall, coverage)
 
@@ -81,18 +70,17 @@ def measure(sleeping: int, computing: int, turns: int, seconds: int) -> list[str
     return lines
 
 
-def main() -> int:
+def main() -> None:
     """Measure, and print a table."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--full", action="store_true", help="10 turns of 5 s each")
-    turns, seconds = (10, 5) if parser.parse_args().full else (3, 2)
+    options = parser_of(__doc__, full="10 turns of 5 s each").parse_args()
+    turns, seconds = sized(options, quick=(1, 1), usual=(3, 2), full=(10, 5))
     cores = os.cpu_count() or 1
+    loads = [*((n, cores) for n in THREADS), *((0, n) for n in THREADS)]
     print("| sleeping | computing | budget | stopped | CPU | slow-down (range) | coverage |")
     print("|---|---|---|---|---|---|---|")
-    for sleeping, computing in [*((n, cores) for n in THREADS), *((0, n) for n in THREADS)]:
+    for sleeping, computing in loads[:1] if options.quick else loads:
         print("\n".join(measure(sleeping, computing, turns, seconds)), flush=True)
-    return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -10,13 +10,13 @@ cached before). Each figure is the least CPU time of its rounds, which alternate
 
 from __future__ import annotations
 
-import argparse
 import os
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
+from scripts.benchmarks import Goals, parser_of, sized
 from tests.support.small_log import small_log
 
 
@@ -30,27 +30,29 @@ def cpu_s(words: list[str]) -> float:
     )
 
 
-def compare(name: str, command: list[str], base: list[str], rounds: int, goal: float) -> None:
+def compare(
+    goals: Goals, name: str, command: list[str], base: list[str], rounds: int, goal: float
+) -> None:
     """Print the ratio of a command to its base."""
     cpu_s(command)  # compiles and caches what is not yet
     pairs = [(cpu_s(command), cpu_s(base)) for _ in range(rounds)]
     ours, least = (min(pair[n] for pair in pairs) for n in (0, 1))
-    print(f"{name:<24} {ours:6.2f} s {least:6.2f} s {ours / least:6.2f} x  goal {goal:g} x")
+    goals.most(f"{name}: {ours:.2f} s over imports: {least:.2f} s", ours / least, goal)
 
 
-def main() -> None:
+def main() -> int:
     """Measure both."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--full", action="store_true", help="20 rounds")
-    rounds = 20 if parser.parse_args().full else 5
+    options = parser_of(__doc__, full="20 rounds").parse_args()
+    rounds = sized(options, quick=1, usual=5, full=20)
+    goals = Goals()
     with tempfile.TemporaryDirectory() as folder:
         log = small_log().write(Path(folder) / "app-1")
-        print(f"{'command':<24} {'takes':>8} {'imports':>8}  ratio")
         imports = ["-c", "import typer, rich"]
-        compare("iqcar --help", ["-m", "iqcar", "--help"], imports, rounds, 2.5)
+        compare(goals, "iqcar --help", ["-m", "iqcar", "--help"], imports, rounds, 2.5)
         imports = ["-c", "import numpy, pandas, numba"]
-        compare("iqcar analyze", ["-m", "iqcar", "analyze", str(log)], imports, rounds, 2.0)
+        compare(goals, "iqcar analyze", ["-m", "iqcar", "analyze", str(log)], imports, rounds, 2.0)
+    return goals.end()
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

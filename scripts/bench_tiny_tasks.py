@@ -10,18 +10,15 @@ of the previous one, and all figures are ratios or differences within a pair. Li
 
 from __future__ import annotations
 
-import argparse
 import json
-import os
 import statistics
-import subprocess
 import sys
-import tempfile
 import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from bench_overhead import process_cpu_s, spread, watched_rules
+from scripts.bench_overhead import alternated, process_cpu_s, start_run
+from scripts.benchmarks import parser_of, sized, spread
 
 TASKS = 20_000
 WARM_UP = 3_000
@@ -77,42 +74,15 @@ def run_tasks(log: Path, tasks: int) -> Run:
     return Run(wall, cpu, heap - held_before, heap, log_bytes, size, sampled_ms / 1000)
 
 
-def start_run(tasks: int, attached: bool, watched: bool = False) -> Run:
+def start(tasks: int, attached: bool, watched: bool) -> Run:
     """Run one application in processes of its own."""
-    with tempfile.TemporaryDirectory(prefix="iqcar-tiny-tasks-") as name:
-        log = Path(name) / "log"
-        log.mkdir()
-        flags = []
-        if attached:
-            command = [sys.executable, "-m", "iqcar", "conf", "--log-dir", str(log)]
-            done = subprocess.run(command, capture_output=True, text=True, check=True)
-            flags = done.stdout.split()
-        settings = {
-            "spark.eventLog.enabled": "true",
-            "spark.eventLog.dir": log.as_uri(),
-            "spark.eventLog.compress": "false",
-            "spark.eventLog.rolling.enabled": "false",
-            "spark.driver.memory": f"{max(2, 8 * tasks // 1_000_000)}g",
-            "spark.ui.retainedTasks": str(tasks + WARM_UP),
-            "spark.ui.enabled": "false",
-            "spark.ui.showConsoleProgress": "false",
-            **watched_rules(Path(name), attached, watched),
-        }
-        flags += [word for key, value in settings.items() for word in ("--conf", f"{key}={value}")]
-        done = subprocess.run(
-            [sys.executable, __file__, "--one", str(log), str(tasks)],
-            env={
-                **os.environ,
-                "PYSPARK_SUBMIT_ARGS": " ".join(["--master local[2]", *flags, "pyspark-shell"]),
-                "SPARK_LOCAL_IP": "127.0.0.1",
-            },
-            cwd=name,
-            capture_output=True,
-            text=True,
-        )
-        if done.returncode != 0:
-            sys.exit(f"bench: a run failed:\n{done.stderr[-3000:]}")
-        return Run(**json.loads(done.stdout.splitlines()[-1]))
+    settings = {
+        "spark.master": "local[2]",
+        "spark.driver.memory": f"{max(2, 8 * tasks // 1_000_000)}g",
+        "spark.ui.retainedTasks": str(tasks + WARM_UP),
+    }
+    how = {"attached": attached, "watched": watched}
+    return Run(**start_run(__file__, tasks, settings=settings, **how))
 
 
 def report(pairs: list[tuple[Run, Run]], tasks: int) -> None:
@@ -147,24 +117,17 @@ def main() -> int:
     if sys.argv[1:2] == ["--one"]:
         print(json.dumps(asdict(run_tasks(Path(sys.argv[2]), int(sys.argv[3])))))
         return 0
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--full", action="store_true", help="9 pairs of runs")
+    parser = parser_of(__doc__, full="9 pairs of runs")
     parser.add_argument("--pairs", type=int, help="number of pairs instead")
-    parser.add_argument("--tasks", type=int, default=TASKS, help="tasks per run")
+    parser.add_argument("--tasks", type=int, help="tasks per run instead")
     parser.add_argument("--watched", action="store_true", help="the plugin watches rules, too")
-    arguments = parser.parse_args()
-    count = arguments.pairs or (9 if arguments.full else 3)
-    pairs = []
-    for pair in range(count):
-        order = (False, True) if pair % 2 == 0 else (True, False)
-        runs = {
-            attached: start_run(arguments.tasks, attached, arguments.watched) for attached in order
-        }
-        pairs.append((runs[False], runs[True]))
-        wall = runs[True].wall_s / runs[False].wall_s
-        cpu = runs[True].jvm_cpu_s / runs[False].jvm_cpu_s
-        print(f"pair {pair + 1} of {count}: wall {wall:.3f}, CPU {cpu:.3f}", flush=True)
-    report(pairs, arguments.tasks)
+    options = parser.parse_args()
+    count, tasks = sized(options, quick=(1, 500), usual=(3, TASKS), full=(9, TASKS))
+    tasks = options.tasks or tasks
+    pairs = alternated(
+        options.pairs or count, lambda attached: start(tasks, attached, options.watched)
+    )
+    report(pairs, tasks)
     return 0
 
 

@@ -10,13 +10,10 @@ and of a further question; all in one run, after compiling.
 
 from __future__ import annotations
 
-import argparse
-import time
-from collections.abc import Callable
+import sys
 
 import numpy as np
 import pandas as pd
-from bench_blame import synthetic
 
 from iqcar.causes.blame.attribute import attribute
 from iqcar.replay.loop.event_loop import run
@@ -25,7 +22,14 @@ from iqcar.replay.whatif.outcome import replay_scenario, scenario_shares
 from iqcar.replay.whatif.question import Question
 from iqcar.replay.whatif.what_if import answer
 from iqcar.tables import JOBS, Tables
+from scripts.bench_blame import synthetic
+from scripts.benchmarks import Goals, least_s, parser_of, sized, timed
 from tests.support.random_tables import frame
+
+COMPILING = 2_000
+"""Tasks of the run that compiles what is not in the cache."""
+LINEAR = 15.0
+"""Goal: times as long for ten times the tasks; noise and the logarithm of queues are below."""
 
 
 def replayable(n: int) -> tuple[Tables, pd.DataFrame]:
@@ -72,24 +76,6 @@ def replayable(n: int) -> tuple[Tables, pd.DataFrame]:
     ), waits
 
 
-def model_of(n: int) -> Model:
-    """Fit the model."""
-    tables, waits = replayable(n)
-    model = build_model(tables, waits, attribute(tables, waits).demand)
-    assert model is not None
-    return model
-
-
-def seconds(action: Callable[[], object], times: int = 2) -> float:
-    """Return the least CPU time of several runs, in seconds."""
-    best = np.inf
-    for _ in range(times):
-        start = time.process_time()
-        action()
-        best = min(best, time.process_time() - start)
-    return float(best)
-
-
 def find(name: str, _: str) -> tuple[int, ...]:
     """Row of a query by its name."""
     return (int(name.removeprefix("query-")),)
@@ -101,40 +87,39 @@ def only_slots(model: Model) -> None:
     run(one.steps, one.work, one.slots, scenario_shares(one))
 
 
-def speed(n: int) -> None:
-    """Print times of replays and answers."""
-    start = time.process_time()
-    small = model_of(2_000)
-    answer(small, Question(remove=("query-1",)), find)
-    only_slots(small)
+def measured(size: int) -> float:
+    """Print times of replays and answers, in CPU seconds; return that of a replay."""
+    tables, waits = replayable(size)
+    demand = attribute(tables, waits).demand
+    fit, model = timed(lambda: build_model(tables, waits, demand))
+    assert model is not None
+    first = least_s(lambda: answer(model, Question(remove=("query-1",)), find))
+    second = least_s(lambda: answer(model, Question(disk=2.0), find))
+    replay = least_s(lambda: replay_scenario(model.scenario, model.members[0]), 2)
+    slots = least_s(lambda: only_slots(model), 2)
     print(
-        f"first use, with compiling what is not in the cache: {time.process_time() - start:.1f} s"
+        f"{size:>9,} tasks: fit {fit:6.2f} s, first answer {first:6.2f} s, next {second:6.2f} s"
+        f" ({len(model.members)} way(s)); replay {replay:6.3f} s, "
+        f"{replay / slots:.1f} x slots only",
+        flush=True,
     )
-    timings = {}
-    for size in (n // 100, n // 10, n):
-        tables, waits = replayable(size)
-        demand = attribute(tables, waits).demand
-        start = time.process_time()
-        model = build_model(tables, waits, demand)
-        assert model is not None
-        fit = time.process_time() - start
-        first = seconds(lambda m=model: answer(m, Question(remove=("query-1",)), find), 1)
-        second = seconds(lambda m=model: answer(m, Question(disk=2.0), find), 1)
-        timings[size] = seconds(lambda m=model: replay_scenario(m.scenario, m.members[0]))
-        slots = seconds(lambda m=model: only_slots(m))
-        print(
-            f"{size:>9,} tasks: fit {fit:6.2f} s, first answer {first:6.2f} s, next {second:6.2f} s"
-            f" ({len(model.members)} way(s)); replay {timings[size]:6.3f} s, "
-            f"{timings[size] / slots:.1f} x slots only"
-        )
-    print(f"n against n/10: {timings[n] / timings[n // 10]:.1f}  (linear: 10)")
-    print(f"n/10 against n/100: {timings[n // 10] / timings[n // 100]:.1f}  (linear: 10)")
+    return replay
 
 
-def main() -> None:
+def speed(n: int) -> int:
+    """Print times of replays and answers; return the exit code."""
+    print("first use, with compiling what is not in the cache:")
+    measured(COMPILING)
+    small, middle, large = (measured(size) for size in (n // 100, n // 10, n))
+    goals = Goals()
+    goals.most("replay of n tasks against n/10 (linear: 10)", large / middle, LINEAR)
+    goals.most("replay of n/10 tasks against n/100 (linear: 10)", middle / small, LINEAR)
+    return goals.end()
+
+
+def main() -> int:
     """Run the chosen part."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--full", action="store_true", help="1 M tasks instead of 100,000")
+    parser = parser_of(__doc__, full="1 M tasks instead of 100,000")
     parser.add_argument("--truth", action="store_true", help="score against what happens instead")
     parser.add_argument("--seeds", type=int, nargs="+", default=[1], help="scenarios for --truth")
     options = parser.parse_args()
@@ -142,9 +127,9 @@ def main() -> None:
         from tests.support.what_if_truth import ask_all, print_rows, score_rows
 
         print_rows(score_rows(ask_all(options.seeds)))
-        return
-    speed(1_000_000 if options.full else 100_000)
+        return 0
+    return speed(sized(options, quick=4_000, usual=100_000, full=1_000_000))
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

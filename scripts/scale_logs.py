@@ -30,7 +30,7 @@ class Case(NamedTuple):
 
     unit: str
     write: Callable[[Path, int], None]
-    quick: int
+    usual: int
     full: int
     why: str = ""
 

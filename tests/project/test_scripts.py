@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from scripts.benchmarks import MISSED
 from tests.conftest import REPO
 from tests.project.test_layers import FLOW
 
@@ -217,7 +218,9 @@ def test_bench_without_a_known_name_lists_the_names(tmp_path: Path) -> None:
     done = run(REPO / "scripts/bench", "nothing-like-it", cwd=tmp_path)
     assert (done.returncode, done.stdout) == (2, "")
     names = sorted(path.stem.removeprefix("bench_") for path in REPO.glob("scripts/bench_*.py"))
-    assert done.stderr == f"usage: scripts/bench {'|'.join(names) or 'NAME'} [--full]\n"
+    usage = done.stderr.splitlines()[0]
+    assert usage == f"usage: scripts/bench {'|'.join(names)} [--quick | --full]"
+    assert f"Ends with {MISSED} if" in done.stderr
 
 
 def test_demo_help_lists_the_options_and_an_unknown_one_is_refused(tmp_path: Path) -> None:
