@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import random
+from pathlib import Path
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -30,7 +34,9 @@ from iqcar.papers.hound import (
     vocabulary,
 )
 from iqcar.papers.hound_learners import SIMPLER
+from tests.support.command import iqcar
 from tests.support.hound_traces import METRICS, features_from, plant
+from tests.support.one_job_log import one_job_log
 
 TABLE_14 = """
 MEAN_MEM+ .36 PEAK_MEM+ .34 MEM_ASSIGN+ .3
@@ -308,3 +314,19 @@ def test_a_whole_trace_has_tables_like_the_papers() -> None:
     of_models = found.topics[found.topics["model"] != ENSEMBLE]
     kept = of_models[of_models["cluster"] >= 0]
     assert (kept.groupby("cluster")["model"].nunique() > 1).all()
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_of_one_job_every_topic_of_a_mixture_is_listed(seed: int, tmp_path: Path) -> None:
+    log = one_job_log(random.Random(seed)).write(tmp_path / "app")
+    words = ("topics", log, "--method", "printed", "--learners", "simple")
+    shown = iqcar(*words, "--json", tmp_path / "topics.json")
+    assert shown.returncode == 0, shown.stderr
+    (said,) = json.loads((tmp_path / "topics.json").read_text())["printed"]
+    listed = {(one["model"], one["topic"]): one["keywords"] for one in said["topics"]}
+    (stage,) = said["stages"]
+    had = {(m, one["topic"]) for m, of in stage["mixtures"].items() for one in of}
+    assert had <= listed.keys()
+    wordless = {key for key, keywords in listed.items() if not keywords}
+    assert wordless <= had
+    assert ("none left" in shown.stdout) == bool(wordless)

@@ -15,9 +15,11 @@ import jsonschema
 import typer
 
 from iqcar.apps.cli.main import app, main
+from iqcar.enums import LearnerSet
 from iqcar.errors import ExitCode
 from tests.support.fuzz_case import Finding, check_result, listening, no_number
 from tests.support.fuzz_doors import ask_server, ask_tools
+from tests.support.one_job_log import one_job_log
 from tests.support.unseen import unseen
 from tests.support.varied_cluster import VariedSet, varied_set
 
@@ -37,6 +39,7 @@ class Place:
         self.host = draw.choice(made.hosts or ["nowhere"])
         running = [before / made.running] if made.running else []
         self.log = str(next(iter([*running, *sorted(before.iterdir())])))
+        self.one_job = str(one_job_log(random.Random(draw.random())).write(folder / "one-job"))
 
     def new(self, name: str) -> str:
         """A path for a result."""
@@ -81,7 +84,10 @@ WAYS: dict[str, Callable[[Place], list[Words]]] = {
     "whatif": lambda p: [_whatif(p), _whatif(p)],
     "live": lambda p: [["live", p.log, "--once", "--json"], ["live", p.log, "--once"]],
     "stragglers": lambda p: [["stragglers", p.before, "--json", "-"], ["stragglers", p.after]],
-    "topics": lambda p: [["topics", p.before, p.after, "--json", "-"]],
+    "topics": lambda p: [
+        ["topics", p.before, p.after, "--json", "-"],
+        ["topics", p.one_job, "--method", "printed", "--learners", p.draw.choice(list(LearnerSet))],
+    ],
     "schema": lambda p: [["schema", p.draw.choice(("result", "compare", "whatif", "history"))]],
     "conf": lambda p: [["conf", "--properties"], ["conf", "--pyspark"]],
     "history add": lambda p: [

@@ -288,7 +288,8 @@ class _Writer:
         """Write what was collected as one addition per cluster."""
         while self.held:
             cluster, parts = self.held.popitem()
-            batch = new_batch()
+            known = self.store.list(APPLICATIONS)  # clocks go back: the last addition counts
+            batch = new_batch(after=max((one.batch for one in known), default=""))
             rows = {
                 table.name: pd.concat([part[table.name] for part in parts]).assign(batch=batch)
                 for table in STORED

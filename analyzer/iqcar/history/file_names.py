@@ -26,8 +26,14 @@ _FILE = re.compile(
     rf"cluster=([^/]*)/day=([12]\d{{3}}-(?:0[1-9]|1[0-2])(?:-\d\d)?|{NO_DAY})/({BATCH})\.parquet$"
 )
 
+_UNFINISHED = re.compile(
+    rf"/\.(?:{BATCH}_by_)?(\d{{14}})-[0-9a-f]{{8}}(?:\.parquet)?\.[0-9a-f]{{8}}$"
+)
+
 CLOCKS_APART_MS = 86_400_000
 """How far ahead the clock of another writer may be (a day); a file of a later time is not ours."""
+
+LATER = "its name is of a later day than today"
 
 Part = tuple[str, str, str]
 """Cluster, month and name of the files with what one addition or merger wrote of that month."""
@@ -66,10 +72,19 @@ def named_file(path: str, table: str, size: int) -> StoredFile | str:
     if name is None:
         return "it is not named as iqcar names its files"
     if name[3] > f"{time.time_ns() // 1_000_000 + CLOCKS_APART_MS:014d}":
-        return "its name is of a later day than today"
+        return LATER
     return StoredFile(
         path=path, table=table, cluster=unquote(name[1]), day=name[2], batch=name[3], size=size
     )
+
+
+def unfinished_since(path: str) -> float | None:
+    """Return since when a file is being written, in s, that is renamed when it is whole.
+
+    A writer that was killed leaves it. None for any other file.
+    """
+    name = _UNFINISHED.search(path)
+    return int(name[1]) / 1e3 if name is not None else None
 
 
 def in_range(day: str, since: str, until: str) -> bool:

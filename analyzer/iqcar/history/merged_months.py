@@ -28,17 +28,15 @@ from iqcar.history.file_names import (
     cluster_folder,
     new_batch,
     this_month,
+    unfinished_since,
 )
 from iqcar.history.sound_files import sound_files
 from iqcar.history.store_views import StoreView
 from iqcar.history.stored_files import Store
 from iqcar.history.stored_tables import APPLICATIONS, STORED
-from iqcar.tables import TableSpec
 
 FOLDER = "replaced"
 _REPLACED = re.compile(rf"cluster=([^/]*)/month=([^/]*)/({BATCH})_by_{BATCH}$")
-_UNFINISHED = re.compile(r"/\.(\d{14})-[0-9a-f]{8}\.parquet\.[0-9a-f]{8}$")
-"""What a writer leaves that was killed before it could rename its file."""
 
 
 def note_replaced(
@@ -58,15 +56,6 @@ def replaced_parts(store: Store) -> dict[Part, tuple[str, ...]]:
             part = unquote(name[1]), name[2], name[3]
             found[part] = (*found.get(part, ()), path)
     return found
-
-
-def unfinished(store: Store, table: TableSpec) -> Iterator[tuple[str, float]]:
-    """Yield what killed writers left of a table: path, and when they began, in s."""
-    if store.has_whole_files:
-        return
-    for path in store.found(table.name):
-        if name := _UNFINISHED.search(path):
-            yield path, int(name[1]) / 1e3
 
 
 ENOUGH_BYTES = 16_000_000
@@ -167,12 +156,13 @@ def _remove_old(
             and now - _written_s(one.batch) > ABANDONED_S
         )
     ]
-    old += [
-        path
-        for table in STORED
-        for path, began in unfinished(store, table)
-        if now - began > ABANDONED_S
-    ]
+    if not store.has_whole_files:
+        old += [
+            path
+            for folder in (*(table.name for table in STORED), FOLDER)
+            for path in store.found(folder)
+            if now - (unfinished_since(path) or now) > ABANDONED_S
+        ]
     store.remove(old)
     left = {one.part for one in files} - gone.keys()
     store.remove(note for part, notes in gone.items() if part not in left for note in notes)

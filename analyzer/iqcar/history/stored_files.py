@@ -11,8 +11,10 @@ from __future__ import annotations
 
 import builtins
 import contextlib
+import errno
 import io
 import json
+import os
 import re
 import uuid
 from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -24,7 +26,15 @@ import pandas as pd
 
 from iqcar.base.units import printable
 from iqcar.errors import IqcarError, UsageError
-from iqcar.history.file_names import StoredFile, cluster_folder, folder_of, in_range, named_file
+from iqcar.history.file_names import (
+    LATER,
+    StoredFile,
+    cluster_folder,
+    folder_of,
+    in_range,
+    named_file,
+    unfinished_since,
+)
 from iqcar.history.stored_tables import APPLICATIONS, FORMAT, STORED
 from iqcar.logs.text.redact import redact_text
 from iqcar.tables import TableSpec
@@ -35,6 +45,8 @@ if TYPE_CHECKING:
 
 MARK = "iqcar-history.json"
 """The file that tells a store from any other folder."""
+_NO_SYNC = {errno.EACCES, errno.EINVAL, errno.ENOTSUP}
+"""Errors of a folder above the store that may not be read, and of file systems that sync none."""
 _TYPES = {"str": "string", "float64": "float64", "int64": "int64", "bool": "bool_"}
 
 
@@ -54,6 +66,8 @@ class Store:
     set_aside: dict[str, str] = field(default_factory=dict, repr=False)
     """Why files were not read that do not hold what iqcar wrote, by path."""
     _made: bool = field(default=False, repr=False)
+    _synced: set[str] = field(default_factory=set, repr=False)
+    """Folders that are known to be on the disk."""
 
     def write(self, table: TableSpec, cluster: str, day: str, batch: str, rows: pa.Table) -> int:
         """Write the rows of one table, cluster and day; return the size of the file in bytes."""
@@ -70,8 +84,12 @@ class Store:
 
     def set_aside_lines(self) -> builtins.list[str]:
         """Say which files were not read, why, and what to do."""
-        advice = "remove that file, then add its logs with --again"
-        return [f"set aside {self.set_aside[path]}; {advice}" for path in sorted(self.set_aside)]
+        removing = "remove that file, then add its logs with --again"
+        said = []
+        for _, why in sorted(self.set_aside.items()):
+            first = "check this machine's clock; if it is right, " if why.endswith(LATER) else ""
+            said.append(f"set aside {why}; {first}{removing}")
+        return said
 
     def make(self) -> None:
         """Make the store where there is none; raises as :func:`open_store`."""
@@ -104,6 +122,8 @@ class Store:
                 paths = self.files.find(folder, detail=True)
         found = []
         for path, details in paths.items():
+            if unfinished_since(path) is not None:
+                continue
             one = named_file(path, table.name, int(details.get("size") or 0))
             if isinstance(one, str):
                 self.put_aside(path, one)
@@ -209,15 +229,40 @@ class Store:
         return any(not name.startswith(f".{MARK}.") for name in names)
 
     def _put(self, folder: str, name: str, content: bytes) -> None:
-        """Write a file that is seen whole or not at all."""
+        """Write a file that is seen whole or not at all, even after a crash of the machine."""
         with self._told():
             if self._protocols & _OBJECTS:
                 self.files.pipe_file(f"{folder}/{name}", content)
                 return
             self.files.makedirs(folder, exist_ok=True)
             beside = f"{folder}/.{name}.{uuid.uuid4().hex[:8]}"
-            self.files.pipe_file(beside, content)
-            self.files.mv(beside, f"{folder}/{name}")
+            try:
+                self.files.pipe_file(beside, content)
+                self._sync(beside)
+                self.files.mv(beside, f"{folder}/{name}")
+            except BaseException:
+                with contextlib.suppress(Exception):
+                    self.files.rm_file(beside)
+                raise
+            self._sync(folder)
+            while folder not in self._synced and folder.startswith(self.root):
+                self._synced.add(folder)
+                folder = os.path.dirname(folder)  # noqa: PTH120 - the path may be of any host
+                self._sync(folder)
+
+    def _sync(self, path: str) -> None:
+        """Wait until a local file or folder is on the disk."""
+        if self._remote or os.name == "nt":
+            return
+        try:
+            descriptor = os.open(path, os.O_RDONLY)
+            try:
+                os.fsync(descriptor)
+            finally:
+                os.close(descriptor)
+        except OSError as error:
+            if error.errno not in _NO_SYNC:
+                raise
 
     @property
     def _protocols(self) -> set[str]:

@@ -68,12 +68,13 @@ Member: TypeAlias = tuple[int, int]
 
 PRINTED_TOPICS = TableSpec(
     "printed_topics",
-    "One row per keyword of a topic that Hound as printed finds (tables 4 and 14 to 16).",
+    "One row per keyword of a topic that Hound as printed finds (tables 4 and 14 to 16). Of a"
+    " topic that a job has and no keyword is left of, there is one row without a word.",
     declare(
         ("model", "str", "", "Kind of base learner, or ensemble."),
         ("topic", "int32", "", "Number of the topic among the model's."),
         ("word", "str", "", "The metric, with (+) where stragglers have more, (-) less."),
-        ("weight", "float64", "", "Its part of the topic; those of a topic sum to 1."),
+        ("weight", "float64", "", "Its part of the topic; those of a topic sum to 1, or are 0."),
         ("cluster", "int32", "", "Topic of the ensemble that it became; −1 if it was rejected."),
         ("coverage", "float64", "", "Share of the jobs that have the topic."),
         ("dominant_coverage", "float64", "", "Share of the jobs of which it is over a half."),
@@ -272,10 +273,12 @@ def _laid_out(
         has, dominates = coverage(model.mixtures), coverage(model.mixtures, DOMINANT)
         for topic, weights in enumerate(model.topics):
             cluster = topic if m < 0 else cluster_of.get((m, topic), -1)
-            for word in np.argsort(-weights, kind="stable"):
-                if weights[word] > 0:
-                    head = (name, topic, words[word], weights[word])
-                    rows.append((*head, cluster, has[topic], dominates[topic]))
+            order = np.argsort(-weights, kind="stable")
+            kept = [(words[word], weights[word]) for word in order if weights[word] > 0]
+            if has[topic] > 0 and not kept:
+                kept = [("", 0.0)]
+            about = (cluster, has[topic], dominates[topic])
+            rows.extend((name, topic, *keyword, *about) for keyword in kept)
         for job, mixture in enumerate(model.mixtures):
             order = np.argsort(-mixture, kind="stable")
             had = (topic for topic in order if mixture[topic] > 0)

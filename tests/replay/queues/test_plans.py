@@ -157,6 +157,14 @@ def test_a_given_file_is_edited_and_other_queues_keep_what_they_had(
     assert all("default" in line or "70" in line or "5" in line for line in gone)
 
 
+def test_shares_of_many_digits_still_sum_to_the_whole(diagnosis: iqcar.Diagnosis) -> None:
+    thirds = {"default": 33.333, "other": 33.333, "third": 33.334}
+    current = assumed_capacity_file(thirds, "x").content
+    asked = QueueQuestion(PlanTarget.YARN_CAPACITY, (current, "now.xml"), CORES)
+    found = propose_queues(diagnosis.tables, diagnosis.graph, asked)
+    assert read_capacity_file(content_of(found), "after.xml").capacity("root.third") == 33.334
+
+
 def test_a_file_without_the_queue_that_ran_is_refused(diagnosis: iqcar.Diagnosis) -> None:
     current = assumed_capacity_file({"gone": 100.0}, "x").content
     asked = QueueQuestion(PlanTarget.YARN_CAPACITY, (current, "now.xml"), CORES)

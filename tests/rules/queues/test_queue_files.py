@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from iqcar.base.files.xml_text import MAX_BYTES
 from iqcar.errors import IqcarError
 from iqcar.rules.queues.capacity_file import PREFIX, read_capacity_file
 from iqcar.rules.queues.fair_file import read_fair_file
@@ -63,9 +64,19 @@ def test_an_edit_keeps_all_other_bytes() -> None:
     assert file.edited({"root.default.capacity": "60"}).content == CAPACITY
 
 
-def test_an_edit_that_breaks_the_sum_is_refused() -> None:
-    with pytest.raises(IqcarError, match="queues of root sum to 70 %, not 100 %"):
+def test_an_edit_that_breaks_a_file_is_not_blamed_on_it() -> None:
+    sums = "c.xml: iqcar's own change .* queues of root sum to 70 %, not 100 %; the file was right"
+    with pytest.raises(IqcarError, match=sums):
         read_capacity_file(CAPACITY, "c.xml").edited({"root.default.capacity": "30"})
+    with pytest.raises(IqcarError, match=r"f.xml: iqcar's own change .* the file was right"):
+        read_fair_file(FAIR, "f.xml").edited({"root.etl": {"weight": "heavy"}})
+
+
+def test_text_in_many_pieces_is_read_in_linear_time() -> None:
+    """Adding each piece to the text before it takes minutes here."""
+    pieces = b"&#65;" * ((MAX_BYTES - 2 * len(CAPACITY)) // 5)
+    content = CAPACITY.replace(b"<value/>", b"<value>" + pieces + b"</value>")
+    assert len(read_capacity_file(content, "c.xml").properties["other"]) == len(pieces) // 5
 
 
 @pytest.mark.parametrize(

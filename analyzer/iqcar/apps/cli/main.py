@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib import import_module
 from pkgutil import iter_modules
+from threading import current_thread, main_thread
+from types import FrameType
 from typing import Annotated, Any
 
 import typer
@@ -87,10 +92,35 @@ def _root(
         os.environ[DEBUG] = "1"  # the processes that read logs and serve inherit it
 
 
+@contextmanager
+def _ended_by_sigterm() -> Iterator[None]:
+    """Let SIGTERM end a command as an error does, so that it leaves no half file; then exit 143."""
+    told: list[int] = []
+
+    def end(number: int, _frame: FrameType | None) -> None:
+        signal.signal(number, signal.SIG_IGN)  # a second one would interrupt the tidying up
+        told.append(128 + number)
+        sys.exit(told[0])
+
+    if current_thread() is not main_thread():
+        yield
+        return
+    previous = signal.signal(signal.SIGTERM, end)
+    try:
+        yield
+    except Exception:
+        if told:  # a library made another error of it
+            sys.exit(told[0])
+        raise
+    finally:
+        signal.signal(signal.SIGTERM, previous)
+
+
 def main() -> None:
     """Run the command line; ends the process with an :class:`iqcar.errors.ExitCode`."""
     try:
-        app()
+        with _ended_by_sigterm():
+            app()
     except IqcarError as error:
         for line in getattr(error, "lines", ()):
             explain_line(line)

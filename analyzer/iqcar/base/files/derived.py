@@ -4,6 +4,9 @@ The content goes to a new file in the target's folder, which is then renamed to 
 existing file is replaced, not written into; of a link, the link itself is replaced. Streams are
 the exception, because they cannot be replaced: ``/dev/stdout`` and other descriptors,
 ``/dev/null``, terminals, and named pipes of the user's own are written into.
+
+A process that is killed leaves its new file. The next one that writes in that folder removes it:
+what is being written is locked, so it is no file that somebody still writes.
 """
 
 from __future__ import annotations
@@ -13,6 +16,7 @@ import os
 import re
 import secrets
 import stat
+import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -20,9 +24,18 @@ from typing import BinaryIO, cast
 
 from iqcar.base.files.opening import NOFOLLOW
 
+if sys.platform != "win32":
+    import fcntl
+
 NEW_MODE = 0o666
 """Permissions of a new file (read and write for all) before the user's umask."""
 
+LEFT_S = 3600.0
+"""Age from which a file that nobody locks is what a killed process left: by then its writer has
+locked it, and those of other hosts, whose locks some network file systems do not show, have written
+into it."""
+
+_PARTIAL = re.compile(r"\.iqcar-[0-9a-f]{16}")
 _DESCRIPTORS = {"/dev/stdin": 0, "/dev/stdout": 1, "/dev/stderr": 2}
 _DESCRIPTOR = re.compile(r"/(?:dev|proc/self)/fd/(\d{1,9})\Z")
 _DEVICES = Path("/dev")
@@ -61,12 +74,13 @@ def open_derived(target: str | Path) -> BinaryIO:
     path = Path(target)
     if (stream := _stream(path)) is not None:
         return stream
-    partial, file = _beside(path)
-    try:
-        partial.replace(path)
-    except BaseException:
-        _drop(partial, file)
-        raise
+    with _beside(path) as partial:
+        file = _created(partial, path)
+        try:
+            partial.replace(path)
+        except BaseException:
+            file.close()
+            raise
     return file
 
 
@@ -131,28 +145,67 @@ def _whole(path: Path) -> Iterator[BinaryIO]:
         with stream:
             yield stream
         return
-    partial, file = _beside(path)
-    try:
-        with file:
+    with _beside(path) as partial:
+        with _created(partial, path) as file:
             yield file
         partial.replace(path)
+
+
+@contextmanager
+def _beside(path: Path) -> Iterator[Path]:
+    """Name a new file in the folder of a path, which is removed on failure.
+
+    It is named before it is made: a signal can end the process at any step.
+    """
+    partial = path.with_name(f".iqcar-{secrets.token_hex(8)}")
+    try:
+        yield partial
     except BaseException:
-        _drop(partial, file)
+        partial.unlink(missing_ok=True)
         raise
 
 
-def _beside(path: Path) -> tuple[Path, BinaryIO]:
-    """Create a file in the folder of a path, with the permissions of the file it will replace."""
+def _created(partial: Path, path: Path) -> BinaryIO:
+    """Create a file, with the permissions of the file at a path, which it will replace."""
     status = _replaced(path)
-    partial = path.with_name(f".iqcar-{secrets.token_hex(8)}")
     file = cast("BinaryIO", os.fdopen(os.open(partial, _NEW, NEW_MODE), "wb"))
-    if status is not None:
-        try:
+    try:
+        if sys.platform != "win32":
+            _lock(file.fileno())
+            _remove_left(path.parent, os.fstat(file.fileno()))
+        if status is not None:
             os.fchmod(file.fileno(), stat.S_IMODE(status.st_mode) & NEW_MODE)
-        except BaseException:
-            _drop(partial, file)
-            raise
-    return partial, file
+    except BaseException:
+        file.close()
+        raise
+    return file
+
+
+def _lock(descriptor: int) -> bool:
+    """Lock a file until it is closed; return whether that could be done."""
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:  # another process has it, or the file system knows no locks
+        return False
+    return True
+
+
+def _remove_left(folder: Path, new: os.stat_result) -> None:
+    """Remove what killed processes of this user left in a folder.
+
+    new: of a file just made there, so that ages are told by the clock of the file system.
+    """
+    with suppress(OSError), os.scandir(folder) as entries:
+        for each in entries:
+            if not _PARTIAL.fullmatch(each.name):
+                continue
+            with suppress(OSError):
+                descriptor = os.open(each.path, os.O_RDWR | os.O_NONBLOCK | NOFOLLOW)
+                with os.fdopen(descriptor, "rb+", buffering=0):
+                    of = os.fstat(descriptor)
+                    is_own = stat.S_ISREG(of.st_mode) and of.st_uid == new.st_uid
+                    if is_own and new.st_mtime - of.st_mtime > LEFT_S and _lock(descriptor):
+                        Path(each.path).unlink()
 
 
 def _replaced(path: Path) -> os.stat_result | None:
@@ -170,9 +223,3 @@ def _replaced(path: Path) -> os.stat_result | None:
         raise OSError(errno.EINVAL, "it is no regular file", str(path))
     own = hasattr(os, "geteuid") and status.st_uid == os.geteuid()
     return status if own else None
-
-
-def _drop(partial: Path, file: BinaryIO) -> None:
-    with suppress(OSError):
-        file.close()
-    partial.unlink(missing_ok=True)

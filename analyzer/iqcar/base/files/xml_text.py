@@ -6,9 +6,10 @@ of elements are bounded.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import re
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import NoReturn
+from typing import NoReturn, TypeVar
 from xml.parsers import expat
 from xml.sax.saxutils import escape
 
@@ -19,6 +20,8 @@ MAX_BYTES = 4 * 2**20
 MAX_DEPTH = 64
 """Levels of elements; queues are rarely nested more than five times."""
 MAX_ELEMENTS = 200_000
+_ATTRIBUTE = re.compile(rb"""\s+([^\s=]+)\s*=\s*("[^"]*"|'[^']*')""")
+_File = TypeVar("_File")
 
 
 @dataclass
@@ -27,7 +30,7 @@ class Element:
 
     start, end: bytes from its first to after its last.
     inside, inside_end: bytes of its content; None for an element of the form ``<x/>``.
-    text: its own text, without that of elements in it.
+    text: its own text as it stands, without that of elements in it.
     """
 
     tag: str
@@ -43,10 +46,6 @@ class Element:
     def child(self, tag: str) -> Element | None:
         """Return the last element of a name directly in it: where one is repeated, it counts."""
         return next((one for one in reversed(self.children) if one.tag == tag), None)
-
-    def all(self, tag: str) -> Iterator[Element]:
-        """Yield the elements of a name directly in it."""
-        return (one for one in self.children if one.tag == tag)
 
 
 def parse_xml(content: bytes, where: str, advice: str) -> Element:
@@ -80,6 +79,7 @@ class _Reader:
 
     def __init__(self, content: bytes) -> None:
         self.content, self.open, self.count = content, list[Element](), 0
+        self.texts: list[list[str]] = []  # pieces of each open element's text
         self.parser = expat.ParserCreate("utf-8")
         self.parser.SetParamEntityParsing(expat.XML_PARAM_ENTITY_PARSING_NEVER)
         self.parser.StartElementHandler = self._start
@@ -101,6 +101,7 @@ class _Reader:
         else:
             self.root = made
         self.open.append(made)
+        self.texts.append([])
 
     def _end(self, _tag: str) -> None:
         self._other()
@@ -110,12 +111,12 @@ class _Reader:
         else:
             made.inside_end = at
             made.end = self.content.index(b">", at) + 1
-        made.text = made.text.strip()
+        made.text = "".join(self.texts.pop())
 
     def _text(self, text: str) -> None:
         self._other()
         if self.open:
-            self.open[-1].text += text
+            self.texts[-1].append(text)
 
     def _other(self, *_: object) -> None:
         """Note where the content of the innermost element begins: where anything follows its tag.
@@ -147,6 +148,16 @@ def set_text(element: Element, text: str) -> Edit:
     return Edit(element.inside, element.inside_end, escape(text))
 
 
+def set_attribute(content: bytes, element: Element, name: str, value: str) -> Edit:
+    """Give an attribute that an element has another value."""
+    at = element.start + 1 + len(element.tag.encode())
+    while (found := _ATTRIBUTE.match(content, at)) and found[1].decode() != name:
+        at = found.end()
+    if found is None:
+        raise ValueError(f"<{element.tag}> has no attribute {name}")
+    return Edit(found.start(2), found.end(2), f'"{quoted(value)}"')
+
+
 def append(content: bytes, element: Element, lines: Iterable[str]) -> Edit:
     """Add lines of XML at the end of an element's content, indented as its other children are."""
     margin = _margin(content, element)
@@ -173,6 +184,23 @@ def apply_edits(content: bytes, edits: Iterable[Edit]) -> bytes:
         parts += [content[at : edit.start], edit.text.encode()]
         at = edit.end
     return b"".join([*parts, content[at:]])
+
+
+def edited_file(
+    read: Callable[[bytes, str], _File], content: bytes, edits: Iterable[Edit], where: str
+) -> _File:
+    """Edit a file that was read without an error; raises IqcarError if it would be wrong then."""
+    try:
+        return read(apply_edits(content, edits), where)
+    except IqcarError as error:
+        what = f"iqcar's own change of it would be wrong: {error.what}"
+        raise IqcarError(what, where, "the file was right; please report this") from error
+
+
+def place_of(content: bytes, element: Element, where: str) -> str:
+    """Tell in which line of a file an element begins."""
+    before = content.count(b"\n", 0, element.start)
+    return f"{where}, line {before + 1}"
 
 
 def quoted(text: str) -> str:

@@ -1,6 +1,8 @@
 """Reads and edits ``capacity-scheduler.xml``, the queues of YARN's CapacityScheduler.
 
-Percentages only: capacities as weights (``2w``) or absolute resources (``[memory=…]``) are refused.
+Properties are read as Hadoop's ``Configuration`` reads them; an include, and variables in what is
+told of queues, are refused. Percentages only: capacities as weights (``2w``) or absolute resources
+(``[memory=…]``) are refused.
 """
 
 from __future__ import annotations
@@ -8,9 +10,19 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 from xml.sax.saxutils import escape
 
-from iqcar.base.files.xml_text import Edit, Element, append, apply_edits, parse_xml, set_text
+from iqcar.base.files.xml_text import (
+    Edit,
+    Element,
+    append,
+    edited_file,
+    parse_xml,
+    place_of,
+    set_attribute,
+    set_text,
+)
 from iqcar.errors import IqcarError
 from iqcar.rules.queues.queue_setup import LeafQueue, QueueSetup
 
@@ -23,6 +35,10 @@ SUM_ERROR = 1e-3
 PREEMPTS_AFTER_MS = 18_000.0
 """YARN's preemption looks every 3 s, and kills what was not given back within 15 s more
 (ProportionalCapacityPreemptionPolicy: monitoring_interval, max_wait_before_kill)."""
+_LEVELS = {"property": 1, "name": 2, "value": 2, "final": 2}
+"""At how many levels below the outermost element each is read. Hadoop takes them at any level."""
+_BLANKS = "".join(map(chr, range(33)))
+"""What Java trims from a text."""
 
 
 @dataclass(frozen=True)
@@ -114,16 +130,15 @@ class CapacityFile:
         Properties that stay keep their bytes; new ones come last. Raises IqcarError if the file
         would be wrong then.
         """
-        elements = _elements(self.root)
+        found = _properties(self.root, self.content, self.where)
         edits: list[Edit] = []
         added: list[str] = []
         for name, value in values.items():
             key = PREFIX + name
             if self.properties.get(key, "").strip() == value:
                 continue
-            element = elements[key].child("value") if key in elements else None
-            if element is not None:
-                edits.append(set_text(element, value))
+            if key in found:
+                edits.append(found[key].set_to(value, self.content))
             else:
                 added += [
                     "<property>",
@@ -133,7 +148,12 @@ class CapacityFile:
                 ]
         if added:
             edits.append(append(self.content, self.root, added))
-        return read_capacity_file(apply_edits(self.content, edits), self.where)
+        edited = edited_file(read_capacity_file, self.content, edits, self.where)
+        for name, value in values.items():
+            if edited.properties.get(PREFIX + name, "").strip() != value:
+                what = f"{PREFIX}{name} is final without a value"
+                raise IqcarError(what, self.where, f"set it to {value} by hand")
+        return edited
 
 
 def read_capacity_file(content: bytes, where: str) -> CapacityFile:
@@ -144,10 +164,8 @@ def read_capacity_file(content: bytes, where: str) -> CapacityFile:
     root = parse_xml(content, where, ADVICE)
     if root.tag != "configuration":
         raise IqcarError(f"begins with <{root.tag[:40]}>, not <configuration>", where, ADVICE)
-    values = {
-        name: value.text if (value := element.child("value")) is not None else ""
-        for name, element in _elements(root).items()
-    }
+    found = _properties(root, content, where)
+    values = {name: one.value for name, one in found.items()}
     children: dict[str, tuple[str, ...]] = {}
     _add_children(ROOT, values, children, where)
     if ROOT not in children:
@@ -165,14 +183,67 @@ def read_capacity_file(content: bytes, where: str) -> CapacityFile:
     return file
 
 
-def _elements(root: Element) -> dict[str, Element]:
-    """Properties by name; of one that is repeated the last counts, as for Hadoop."""
-    found = {}
-    for element in root.all("property"):
-        name = element.child("name")
-        if name is not None and name.text:
-            found[name.text] = element
+class _Property(NamedTuple):
+    """A property that counts, and the element with its value; None if an attribute holds it."""
+
+    value: str
+    element: Element
+    inside: Element | None
+
+    def set_to(self, value: str, content: bytes) -> Edit:
+        if self.inside is None:
+            return set_attribute(content, self.element, "value", value)
+        return set_text(self.inside, value)
+
+
+def _properties(root: Element, content: bytes, where: str) -> dict[str, _Property]:
+    """Properties by name, as Hadoop's Configuration takes them from one file.
+
+    A later one replaces an earlier one, unless that is final or the later one has no value.
+    Elements replace attributes, unless they are empty; names in elements are trimmed, values not.
+    """
+    _refuse_unread(root, content, where)
+    found: dict[str, _Property] = {}
+    final_names: set[str] = set()
+    for element in root.children:
+        if element.tag != "property":
+            continue
+        name, value, final = (element.attributes.get(one) for one in ("name", "value", "final"))
+        inside = None
+        for part in element.children:
+            if part.tag == "name" and part.text:
+                name = part.text.strip(_BLANKS)
+            elif part.tag == "value" and part.text:
+                value, inside = part.text, part
+            elif part.tag == "final":
+                final = part.text
+        if name is None:
+            continue
+        if value is not None and name not in final_names:
+            if name.startswith(PREFIX + ROOT) and "${" in value:
+                what = f"{name[:200]} holds a variable, which is not read"
+                raise IqcarError(what, place_of(content, element, where), "write its value out")
+            found[name] = _Property(value, element, inside)
+        if final == "true":
+            final_names.add(name)
     return found
+
+
+def _refuse_unread(element: Element, content: bytes, where: str) -> None:
+    """Raise IqcarError where Hadoop takes something from an element that is not read here."""
+    for one in element.children:
+        name = one.tag.rpartition(":")[2]
+        prefixed = [each for each in (one.tag, *one.attributes) if ":" in each]
+        if name == "include":
+            what = "another file is included, which is not read"
+            raise IqcarError(what, place_of(content, one, where), "put its properties in its place")
+        if _LEVELS.get(element.tag) == 2 or (
+            name in _LEVELS and (prefixed or one.depth != _LEVELS[name])
+        ):
+            what = f"<{one.tag[:40]}> is not read here"
+            advice = "write <property> in <configuration>, and in it <name>, <value> and <final>"
+            raise IqcarError(what, place_of(content, one, where), advice)
+        _refuse_unread(one, content, where)
 
 
 def _add_children(
@@ -205,5 +276,5 @@ def assumed_capacity_file(queues: Mapping[str, float], where: str) -> CapacityFi
 
 
 def percent_text(value: float) -> str:
-    """Write a percentage as in these files: at most two digits after the point."""
-    return f"{round(value, 2):.2f}".rstrip("0").rstrip(".")
+    """Write a percentage as in these files: so many digits that sums stay within SUM_ERROR."""
+    return f"{value:.4f}".rstrip("0").rstrip(".")

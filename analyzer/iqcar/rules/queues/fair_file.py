@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from iqcar.base.files.xml_text import Edit, Element, append, apply_edits, parse_xml, set_text
+from iqcar.base.files.xml_text import Edit, Element, append, edited_file, parse_xml, set_text
 from iqcar.base.files.xml_text import quoted as quoted_text
 from iqcar.errors import IqcarError
 from iqcar.rules.queues.queue_setup import DEFAULT_QUEUE, Capacity, LeafQueue, QueueSetup, Unit
@@ -88,12 +88,12 @@ class FairFile:
 
     def _root_text(self, tag: str) -> str:
         child = self.root.child(tag)
-        return child.text if child is not None else ""
+        return child.text.strip() if child is not None else ""
 
     def _text(self, path: str, tag: str) -> str:
         element = self.elements.get(path)
         child = element.child(tag) if element is not None else None
-        return child.text if child is not None else ""
+        return child.text.strip() if child is not None else ""
 
     def _number(self, path: str, tag: str, default: float) -> float:
         text = self._text(path, tag)
@@ -127,7 +127,7 @@ class FairFile:
                 lines = [f'<queue name="{quoted_text(name)}">']
                 lines += [f"  {_line(tag, value)}" for tag, value in of_queue.items()]
                 edits.append(append(self.content, place, [*lines, "</queue>"]))
-        return read_fair_file(apply_edits(self.content, edits), self.where)
+        return edited_file(read_fair_file, self.content, edits, self.where)
 
 
 def _line(tag: str, value: str) -> str:

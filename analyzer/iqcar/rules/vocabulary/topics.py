@@ -97,7 +97,7 @@ def topic_name(words: Mapping[str, float], names: str = "") -> TopicName:
     if best and weights[best] >= LEAST_MATCH:
         known = vocabulary[best]
         return TopicName(best, known.name, known.sentence, known.advice, known.resource)
-    listed = ", ".join(words)
+    listed = ", ".join(words) or "no keyword"
     sentence = f"Stragglers stand out by {listed}."
     rest = {word: share for word, share in words.items() if not _fits(word, vocabulary[best])}
     beside = {

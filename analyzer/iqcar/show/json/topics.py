@@ -164,7 +164,8 @@ def _printed(
 ) -> dict[str, Any]:
     listed = []
     for (model, number), rows in topics.groupby(["model", "topic"], sort=False):
-        keywords = dict(zip(rows["word"].tolist(), rows["weight"].tolist(), strict=True))
+        words = rows[rows["word"] != ""]
+        keywords = dict(zip(words["word"].tolist(), words["weight"].tolist(), strict=True))
         cluster = int(rows["cluster"].iloc[0])
         listed.append(
             {

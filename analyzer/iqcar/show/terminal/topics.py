@@ -85,12 +85,14 @@ def print_printed_topics(
         members.setdefault(int(rows["cluster"].iloc[0]), []).append(called[model, number])
     for (model, number), rows in topics.groupby(["model", "topic"], sort=False):
         cluster = int(rows["cluster"].iloc[0])
-        keywords = dict(zip(rows["word"], rows["weight"], strict=True))
+        words = rows[rows["word"] != ""]
+        keywords = dict(zip(words["word"], words["weight"], strict=True))
         if cluster >= 0 and model != "ensemble":
             continue
         table.add_row(
             called[model, number],
-            printable(", ".join(f"{word} {weight:.2f}" for word, weight in keywords.items())),
+            printable(", ".join(f"{word} {weight:.2f}" for word, weight in keywords.items()))
+            or "none left",
             " ".join(members[cluster][1:]) if cluster >= 0 else "unclustered",
             printable(topic_name(keywords, names).name) if cluster >= 0 else "rejected",
             *(f"{rows[share].iloc[0]:.0%}" for share in ("coverage", "dominant_coverage")),
