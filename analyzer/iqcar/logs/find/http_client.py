@@ -325,11 +325,8 @@ def _status(error: HTTPError) -> str:
 def _reason(error: BaseException) -> str:
     """Say in one line why a server could not be asked."""
     inner = error.reason if isinstance(error, URLError) else error
-    if isinstance(inner, ssl.SSLCertVerificationError):
-        return (
-            f"its certificate is not trusted ({inner.verify_message});"
-            " name the file of its authority in SSL_CERT_FILE"
-        )
+    if isinstance(inner, ssl.SSLError):
+        return why(inner)
     if isinstance(inner, TimeoutError):
         return "does not answer in time"
     if isinstance(inner, socket.gaierror):
