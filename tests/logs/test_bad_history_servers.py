@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import socket
+import threading
 import time
 from http.server import BaseHTTPRequestHandler
 from typing import Any
@@ -10,11 +12,16 @@ import pytest
 
 from iqcar.logs.find import history_server, http_client
 from iqcar.logs.ingest import ingest
+from tests.support.command import iqcar
+from tests.support.dripping import DRIPS, dripping
 from tests.support.hosted_apps import TWO, HostedApps, attempt, listed, zip_of
 from tests.support.log_places import APP, LOG, logs, unreadable
 from tests.support.web_server import send, web_server
 
 WAIT_S = 0.3
+LONG_S = 60
+MEMORY_BYTES = 700 << 20
+"""What a command may take beside the libraries that it has loaded."""
 
 
 @pytest.mark.parametrize("place", ["file:///etc/passwd", "ftp://127.0.0.1/x", "https://127.0.0.1/"])
@@ -76,7 +83,7 @@ def dripping_body(to: BaseHTTPRequestHandler) -> None:
         (endless, "answers with more than 1 MiB"),
         (silent, "does not answer in time"),
         (silent_later, "does not answer in time"),
-        (dripping_head, "does not answer in time"),
+        (dripping_head, "answers too slowly"),
         (dripping_body, "answers too slowly"),
     ],
 )
@@ -91,6 +98,81 @@ def test_a_bad_server_is_one_sentence(
     assert says in message
     assert "\n" not in message
     assert message.isprintable()
+
+
+@pytest.mark.parametrize("part", DRIPS)
+def test_an_answer_of_which_any_part_drips_is_given_up_and_its_connection_closed(
+    part: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(http_client, "ANSWER_S", WAIT_S)
+    with dripping(part) as (url, drip):
+        assert unreadable([url]) == "answers too slowly: it was given up"
+        assert drip.gone.acquire(timeout=LONG_S)
+
+
+def test_redirects_and_a_proxy_count_to_one_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    def slow_steps(to: BaseHTTPRequestHandler) -> None:
+        time.sleep(WAIT_S / 2)
+        send(to, status=302, Location=f"{to.path}1")
+
+    monkeypatch.setattr(http_client, "ANSWER_S", WAIT_S)
+    with web_server(slow_steps) as url:
+        assert unreadable([url]) == "answers too slowly: it was given up"
+        monkeypatch.setenv("http_proxy", url)
+        monkeypatch.setenv("no_proxy", "")
+        assert unreadable(["http://somewhere.invalid/"]) == "answers too slowly: it was given up"
+
+
+def test_no_whole_answer_takes_longer_than_is_allowed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However fast it comes."""
+
+    def endless_trailers(to: BaseHTTPRequestHandler) -> None:
+        send(to, b"2\r\n[]\r\n0\r\n", length=-1, **{"Transfer-Encoding": "chunked"})
+        while True:
+            to.wfile.write(b"X: y\r\n" * 1000)
+
+    with web_server(endless_trailers) as url:
+        monkeypatch.setattr(history_server, "MAX_LIST_BYTES", 1 << 20)
+        assert unreadable([url]) == "answers with more than 1 MiB"
+        monkeypatch.setattr(history_server, "MAX_LIST_BYTES", 1 << 40)
+        monkeypatch.setattr(http_client, "WHOLE_S", WAIT_S)
+        assert unreadable([url]) == "answers too slowly: it was given up"
+
+
+def test_a_redirects_own_content_is_not_read() -> None:
+    def endless_redirect(to: BaseHTTPRequestHandler) -> None:
+        if to.path == "/further":
+            return TWO(to)
+        send(to, status=302, length=1 << 40, Location="/further")
+        while True:
+            to.wfile.write(b" " * 65536)
+
+    with web_server(endless_redirect) as url:
+        assert len(logs([url])) == 3
+
+
+def test_a_host_that_is_looked_up_for_ever_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No name server of this machine can be made to hang: what the system asks with is replaced."""
+    over = threading.Event()
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: over.wait(LONG_S))
+    monkeypatch.setattr(http_client, "ANSWER_S", WAIT_S)
+    try:
+        assert unreadable(["http://slow.invalid/"]) == "does not answer in time"
+    finally:
+        over.set()
+
+
+@pytest.mark.parametrize(
+    "one",
+    [b'{"id":"a","attempts":[{}]},', b'{"id":"a","attempts":[' + b"{}," * 60_000 + b"{}]},"],
+)
+def test_a_list_of_millions_takes_no_more_memory_than_what_is_read_of_it(one: bytes) -> None:
+    body = (
+        b"[" + one * (history_server.MAX_LIST_BYTES // len(one) - 1) + b'{"id":"b","attempts":[]}]'
+    )
+    with web_server(lambda to: send(to, body)) as url:
+        done = iqcar("analyze", url, memory_limit=MEMORY_BYTES)
+    assert "tells more about applications than is read" in done.stderr
 
 
 def test_nobody_there_is_one_sentence() -> None:
@@ -113,7 +195,7 @@ WHOLE = zip_of(**{APP: LOG * 999})
 @pytest.mark.parametrize(
     ("answer", "says"),
     [
-        (endless_zip, "the zip is larger than 0 GiB"),
+        (endless_zip, "answers with more than 1 MiB"),
         (lambda to: send(to, b"no zip"), "the server sends no zip"),
         (lambda to: send(to, WHOLE[:-30], length=-1), "damaged or cut off"),
         (lambda to: send(to, WHOLE[:-30], length=len(WHOLE)), "broke off after"),

@@ -6,7 +6,6 @@ import os
 import subprocess
 import sys
 from http.server import BaseHTTPRequestHandler
-from pathlib import Path
 
 import pytest
 
@@ -203,30 +202,6 @@ def test_ids_that_spark_does_not_make_are_left_out() -> None:
     odd = [listed("../../secret", attempt()), listed("a", attempt(attemptId="../1")), listed("b")]
     with web_server(HostedApps(*odd, listed("c", attempt()))) as url:
         assert [log.path for log in logs([url])] == [f"{url}/history/c"]
-
-
-def test_a_gateway_with_an_authority_of_its_own_is_trusted_where_the_environment_names_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    key, certificate = tmp_path / "key.pem", tmp_path / "ca.pem"
-    subprocess.run(
-        [
-            *("openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2"),
-            *("-subj", "/CN=here", "-addext", "subjectAltName=IP:127.0.0.1"),
-            *("-keyout", str(key), "-out", str(certificate)),
-        ],
-        check=True,
-        capture_output=True,
-    )
-    both = tmp_path / "both.pem"
-    both.write_text(key.read_text() + certificate.read_text())
-    with web_server(TWO, both) as url:
-        monkeypatch.delenv("SSL_CERT_FILE", raising=False)
-        message = unreadable([f"{url}/history/{APP}"])
-        assert message.startswith("its certificate is not trusted")
-        assert "SSL_CERT_FILE" in message
-        monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
-        assert len(logs([f"{url}/history/{APP}"])) == 2
 
 
 def test_a_web_server_with_files_is_no_history_server() -> None:

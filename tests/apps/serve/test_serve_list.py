@@ -295,30 +295,28 @@ def test_a_log_is_read_again_only_when_it_changed(tmp_path: Path) -> None:
     path.write_bytes(SyntheticLog().app("another").bytes())
     listing.scan()
     assert listing.applications()[0].name == "another"
-    assert listing.problem == ""
 
 
 def test_a_folder_that_takes_long_to_look_through_is_looked_through_less_often(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    now = [1000.0]
+    now, looks = [1000.0], [0]
 
     def slow(paths: object, within: object) -> list[EventLog]:
         now[0] += 60.0
+        looks[0] += 1
         return []
 
     listing = Listing(Places([str(tmp_path)]), lambda key, identity: None)
-    assert listing.is_due
     monkeypatch.setattr("iqcar.apps.serve.listing.time.monotonic", lambda: now[0])
-    listing.scan()
-    now[0] += 6
-    assert listing.is_due
     monkeypatch.setattr("iqcar.apps.serve.listing.locate", slow)
-    listing.scan()
-    now[0] += 590
-    assert not listing.is_due
-    now[0] += 20
-    assert listing.is_due
+    looked = threading.Semaphore(0)
+    listing.on_look = looked.release
+    for later in (0, 590, 20):
+        now[0] += later
+        listing.look_again()
+        assert later == 590 or looked.acquire(timeout=60)
+    assert looks == [2]
 
 
 @pytest.mark.parametrize(

@@ -248,7 +248,7 @@ class Tools:
 
     async def _look(self) -> None:
         """Have the folders looked through, and wait a while for the first lines of all logs."""
-        self._service.look_again()
+        self._service.listing.look_again()
         until = time.monotonic() + FIRST_LOOK_S
         while self._service.listing.unread and time.monotonic() < until:
             await asyncio.sleep(LOOK_S)

@@ -33,7 +33,7 @@ def service_of(request: Request) -> Service:
 def looked_again(request: Request) -> Service:
     """Return what the server holds, and have it look for changed logs."""
     service = service_of(request)
-    service.look_again()
+    service.listing.look_again()
     return service
 
 

@@ -1,11 +1,19 @@
-"""List the applications in the served folders; scan again from time to time."""
+"""List the applications in the served places; look again from time to time.
+
+Each place is looked through in a thread of its own, so none waits for another. The threads are
+daemons: a place that does not answer keeps no process alive.
+"""
 
 from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterable
-from concurrent.futures import ThreadPoolExecutor
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from itertools import groupby
+from typing import cast
 
 from iqcar.apps.serve.applications import Application, Identity, identity_of, key_of
 from iqcar.apps.serve.result_summary import ApplicationLoss, Summary
@@ -31,10 +39,38 @@ REMOTE_READERS = 8
 
 CHECK_S = 2.0
 """Seconds that a server waits for the first look through its places before it answers (2): enough
-to say at once that a place cannot be read, and no more, however much is there."""
+to say at once that a place cannot be read, and no more, however much is there. A place that takes
+longer is told to be unanswered."""
 
 MAX_LOGS = 20_000
 """Logs listed. A History Server's folder holds some thousand; each costs about 2 KB here."""
+
+
+@dataclass
+class _Place:
+    """What is looked through at once: a URL, or local paths given one after the other."""
+
+    paths: tuple[str, ...]
+    applications: list[Application] = field(default_factory=list)
+    without_logs: list[str] = field(default_factory=list)
+    left_out: int = 0
+    thread: threading.Thread | None = None
+    began: float = 0.0
+    asked: bool = False
+    """Whether it was asked, and has not answered."""
+    looked: bool = False
+    looked_at: float = float("-inf")
+    looked_s: float = 0.0
+
+    @property
+    def is_due(self) -> bool:
+        """Whether it is time to look again."""
+        return time.monotonic() - self.looked_at > max(RESCAN_S, self.looked_s / LOOKING_SHARE)
+
+    @property
+    def is_unanswered(self) -> bool:
+        """Whether it has not answered for long, or never."""
+        return not self.looked or (self.asked and time.monotonic() - self.began > CHECK_S)
 
 
 class Listing:
@@ -52,14 +88,10 @@ class Listing:
 
     Attributes
     ----------
-    looked : bool
-        Whether the places were looked through once.
-    problem : str
-        Why they could not be looked through the last time; empty if they could.
     left_out : int
         Logs that are not listed, as there are too many.
-    without_logs : list of str
-        Places without logs.
+    on_look : callable
+        Called in another thread whenever a place was looked through.
     """
 
     def __init__(
@@ -68,19 +100,19 @@ class Listing:
         found: Callable[[str, Identity], tuple[Summary, bool] | None],
         lost: Callable[[str], ApplicationLoss | None] = lambda _: None,
     ) -> None:
-        self._places = places
+        self._roots = places.roots
+        self._places = [
+            _Place(paths)
+            for remote, several in groupby(places.paths, is_url)
+            for paths in ([(one,) for one in several] if remote else [tuple(several)])
+        ]
         self._found, self._lost = found, lost
         self._applications: dict[str, Application] = {}
-        self._peeks: dict[str, tuple[Identity, Peek]] = {}
-        self._scanning = threading.Lock()
-        self._scanned_at = float("-inf")
-        self._looked_s = 0.0
+        self._keeping = threading.Lock()
+        self._looked_once = threading.Event()
         self._stopping = False
-        self._found_once = threading.Event()
-        self.looked = False
-        self.problem = ""
         self.left_out = 0
-        self.without_logs: list[str] = []
+        self.on_look: Callable[[], None] = lambda: None
 
     def applications(self) -> list[Application]:
         """Return every application known now, in the order of the places; starts no work."""
@@ -91,22 +123,32 @@ class Listing:
         return self._applications.get(key)
 
     @property
+    def looked(self) -> bool:
+        """Whether all places were looked through once."""
+        return all(place.looked for place in self._places)
+
+    @property
+    def unanswered(self) -> list[str]:
+        """Places that have not answered for long: nothing is known of them, or what was before."""
+        slow = [place for place in self._places if place.is_unanswered]
+        return [redact_text(printable(path)) for place in slow for path in place.paths]
+
+    @property
+    def without_logs(self) -> list[str]:
+        """Places without logs."""
+        return [path for place in self._places for path in place.without_logs]
+
+    @property
     def unread(self) -> int:
         """Applications whose first and last lines were not read yet.
 
         At least 1 until the places were looked through once.
         """
         found = sum(one.peek is None for one in self.applications())
-        return found if self.looked or self.problem else max(found, 1)
-
-    @property
-    def is_due(self) -> bool:
-        """Whether it is time to look again, and nobody does."""
-        pause = max(RESCAN_S, self._looked_s / LOOKING_SHARE)
-        return not self._scanning.locked() and time.monotonic() - self._scanned_at > pause
+        return found if self.looked else max(found, 1)
 
     def stop(self) -> None:
-        """Make a running :meth:`scan` end soon."""
+        """Read no further heads of logs."""
         self._stopping = True
 
     def check(self) -> None:
@@ -117,41 +159,27 @@ class Listing:
         IqcarError
             If it is clear by then that none of them can be read; a place without logs may get some.
         """
-        threading.Thread(target=self.scan, daemon=True).start()
-        self._found_once.wait(CHECK_S)
-        if self.problem and not self.looked:
-            raise IqcarError(self.problem)
+        self.look_again()
+        self._looked_once.wait(CHECK_S)
         found = self.applications()
-        given = {redact_text(printable(path)) for path in self._places.paths}
-        if found and all(one.log is None and one.path in given for one in found):
+        given = {redact_text(printable(path)) for place in self._places for path in place.paths}
+        failed = found and all(one.log is None and one.path in given for one in found)
+        if self.looked and failed:
             raise IqcarError(found[0].peek.message if found[0].peek else "", found[0].path)
 
-    def scan(self) -> None:
-        """Look through the places, then read heads and tails of what is new or has changed.
+    def look_again(self) -> None:
+        """Begin to look through the places for which it is time, and return at once."""
+        for place in self._places:
+            if place.is_due:
+                self._start(place)
 
-        Does nothing while another thread does it. Never raises: what went wrong is in `problem`.
+    def scan(self) -> None:
+        """Look through all places, and read heads and tails of what is new or has changed.
+
+        Never raises: what went wrong with a place stands in its stead.
         """
-        if not self._scanning.acquire(blocking=False):
-            return
-        try:
-            began = time.monotonic()
-            self._keep(locate(self._places.paths, self._places.roots))
-            self._looked_s = time.monotonic() - began
-            self.problem, self.looked = "", True
-            self._found_once.set()
-            unread = [one for one in self.applications() if one.peek is None]
-            remote = any(is_url(one.path) for one in unread)
-            with ThreadPoolExecutor(REMOTE_READERS if remote else 1) as readers:
-                for _ in readers.map(self._read, unread):
-                    pass
-        except IqcarError as error:
-            self.problem = redact_text(str(error))
-        except Exception as error:
-            self.problem = f"the folders could not be looked through: {type(error).__name__}"
-        finally:
-            self._scanned_at = time.monotonic()
-            self._scanning.release()
-            self._found_once.set()
+        for thread in [self._start(place) for place in self._places]:
+            thread.join()
 
     def refresh_results(self, keys: Iterable[str]) -> None:
         """Look up again what analyses of some applications have found."""
@@ -159,43 +187,81 @@ class Listing:
             if (one := self.get(key)) is not None:
                 self._look_up(one)
 
-    def _keep(self, found: list[EventLog | Unreadable]) -> None:
-        self.left_out = max(0, len(found) - MAX_LOGS)
-        kept: dict[str, Application] = {}
-        self.without_logs = [redact_text(each.path) for each in found if _is_empty(each)]
-        for each in found[:MAX_LOGS]:
-            if _is_empty(each):
-                continue
-            one = self._application(each)
-            if one.key not in kept or kept[one.key].log is None:
-                kept[one.key] = one
-        self._applications = kept
-        self._peeks = {key: known for key, known in self._peeks.items() if key in kept}
+    def _start(self, place: _Place) -> threading.Thread:
+        """Have a place looked through, unless that is under way."""
+        with self._keeping:
+            if place.thread is None or not place.thread.is_alive():
+                place.began, place.asked = time.monotonic(), True
+                place.thread = threading.Thread(target=self._look, args=(place,), daemon=True)
+                place.thread.start()
+            return place.thread
 
-    def _application(self, each: EventLog | Unreadable) -> Application:
+    def _look(self, place: _Place) -> None:
+        try:
+            self._keep(place, locate(place.paths, self._roots))
+        except Exception as error:  # one place must not hide all others
+            told = isinstance(error, IqcarError)
+            why = str(error) if told else f"it could not be looked through ({type(error).__name__})"
+            failed = [Unreadable(path, why.removeprefix(f"{path}: ")) for path in place.paths]
+            self._keep(place, failed)
+        unread = deque(one for one in place.applications if one.peek is None)
+        readers = [
+            threading.Thread(target=self._read_all, args=(unread,), daemon=True)
+            for _ in range(REMOTE_READERS if is_url(place.paths[0]) else 1)
+        ]
+        for reader in readers:
+            reader.start()
+        for reader in readers:
+            reader.join()
+        place.looked_at = time.monotonic()
+        self.on_look()
+
+    def _keep(self, place: _Place, found: Sequence[EventLog | Unreadable]) -> None:
+        """Keep what a place has now, and list all applications anew, in the order of the places."""
+        known = {one.key: one for one in place.applications}
+        logs = [each for each in found if not _is_empty(each)]
+        place.without_logs = [redact_text(each.path) for each in found if _is_empty(each)]
+        place.left_out = max(0, len(logs) - MAX_LOGS)
+        place.applications = [self._application(each, known) for each in logs[:MAX_LOGS]]
+        place.looked_s = time.monotonic() - place.began
+        place.asked, place.looked = False, True
+        with self._keeping:
+            kept: dict[str, Application] = {}
+            for one in (one for each in self._places for one in each.applications):
+                if one.key not in kept or kept[one.key].log is None:
+                    kept[one.key] = one
+            self.left_out = sum(each.left_out for each in self._places)
+            self.left_out += max(0, len(kept) - MAX_LOGS)
+            self._applications = dict(list(kept.items())[:MAX_LOGS])
+        if self.looked:
+            self._looked_once.set()
+
+    def _application(
+        self, each: EventLog | Unreadable, known: dict[str, Application]
+    ) -> Application:
         key, path = key_of(each.path), redact_text(each.path)
         if not isinstance(each, EventLog):
             failed = Peek(status=InputStatus.FAILED, message=redact_text(each.message))
             return Application(key, path, None, peek=failed)
-        identity = identity_of(each)
-        one = Application(key, path, each, identity)
-        known = self._peeks.get(key)
-        if known is not None and known[0] == identity:
-            one.peek = known[1]
+        one = Application(key, path, each, identity_of(each))
+        if key in known and known[key].identity == one.identity:
+            one.peek = known[key].peek
         self._look_up(one)
         return one
 
+    def _read_all(self, unread: deque[Application]) -> None:
+        with suppress(IndexError):
+            while not self._stopping:
+                self._read(unread.popleft())
+
     def _read(self, one: Application) -> None:
-        if one.log is None or self._stopping:
-            return
         try:
-            one.peek = peek(one.log)
+            one.peek = peek(cast("EventLog", one.log))
         except IqcarError as error:
             one.peek = Peek(status=InputStatus.FAILED, message=redact_text(str(error)))
         except Exception as error:  # one hostile log must not hide all others
             message = f"its first lines could not be read ({type(error).__name__})"
             one.peek = Peek(status=InputStatus.FAILED, message=message)
-        self._peeks[one.key] = (one.identity, one.peek)
 
     def _look_up(self, one: Application) -> None:
         result = self._found(one.key, one.identity)

@@ -66,7 +66,7 @@ def _without_created(metric: Metric) -> Metric:
 async def metrics(request: Request) -> Response:
     """Answer with every metric, in the format that the client asks for."""
     service = service_of(request)
-    service.look_again()
+    service.listing.look_again()
     try:
         encode, content_type = choose_encoder(request.headers.get("accept", ""))
     except (TypeError, ValueError):  # a version that is no number

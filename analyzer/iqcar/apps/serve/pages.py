@@ -88,7 +88,7 @@ def page(handle: Handler) -> Handler:
 async def listed(request: Request) -> Response:
     """Show the list."""
     service = service_of(request)
-    service.look_again()
+    service.listing.look_again()
     wanted = read_query(request, Wanted)
     chosen = select(service.listing.applications(), wanted)
 
@@ -180,7 +180,7 @@ async def together(request: Request) -> Response:
 
 async def _about(request: Request, keys: list[str]) -> Response:
     service = service_of(request)
-    service.look_again()
+    service.listing.look_again()
     standing = service.standing(keys)
     everybody = service.listing.applications()
     beside = {
@@ -226,7 +226,7 @@ def _title(applications: tuple[Application, ...]) -> str:
 async def choose_sides(request: Request) -> Response:
     """Ask which of the chosen applications are before; the older half at first."""
     service = service_of(request)
-    service.look_again()
+    service.listing.look_again()
     chosen = service.standing(read_query(request, Together).app, waiting=False).applications
     ordered = sorted(chosen, key=lambda each: (each.start_ms is None, each.start_ms or 0.0))
     return HTMLResponse(
@@ -260,7 +260,7 @@ async def _sides(request: Request) -> tuple[list[str], list[str]]:
 async def compared(request: Request) -> Response:
     """Show a comparison, or how far it is."""
     service = service_of(request)
-    service.look_again()
+    service.listing.look_again()
     sets = read_query(request, Sets)
     found = service.compared(sets.before, sets.after)
     known = {"compared": found, "progress": comparison_progress(found, service)}

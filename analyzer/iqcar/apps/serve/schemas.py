@@ -116,8 +116,9 @@ class ApplicationList(msgspec.Struct, frozen=True):
         ),
     ]
     left_out: Annotated[int, Meta(description="Logs that are not listed: there are too many.")]
-    problem: Annotated[
-        str, Meta(description="Why the folders could not be looked through; empty if they could.")
+    unanswered: Annotated[
+        list[str],
+        Meta(description="Places that have not answered yet: what they have is old, or missing."),
     ]
 
 
@@ -277,7 +278,7 @@ def list_of(page: Page, service: Service) -> ApplicationList:
     return ApplicationList(
         applications=[row_of(one) for one in page.applications], page=page.number, pages=page.pages,
         chosen=page.chosen, total=page.total, unread=listing.unread, left_out=listing.left_out,
-        problem=listing.problem,
+        unanswered=listing.unanswered,
     )  # fmt: skip
 
 

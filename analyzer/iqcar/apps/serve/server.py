@@ -43,8 +43,8 @@ MAX_BACKLOG = 128
 KEEP_ALIVE_S = 5
 """Seconds an idle connection is kept (5)."""
 
-STOP_S = 5
-"""Seconds that requests under way have to end when the server is stopped (5)."""
+STOP_S = 2
+"""Seconds that requests under way have to end when the server is stopped (2)."""
 
 TOKEN_BYTES = 24
 """Random bytes of a token (24): nobody guesses 192 bits."""

@@ -139,7 +139,6 @@ class Service:
         self.followers = Followers(self._forks)
         self.paths = places.paths
         self._places = places
-        self._scan: asyncio.Task[None] | None = None
         self._next = NextLogs(new_hours, small_mib)
         self._next_digest = ""
         self._kept: tuple[list[Summary], Losses] | None = None
@@ -148,7 +147,15 @@ class Service:
     async def running(self) -> AsyncIterator[None]:
         """Do the housekeeping while the server runs; stop all work at its end."""
         housekeeping = asyncio.create_task(self._keep_house())
-        self.look_again()
+        loop = asyncio.get_running_loop()
+
+        def looked() -> None:
+            with contextlib.suppress(RuntimeError):  # the loop has ended
+                loop.call_soon_threadsafe(self._analyse_next)
+
+        self.listing.on_look = looked
+        looked()
+        self.listing.look_again()
         try:
             yield
         finally:
@@ -158,14 +165,6 @@ class Service:
             await self.questions.close()
             await self.followers.close()
             await self._forks.close()
-            if self._scan is not None:
-                await self._scan
-
-    def look_again(self) -> None:
-        """Have the places looked through again if it is time, without waiting for it."""
-        if self.listing.is_due and (self._scan is None or self._scan.done()):
-            self._scan = asyncio.create_task(asyncio.to_thread(self.listing.scan))
-            self._scan.add_done_callback(lambda _: self._analyse_next())
 
     def standing(self, keys: Sequence[str], waiting: bool = True) -> AnalysisWork:
         """Look up how far the analysis of applications together is; a key twice counts once.
@@ -350,7 +349,7 @@ class Service:
         while True:
             await asyncio.sleep(HOUSEKEEPING_S)
             if self._next.looks:
-                self.look_again()
+                self.listing.look_again()
             self._analyse_next()
             self.analyses.cancel_abandoned()
             self.questions.drop_unused()

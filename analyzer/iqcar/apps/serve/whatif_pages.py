@@ -59,7 +59,7 @@ OF_APPLICATION = tuple(
 async def what_if(request: Request) -> Response:
     """Show the form, and the answer to the question in the address or how far it is."""
     service = service_of(request)
-    service.look_again()
+    service.listing.look_again()
     return _page(service, read_query(request, WhatIfForm))
 
 

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import io
+import os
+import ssl
+from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
@@ -44,6 +47,15 @@ class Source(Protocol):
 
 def why(error: BaseException) -> str:
     """Describe a failure of the storage in a few words, without the path."""
+    cause: BaseException | None = error
+    while cause is not None:  # stores wrap it, one in what says that nothing is there
+        if isinstance(cause, ssl.SSLError) and hasattr(cause, "reason"):  # aiohttp's own have none
+            return _why_not_trusted(cause)
+        cause = cause.__cause__ or cause.__context__
+    if isinstance(error, FileNotFoundError) and error.__cause__ is not None:
+        return why(error.__cause__)
+    if isinstance(error, TimeoutError):
+        return "it does not answer in time"
     if isinstance(error, PermissionError):
         return "permission denied"
     if isinstance(error, FileNotFoundError):
@@ -54,6 +66,31 @@ def why(error: BaseException) -> str:
         return error.strerror.lower()
     lines = str(error).strip().splitlines()
     return lines[0] if lines else type(error).__name__
+
+
+_EXPIRED, _NOT_YET = 10, 9
+_OF_OTHERS = (62, 64)
+"""What OpenSSL calls a certificate that has ended, one that has not begun, and one for another name
+or address."""
+
+
+def _why_not_trusted(error: ssl.SSLError) -> str:
+    """Say what is wrong with a server's TLS, and what to do."""
+    if not isinstance(error, ssl.SSLCertVerificationError):
+        told = (error.reason or type(error).__name__).replace("_", " ").lower()
+        return f"TLS fails ({told}); is it a server of https?"
+    said = error.verify_message.rstrip(".")
+    if error.verify_code == _EXPIRED:
+        return f"its {said}: whoever runs the server has to renew it, or this clock is wrong"
+    if error.verify_code == _NOT_YET:
+        return f"its {said}: the server's clock or this one is wrong"
+    if error.verify_code in _OF_OTHERS:
+        return f"its certificate is for another host ({said}); use the name that it is for"
+    given = os.environ.get("SSL_CERT_FILE", "")
+    advice = "name the file of its authority in SSL_CERT_FILE (of S3's in AWS_CA_BUNDLE)"
+    if given and not Path(given).is_file():
+        advice = "SSL_CERT_FILE names no file"
+    return f"its certificate is not trusted ({said}); {advice}"
 
 
 class _Filled(io.RawIOBase):

@@ -16,6 +16,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Sequence
 from fnmatch import fnmatchcase
+from heapq import nlargest
 from math import inf, isfinite, nan
 from typing import Any, BinaryIO, NamedTuple, cast
 from urllib.parse import parse_qsl, quote, unquote, urlsplit
@@ -183,11 +184,10 @@ def hosted_logs(place: Place) -> list[EventLog]:
     else:
         url = f"{place.root}{API}?limit={MOST_LISTED}"
         listed = told(url, MAX_LIST_BYTES, list[_Listed], *known)
-    logs = [_log(place.root, one, each) for one in listed for each in one.attempts]
-    found = [log for log in logs if log is not None and _is_chosen(log, place)]
-    found.sort(key=lambda log: log.told.start_ms if log.told else -inf, reverse=True)
+    logs = (_log(place.root, one, each) for one in listed for each in one.attempts)
+    found = (log for log in logs if log is not None and _is_chosen(log, place))
     limit = next((int(value) for name, value in place.chosen if name == "limit"), MOST_LISTED)
-    return found[:limit]
+    return nlargest(limit, found, key=lambda log: log.told.start_ms if log.told else -inf)
 
 
 def _log(root: str, one: _Listed, each: _Attempt) -> EventLog | None:
@@ -260,12 +260,8 @@ def forget_zip(url: str) -> None:
 
 def _download(url: str) -> Any:
     file = tempfile.TemporaryFile()  # noqa: SIM115 - closed when nobody holds it any more
-    size = 0
-    with answer(url) as pieces:
+    with answer(url, MAX_ZIP_BYTES) as pieces:
         for piece in pieces:
-            size += len(piece)
-            if size > MAX_ZIP_BYTES:
-                raise DamageError(f"the zip is larger than {MAX_ZIP_BYTES >> 30} GiB")
             try:
                 file.write(piece)
                 file.flush()

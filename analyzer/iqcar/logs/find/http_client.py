@@ -1,5 +1,8 @@
 """Asking a web server for what it has, whatever it answers: bounded in time, size and place.
 
+All that is received for one question counts, also what redirects and proxies send, and what is no
+content: heads, sizes of chunks, trailers.
+
 What names its user goes only to the server that was named: a redirect to another host, port or
 scheme is not followed.
 """
@@ -7,23 +10,25 @@ scheme is not followed.
 from __future__ import annotations
 
 import http.client
+import io
 import os
 import socket
 import ssl
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from concurrent.futures import Future
+from concurrent.futures import TimeoutError as FutureTimeoutError
+from contextlib import closing, contextmanager, suppress
 from functools import partial
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 from urllib.error import HTTPError, URLError
 from urllib.parse import urlsplit
 from urllib.request import (
+    AbstractHTTPHandler,
     HTTPDefaultErrorHandler,
     HTTPErrorProcessor,
-    HTTPHandler,
     HTTPRedirectHandler,
-    HTTPSHandler,
     OpenerDirector,
     ProxyHandler,
     Request,
@@ -34,6 +39,9 @@ import msgspec
 from iqcar.errors import UsageError
 from iqcar.logs.decode.streams import CHUNK_BYTES, DamageError, why
 
+if TYPE_CHECKING:
+    from collections.abc import Buffer  # type: ignore[attr-defined]
+
 TOKEN = "IQCAR_HTTP_TOKEN"  # noqa: S105
 """Environment variable with the token sent as ``Authorization: Bearer``; with a blank in it
 (``Basic …``) it is sent as it is."""
@@ -42,10 +50,17 @@ COOKIE = "IQCAR_HTTP_COOKIE"
 SILENCE_S = 30.0
 """Seconds without a byte after which a server counts as hanging (30)."""
 ANSWER_S = 90.0
-"""Seconds in which the head of an answer must be there (90): a History Server that has just been
-started reads its folder first."""
+"""Seconds until an answer must have begun (90): a History Server that has just been started reads
+its folder first."""
 LEAST_BYTES_PER_S = 20_000
 """Slowest answer that is waited for (20 kB/s, after the first :data:`ANSWER_S`)."""
+WHOLE_S = 3600.0
+"""Longest wait for a whole answer (an hour): the largest zip comes with 1.2 MB/s by then."""
+HEADS_BYTES = 16 << 20
+"""Bytes received beside the content (16 MiB, and a tenth of it): heads, sizes of chunks."""
+MOST_MARKS = 1 << 21
+"""Brackets and commas in what a server tells (2 M). Each stands for a value that takes up to 100
+bytes of memory; 20,000 applications take half a million."""
 MOST_SAID = 160
 """Characters shown of what a server says of an error."""
 
@@ -67,33 +82,31 @@ class RefusedError(DamageError):
 
 
 @contextmanager
-def answer(url: str) -> Iterator[Iterator[bytes]]:
-    """Ask for a URL; yields the pieces of the body as they come.
+def answer(url: str, most: int) -> Iterator[Iterator[bytes]]:
+    """Ask for a URL; yields the pieces of the body, of at most so many bytes, as they come.
 
-    Raises DamageError if the server cannot be reached, hangs or breaks off; RefusedError if it
-    answers with an error or a redirect elsewhere; UsageError if a credential is malformed.
+    Raises DamageError if the server cannot be reached, hangs, is slow or breaks off; RefusedError
+    if it answers with an error, a redirect elsewhere or too much; UsageError if a credential is
+    malformed.
     """
     request = Request(url, headers={"Accept": "*/*", **_credentials()})  # noqa: S310
-    began = time.monotonic()
     try:
-        with _opener().open(request, timeout=SILENCE_S) as got:
-            yield _pieces(got, began)
+        with _opener(_Bound(most)).open(request, timeout=SILENCE_S) as got:
+            yield _pieces(got, most)
     except HTTPError as error:
-        with error:
+        with closing(error):
             raise RefusedError(_status(error), error.code) from None
     except (OSError, http.client.HTTPException, ValueError) as error:
         raise DamageError(_reason(error)) from error
 
 
-def body(url: str, most: int) -> bytes:
+def body(url: str, most: int) -> bytearray:
     """Return the whole body of an answer of at most so many bytes; raises as :func:`answer`."""
     found = bytearray()
-    with answer(url) as pieces:
+    with answer(url, most) as pieces:
         for piece in pieces:
             found += piece
-            if len(found) > most:
-                raise RefusedError(f"answers with more than {most >> 20} MiB")
-    return bytes(found)
+    return found
 
 
 def told(url: str, most: int, kind: type[_Told], what: str, server: str) -> _Told:
@@ -107,6 +120,8 @@ def told(url: str, most: int, kind: type[_Told], what: str, server: str) -> _Tol
     server: what it should be.
     """
     text = body(url, most)
+    if sum(map(text.count, (b"{", b"[", b","))) > MOST_MARKS:
+        raise RefusedError(f"tells more about {what} than is read")
     try:
         return msgspec.json.decode(text, type=kind)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
@@ -118,15 +133,19 @@ def told(url: str, most: int, kind: type[_Told], what: str, server: str) -> _Tol
         raise RefusedError(f"answers with something else than {what}") from error
 
 
-def _pieces(got: http.client.HTTPResponse, began: float) -> Iterator[bytes]:
+def _pieces(got: http.client.HTTPResponse, most: int) -> Iterator[bytes]:
     expected, size = got.length, 0
     while piece := got.read1(CHUNK_BYTES):
         size += len(piece)
+        if size > most:
+            raise _too_much(most)
         yield piece
-        if time.monotonic() - began > ANSWER_S + size / LEAST_BYTES_PER_S:
-            raise DamageError("answers too slowly: reading was given up")
     if expected is not None and size < expected:
         raise DamageError(f"broke off after {size:,} of {expected:,} bytes")
+
+
+def _too_much(most: int) -> RefusedError:
+    return RefusedError(f"answers with more than {most >> 20} MiB")
 
 
 def _credentials() -> dict[str, str]:
@@ -147,6 +166,7 @@ class _SameServer(HTTPRedirectHandler):
 
     def redirect_request(self, req: Request, *answered: Any) -> Request | None:
         """Return what to ask next; `answered` ends with the address."""
+        answered[0].close()  # else its body would be read whole
         old, new = urlsplit(req.full_url), urlsplit(answered[-1])
         if (old.scheme, old.netloc) != (new.scheme, new.netloc):
             place = f"{new.scheme}://{new.netloc.rpartition('@')[2]}"[:MOST_SAID]
@@ -158,52 +178,127 @@ class _SameServer(HTTPRedirectHandler):
         return super().redirect_request(req, *answered)
 
 
-class _BoundedConnection(http.client.HTTPConnection):
-    """A connection that is given up if the head of an answer does not come."""
+class _Bound:
+    """What the whole answer to one question may take, of time and of bytes.
 
-    def getresponse(self) -> http.client.HTTPResponse:
-        given_up = threading.Event()
+    Parameters
+    ----------
+    most : bytes of its content.
+    """
 
-        def give_up() -> None:
-            given_up.set()
-            with suppress(OSError, AttributeError):
-                self.sock.shutdown(socket.SHUT_RDWR)
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._began = time.monotonic()
+        self._received = 0
 
-        timer = threading.Timer(ANSWER_S, give_up)
-        timer.daemon = True
-        timer.start()
+    def left_s(self) -> float:
+        """Return the seconds that the next step may take; raises DamageError if there are none."""
+        allowed = min(WHOLE_S, ANSWER_S + self._received / LEAST_BYTES_PER_S)
+        left = self._began + allowed - time.monotonic()
+        if left <= 0:
+            raise DamageError("answers too slowly: it was given up")
+        return min(SILENCE_S, left)
+
+    def count(self, size: int) -> None:
+        """Count what was received; raises RefusedError if it is too much."""
+        self._received += size
+        if self._received > self._most + self._most // 10 + HEADS_BYTES:
+            raise _too_much(self._most)
+
+    def connect(self, address: tuple[str, int], *_: object) -> socket.socket:
+        """Connect to the first place of a host that answers, as `socket.create_connection` does."""
+        failure: OSError = TimeoutError()
+        for *_, place in self._places(*address):
+            try:
+                return socket.create_connection(place[:2], self.left_s())
+            except OSError as error:
+                failure = error
+        raise failure
+
+    def _places(self, host: str, port: int) -> list[Any]:
+        """Look a host up in a thread: the system's look-up heeds no deadline, and no Ctrl-C."""
+        found: Future[list[Any]] = Future()
+
+        def look() -> None:
+            try:
+                found.set_result(socket.getaddrinfo(host, port, type=socket.SOCK_STREAM))
+            except Exception as error:
+                found.set_exception(error)
+
+        threading.Thread(target=look, daemon=True).start()
         try:
-            got = super().getresponse()
-        except (OSError, http.client.HTTPException):
-            if not given_up.is_set():
-                raise
-        finally:
-            timer.cancel()
-        if given_up.is_set():
-            raise TimeoutError
-        return got
+            return found.result(self.left_s())
+        except FutureTimeoutError:
+            raise TimeoutError from None
+
+
+class _BoundedFile(io.RawIOBase):
+    """What comes in on a connection, within a bound."""
+
+    def __init__(self, received: io.RawIOBase, connection: socket.socket, bound: _Bound) -> None:
+        self._received, self._connection, self._bound = received, connection, bound
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Buffer) -> int | None:
+        self._connection.settimeout(self._bound.left_s())
+        try:
+            size = self._received.readinto(buffer)
+        except TimeoutError:
+            self._bound.left_s()
+            raise
+        self._bound.count(size or 0)
+        return size
+
+    def close(self) -> None:
+        self._received.close()
+        super().close()
+
+
+class _BoundedResponse(http.client.HTTPResponse):
+    def __init__(self, sock: socket.socket, *given: Any, bound: _Bound, **named: Any) -> None:
+        super().__init__(sock, *given, **named)
+        self.fp = io.BufferedReader(_BoundedFile(self.fp.detach(), sock, bound))
+
+
+class _BoundedConnection(http.client.HTTPConnection):
+    """A connection whose every step keeps within a bound."""
+
+    def __init__(self, *given: Any, bound: _Bound, **named: Any) -> None:
+        super().__init__(*given, **named)
+        self._create_connection = bound.connect
+        self.response_class = cast(
+            "type[http.client.HTTPResponse]", partial(_BoundedResponse, bound=bound)
+        )
 
 
 class _BoundedTls(_BoundedConnection, http.client.HTTPSConnection):
     """The same with TLS."""
 
 
-class _Http(HTTPHandler):
+class _Asking(AbstractHTTPHandler):
+    """Opens http and https within a bound."""
+
+    http_request = https_request = AbstractHTTPHandler.do_request_
+
+    def __init__(self, bound: _Bound) -> None:
+        super().__init__()
+        self._bound = bound
+
     def http_open(self, req: Request) -> http.client.HTTPResponse:
-        return self.do_open(_BoundedConnection, req)
+        return self.do_open(partial(_BoundedConnection, bound=self._bound), req)
 
-
-class _Https(HTTPSHandler):
     def https_open(self, req: Request) -> http.client.HTTPResponse:
-        trusted = partial(_BoundedTls, context=ssl.create_default_context())
-        return self.do_open(trusted, req)
+        trusted = ssl.create_default_context()
+        return self.do_open(partial(_BoundedTls, bound=self._bound, context=trusted), req)
 
 
-def _opener() -> OpenerDirector:
+def _opener(bound: _Bound) -> OpenerDirector:
     """Make what opens http and https alone, through the proxies that the environment names."""
     made = OpenerDirector()
     for one in (
-        *(ProxyHandler(), _Http(), _Https(), _SameServer()),
+        *(ProxyHandler(), _Asking(bound), _SameServer()),
         *(HTTPDefaultErrorHandler(), HTTPErrorProcessor()),
     ):
         made.add_handler(one)
@@ -221,7 +316,7 @@ def _status(error: HTTPError) -> str:
         return f"answers {code}: a redirect in a circle, or to what is no web server"
     said = ""
     if (error.headers.get("Content-Type") or "").startswith("text/plain"):
-        with suppress(OSError, http.client.HTTPException):
+        with suppress(OSError, http.client.HTTPException, DamageError):
             said = " ".join(error.read1(4 * MOST_SAID).decode("utf-8", "replace").split())
     said = "".join(one for one in said if one.isprintable())[:MOST_SAID]
     return f"answers {code}: {said}" if said else f"answers {code}"
@@ -230,11 +325,8 @@ def _status(error: HTTPError) -> str:
 def _reason(error: BaseException) -> str:
     """Say in one line why a server could not be asked."""
     inner = error.reason if isinstance(error, URLError) else error
-    if isinstance(inner, ssl.SSLCertVerificationError):
-        return (
-            f"its certificate is not trusted ({inner.verify_message});"
-            " name the file of its authority in SSL_CERT_FILE"
-        )
+    if isinstance(inner, ssl.SSLError):
+        return why(inner)
     if isinstance(inner, TimeoutError):
         return "does not answer in time"
     if isinstance(inner, socket.gaierror):

@@ -103,7 +103,7 @@ def ask_resource_manager(url: str) -> YarnTold:
     apps = _ask(root, "apps", _Apps, MAX_APPS_BYTES).apps
     nodes = _ask(root, "nodes", _Nodes, MAX_OTHER_BYTES).nodes
     scheduler = _ask(root, "scheduler", _SchedulerAnswer, MAX_OTHER_BYTES).scheduler
-    found = [_application(one) for one in (apps.app if apps else [])]
+    found = (_application(one) for one in (apps.app if apps else []))
     least = _least(scheduler.info)
     return YarnTold(
         root,
