@@ -115,7 +115,8 @@ def test_limits_of_queues_are_told_by_label() -> None:
         (2, (("", 2048, 6), ("gpu", 512, 2))),
         (0.5, (("", 512, 1), ("gpu", 256, 0))),
         (1.0245, (("", 1024, 3), ("gpu", 512, 1))),
-        (1e300, (("", 1e15, 1e15), ("gpu", 1e15, 1e15))),
+        (1e12, (("", 1e12, 1e12), ("gpu", 1e12, 1e12))),
+        (1e300, ()),
         (-1.0, ()),
         (None, ()),
         ("2", ()),
@@ -151,6 +152,45 @@ def test_what_is_not_told_is_not_zero() -> None:
     numbers = (one.submitted_ms, one.launched_ms, one.until_ms, one.memory_mb_s, one.preempted)
     assert all(map(isnan, (*numbers, node.memory_mb, node.cores)))
     assert found.queues == ()
+
+
+NO_NUMBERS = (10**309, 10**400, 2**63, 1e300, -1, -(10**309), True, "7", None, [1], {})
+
+
+@pytest.mark.parametrize("value", NO_NUMBERS, ids=lambda value: str(value)[:8])
+def test_a_number_of_a_queue_that_cannot_be_is_not_told(value: Any) -> None:
+    least = {"name": "memory-mb", "minimumAllocation": value}
+    resource = {
+        "memory": value,
+        "vCores": value,
+        "resourceInformations": {"resourceInformation": [least]},
+    }
+    kinds = ("effectiveMaxResource", "effectiveMinResource", "configuredMaxResource")
+    part = {"partitionName": "", **dict.fromkeys(kinds, resource)}
+    shares = ("capacity", "maxCapacity", "usedCapacity", "userLimitFactor")
+    of_root = {**ROOT, **dict.fromkeys(shares, value), "queues": None}
+    found = told(scheduler={**of_root, "capacities": {"queueCapacitiesByPartition": [part]}})
+    (queue,) = found.queues
+    (limit,) = queue.limits
+    numbers = (queue.capacity, queue.most, queue.used, limit.memory_mb, limit.cores)
+    assert all(map(isnan, (*numbers, found.least_mb)))
+    assert queue.user_limits == ()
+
+
+@pytest.mark.parametrize("value", NO_NUMBERS, ids=lambda value: str(value)[:8])
+def test_a_number_of_an_application_or_node_that_cannot_be_is_not_told(value: Any) -> None:
+    times = ("startedTime", "launchTime", "finishedTime", "elapsedTime")
+    amounts = ("memorySeconds", "numNonAMContainerPreempted")
+    sizes = ("usedMemoryMB", "availMemoryMB", "usedVirtualCores", "availableVirtualCores")
+    one = {"id": ONE["id"], **dict.fromkeys((*times, *amounts), value)}
+    try:
+        found = told([one], [{**NODE, **dict.fromkeys(sizes, value)}])
+    except IqcarError as error:
+        assert "something else than apps of YARN" in str(error)
+        return
+    (app,), (node,) = found.applications, found.nodes
+    numbers = (app.submitted_ms, app.launched_ms, app.until_ms, app.memory_mb_s, app.preempted)
+    assert all(isnan(number) for number in (*numbers, node.memory_mb, node.cores))
 
 
 def test_what_it_makes_up_does_no_harm() -> None:

@@ -31,6 +31,17 @@ TEXTS = (
     "{}", "[]", "{\"start_ms\":1,\"wall_ns\":5,\"cpu_ns\":1}", "=" * 5000, "x://user:pw@h/" * 500,
 )  # fmt: skip
 """Texts that break escapes, markup, terminals, pages, numbers, or the searching in them."""
+ABSURD = (2**31 - 1, 4_294_967_291, 10**12 + 39, 2**62, 2**63, 10**19, 10**310, -7, 65_521)
+"""Sizes that no cluster has, but for the last, which is only a large one."""
+SIZES = (
+    "Total Cores", "Number of Tasks", "Timestamp", "Submission Time", "Completion Time",
+    "Launch Time", "Finish Time", "Executor Run Time", "Peak Execution Memory",
+    "Result Size", "Memory Bytes Spilled", "spark.executor.cores", "spark.task.cpus",
+    "spark.executor.memory", "spark.driver.memory", "spark.executor.instances",
+    "spark.memory.offHeap.size", "spark.memory.fraction", "spark.cores.max",
+    "spark.dynamicAllocation.maxExecutors", "spark.sql.shuffle.partitions",
+)  # fmt: skip
+"""Fields and settings that say how much or how many."""
 RUBBISH = (
     b"", b" ", b"{", b"}", b"[]", b"null", b"7", b'"x"', b"{}", b'{"Event":7}', b'{"Event":null}',
     b'{"Event":""}', b'{"Event":"SparkListenerTaskEnd"}', b'{"Event":"SparkListenerTaskStart"}',
@@ -181,6 +192,32 @@ def swapped_ids(lines: Lines, others: Lines, rng: random.Random) -> tuple[Lines,
     return lines, touched
 
 
+def absurd_sizes(lines: Lines, others: Lines, rng: random.Random) -> tuple[Lines, int]:
+    """Say everywhere that there is more of something than any cluster has."""
+    name, value = rng.choice(SIZES), rng.choice(ABSURD)
+    if name.startswith("spark."):
+        return put_setting(lines, name, f"{value}{rng.choice(('', 'g', 't', 'e9'))}")
+    return put_field(lines, name, value)
+
+
+def put_field(lines: Lines, name: str, value: float) -> tuple[Lines, int]:
+    """Put a number into every line that has a field; return the lines, and how many had it."""
+    pattern = re.compile(rb'("%s":)-?[\d.e+]+' % name.encode())
+    new = [pattern.sub(rb"\g<1>%d" % int(value), line) for line in lines]
+    return new, sum(one != other for one, other in zip(new, lines, strict=True))
+
+
+def put_setting(lines: Lines, name: str, value: str) -> tuple[Lines, int]:
+    """Set something for the application; return the lines, and how many were changed."""
+    properties = b'"Spark Properties":{'
+    own = properties + json.dumps({name: value}).encode()[1:-1]
+    new = [
+        line.replace(properties + b"}", own + b"}").replace(properties + b'"', own + b',"')
+        for line in lines
+    ]
+    return new, sum(one != other for one, other in zip(new, lines, strict=True))
+
+
 def order_of_lines(lines: Lines, others: Lines, rng: random.Random) -> tuple[Lines, int]:
     """Delete, repeat, move, cut or join lines."""
     row = rng.randrange(len(lines))
@@ -233,9 +270,9 @@ def bytes_of_a_line(lines: Lines, others: Lines, rng: random.Random) -> tuple[Li
 
 _CHANGES: tuple[Callable[[Lines, Lines, random.Random], tuple[Lines, int]], ...] = (
     one_value, values_of_a_field, all_times, fields_of_a_line, swapped_ids, order_of_lines,
-    lines_of_others, bytes_of_a_line,
+    lines_of_others, bytes_of_a_line, absurd_sizes,
 )  # fmt: skip
-_WEIGHTS = (10, 8, 1, 5, 2, 3, 3, 3)
+_WEIGHTS = (10, 8, 1, 5, 2, 3, 3, 3, 4)
 
 
 def hostile(old: Any, rng: random.Random) -> Any:

@@ -91,6 +91,7 @@ class Collector:
         self.use_tasks(TaskIntake())
         self._decode_any = msgspec.json.Decoder(ev.AnyEvent).decode
         sql = self.sql
+        sql.bad = self.bad
         handlers: dict[str, tuple[type[msgspec.Struct], Callable[[Any], None]]] = {
             "SparkListenerLogStart": (ev.LogStart, self._log_start),
             "DBCEventLoggingListenerMetadata": (ev.LogStart, self._log_start),
@@ -261,7 +262,7 @@ class Collector:
         self.ended, self.end = True, event.time
 
     def _environment(self, event: ev.Environment) -> None:
-        self.settings.update(settings_of(event.spark))
+        self.settings.update(settings_of(event.spark, self.bad))
         self.java = redact_text(event.jvm.java, MAX_NAME) or self.java
         self.scala = redact_text(event.jvm.scala, MAX_NAME) or self.scala
 

@@ -79,6 +79,9 @@ LARGE_LOG_BYTES = 64 << 20
 """Decoded size from which other processes help to decode one log (64 MiB): one starts in 60 ms, in
 which this process reads some 20 MB, so two cores gain a tenth there and a quarter at 100 MB."""
 
+MOST_NAMED = 5
+"""Fields and settings that are named whose numbers made no sense."""
+
 _COUNTS = (
     "events", "skipped_events", "malformed_lines", "tasks", "stages", "jobs", "sql_executions",
     "hosts", "executors",
@@ -267,7 +270,10 @@ def judge(
         said.append(gone(assembled.frames).message)
     bad = read.bad.count + read.tasks.bad_numbers
     if bad:
-        said.append(f"{_count(bad, 'number')} that made no sense and counted as unknown")
+        of = sorted(read.bad.names | read.tasks.bad_names)
+        more = f", {len(of) - MOST_NAMED} more" if len(of) > MOST_NAMED else ""
+        named = f" ({', '.join(of[:MOST_NAMED])}{more})" if of else ""
+        said.append(f"{_count(bad, 'number')} that made no sense and counted as unknown{named}")
     if read.task_intake.cached.too_many:
         said.append(TOO_MANY)
     if assembled.bad_times:

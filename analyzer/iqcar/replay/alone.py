@@ -291,6 +291,7 @@ def _run_alone(one: Scenario, worlds: _Worlds, need: TaskNeeds) -> Run:
     places = np.bincount(
         (world * hosts + copied.host)[came], copied.change[came], n * hosts
     ).astype(np.int64)
+    places = np.minimum(places, len(one.work.step))
     user_start = np.zeros(DEVICES * n * hosts + 1, np.int64)
     np.cumsum(np.repeat(places + 1, DEVICES), out=user_start[1:])
     devices = Devices(

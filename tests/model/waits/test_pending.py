@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import itertools
+import sys
 from math import nan
 from typing import Any
 
 import numpy as np
 import pytest
 
+from iqcar.model.waits import pending
 from iqcar.model.waits.pending import MOST_HOLDERS, pending_waits
-from iqcar.tables.yarn_told import YarnApplication, YarnNode, YarnTold
+from iqcar.model.waits.shared_cluster import executor_offers
+from iqcar.model.waits.yarn_containers import containers_of, requests_of
+from iqcar.tables.yarn_told import YarnApplication, YarnNode, YarnQueue, YarnTold
 from tests.support.tiny_tables import tiny_tables
 
 
@@ -113,3 +118,44 @@ def test_parts_sum_to_the_wait(seed: int) -> None:
         assert parts == pytest.approx(one.wait_ms)
         assert one.application not in [h.application for h in one.holders]
     assert [one.wait_ms for one in found] == sorted((one.wait_ms for one in found), reverse=True)
+
+
+def test_of_very_many_waits_the_longest_are_explained_and_all_are_told(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    late = [LATE._replace(application_id=f"application_1_9{n}", submitted_ms=n) for n in range(9)]
+    monkeypatch.setattr(pending, "MOST_WORK", 4 * 10)  # each wait is looked for among ten
+    found = pending_waits(tiny_tables(), told(app(1), *late)).pending
+    assert len(found) == 9
+    assert [bool(one.holders) for one in found] == [True] * 4 + [False] * 5
+    for one in found[4:]:
+        assert np.isnan(one.held)
+        assert (one.rest_ms, one.unattributed_ms) == (0, one.wait_ms)
+
+
+MANY_APPS, MANY_QUEUES = 30_000, 10_000
+
+
+def test_a_manager_that_knows_very_many_applications_and_queues_costs_little_each() -> None:
+    apps = [
+        app(n, queue=f"q{n % MANY_QUEUES}", submitted_ms=0.0, launched_ms=6_000.0 + n)
+        for n in range(MANY_APPS)
+    ]
+    queues = tuple(YarnQueue(f"root.q{n}", nan, nan, nan) for n in range(MANY_QUEUES))
+    known = told(*apps)._replace(queues=queues, least_mb=256.0)
+    tables = tiny_tables(applications=[{"application_id": apps[0].application_id}])
+    calls, most = itertools.count(), 200 * (MANY_APPS + MANY_QUEUES)
+
+    def count(*_: object) -> None:
+        # Whoever compares each with each makes some hundred million.
+        assert next(calls) < most
+
+    sys.setprofile(count)
+    try:
+        requests = requests_of(tables, known)
+        held = containers_of(tables, known, executor_offers(tables), requests)
+        found = pending_waits(tables, known).pending
+    finally:
+        sys.setprofile(None)
+    assert len(found) == MANY_APPS
+    assert set(held.queue) == {f"root.q{n}" for n in range(MANY_QUEUES)}

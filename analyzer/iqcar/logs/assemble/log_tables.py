@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import isfinite, nan
 from typing import Any
 
@@ -25,8 +25,6 @@ from iqcar.logs.plugin.driver_events import LOG_QUEUE, RULES_QUEUE, driver_table
 from iqcar.logs.plugin.plugin_samples import decode_samples, samples_frame
 from iqcar.logs.text.redact import redact_text
 
-MOST_CORES = 2**31
-"""Bound of the cores of a task: Spark counts them in 32-bit integers."""
 DEFAULT_EXECUTOR_CORES, DEFAULT_EXECUTORS = 1.0, 2.0
 """Spark's defaults for spark.executor.cores and spark.executor.instances on YARN and Kubernetes."""
 DEFAULT_SCHEDULER = "FIFO"
@@ -151,7 +149,7 @@ def _count(text: str | None) -> float:
         value = float(text) if text else nan
     except ValueError:
         return nan
-    return value if 0 < value < MOST_CORES else nan
+    return value if 0 < value < 2**31 else nan  # Spark counts in 32-bit integers
 
 
 def _most_slots(settings: Mapping[str, str]) -> float:
@@ -178,6 +176,9 @@ def _most_slots(settings: Mapping[str, str]) -> float:
 
 def _executors(log: Collector, ids: Sequence[str], hosts: dict[str, int]) -> pd.DataFrame:
     found = [log.executors[executor_id] for executor_id in ids]
+    if sum(executor.cores for executor in found if executor.cores > 0) > tb.MOST_CORES_OF_A_LOG:
+        log.bad.add("Total Cores", len(found))
+        found = [replace(executor, cores=nan) for executor in found]
     return tb.EXECUTORS.frame(
         {
             "app": np.zeros(len(ids)),

@@ -32,10 +32,16 @@ class OutOfBoundsError(ValueError):
 
 
 class BadNumbers:
-    """Counts numbers that could not be read; each became NaN."""
+    """Counts numbers that could not be read, and names their fields; each became NaN."""
 
     def __init__(self) -> None:
         self.count = 0
+        self.names: set[str] = set()
+
+    def add(self, name: str, count: int = 1) -> None:
+        """Count some numbers of one field or setting."""
+        self.count += count
+        self.names.add(name)
 
 
 def parse(line: bytes) -> Any:
@@ -174,7 +180,10 @@ def fit(kind: type[S], value: Any, bad: BadNumbers) -> S:
             continue
         for name, encoded, hint in _fields(struct):
             if encoded in obj:
+                before = bad.count
                 _fit_field(hint, obj[encoded], values, name=name, work=work, bad=bad)
+                if bad.count > before:
+                    bad.names.add(encoded)
     for struct, values, holder, place in reversed(fitted):
         holder[place] = struct(**values)
     result: S = root[0]

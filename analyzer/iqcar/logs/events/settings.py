@@ -15,10 +15,12 @@ from typing import Any
 
 import msgspec
 
+from iqcar.base.units import read_size
 from iqcar.logs.events import lenient
 from iqcar.logs.events.lenient import BadNumbers
 from iqcar.logs.events.structs import NOT_FITTING, Properties
 from iqcar.logs.text.redact import redact_setting
+from iqcar.tables import MOST_BYTES, MOST_CORES, MOST_TASKS
 
 MAX_SETTING = 1_000
 """Characters kept of the name and of the value of a setting: options of a JVM have some hundred."""
@@ -30,12 +32,57 @@ _REMEMBERED, _SHORT = 64, 20_000
 query of a session repeats them. 3 MB at most."""
 
 
-def settings_of(raw: msgspec.Raw) -> Mapping[str, str]:
-    """Return the settings in an object of JSON by name; a value that is no text is left out."""
+_SIZES = {
+    "spark.executor.cores": MOST_CORES,
+    "spark.task.cpus": MOST_CORES,
+    "spark.driver.cores": MOST_CORES,
+    "spark.yarn.am.cores": MOST_CORES,
+    "spark.executor.instances": MOST_TASKS,
+    "spark.dynamicAllocation.minExecutors": MOST_TASKS,
+    "spark.dynamicAllocation.initialExecutors": MOST_TASKS,
+    "spark.default.parallelism": MOST_TASKS,
+    "spark.sql.shuffle.partitions": MOST_TASKS,
+    "spark.sql.adaptive.coalescePartitions.initialPartitionNum": MOST_TASKS,
+    "spark.sql.adaptive.coalescePartitions.minPartitionNum": MOST_TASKS,
+    "spark.memory.fraction": 1.0,
+    "spark.memory.offHeap.size": MOST_BYTES,
+    **dict.fromkeys(
+        (
+            f"spark.{whose}.{what}"
+            for whose in ("executor", "driver", "yarn.executor", "yarn.driver", "yarn.am")
+            for what in ("memory", "memoryOverhead", "minMemoryOverhead", "pyspark.memory")
+        ),
+        MOST_BYTES,
+    ),
+}
+"""What settings that size an application may be at most. Most executors, and most cores of an
+application, are missing: to set them without end is usual."""
+
+
+def settings_of(raw: msgspec.Raw, bad: BadNumbers) -> Mapping[str, str]:
+    """Return the settings in an object of JSON by name.
+
+    A value that is no text is left out, and so is a size that cannot be, which ``bad`` counts.
+    """
     text = bytes(raw)
     if len(text) <= len(b"{}"):
         return {}
-    return _remembered(text) if len(text) <= _SHORT else _decoded(text)
+    found = _remembered(text) if len(text) <= _SHORT else _decoded(text)
+    wrong = {name for name in _SIZES.keys() & found.keys() if _is_absurd(name, found[name])}
+    for name in wrong:
+        bad.add(name)
+    return {name: found[name] for name in found if name not in wrong} if wrong else found
+
+
+def _is_absurd(name: str, text: str) -> bool:
+    """Tell whether a size cannot be; what is no number, such as a variable, is no size."""
+    most = _SIZES[name]
+    size = read_size(text, "" if name.endswith(".size") else "m") if most == MOST_BYTES else None
+    try:
+        number = float(text) if size is None else size
+    except ValueError:
+        return False
+    return not 0 <= number <= most
 
 
 def _decoded(text: bytes) -> Mapping[str, str]:

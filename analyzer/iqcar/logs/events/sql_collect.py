@@ -15,6 +15,7 @@ from iqcar.logs.events.descriptions import clean_description, is_user_named
 from iqcar.logs.events.fingerprint import hash_plan, hash_plan_text, nodes_of
 from iqcar.logs.events.joins import ShuffledJoin, shuffled_joins
 from iqcar.logs.events.known_plans import CutLine, KnownPlan, KnownPlans, pattern_of
+from iqcar.logs.events.lenient import BadNumbers
 from iqcar.logs.events.metric_columns import MetricColumns
 from iqcar.logs.events.operators import Operators, operators_of, plan_name, sources_of
 from iqcar.logs.events.settings import settings_of
@@ -99,6 +100,7 @@ class SqlCollector:
     declared_waits: DeclaredWaits = field(default_factory=DeclaredWaits)
     operators: Operators = field(default_factory=Operators)
     plans: KnownPlans = field(default_factory=KnownPlans)
+    bad: BadNumbers = field(default_factory=BadNumbers)
     _declared: dict[float, int] = field(default_factory=dict)
     """Accumulators that a plan has declared, and the last execution that did; a plan that was
     changed declares most again."""
@@ -149,7 +151,7 @@ class SqlCollector:
         if execution is not None:
             execution.description = clean_description(event.description)
             execution.start = event.time
-            execution.settings = settings_of(event.settings)
+            execution.settings = settings_of(event.settings, self.bad)
             if event.root is not None and event.root >= 0:
                 execution.root = event.root
         return execution

@@ -16,12 +16,14 @@ from msgspec import Meta, Raw, Struct
 from iqcar.logs.events.task_structs import EMPTY, ID, NO_STORAGE, LongId, StorageLevel
 from iqcar.logs.events.task_structs import NOT_FITTING as NOT_FITTING
 from iqcar.logs.events.task_structs import Accumulable as Accumulable
-from iqcar.tables import LAST_PLAUSIBLE_MS
+from iqcar.tables import LAST_PLAUSIBLE_MS, MOST_CORES, MOST_TASKS
 
 IntId = Annotated[float, Meta(ge=0, lt=2**31, title=ID)]
 """Jobs, stages, their attempts and RDDs: Spark numbers them from 0 in 32-bit integers."""
-Count = Annotated[float, Meta(ge=0, lt=2**31)]
-"""Tasks of a stage, cores of an executor: Spark counts them in 32-bit integers."""
+Tasks = Annotated[float, Meta(ge=0, lt=MOST_TASKS)]
+"""Tasks of a stage."""
+Cores = Annotated[float, Meta(ge=0, lt=MOST_CORES)]
+"""Cores of an executor."""
 Time = Annotated[float, Meta(ge=0, lt=LAST_PLAUSIBLE_MS)]
 """Times since the epoch in ms."""
 
@@ -47,7 +49,7 @@ class StageInfo(Struct, gc=False):
     stage_id: IntId = msgspec.field(default=nan, name="Stage ID")
     attempt: IntId = msgspec.field(default=0.0, name="Stage Attempt ID")
     name: str = msgspec.field(default="", name="Stage Name")
-    tasks: Count = msgspec.field(default=nan, name="Number of Tasks")
+    tasks: Tasks = msgspec.field(default=nan, name="Number of Tasks")
     rdds: list[RddInfo] = msgspec.field(default_factory=list, name="RDD Info")
     parents: list[IntId] = msgspec.field(default_factory=list, name="Parent IDs")
     submission: Time = msgspec.field(default=nan, name="Submission Time")
@@ -148,7 +150,7 @@ class ExecutorInfo(Struct, gc=False):
     """``Executor Info``."""
 
     host: str = msgspec.field(default="", name="Host")
-    cores: Count = msgspec.field(default=nan, name="Total Cores")
+    cores: Cores = msgspec.field(default=nan, name="Total Cores")
 
 
 class ExecutorAdded(Struct, gc=False):

@@ -31,8 +31,10 @@ MOST_QUEUES = 5_000
 """Queues that are looked at, children included."""
 MOST_LABELS = 1_000
 """Node labels of a queue that are looked at."""
-LARGEST = 1e15
-"""A larger limit, of MB or cores, is none."""
+LARGEST = 1e12
+"""A larger number of MB (an exabyte), cores or ms is none."""
+LARGEST_MB_S = 1e18
+"""A larger sum of memory × time is none: a petabyte for 30 years."""
 LAST_MS = 1e14
 """A time beyond it (the year 5138) is damage, not a time."""
 _APP_ID = re.compile(r"application_\d{1,20}_\d{1,12}", re.ASCII)
@@ -152,7 +154,7 @@ def _application(one: _App) -> YarnApplication:
         submitted_ms=submitted,
         launched_ms=_time(one.launched),
         until_ms=ended if isfinite(ended) else _time(submitted + _amount(one.elapsed)),
-        memory_mb_s=_amount(one.memory),
+        memory_mb_s=_amount(one.memory, LARGEST_MB_S),
         preempted=_amount(one.preempted),
         master_host=_text(one.master).rpartition(":")[0],
     )
@@ -175,8 +177,9 @@ def _time(value: float) -> float:
     return value if 0 < value < LAST_MS else nan
 
 
-def _amount(value: float) -> float:
-    return value if isfinite(value) and value >= 0 else nan
+def _amount(value: float, most: float = LARGEST) -> float:
+    """Return a number, NaN if out of bounds; an integer may be larger than any float."""
+    return float(value) if 0 <= value <= most else nan
 
 
 def _queues(info: dict[str, Any], least_mb: float) -> tuple[YarnQueue, ...]:
@@ -263,4 +266,5 @@ def _least(root: dict[str, Any]) -> float:
 
 
 def _number(value: Any) -> float:
-    return _amount(float(value)) if isinstance(value, (int, float)) else nan
+    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    return _amount(value) if is_number else nan

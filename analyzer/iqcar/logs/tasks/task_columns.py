@@ -14,7 +14,7 @@ from iqcar.logs.events.wait_metrics import DeclaredWaits, Wait
 from iqcar.logs.plugin.record_columns import RecordColumns
 from iqcar.logs.tasks.cached_blocks import CachedBlocks, Told
 from iqcar.logs.tasks.task_lines import NUMBERS, TEXTS, TaskBlock, TaskDecoder, record_at
-from iqcar.tables import LAST_PLAUSIBLE_MS
+from iqcar.tables import LAST_PLAUSIBLE_MS, MOST_BYTES
 
 if TYPE_CHECKING:
     from iqcar.logs.tasks.record_scanner import RecordScanner
@@ -29,9 +29,9 @@ _NANOSECONDS = ("deserialize_cpu_ms", "cpu_ms", "shuffle_write_ms")
 """Spark keeps CPU times and the shuffle write time in ns, everything else in ms."""
 _NS_PER_MS = 1e6
 _TASK_ID = NUMBERS.index("task_id")
+_MOST_NS = 2.0**63
+"""No time in ns reaches this: Spark counts in 64-bit integers."""
 _TIMES = [NUMBERS.index("launch_ms"), NUMBERS.index("finish_ms")]
-_IMPLAUSIBLE = 2.0**63
-"""No size, and no time in ns, reaches this: Spark counts in 64-bit integers."""
 
 
 class Codes(dict[str, int]):
@@ -49,7 +49,8 @@ class TaskColumns:
     Attributes
     ----------
     rows : tasks so far.
-    bad_numbers : numbers that made no sense; known after :meth:`columns`.
+    bad_numbers, bad_names : how many numbers made no sense, and names of their columns; known after
+        :meth:`columns`.
     codes : codes of each column of TEXTS.
     failures : row of each task whose end is no success, and a position in ``reasons``.
     reasons : why, in a line, and the id of the executor from which could not be fetched.
@@ -58,6 +59,7 @@ class TaskColumns:
     def __init__(self) -> None:
         self.rows = 0
         self.bad_numbers = 0
+        self.bad_names: set[str] = set()
         self.codes = {name: Codes() for name in TEXTS}
         self.failures: list[tuple[int, int]] = []
         self.reasons: dict[tuple[str, str], int] = {("", ""): 0}
@@ -89,7 +91,7 @@ class TaskColumns:
         """
         part = TaskColumns()
         part.bad_numbers, part.codes, part._codes_of = self.bad_numbers, self.codes, self._codes_of
-        part.reasons = self.reasons
+        part.reasons, part.bad_names = self.reasons, self.bad_names
         numbers = np.concatenate(
             [np.empty((0, len(NUMBERS) + 1)), *(one for one, _ in self._blocks)]
         )
@@ -149,9 +151,11 @@ class TaskColumns:
         np.copyto(columns["peak_memory_bytes"], peak, where=~np.isnan(peak))
         for name in (*QUANTITIES, *waits):
             values = columns[name]
-            in_ms = name.endswith("_ms") and name not in _NANOSECONDS
-            wrong = (values < 0) | (values >= (LAST_PLAUSIBLE_MS if in_ms else _IMPLAUSIBLE))
+            most = LAST_PLAUSIBLE_MS if name.endswith("_ms") else MOST_BYTES
+            most = _MOST_NS if name in _NANOSECONDS else most
+            wrong = (values < 0) | (values >= most)
             self.bad_numbers += int(wrong.sum())
+            self.bad_names |= {name} if wrong.any() else set()
             values[wrong] = np.nan
         for name in _NANOSECONDS:
             columns[name] /= _NS_PER_MS

@@ -7,6 +7,7 @@ how much memory it held in all: that is spread evenly over its life, and on no n
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from math import ceil
 from typing import NamedTuple
@@ -81,10 +82,11 @@ def requests_of(tables: Tables, told: YarnTold) -> dict[int, ContainerRequest]:
     default = {queue.path: queue.label for queue in told.queues}
     found = {}
     by_id = {one.application_id: one for one in told.applications}
+    paths = queue_paths(told)
     for row, name in enumerate(texts(tables.applications, "application_id")):
         if name in by_id:
             of_app, one = settings.get(row, {}), by_id[name]
-            queue = queue_path(told, one.queue)
+            queue = paths.get(one.queue, one.queue)
             label = of_app.get("spark.yarn.executor.nodeLabelExpression", one.label).strip()
             found[row] = ContainerRequest(
                 mb=_executor_mb(of_app, told.least_mb),
@@ -96,13 +98,16 @@ def requests_of(tables: Tables, told: YarnTold) -> dict[int, ContainerRequest]:
     return found
 
 
-def queue_path(told: YarnTold, name: str) -> str:
-    """Return the path of a queue; older managers tell an application's by its last name alone."""
+def queue_paths(told: YarnTold) -> dict[str, str]:
+    """Return the path of each queue by its path, and by its last name where only one has that.
+
+    Older managers tell an application's queue by its last name alone.
+    """
     paths = [queue.path for queue in told.queues]
-    if name in paths:
-        return name
-    named = [path for path in paths if path.rpartition(".")[2] == name]
-    return named[0] if len(named) == 1 else name
+    names = [path.rpartition(".")[2] for path in paths]
+    seen = Counter(names)
+    by_name = {name: path for name, path in zip(names, paths, strict=True) if seen[name] == 1}
+    return {**by_name, **dict(zip(paths, paths, strict=True))}
 
 
 def containers_of(
@@ -122,13 +127,13 @@ def containers_of(
         whose = (asked.queue, asked.label, asked.user) if asked else ("", "", "")
         rows.append((app, node, mb, cores, since, until, *whose))
     default = {queue.path: queue.label for queue in told.queues}
-    row_of: dict[str, int] = {}
+    paths, row_of = queue_paths(told), dict[str, int]()
     for row, name in enumerate(texts(tables.applications, "application_id")):
         row_of.setdefault(name, row)
     for one in told.applications:
         if not one.until_ms > one.launched_ms:  # NaN is neither
             continue
-        app, queue = row_of.get(one.application_id, NONE), queue_path(told, one.queue)
+        app, queue = row_of.get(one.application_id, NONE), paths.get(one.queue, one.queue)
         life = one.launched_ms, one.until_ms
         if app != NONE:
             mb, cores = master_of(settings.get(app, {}), told.least_mb)

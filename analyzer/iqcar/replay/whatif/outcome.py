@@ -108,6 +108,7 @@ def run_scenario(
         alone = alone * _luck(one, how.seed)[:, None]
     came = one.slots.change > 0
     places = np.bincount(one.slots.host[came], one.slots.change[came], one.slots.hosts)
+    places = np.minimum(places, len(alone))
     user_start = np.zeros(DEVICES * one.slots.hosts + 1, np.int64)
     np.cumsum(np.repeat(places.astype(np.int64) + 1, DEVICES), out=user_start[1:])
     devices = Devices(

@@ -47,7 +47,7 @@ class ResultYarnPending(msgspec.Struct, frozen=True, forbid_unknown_fields=True)
         float | None,
         Meta(
             description="Share of the memory of all nodes that others held meanwhile; null "
-            "where the nodes do not tell."
+            "where the nodes do not tell, and for the shortest of very many waits."
         ),
     ]
     holders: Annotated[
