@@ -175,6 +175,21 @@ def test_a_list_of_millions_takes_no_more_memory_than_what_is_read_of_it(one: by
     assert "tells more about applications than is read" in done.stderr
 
 
+def test_a_web_server_that_sends_more_of_a_file_than_was_asked_for_is_left() -> None:
+    pytest.importorskip("aiohttp")
+
+    def endless_piece(to: BaseHTTPRequestHandler) -> None:
+        if "Range" not in to.headers:
+            return send(to, LOG, **{"Accept-Ranges": "bytes"})
+        send(to, status=206, length=1 << 40)
+        while True:
+            to.wfile.write(b" " * 65536)
+
+    with web_server(endless_piece) as url:
+        done = iqcar("analyze", f"{url}/logs/{APP}", memory_limit=MEMORY_BYTES)
+    assert "the server sends more than was asked for" in done.stderr
+
+
 def test_nobody_there_is_one_sentence() -> None:
     with web_server(TWO) as url:
         pass

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import Any, BinaryIO, NamedTuple, cast
 
 from iqcar.errors import IqcarError
@@ -12,6 +13,9 @@ from iqcar.logs.find.history_server import is_hosted, open_zip
 READ_AHEAD_BYTES = 8 << 20
 """Bytes asked of a remote store at a time (8 MiB): logs are read from front to back, and a request
 takes tens of milliseconds."""
+
+MOST_AT_ONCE_BYTES = 4 * READ_AHEAD_BYTES
+"""Longest piece of a file that a web server may send (32 MiB): more than is asked for at a time."""
 
 _URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+)://")
 _GLOB = re.compile(r"[*?\[]")
@@ -108,13 +112,34 @@ def _connect(url: str) -> tuple[Any, str]:
     try:
         from fsspec.core import url_to_fs
 
-        return cast("tuple[Any, str]", url_to_fs(for_fsspec(url)))
+        how = {"client_kwargs": _bounded()} if scheme in ("http", "https") else {}
+        return cast("tuple[Any, str]", url_to_fs(for_fsspec(url), **how))
     except ImportError as error:
         raise IqcarError(
             f"reading {scheme}:// needs packages that are not installed ({error})",
             url,
             'install them: pip install "iqcar[remote]"',
         ) from error
+
+
+@lru_cache(1)
+def _bounded() -> dict[str, Any]:
+    """Return what keeps a web server from sending a piece without end.
+
+    Time is aiohttp's own matter: five minutes for each piece, whichever part of it drips.
+    """
+    from aiohttp import ClientPayloadError, ClientResponse
+
+    class Bounded(ClientResponse):
+        async def read(self) -> bytes:
+            found = bytearray()
+            async for chunk in self.content.iter_any():
+                found += chunk
+                if len(found) > MOST_AT_ONCE_BYTES:
+                    raise ClientPayloadError("the server sends more than was asked for")
+            return bytes(found)
+
+    return {"response_class": Bounded}
 
 
 def for_fsspec(url: str) -> str:
