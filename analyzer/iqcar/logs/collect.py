@@ -24,7 +24,7 @@ from iqcar.logs.events.descriptions import (
 )
 from iqcar.logs.events.job_state import Executor, Job, JobsOfStages, Stage
 from iqcar.logs.events.known_plans import LEAST_BYTES, CutLine, cut_line
-from iqcar.logs.events.nesting import decode_deep, is_too_dense
+from iqcar.logs.events.nesting import DenseLines, decode_deep
 from iqcar.logs.events.operators import runs_python, scope_name
 from iqcar.logs.events.settings import execution_number, job_properties, settings_of
 from iqcar.logs.events.sql_collect import MAX_ERROR, SqlCollector
@@ -45,6 +45,7 @@ MOST_RDDS = 100_000
 _WITH_PLANS = (ev.SqlStart, ev.SqlAdaptive)
 """Events that can nest deeper than the typed decoders can follow."""
 
+_PLUGIN_KEPT = frozenset(name.encode() for name in names.PLUGIN_KEPT)
 _EVENT, _SPACED = b'{"Event":"', b'{"Event": "'
 """How Spark starts a line, and how programs that write lines again do; the event's name follows."""
 
@@ -85,6 +86,7 @@ class Collector:
     """Events that are not about a task."""
     skipped: int = 0
     malformed: int = 0
+    dense: DenseLines = field(default_factory=DenseLines)
 
     def __post_init__(self) -> None:
         self.bad = lenient.BadNumbers()
@@ -157,11 +159,13 @@ class Collector:
 
     def _other(self, line: bytes) -> None:
         """Take in a line that is no well-formed task event in Spark's usual spelling."""
-        if is_too_dense(line):
+        at = len(_EVENT) if line.startswith(_EVENT) else len(_SPACED)
+        told = line[at : line.find(b'"', at)]
+        # The plugin's are many numbers, and are bounded where they are decoded.
+        if self.dense.has_too_many(line, counts=told not in _PLUGIN_KEPT):
             self.malformed += 1
             return
-        at = len(_EVENT) if line.startswith(_EVENT) else len(_SPACED)
-        known = self._handlers.get(line[at : line.find(b'"', at)])
+        known = self._handlers.get(told)
         if known is not None and (at == len(_EVENT) or line.startswith(_SPACED)):
             decode, kind, handle = known
             cut = None

@@ -246,11 +246,14 @@ def judge(
     """
     if read.events == 0:
         return ReadOutcome(InputStatus.FAILED, nothing_read(tally, read))
-    last_is_cut = bool(read.malformed) and not read.is_event(last_line)
-    in_middle = read.malformed - last_is_cut
+    last_is_cut = read.malformed > read.dense.left_out and not read.is_event(last_line)
+    in_middle = read.malformed - read.dense.left_out - last_is_cut
     lost = [log.problem, tally.damage]
     if tally.too_long:
         lost.append(f"{_count(tally.too_long, 'line')} too long to be an event left out")
+    if read.dense.left_out:
+        what = "of more values than are read of one line or log"
+        lost.append(f"{_count(read.dense.left_out, 'line')} {what} left out")
     if in_middle:
         lost.append(f"{_count(in_middle, 'line')} that {_are(in_middle)} no event left out")
     if last_is_cut and (read.ended or not log.in_progress_hint):

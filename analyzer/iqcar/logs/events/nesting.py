@@ -21,14 +21,19 @@ MAX_DEPTH = 50_000
 """Depth of brackets of the deepest line that is decoded. A node of a plan takes two; plans of
 thousands of joins exist."""
 
-MAX_CONTAINERS = 1 << 21
-"""Lists and objects in one line (2 M). In the longest line that is kept
-(:data:`~iqcar.logs.events.lines.MAX_LINE_BYTES`) that is one in 32 bytes; Spark's smallest
-takes 50. Each takes up to 250 bytes of memory."""
+MAX_ELEMENTS = 1 << 20
+"""Values in one line (1 M), counted by commas and brackets; each takes up to 250 bytes of memory.
+Of a huge plan each takes some 40 bytes of its line."""
+MAX_ELEMENTS_OF_A_LOG = 1 << 21
+"""Values in all dense lines of one log (2 M); of many logs of real clusters no line is dense."""
+DENSE_BYTES, DENSE = 1 << 12, 12
+"""From how many bytes on a line may be dense (4 KiB), and bytes per value below which it is."""
 
 MAX_QUOTES = 1 << 23
 """Quotes up to which the depth of a line is told: their places take 64 MiB."""
 
+_SIGNS = b",", b"[", b"{"
+"""Before each value of a line stands one of these, or what belongs to its name."""
 _ESCAPED = re.compile(rb"\\.", re.DOTALL)
 _QUOTE, _CLOSED = 2, 255
 _MARKS = bytes(
@@ -53,9 +58,36 @@ class Brackets(NamedTuple):
     depths: Ints
 
 
+def dense_elements(line: bytes) -> int:
+    """Return how many values a line has; 0 where they are not dense, as in all ordinary lines."""
+    most = len(line) // DENSE
+    if len(line) < DENSE_BYTES or sum(map(line.count, _SIGNS)) <= most:
+        return 0
+    # Those in texts are no values.
+    outside = _ESCAPED.sub(b"__", line).split(b'"')[::2]
+    found = sum(part.count(sign) for part in outside for sign in _SIGNS)
+    return found if found > most else 0
+
+
+class DenseLines:
+    """Counts the values of the dense lines of one log; ``left_out`` are lines with too many."""
+
+    def __init__(self) -> None:
+        self.values = self.left_out = 0
+
+    def has_too_many(self, line: bytes, *, counts: bool = True) -> bool:
+        """Tell whether a line has too many values by itself, or with those before that count."""
+        own = dense_elements(line)
+        values = self.values + own * counts
+        too_many = own > MAX_ELEMENTS or (values > MAX_ELEMENTS_OF_A_LOG and own * counts > 0)
+        self.left_out += too_many
+        self.values = self.values if too_many else values
+        return too_many
+
+
 def is_too_dense(line: bytes) -> bool:
-    """Tell whether a line has more brackets than any that is decoded; those in texts count, too."""
-    return len(line) > MAX_CONTAINERS and line.count(b"[") + line.count(b"{") > MAX_CONTAINERS
+    """Tell whether a line has more values than any that is decoded."""
+    return len(line) > MAX_ELEMENTS and dense_elements(line) > MAX_ELEMENTS
 
 
 def is_too_deep(line: bytes) -> bool:

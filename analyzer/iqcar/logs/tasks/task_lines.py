@@ -39,6 +39,8 @@ _INFO_FROM, _INFO_TO = 60, 250
 _LEAST_INFO_BYTES, _INFO_BYTES = 100, 800
 """Where a task's info is looked for, and its length at least and at most; else lines are decoded
 whole."""
+_LONG = 1 << 16
+"""Longer lines (64 KiB) are the caller's, who counts their values: a task's has some thousand."""
 _SLACK = 48
 """What stands before a task's accumulables, and the end of its line, from the metrics on, are about
 as long as those of the line before; each is looked for so many bytes off, then anywhere."""
@@ -177,7 +179,9 @@ class TaskDecoder:
         start, end = 0, find(_NEWLINE)
         while end >= 0:
             try:
-                if startswith(END_START, start):
+                if end - start > _LONG:
+                    others.append((start, end))
+                elif startswith(END_START, start):
                     first = find(_ACCUMULABLES, start + head - _SLACK, start + head + _SLACK)
                     last = find(_METRICS, end - tail - _SLACK, end)
                     if not (start < first < last and startswith(_INFO, start + before)):

@@ -52,17 +52,23 @@ def token_shapes() -> str:
 
 def secret_places() -> list[str]:
     """Return the expressions of places in which the first group is a secret."""
+    names, wide = _data()["names"], _data()["wide_names"]
+    named = [one.replace("%N", names).replace("%C", wide) for one in _data()["contexts"].values()]
     return [
         place.replace("%W", WORD).replace("%S", BLANK).replace("%s", f"[{BLANK}]")
-        for place in _data()["contexts"].values()
+        for place in named
     ]
 
 
 def look_alike(pattern: str) -> str:
-    """Return an expression of letters in which each may be one that looks like it."""
-    alike = _data()["lookalikes"]
+    """Return an expression of letters in which each may be one that looks like it.
+
+    Between them may be what nobody sees.
+    """
+    alike, unseen = _data()["lookalikes"], _data()["invisible"]
     return "".join(
-        f"[{letter}{alike[letter]}]" if letter in alike else letter for letter in pattern
+        f"[{letter}{alike[letter]}][{unseen}]{{0,4}}" if letter in alike else letter
+        for letter in pattern
     )
 
 
@@ -237,7 +243,9 @@ _RULES = (
     ),
 )
 
-_SECRET_SETTING = compiled(rf"(?i:{_SENSITIVE}|passwd|\bsas\b|connection.?string)")
+_SECRET_SETTING = compiled(
+    rf"(?i:{_SENSITIVE}|{_data()['wide_names']}|passwd|\bsas\b|connection.?string)"
+)
 """Names of settings whose values are kept from tables whatever they are."""
 
 _HINT = compiled(
@@ -247,6 +255,8 @@ _HINT = compiled(
     r"|pw[\"']?[:=]|(?:root|user)pw|ls0tls1c|:[0-9*]{1,5}:"
     r"|(?:beeline|mongo[a-z]*|impala-shell|presto|trino|vertica|redis-cli|sqlcmd|bcp|isql|osql|tsql"
     r"|smbclient|ldap[a-z]+|vsql)[ \t]|(?:https?|git|ssh)://[^/ ]{1,200}@"
+    r"|pin|hmac|senha|mdp|community|private-|ppk|log[ -]?[io]n|sign[ -]?in|0x[0-9A-Z]{8}"
+    rf"|{_data()['wide_names']}"
     r"|crypt|sshpass|mysql|mariadb|curl|wget)|-----BEGIN|:[^/@]{0,64}@|/[^@/]{0,200}@|://[^/@:]*:"
     rf"|[A-Za-z0-9+/]{{40}}|{_NO_LETTER}(?:{token_shapes()})"
 )
@@ -293,8 +303,8 @@ def _redacted_setting(key: str, value: str, limit: int) -> tuple[str, str]:
 def _look_alike() -> Replacement:
     """Return the rule for names of secrets with letters that look like those of ASCII."""
     return _sign(
-        rf"(?i:{look_alike(_data()['lookalike_names'])})[{WORD}.\-]*[\"'`]?"
-        rf"[{BLANK}]*(?:=>|->|===|==|=|:=|::|:)[{BLANK}]*({_QUOTED}|{_BARE})"
+        rf"(?i:{look_alike(_data()['lookalike_names'])})[{WORD}.\-{_data()['invisible']}]*[\"'`]?"
+        rf"[{BLANK}]*(?:=>|->|===|==|=|:=|::|:|＝|：)[{BLANK}]*({_QUOTED}|{_BARE})"
     )
 
 

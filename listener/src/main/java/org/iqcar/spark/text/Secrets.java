@@ -65,14 +65,15 @@ public final class Secrets {
   };
   private static final Pattern[] PLACES = TokenShapes.places();
   private static final Pattern LOOK_ALIKE = PyRegex.compile(
-      "(?iu:" + TokenShapes.lookAlike(TokenShapes.text("lookalike_names")) + ")[%W.\\-]*+");
+      "(?iu:" + TokenShapes.lookAlike(TokenShapes.text("lookalike_names")) + ")[%W.\\-"
+          + TokenShapes.text("invisible") + "]*+");
   private static final Pattern PLAIN_WORD = Pattern.compile("[A-Za-z][a-z]++");
   private static final Pattern PROSE =
       Pattern.compile("(?i)(?:" + TokenShapes.anyOf("harmless") + ")[.!?]*+");
   /** Longest part of a name of several words before its last blank: {@code shared access}. */
   private static final int WORDS_BEFORE = 13;
   /** Signs between a name and its value, in the order in which they are tried. */
-  private static final String[] BETWEEN = {"=>", "->", "===", "==", "=", ":=", "::", ":"};
+  private static final String[] BETWEEN = {"=>", "->", "===", "==", "=", ":=", "::", ":", "＝", "："};
 
   private Secrets() {}
 

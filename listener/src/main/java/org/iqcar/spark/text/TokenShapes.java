@@ -36,12 +36,16 @@ final class TokenShapes {
   static Pattern[] places() {
     List<Pattern> places = new ArrayList<>();
     for (JsonNode place : DATA.get("contexts")) {
-      places.add(PyRegex.compile(place.asText().replace("(?i:", "(?iu:")));
+      String named = place.asText().replace("%N", text("names")).replace("%C", text("wide_names"));
+      places.add(PyRegex.compile(named.replace("(?i:", "(?iu:")));
     }
     return places.toArray(new Pattern[0]);
   }
 
-  /** An expression of letters in which each may be one that looks like it. */
+  /**
+   * An expression of letters in which each may be one that looks like it; between them may be what
+   * nobody sees.
+   */
   static String lookAlike(String pattern) {
     JsonNode alike = DATA.get("lookalikes");
     StringBuilder found = new StringBuilder();
@@ -51,6 +55,7 @@ final class TokenShapes {
         found.append(letter);
       } else {
         found.append('[').append(letter).append(others.asText()).append(']');
+        found.append('[').append(text("invisible")).append("]{0,4}+");
       }
     }
     return found.toString();
