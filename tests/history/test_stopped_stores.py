@@ -1,19 +1,28 @@
-"""A store whose writer is killed, or whose machine stops, answers as before or as after."""
+"""A store whose writer is killed, or whose machine stops, answers as before or as after.
+
+And one on a machine whose clock goes back.
+"""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from iqcar.errors import IqcarError
+from iqcar.history import add
+from iqcar.history.merged_months import merge_months
+from iqcar.history.store_views import view_of
 from iqcar.history.stored_files import open_store
+from tests.support.nightly_logs import nightly_log
 from tests.support.stopped_store import Disk, killed_stores, steps_of
 from tests.support.stored_applications import keep, names
 
 pytestmark = pytest.mark.slow
 
+HOUR_NS = 3_600_000_000_000
 BEFORE = {"app-1": "a", "app-2": "b"}
 AFTER = {"add": {**BEFORE, "app-3": "c"}, "merge": BEFORE}
 WHAT = pytest.mark.parametrize("what", AFTER)
@@ -89,3 +98,34 @@ def test_a_new_store_is_on_the_disk_when_it_was_added_to(tmp_path: Path) -> None
         disk.do(step)
     on_disk = {path for path, content in disk.state().items() if content}
     assert on_disk == {path for path in root.rglob("*") if path.is_file()}
+
+
+def test_the_last_addition_counts_when_the_clock_went_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log, store = nightly_log(3), str(tmp_path / "store")
+    path = log.write(tmp_path / "app")
+    whole = path.read_bytes()
+    path.write_bytes(whole[: len(whole) // 2])
+    assert add(store, [path], processes=1).partial == 1
+    path.write_bytes(whole)
+    real = time.time_ns
+    monkeypatch.setattr("time.time_ns", lambda: real() - HOUR_NS)
+    assert add(store, [path], processes=1).added == 1
+    assert view_of(store).ask("SELECT status FROM applications")["status"].tolist() == ["complete"]
+    assert add(store, [path], processes=1).known == 1
+
+
+def test_a_clock_that_went_back_far_makes_no_file_a_stranger(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = sorted(root.rglob("*"))
+    monkeypatch.setattr("time.time_ns", lambda: 0)
+    monkeypatch.setattr("time.time", lambda: 0.0)
+    store = open_store(str(root))
+    assert names(store) == {}
+    assert all("check this machine's clock" in line for line in store.set_aside_lines())
+    merge_months(store)
+    assert sorted(root.rglob("*")) == files
+    monkeypatch.undo()
+    assert answer(root) == BEFORE

@@ -42,6 +42,7 @@ BACKTRACKING = {
     "base/files/derived.py": "paths that the user gave",
     "lab/experiment/experiment_plan.py": "the user's own plan",
     "lab/experiment/curves_file.py": "with a bounded count",
+    "base/files/xml_text.py": "anchored, and each class ends where the next begins",
     "base/files/json_text.py": "a few bytes at each place",
     "fleet/session.py": "20,000 characters, one start a line",
     "history/file_names.py": "names of our own files",

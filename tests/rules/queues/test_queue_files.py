@@ -9,6 +9,7 @@ from iqcar.errors import IqcarError
 from iqcar.rules.queues.capacity_file import PREFIX, read_capacity_file
 from iqcar.rules.queues.fair_file import read_fair_file
 from iqcar.rules.queues.queue_setup import Capacity, Unit
+from tests.support.hostile_texts import least_cost
 
 CAPACITY = b"""<?xml version="1.0"?>
 <!-- kept as it is -->
@@ -72,11 +73,16 @@ def test_an_edit_that_breaks_a_file_is_not_blamed_on_it() -> None:
         read_fair_file(FAIR, "f.xml").edited({"root.etl": {"weight": "heavy"}})
 
 
-def test_text_in_many_pieces_is_read_in_linear_time() -> None:
-    """Adding each piece to the text before it takes minutes here."""
-    pieces = b"&#65;" * ((MAX_BYTES - 2 * len(CAPACITY)) // 5)
-    content = CAPACITY.replace(b"<value/>", b"<value>" + pieces + b"</value>")
-    assert len(read_capacity_file(content, "c.xml").properties["other"]) == len(pieces) // 5
+@pytest.mark.slow
+def test_eight_times_the_pieces_of_a_text_cost_about_eight_times_as_much() -> None:
+    """In proportion 8 times, give or take the neighbours on the machine; its square is 64 times."""
+
+    def read(pieces: str) -> None:
+        content = CAPACITY.replace(b"<value/>", f"<value>{pieces}</value>".encode())
+        assert len(read_capacity_file(content, "c.xml").properties["other"]) == len(pieces) // 5
+
+    few = MAX_BYTES // 50
+    assert least_cost(read, "&#65;" * (8 * few)) < 24 * least_cost(read, "&#65;" * few)
 
 
 @pytest.mark.parametrize(

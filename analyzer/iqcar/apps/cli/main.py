@@ -102,7 +102,8 @@ def _ended_by_sigterm() -> Iterator[None]:
         told.append(128 + number)
         sys.exit(told[0])
 
-    if current_thread() is not main_thread():
+    is_default = signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+    if not is_default or current_thread() is not main_thread():
         yield
         return
     previous = signal.signal(signal.SIGTERM, end)
