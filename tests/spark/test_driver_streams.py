@@ -228,6 +228,6 @@ def test_a_stream_that_cannot_start_leaves_its_port_to_others(
     (tmp_path / "go").touch()
     app = ended(running)
     assert app.exit_code == 0, app.errors[-3000:]
-    assert "no events are streamed" in app.errors
     socket.create_server(("127.0.0.1", port)).close()
+    assert "no events are streamed" in app.errors
     assert not token_file("127.0.0.1", port).exists()
