@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import random
 import select
+import subprocess
+import sys
 from pathlib import Path
 
 import pandas as pd
@@ -65,6 +67,12 @@ def given(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
     monkeypatch.setattr(BlockPool, "_start", start_and_wait)
     monkeypatch.setattr(block_pool._Helper, "give", give_and_tell)
     return taken
+
+
+def test_a_helper_starts_without_packages_that_are_slow_to_import() -> None:
+    slow = {"numba", "numpy", "pandas", "pyarrow"}
+    program = f"import sys, {block_pool.__name__}; print({slow} & sys.modules.keys())"
+    assert subprocess.check_output([sys.executable, "-c", program], text=True) == "set()\n"
 
 
 @pytest.mark.parametrize("helpers", [0, 1, 3])

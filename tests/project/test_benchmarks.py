@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 
@@ -18,9 +19,11 @@ ON_SPARK = {
     "tiny_tasks",
 }  # fmt: skip
 NAMES = sorted(path.stem.removeprefix("bench_") for path in REPO.glob("scripts/bench_*.py"))
-MARKS = {"report": [pytest.mark.browser, needs_chromium]} | dict.fromkeys(
-    ON_SPARK, (pytest.mark.spark,)
-)
+NEEDS_JAVA = pytest.mark.skipif(shutil.which("java") is None, reason="needs a JDK")
+MARKS = {
+    "report": (pytest.mark.browser, needs_chromium),
+    **dict.fromkeys(ON_SPARK, (pytest.mark.spark, NEEDS_JAVA)),
+}
 
 
 @pytest.mark.slow

@@ -8,13 +8,13 @@ made it. Events of blocks have no time: the last time that a task started or end
 from __future__ import annotations
 
 from collections.abc import Iterator
-from enum import IntEnum
 from math import nan
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from iqcar.logs.tasks.block_change import BlockChange, Told
 from iqcar.tables import LAST_PLAUSIBLE_MS, NONE
 
 MOST_BLOCKS = 1_000_000
@@ -26,29 +26,6 @@ MOST_CHANGES = 1_000_000
 LONGEST_NAME = 200
 """Characters of the longest name of a block or an executor; longer ones are damage."""
 _RDD = "rdd_"
-
-
-class Told(IntEnum):
-    """Where a change of a block is told."""
-
-    EVENT = 0
-    TASK = 1
-    UNPERSIST = 2
-
-
-class BlockChange(NamedTuple):
-    """A block's size in an executor's memory from a time on.
-
-    time_ms: since the epoch; NaN where the log told no time yet.
-    told: a Told.
-    size: bytes; of UNPERSIST the number of the RDD, all of whose blocks go.
-    """
-
-    time_ms: float
-    told: int
-    executor: str
-    block: str
-    size: float
 
 
 class Held(NamedTuple):

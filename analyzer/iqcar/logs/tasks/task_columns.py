@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 from iqcar.logs.events.task_structs import TaskEnd
 from iqcar.logs.events.wait_metrics import DeclaredWaits, Wait
 from iqcar.logs.plugin.record_columns import RecordColumns
-from iqcar.logs.tasks.cached_blocks import CachedBlocks, Told
+from iqcar.logs.tasks.block_change import Told
+from iqcar.logs.tasks.cached_blocks import CachedBlocks
 from iqcar.logs.tasks.task_lines import NUMBERS, TEXTS, TaskBlock, TaskDecoder, record_at
 from iqcar.tables import LAST_PLAUSIBLE_MS, MOST_BYTES
 

@@ -23,7 +23,7 @@ from iqcar.logs.events.event_names import (
     UNPERSIST,
 )
 from iqcar.logs.events.wait_metrics import Place, find_waits, value_of, wait_of
-from iqcar.logs.tasks.cached_blocks import BlockChange, Told
+from iqcar.logs.tasks.block_change import BlockChange, Told
 
 END_START = b'{"Event":"' + TASK_END.encode() + b'"'
 START_START = b'{"Event":"' + TASK_START.encode() + b'"'
