@@ -7,6 +7,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from iqcar.logs.events.lenient import BadNumbers
 from iqcar.logs.events.settings import MOST_SETTINGS, settings_of
 from iqcar.pipeline import read
 from iqcar.tables import Tables
@@ -89,11 +90,12 @@ def test_no_secret_reaches_the_table(key: str, value: str, tmp_path: Path) -> No
 
 @pytest.mark.parametrize("raw", [b"", b"{}", b"[]", b"null", b'{"a":', b'{"a":{},"b":null}', b"1"])
 def test_damaged_settings_are_none(raw: bytes) -> None:
-    assert settings_of(msgspec.Raw(raw)) == {}
+    assert settings_of(msgspec.Raw(raw), BadNumbers()) == {}
 
 
 def test_settings_are_bounded_and_printable() -> None:
     many = msgspec.json.encode({f"k{n}": "v" for n in range(MOST_SETTINGS + 5)})
-    assert len(settings_of(msgspec.Raw(many))) == MOST_SETTINGS
-    assert settings_of(msgspec.Raw(b'{"a":"x\\ud800","b":true}')) == {"a": "x?", "b": "True"}
-    assert len(settings_of(msgspec.Raw(msgspec.json.encode({"a": "x" * 10**6})))["a"]) == 1000
+    assert len(settings_of(msgspec.Raw(many), BadNumbers())) == MOST_SETTINGS
+    odd, long = b'{"a":"x\\ud800","b":true}', msgspec.json.encode({"a": "x" * 10**6})
+    assert settings_of(msgspec.Raw(odd), BadNumbers()) == {"a": "x?", "b": "True"}
+    assert len(settings_of(msgspec.Raw(long), BadNumbers())["a"]) == 1000
