@@ -49,7 +49,7 @@ public enum Setting {
   LIVE_TOKEN("spark.iqcar.live.token", "none", "0.2.0",
       "What a follower must send first, 16 characters at least. file:PATH = the content of a file "
           + "that nobody else can read. none = the driver's variable IQCAR_LIVE_TOKEN, else a new "
-          + "one in a file in ~/.iqcar, which only the user who runs the driver can read.");
+          + "one in ~/.iqcar.");
 
   private final String key;
   private final String fallback;
