@@ -27,7 +27,7 @@ MAX_OTHER_BYTES = 16 << 20
 """Largest answer about nodes or queues (16 MiB)."""
 MOST_TEXT = 500
 """Characters kept of any text."""
-MOST_QUEUES = 5_000
+MOST_QUEUES = 20_000
 """Queues that are looked at, children included."""
 MOST_LABELS = 1_000
 """Node labels of a queue that are looked at."""
