@@ -23,8 +23,8 @@ API = "/ws/v1/cluster"
 MAX_APPS_BYTES = 64 << 20
 """Largest list of applications (64 MiB); one takes some 2 kB, and a manager keeps 1,000 to 10,000
 that have ended."""
-MAX_OTHER_BYTES = 16 << 20
-"""Largest answer about nodes or queues (16 MiB)."""
+MAX_OTHER_BYTES = 64 << 20
+"""Largest answer about nodes or queues (64 MiB); a queue takes 2 to 15 kB."""
 MOST_TEXT = 500
 """Characters kept of any text."""
 MOST_QUEUES = 20_000
