@@ -155,13 +155,19 @@ def begin(driver: SharedDriver, folder: Path, live: str, **more: str) -> Running
     return driver.start(folder, job, [str(folder / "go")], chosen)
 
 
-def application(tail: DriverTail) -> str:
-    """The id of the application whose events come."""
+def read_until(tail: DriverTail, word: bytes, times: int = 1) -> bytes:
+    """Lines that come until a word has come so often."""
     until, came = time.monotonic() + APP_TIMEOUT_S, b""
-    while b'"App ID"' not in came and time.monotonic() < until:
+    while came.count(word) < times:
+        assert time.monotonic() < until and not tail.gone, came[-3000:]
         came += b"".join(news.text for news in tail.poll())
         time.sleep(0.05)
-    events = [json.loads(line) for line in came.splitlines()]
+    return came
+
+
+def application(tail: DriverTail) -> str:
+    """The id of the application whose events come."""
+    events = [json.loads(line) for line in read_until(tail, b'"App ID"').splitlines()]
     return str(next(event["App ID"] for event in events if "App ID" in event))
 
 
@@ -201,8 +207,9 @@ def test_a_driver_without_descriptors_goes_on_when_it_has_some_again(
     running = begin(
         driver, tmp_path, f"127.0.0.1:{port}", **{"spark.iqcar.live.token": f"file:{secret}"}
     )
-    connected(f"spark-live://127.0.0.1:{port}", running)
+    tail = connected(f"spark-live://127.0.0.1:{port}", running)
     assert not token_file("127.0.0.1", port).exists()
+    read_until(tail, b"SparkListenerSQLExecutionEnd", times=3)  # now it only waits
     process, until = driver.process.pid, time.monotonic() + APP_TIMEOUT_S
     _, most = resource.prlimit(process, resource.RLIMIT_NOFILE)
     resource.prlimit(process, resource.RLIMIT_NOFILE, (0, most))
