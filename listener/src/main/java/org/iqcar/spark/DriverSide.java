@@ -32,8 +32,7 @@ import org.iqcar.spark.stream.LiveStream;
 public final class DriverSide implements DriverPlugin {
   private static final String LISTENERS = "spark.extraListeners";
   /** Longest time for which the application's end waits for the plugin's; it takes milliseconds. */
-  private static final int STOP_MS = 1_900;
-  private static final int CLOSE_MS = 100;
+  private static final int STOP_MS = 2_000;
   private static final String STREAM_END = "iqcar-live-end";
 
   /** Held here because Spark keeps only a weak reference to an accumulator. */
@@ -177,7 +176,10 @@ public final class DriverSide implements DriverPlugin {
     application = null;
   }
 
-  /** Ends all parts within {@link #STOP_MS}; followers read what is left while the others end. */
+  /**
+   * Ends all parts, and waits for that {@link #STOP_MS} at most. Followers that read slowly go on for
+   * as long as the JVM lives and the stream lets them.
+   */
   @Override
   public void shutdown() {
     long end = System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(STOP_MS);
@@ -199,11 +201,8 @@ public final class DriverSide implements DriverPlugin {
         new DropNews(application).last();
       }
     });
-    Failures.attempt(STREAM_END, () -> {
-      followers.join(Math.max(1, TimeUnit.NANOSECONDS.toMillis(end - System.nanoTime())));
-      followers.interrupt(); // it closes all at once
-      followers.join(CLOSE_MS);
-    });
+    Failures.attempt(STREAM_END, () ->
+        followers.join(Math.max(1, TimeUnit.NANOSECONDS.toMillis(end - System.nanoTime()))));
     forget();
   }
 }
