@@ -1,6 +1,6 @@
 """Record examples/slow_job.zstd: an application with one slow query, on an embedded Spark.
 
-Most sales are those of one customer, so that one task of the join does most of its work.
+Most clicks are those of one visitor, so that one task does most of the work.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from tests.support.listener_spark import spark_homes
 
 REPO = Path(__file__).resolve().parent.parent
 LOG = REPO / "examples" / "slow_job.zstd"
-SALES, CUSTOMERS, PARTITIONS = 8_000_000, 1_000_000, 16
+CLICKS, VISITORS, PARTITIONS = 12_000_000, 1_000_000, 16
 LEVEL = 19
 """Of compression: the file is written seldom and fetched by everybody."""
 SETTINGS = {
@@ -25,7 +25,6 @@ SETTINGS = {
     "spark.eventLog.rolling.enabled": "false",
     "spark.eventLog.compress": "false",
     "spark.sql.shuffle.partitions": str(PARTITIONS),
-    "spark.sql.autoBroadcastJoinThreshold": "10m",
     "spark.driver.memory": "3g",
     "spark.driver.host": "localhost",
     "spark.ui.enabled": "false",
@@ -34,20 +33,17 @@ SETTINGS = {
 
 def run(folder: Path) -> None:
     """Run three queries; the second is the slow one."""
-    made = SparkSession.builder.master("local[4]").appName("nightly_revenue")
+    made = SparkSession.builder.master("local[4]").appName("nightly_pauses")
     spark = made.config(map=SETTINGS | {"spark.eventLog.dir": folder.as_uri()}).getOrCreate()
-    customer = f"if(pmod(xxhash64(id), 10) < 7, 0, pmod(xxhash64(id, 1), {CUSTOMERS})) as customer"
-    sales = spark.range(0, SALES, 1, PARTITIONS).selectExpr(
-        customer, "pmod(id, 1000) as cents", "sha1(cast(id as string)) as receipt"
+    visitor = f"if(pmod(xxhash64(id), 10) < 7, 0, pmod(xxhash64(id, 1), {VISITORS})) as visitor"
+    clicks = spark.range(0, CLICKS, 1, PARTITIONS).selectExpr(
+        visitor, "id as ms", "pmod(id, 1000) as page"
     )
-    customers = spark.range(0, CUSTOMERS, 1, PARTITIONS).selectExpr(
-        "id as customer", "sha1(cast(id as string)) as address"
-    )
-    both = sales.join(customers, "customer")
+    before = "lag(ms) over (partition by visitor order by ms)"
     queries = {
-        "customers": customers.selectExpr("max(address)"),
-        "revenue_by_address": both.selectExpr("max(sha2(concat(address, receipt), 512))"),
-        "sales_by_price": sales.groupBy("cents").count().selectExpr("max(count)"),
+        "clicks_by_page": clicks.groupBy("page").count().selectExpr("max(count)"),
+        "pauses_of_visitors": clicks.selectExpr(f"ms - {before} as pause").selectExpr("avg(pause)"),
+        "last_click": clicks.selectExpr("max(ms)"),
     }
     for name, query in queries.items():
         spark.sparkContext.setJobDescription(name)

@@ -15,11 +15,15 @@ import pytest
 import zstandard
 from typer.main import get_command
 
+import iqcar
 from iqcar.apps.cli.main import app
 from iqcar.apps.cli.main import main as iqcar_main
+from iqcar.enums import FindingKind
+from iqcar.say.findings import find_findings
 from scripts import pictures, tour, tour_logs, write_readme
 from scripts.printed_pages import papers_page
 from tests.conftest import REPO
+from tests.project.test_packaging import MACHINE_PATH
 
 spec = importlib.util.spec_from_file_location("write_docs", REPO / "scripts" / "write_docs.py")
 write_docs = importlib.util.module_from_spec(spec)
@@ -44,6 +48,13 @@ def test_the_examples_are_what_their_script_writes(tmp_path: Path) -> None:
     for path in tour_logs.write(tmp_path):
         stored = REPO / "examples" / path.relative_to(tmp_path)
         assert decompressed(stored) == decompressed(path), "run scripts/tour_logs.py"
+
+
+def test_the_slow_job_is_slow_for_its_skew_and_tells_nothing_of_the_machine_it_ran_on() -> None:
+    log = REPO / "examples" / "slow_job.zstd"
+    assert not MACHINE_PATH.search(decompressed(log).decode())
+    findings = find_findings(iqcar.diagnose(iqcar.read(log)))
+    assert (findings[0].kind, findings[0].low_ms > 0) == (FindingKind.SKEW, True)
 
 
 def decompressed(path: Path) -> bytes:
