@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from iqcar.logs.decode import streams
 from iqcar.logs.find import history_server, http_client
 from iqcar.logs.ingest import ingest
 from tests.support.command import iqcar
@@ -188,6 +189,22 @@ def test_a_web_server_that_sends_more_of_a_file_than_was_asked_for_is_left() -> 
     with web_server(endless_piece) as url:
         done = iqcar("analyze", f"{url}/logs/{APP}", memory_limit=MEMORY_BYTES)
     assert "the server sends more than was asked for" in done.stderr
+
+
+def test_a_file_that_comes_too_slowly_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each piece in its time, but all of them never."""
+    monkeypatch.setattr(streams, "MOST_WAITED_S", WAIT_S)
+
+    def dripping_file(to: BaseHTTPRequestHandler) -> None:
+        send(to, LOG, length=1 << 40)
+        while True:
+            to.wfile.write(b" " * 65536)
+            time.sleep(WAIT_S / 9)
+
+    with web_server(dripping_file) as url:
+        (log,) = logs([f"{url}/logs/{APP}"])
+        outcome = ingest(log).inputs.iloc[0]
+    assert "it comes too slowly: reading was given up" in outcome["message"]
 
 
 def test_nobody_there_is_one_sentence() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import os
 import ssl
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
@@ -14,6 +15,9 @@ if TYPE_CHECKING:
 CHUNK_BYTES = 1 << 20
 """Bytes read or decoded at a time (1 MiB): large enough that the cost per chunk vanishes, small
 enough to stay in the processor's cache while its lines are split."""
+MOST_WAITED_S = 3600.0
+"""Seconds that what is read may be waited for in all (an hour): a store that sends a little at a
+time would else be read for days."""
 
 
 class DamageError(Exception):
@@ -98,6 +102,7 @@ class _Filled(io.RawIOBase):
 
     def __init__(self, source: Source) -> None:
         self._source = source
+        self._waited_s = 0.0
 
     def readable(self) -> bool:
         """Tell that it can be read."""
@@ -108,12 +113,16 @@ class _Filled(io.RawIOBase):
         view = memoryview(buffer)
         filled = 0
         while filled < len(view):
+            began = time.monotonic()
             try:
                 data = self._source.read(len(view) - filled)
             except Exception as error:  # any backend's own error type
                 raise DamageError(f"reading stopped: {why(error)}") from error
             if not data:
                 break
+            self._waited_s += time.monotonic() - began
+            if self._waited_s > MOST_WAITED_S:
+                raise DamageError("it comes too slowly: reading was given up")
             view[filled : filled + len(data)] = data
             filled += len(data)
         return filled
