@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import pytest
+
 from iqcar.pipeline import diagnose, read
 from iqcar.say.verdict import find_verdict
 from scripts import pictures
@@ -16,12 +18,15 @@ if TYPE_CHECKING:
 pytestmark = needs_chromium
 
 
-def test_the_sample_report_says_what_a_report_says_today(browser: Browser) -> None:
+def test_the_sample_report_says_what_a_report_says_today(
+    browser: Browser, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(REPO)  # texts name the log as it was given
     page = browser.new_page()
     watched = Watched(page)
     page.goto(pictures.SAMPLE.as_uri())
     said = page.locator("#verdict").inner_text().replace("\N{NO-BREAK SPACE}", " ")
-    verdict = find_verdict(diagnose(read([str(REPO / pictures.LOG)])))
+    verdict = find_verdict(diagnose(read([pictures.LOG])))
     texts = [text for one in verdict.findings for text in (one.saving, one.sentence, one.action)]
     for text in [verdict.headline, *texts]:
         assert text in said, "run scripts/pictures"

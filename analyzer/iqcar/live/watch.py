@@ -7,7 +7,6 @@ stream; each further line is an event as the event log has it, from the start of
 from __future__ import annotations
 
 import os
-import re
 import socket
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -124,7 +123,8 @@ class DriverTail:
 
 def token_file(address: str, port: int) -> Path:
     """Return where a driver of this user on this machine keeps the token for an address."""
-    host = re.sub("[^A-Za-z0-9.-]", "_", socket.gethostname())
+    name = socket.gethostname()
+    host = "".join(c if c.isascii() and (c.isalnum() or c in ".-") else "_" for c in name)
     number = int(ip_address(address.partition("%")[0]))
     return Path(TOKEN_FILE.format(host=host, address=number, port=port)).expanduser()
 

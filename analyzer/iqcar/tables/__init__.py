@@ -1,6 +1,13 @@
 """Table declarations (each column once: dtype, unit, sentence), and array operations by group."""
 
 from iqcar.tables.declarations import NONE, Column, TableSpec, texts
+from iqcar.tables.plausible import (
+    LAST_PLAUSIBLE_MS,
+    MOST_BYTES,
+    MOST_CORES,
+    MOST_CORES_OF_A_LOG,
+    MOST_TASKS,
+)
 from iqcar.tables.recorded_tables import (
     CACHED,
     DRIVER_PHASES,
@@ -20,11 +27,6 @@ from iqcar.tables.specs import (
     INPUTS,
     JOB_PROPERTIES,
     JOBS,
-    LAST_PLAUSIBLE_MS,
-    MOST_BYTES,
-    MOST_CORES,
-    MOST_CORES_OF_A_LOG,
-    MOST_TASKS,
     QUERIES,
     SPECS,
     SQL_EXECUTIONS,

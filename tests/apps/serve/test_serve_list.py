@@ -33,7 +33,7 @@ from iqcar.errors import IqcarError
 from iqcar.logs import read_logs
 from iqcar.logs.find.locate import EventLog, locate
 from iqcar.logs.find.log_parts import LogPart
-from iqcar.logs.log_summary import MAX_HEAD_BYTES, Peek, peek
+from iqcar.logs.log_summary import MAX_HEAD_BYTES, WHOLE_BYTES, Peek, peek
 from tests.support.contended_log import contended_log
 from tests.support.served import until
 from tests.support.synthetic_log import SyntheticLog
@@ -57,14 +57,15 @@ def check_against_reading(log: EventLog, path: Path) -> None:
     assert seen.start_ms == whole["start_ms"] or (isnan(seen.start_ms) and isnan(whole["start_ms"]))
     assert (seen.status is InputStatus.COMPLETE) == bool(whole["ended"])
     if whole["ended"]:
-        assert seen.end_ms == whole["end_ms"]
+        unknown = isnan(seen.end_ms) and path.is_file() and path.stat().st_size > WHOLE_BYTES
+        assert seen.end_ms == whole["end_ms"] or unknown
     assert seen.hosts <= set(tables.hosts["host"])
     assert seen.hosts or len(tables.tasks) == 0
 
 
 def test_heads_and_tails_of_others_logs_say_what_reading_says(shared_logs: Path) -> None:
     logs = locate([shared_logs])
-    assert len(logs) == 17
+    assert len(logs) >= 17
     for log in logs:
         assert isinstance(log, EventLog)
         check_against_reading(log, Path(log.path))

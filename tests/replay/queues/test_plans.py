@@ -22,6 +22,7 @@ from iqcar.show.terminal.layout import terminal
 from iqcar.show.terminal.queues import print_queues
 from tests.support.naive_queues import NaiveCluster, NaiveQueue, NaiveRun, NaiveTenant
 from tests.support.shared_cluster_logs import read
+from tests.support.synthetic_log import SyntheticLog
 
 CORES = 12
 TARGETS = [PlanTarget.YARN_CAPACITY, PlanTarget.YARN_FAIR, PlanTarget.DYNAMIC_ALLOCATION]
@@ -178,4 +179,13 @@ def test_applications_that_share_nothing_need_no_plan(tmp_path: Path) -> None:
     with pytest.raises(IqcarError, match="no two of the applications share a cluster"):
         propose_queues(
             tables, iqcar.diagnose(tables).graph, QueueQuestion(PlanTarget.YARN_CAPACITY)
+        )
+
+
+def test_applications_that_cannot_be_replayed_need_no_plan_either(tmp_path: Path) -> None:
+    idle = [SyntheticLog(f"application_1_{n}").app().executor() for n in range(2)]
+    tables = read(idle, tmp_path)
+    with pytest.raises(IqcarError, match="no two of the applications share a cluster"):
+        propose_queues(
+            tables, iqcar.diagnose(tables).graph, QueueQuestion(PlanTarget.DYNAMIC_ALLOCATION)
         )

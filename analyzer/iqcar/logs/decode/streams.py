@@ -56,7 +56,7 @@ def why(error: BaseException) -> str:
         if isinstance(cause, ssl.SSLError) and hasattr(cause, "reason"):  # aiohttp's own have none
             return _why_not_trusted(cause)
         cause = cause.__cause__ or cause.__context__
-    if isinstance(error, FileNotFoundError) and error.__cause__ is not None:
+    if isinstance(error, FileNotFoundError) and isinstance(error.__cause__, OSError):
         return why(error.__cause__)
     if isinstance(error, TimeoutError):
         return "it does not answer in time"

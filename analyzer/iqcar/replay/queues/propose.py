@@ -103,14 +103,16 @@ class QueueProposal:
 def propose_queues(tables: Tables, graph: IQCGraph, asked: QueueQuestion) -> QueueProposal:
     """Plan for the cluster whose applications lost most to executors that others held.
 
-    Raises IqcarError if no two applications share a cluster, or the file does not fit them.
+    Raises IqcarError if no two applications that can be replayed share a cluster, or the file does
+    not fit them.
 
     graph: of these tables.
     """
     recording = record(tables)
     cluster, found = clusters_of(tables), []
     for number in range(int(cluster.max(initial=-1)) + 1):
-        apps = np.flatnonzero(cluster == number).tolist()
+        here = np.flatnonzero(cluster == number).tolist()
+        apps = [app for app in here if app in recording.workloads]
         if len(apps) < 2:
             continue
         found.append(_of_cluster(tables, graph, recording, apps, asked))
