@@ -207,6 +207,18 @@ def test_a_file_that_comes_too_slowly_is_given_up(monkeypatch: pytest.MonkeyPatc
     assert "it comes too slowly: reading was given up" in outcome["message"]
 
 
+@pytest.mark.parametrize(
+    ("status", "said"),
+    [(403, "the server answers 403"), (503, "the server answers 503"), (404, "it does not exist")],
+)
+def test_a_file_that_a_server_does_not_give_is_missing_only_where_it_says_so(
+    status: int, said: str
+) -> None:
+    pytest.importorskip("aiohttp")
+    with web_server(lambda to: send(to, status=status)) as url:
+        assert unreadable([f"{url}/logs/{APP}"]) == f"it cannot be read: {said}"
+
+
 def test_nobody_there_is_one_sentence() -> None:
     with web_server(TWO) as url:
         pass

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 CHUNK_BYTES = 1 << 20
 """Bytes read or decoded at a time (1 MiB): large enough that the cost per chunk vanishes, small
 enough to stay in the processor's cache while its lines are split."""
+NOT_FOUND = 404
 MOST_WAITED_S = 3600.0
 """Seconds that what is read may be waited for in all (an hour): a store that sends a little at a
 time would else be read for days."""
@@ -56,9 +57,13 @@ def why(error: BaseException) -> str:
         if isinstance(cause, ssl.SSLError) and hasattr(cause, "reason"):  # aiohttp's own have none
             return _why_not_trusted(cause)
         cause = cause.__cause__ or cause.__context__
-    if isinstance(error, FileNotFoundError) and isinstance(error.__cause__, OSError):
-        return why(error.__cause__)
-    if isinstance(error, TimeoutError):
+    if isinstance(error, FileNotFoundError) and (cause := error.__cause__) is not None:
+        # fsspec says of any answer but a good one that nothing is there.
+        if isinstance(status := getattr(cause, "status", None), int) and status != NOT_FOUND:
+            return f"the server answers {status}"
+        if isinstance(cause, OSError) or "Timeout" in type(cause).__name__:
+            return why(cause)
+    if "Timeout" in type(error).__name__:  # before Python 3.11 there are several
         return "it does not answer in time"
     if isinstance(error, PermissionError):
         return "permission denied"
