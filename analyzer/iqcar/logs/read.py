@@ -80,8 +80,9 @@ def read_logs(
         ]
     )
     given = shlex.join(one.path if isinstance(one, EventLog) else str(one) for one in paths)
-    given = redact_text(printable(given))
-    return replace(merged, given=given) if 0 < len(given) <= MOST_GIVEN else merged
+    # What holds a secret, or what no terminal shows, could not be typed again.
+    can_be_typed = 0 < len(given) <= MOST_GIVEN and redact_text(printable(given)) == given
+    return replace(merged, given=given) if can_be_typed else merged
 
 
 def _read_in_processes(
