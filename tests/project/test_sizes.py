@@ -8,14 +8,9 @@ from pathlib import Path
 
 REPO = Path(__file__).resolve().parents[2]
 PACKAGE = REPO / "analyzer" / "iqcar"
-MOST_LINES_OF_A_FILE = 400
+MOST_LINES_OF_A_FILE = 700
 MOST_LINES_OF_A_FUNCTION = 60
 MOST_POSITIONAL = 5
-
-LONG_FILES = {
-    "listener/src/main/resources/iqcar_sampler.py": "runs by itself on hosts, as one file",
-}
-"""Files that may be longer, and why."""
 
 LONG_FUNCTIONS = {
     "task_table.py": "one table",
@@ -102,7 +97,7 @@ def test_no_file_is_too_long() -> None:
         for file in sources()
         if len(file.read_text(encoding="utf-8").splitlines()) > MOST_LINES_OF_A_FILE
     }
-    assert found == set(LONG_FILES)
+    assert found == set()
 
 
 def test_no_function_is_too_long() -> None:
