@@ -33,9 +33,9 @@ def test_the_plugin_is_linked_with_the_releases_of_the_list() -> None:
 
 
 def test_continuous_integration_runs_the_portable_tests_where_the_list_says() -> None:
-    ci = (REPO / ".ci" / "run").read_text("utf-8")
+    script = (REPO / "scripts" / "test").read_text("utf-8")
     portable = [spark.line for spark in SPARKS if spark.tested is Coverage.PORTABLE]
-    assert re.findall(r"--then-spark (\S+)", ci) == portable
+    assert re.findall(r"(?m)^portable=(\S+)$", script) == portable
 
 
 @pytest.mark.skipif(not os.environ.get("CI"), reason="the list is about continuous integration")
