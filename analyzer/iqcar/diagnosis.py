@@ -16,7 +16,7 @@ from iqcar.causes.topics.topic_result import Topics
 from iqcar.causes.wasted.wasted_work import WastedWork
 from iqcar.enums import BlameKind, QueryBy, Resource
 from iqcar.errors import IqcarError, UsageError
-from iqcar.logs.text.name_family import family
+from iqcar.logs.text import family
 from iqcar.model.waits.driver_time import DriverTime, driver_time
 from iqcar.model.waits.pending import YarnWaits
 from iqcar.replay.rule_effect.expected import Expected

@@ -26,7 +26,7 @@ from iqcar.causes.wasted.wasted_work import find_wasted_work
 from iqcar.diagnosis import Diagnosis, Settings, find_query
 from iqcar.enums import QueryBy, Request
 from iqcar.logs import ReadProgress, join_samples, read_logs
-from iqcar.logs.find.log_parts import EventLog
+from iqcar.logs.find.layouts import EventLog
 from iqcar.logs.merge import without_faulty
 from iqcar.model.demand.device import Device
 from iqcar.model.demand.known import CONTRADICTED, Known, Recalled

@@ -10,9 +10,9 @@ from iqcar.live import growing_log
 from iqcar.live.growing_log import GrowingLog
 from iqcar.live.window import Window, window_of
 from iqcar.logs import forget
-from iqcar.logs.events.event_names import PLUGIN
-from iqcar.logs.events.lines import LineTally
-from iqcar.logs.find.log_parts import EventLog, LogPart
+from iqcar.logs.events.task_structs import PLUGIN
+from iqcar.logs.find.layouts import EventLog, LogPart
+from iqcar.logs.ingest import LineTally
 from tests.support.synthetic_log import SyntheticLog, node, sql_update, stage_info, task_metrics
 
 WINDOW_MS = 20_000.0

@@ -28,7 +28,7 @@ import iqcar.live
 import iqcar.live.overview
 import iqcar.live.rule_loop
 import iqcar.logs.attach.spark_conf
-import iqcar.logs.decode.codecs
+import iqcar.logs.decode.streams
 import iqcar.replay
 import iqcar.show.html
 import iqcar.show.html.compare

@@ -28,8 +28,8 @@ from iqcar.fleet.session import watched, working_on
 from iqcar.fleet.shared_hosts import shared_devices
 from iqcar.fleet.steps import LOADS, SOURCES, JobTopics
 from iqcar.fleet.transport import FaultsError, objects, run_step
+from iqcar.logs.find.layouts import EventLog
 from iqcar.logs.find.locate import locate
-from iqcar.logs.find.log_parts import EventLog
 from iqcar.logs.merge import without_faulty
 from iqcar.model.queries.identify import identify
 from iqcar.rules.vocabulary.topics import topic_name

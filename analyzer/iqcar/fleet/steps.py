@@ -23,7 +23,7 @@ from iqcar.enums import QueryBy
 from iqcar.fleet.packing import bundles
 from iqcar.fleet.shared_hosts import HostLoads, SharedDevices
 from iqcar.fleet.transport import FAULTS, faults_of, pack_row, rows_of, unpack, unpack_row
-from iqcar.logs.find.log_parts import EventLog
+from iqcar.logs.find.layouts import EventLog
 from iqcar.logs.ingest import ingest
 from iqcar.logs.merge import Columns, columns_of, leave_out, merge_columns, row_count
 from iqcar.model.queries.identify import identify

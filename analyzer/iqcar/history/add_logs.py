@@ -29,8 +29,8 @@ from iqcar.history.sound_files import known_applications
 from iqcar.history.stored_files import Store, open_store, write_batch
 from iqcar.history.stored_rows import rows_of
 from iqcar.history.stored_tables import APPLICATIONS, STORED
+from iqcar.logs.find.layouts import EventLog
 from iqcar.logs.find.locate import locate
-from iqcar.logs.find.log_parts import EventLog
 from iqcar.logs.log_summary import Peek, peek
 from iqcar.pipeline import diagnose, read
 from iqcar.tables import texts

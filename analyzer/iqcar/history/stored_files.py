@@ -36,7 +36,7 @@ from iqcar.history.file_names import (
     unfinished_since,
 )
 from iqcar.history.stored_tables import APPLICATIONS, FORMAT, STORED
-from iqcar.logs.text.redact import redact_text
+from iqcar.logs.text import redact_text
 from iqcar.tables import TableSpec
 
 if TYPE_CHECKING:

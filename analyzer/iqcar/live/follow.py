@@ -11,15 +11,19 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from iqcar.errors import IqcarError, UsageError
-from iqcar.logs.decode.growing import GrowingDecoder
-from iqcar.logs.decode.streams import CHUNK_BYTES, DamageError, why
-from iqcar.logs.events.lines import LineSplitter, LineTally
+from iqcar.logs.decode.streams import CHUNK_BYTES, DamageError, GrowingDecoder, why
 from iqcar.logs.find.history_server import is_hosted
-from iqcar.logs.find.layouts import COMPACT, IN_PROGRESS, rolling_index
+from iqcar.logs.find.layouts import (
+    COMPACT,
+    IN_PROGRESS,
+    EventLog,
+    LogPart,
+    Unreadable,
+    rolling_index,
+)
 from iqcar.logs.find.locate import locate, unpacked
-from iqcar.logs.find.log_parts import EventLog, LogPart, Unreadable
-from iqcar.logs.find.remote import forget_listings, is_url
-from iqcar.logs.find.storage import open_stored
+from iqcar.logs.find.storage import forget_listings, is_url, open_stored
+from iqcar.logs.ingest import LineSplitter, LineTally
 
 OVERLAP_BYTES = 256
 """Stored bytes before the place to read on from that are read again: if they are others, the log

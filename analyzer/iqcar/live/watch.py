@@ -25,9 +25,8 @@ from iqcar.live.growing_log import GrowingLog
 from iqcar.live.window import Window, window_of
 from iqcar.logs.collect import NotAnEventLogError
 from iqcar.logs.decode.streams import CHUNK_BYTES, why
-from iqcar.logs.events.lines import LineSplitter, LineTally
-from iqcar.logs.find.log_parts import EventLog, LogPart
-from iqcar.logs.ingest import nothing_read
+from iqcar.logs.find.layouts import EventLog, LogPart
+from iqcar.logs.ingest import LineSplitter, LineTally, nothing_read
 
 SCHEME = "spark-live://"
 TOKEN = "IQCAR_LIVE_TOKEN"  # noqa: S105

@@ -13,10 +13,8 @@ from typing import Any
 
 import msgspec
 
-from iqcar.logs.collect import Collector
-from iqcar.logs.events.event_names import PLUGIN
-from iqcar.logs.events.job_state import Stage
-from iqcar.logs.events.task_structs import NOT_FITTING, TaskEnd
+from iqcar.logs.collect import Collector, Stage
+from iqcar.logs.events.task_structs import NOT_FITTING, PLUGIN, TaskEnd
 
 MOST_REQUESTS = 1000
 """Requests of Spark Connect kept that no job has named yet."""

@@ -21,7 +21,7 @@ from iqcar.enums import (
     EVIDENCES,
     REQUESTS,
 )
-from iqcar.logs.text.redact import redact_text
+from iqcar.logs.text import redact_text
 from iqcar.model.doubts import coverage
 from iqcar.model.queries.gaps import gaps_of
 from iqcar.model.waits.columns import evidence_column

@@ -11,7 +11,7 @@ import numpy as np
 from iqcar.base.units import HOUR_MS, MINUTE_MS, SECOND_MS, change_words, duration, printable
 from iqcar.diagnosis import Diagnosis
 from iqcar.enums import BlameKind
-from iqcar.logs.text.redact import redact_text
+from iqcar.logs.text import redact_text
 from iqcar.model.doubts import listener_alone
 from iqcar.model.lost_events import much_lost
 from iqcar.rules.rule import QueryType, RuleType

@@ -10,7 +10,7 @@ import numpy as np
 from iqcar.base.units import duration, percent, short
 from iqcar.diagnosis import Diagnosis
 from iqcar.enums import WasteCause
-from iqcar.logs.text.redact import redact_text
+from iqcar.logs.text import redact_text
 from iqcar.model.queries.owners import owners
 from iqcar.rules.vocabulary.lost_time import waste_cause
 from iqcar.say.query_names import QueryNames

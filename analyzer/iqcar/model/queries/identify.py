@@ -3,7 +3,7 @@
 A query is the root SQL execution; else the Spark Connect operation; else the job group; else the
 job (``--query-by`` can ask for something coarser or finer). The fingerprint is equal for every
 run of the same recurring query: rules match on it. It holds a name without dates, times, ids and
-numbers of runs (:mod:`iqcar.logs.text.name_family`). Where Spark Connect describes a request,
+numbers of runs (:mod:`iqcar.logs.text`). Where Spark Connect describes a request,
 which says nothing of the query, the fingerprint is that of the plan.
 """
 
@@ -19,8 +19,8 @@ import numpy as np
 import pandas as pd
 
 from iqcar.enums import QueryBy
-from iqcar.logs.events.descriptions import CONNECT
-from iqcar.logs.text.name_family import family, tells_apart
+from iqcar.logs.events.settings import CONNECT
+from iqcar.logs.text import family, tells_apart
 from iqcar.model.queries.readable_names import readable_name, what_queries_do
 from iqcar.tables import NONE, QUERIES, Tables, texts
 from iqcar.tables.arrays import Flags, Floats, Ints

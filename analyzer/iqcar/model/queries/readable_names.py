@@ -9,8 +9,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from iqcar.logs.events.descriptions import is_statement
 from iqcar.logs.events.operators import MAX_SOURCES, SEPARATOR, named_plan
+from iqcar.logs.events.settings import is_statement
 from iqcar.tables import Tables, texts
 from iqcar.tables.arrays import Ints
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from functools import cache
 
 from iqcar.enums import BlameKind, Resource, WasteCause
-from iqcar.logs.text.linear import compiled, encoded
+from iqcar.logs.text import compiled, encoded
 from iqcar.rules.vocabulary.data_files import Advice, CauseAdvice, read_vocabulary
 
 ADVICE = "advice.json"

@@ -11,7 +11,7 @@ from iqcar.base import limits
 from iqcar.base.units import duration, percent, printable, short
 from iqcar.diagnosis import Diagnosis
 from iqcar.enums import BlameKind
-from iqcar.logs.text.redact import redact_text
+from iqcar.logs.text import redact_text
 from iqcar.say import find_verdict, meanings
 from iqcar.say.finding_driver import driver_section
 from iqcar.say.host_sections import hosts_section, resources_and_hosts_sentence
