@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from iqcar.causes.blame.cached_blame import CachedData, Pair, cached_by_query, held_from
-from iqcar.causes.blame.others_range import OthersRange, range_of_others
+from iqcar.causes.blame.attribute import OthersRange, range_of_others
+from iqcar.causes.blame.held_blame import CachedData, Pair, cached_by_query, held_from
 from iqcar.causes.topics.topic_result import Topics
 from iqcar.causes.wasted.wasted_work import WastedWork
 from iqcar.enums import BlameKind, QueryBy, Resource

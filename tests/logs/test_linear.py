@@ -16,7 +16,7 @@ from iqcar.logs.events import lenient, operators, settings, sql_collect, wait_me
 from iqcar.logs.find import storage
 from iqcar.logs.tasks import task_lines
 from iqcar.model.queries import identify
-from iqcar.rules import pool_plan
+from iqcar.rules import rule
 from tests.support.hostile_texts import hostile, least_cost
 
 PACKAGE = Path(__file__).resolve().parents[2] / "analyzer" / "iqcar"
@@ -37,16 +37,14 @@ BACKTRACKING = {
     "base/files/xml_text.py": "anchored, and each class ends where the next begins",
     "base/files/json_text.py": "a few bytes at each place",
     "fleet/session.py": "20,000 characters, one start a line",
-    "history/file_names.py": "names of our own files",
-    "history/merged_months.py": "anchored, with fixed counts",
     "history/store_views.py": "anchored, with fixed counts",
-    "history/stored_files.py": "anchored",
+    "history/stored_files.py": "anchored; names of our own files",
     "base/units.py": "anchored, with bounded counts",
     "apps/cli/options.py": "our own docstrings",
     "model/queries/identify.py": "36 characters at each place",
     "show/html/output_name.py": "paths that the user gave",
-    "rules/executor_advice.py": "anchored, and nothing repeated overlaps",
-    "rules/pool_plan.py": "one class of letters",
+    "rules/advice_rules.py": "anchored, and nothing repeated overlaps",
+    "rules/rule.py": "one class of letters",
     "rules/vocabulary/advice_kinds.py": "anchored, with bounded counts",
     "apps/serve/cache.py": "names of our own files",
     "apps/serve/endpoints.py": "our own schema",
@@ -107,7 +105,7 @@ MATCHERS: dict[str, Callable[[str], object]] = {
     "id": lambda text: wait_metrics._TOLD.match(('"ID":1,"Name":"' + text).encode()),
     "digits": lambda text: task_lines._DIGITS.match(text.encode()),
     "wanted": lambda text: log_summary._WANTED.search(text.encode(), 0, log_summary.MAX_NAME),
-    "others": finds(pool_plan._OTHERS),
+    "others": finds(rule._OTHERS),
     "error": lambda text: session._PYTHON_ERROR.findall(text[: session._READ]),
 }
 

@@ -37,7 +37,7 @@ import iqcar.show.terminal.analyze
 import iqcar.show.terminal.compare
 import iqcar.show.terminal.compare_explain
 import iqcar.show.terminal.live
-import iqcar.show.terminal.rules_check
+import iqcar.show.terminal.rules
 import iqcar.show.terminal.stragglers
 import iqcar.show.terminal.topics
 from iqcar.apps.cli.main import app

@@ -12,8 +12,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from iqcar.causes.stragglers.feature_list import FEATURE_LIST
-from iqcar.causes.stragglers.host_features import clock_doubts, sample_doubts
+from iqcar.causes.stragglers.features import FEATURE_LIST, clock_doubts, sample_doubts
 from iqcar.causes.stragglers.straggler_result import labels_of
 from iqcar.causes.topics.analyse_job import JobAnalysis
 from iqcar.causes.topics.build_topics import topics_from

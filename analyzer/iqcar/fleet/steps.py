@@ -12,9 +12,8 @@ import numpy as np
 import pandas as pd
 
 from iqcar.causes.blame.attribute import attribute
-from iqcar.causes.stragglers.features import build_features
-from iqcar.causes.stragglers.host_features import clock_offsets, untold_tasks
-from iqcar.causes.stragglers.straggler_settings import StragglerSettings
+from iqcar.causes.stragglers.features import build_features, clock_offsets, untold_tasks
+from iqcar.causes.stragglers.straggler_result import StragglerSettings
 from iqcar.causes.topics.analyse_job import JobAnalysis, analyse_job
 from iqcar.causes.topics.jobs import Jobs, Tally, TopicJob
 from iqcar.causes.topics.topic_of_straggler import blamed_for, straggler_topics

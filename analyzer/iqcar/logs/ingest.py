@@ -18,9 +18,8 @@ import numpy as np
 import pandas as pd
 
 from iqcar import tables as tb
-from iqcar.base.processes import usable_cores
 from iqcar.base.units import MINUTES, moment
-from iqcar.base.workers import Died, in_processes
+from iqcar.base.workers import Died, in_processes, usable_cores
 from iqcar.enums import InputStatus
 from iqcar.errors import IqcarError, explain_bug
 from iqcar.logs.assemble.log_tables import TOO_MANY, Assembled, application_id, assemble

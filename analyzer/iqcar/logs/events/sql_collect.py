@@ -1,4 +1,4 @@
-"""Collecting SQL executions: descriptions, plans, and their metrics as columns, with their waits."""
+"""Collecting SQL executions: descriptions, plans, and their metrics as columns, waits too."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ from urllib.parse import unquote
 import numpy as np
 import pandas as pd
 
-from iqcar.base.files.opening import OutsideError, is_within, names_in
+from iqcar.base.files.derived import OutsideError, is_within, names_in
 from iqcar.base.units import duration, moment
 from iqcar.errors import IqcarError
 from iqcar.logs.decode.streams import DamageError, why

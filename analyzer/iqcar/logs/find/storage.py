@@ -14,7 +14,7 @@ from contextlib import ExitStack
 from functools import lru_cache
 from typing import Any, BinaryIO, NamedTuple, cast
 
-from iqcar.base.files.opening import open_file
+from iqcar.base.files.derived import open_file
 from iqcar.errors import IqcarError
 from iqcar.logs.decode.streams import (
     CHUNK_BYTES,
@@ -179,7 +179,7 @@ _EVENT = re.compile(rb'(?:\xef\xbb\xbf)?\s*\{.{0,1000}?"Event"\s*:\s*"', re.DOTA
 
 
 def open_source(source: str, within: Sequence[str] = ()) -> BinaryIO:
-    """Open a local file (see :func:`~iqcar.base.files.opening.open_file`) or a URL for reading.
+    """Open a local file (see :func:`~iqcar.base.files.derived.open_file`) or a URL for reading.
 
     A log whose application has ended since it was found is opened under its new name. Raises what
     the storage raises.

@@ -1,11 +1,25 @@
-"""Generates JSON Schemas from the structs that declare results."""
+"""Generates JSON Schemas from the structs that declare results; values as JSON has them."""
 
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import msgspec
+import numpy as np
+
+METHOD = {"impact": "time-lost", "source_usage": "active"}
+"""Fields of the settings that could be chosen once, with the only values they have now."""
+
+
+def plain(value: Any) -> Any:
+    """Return a cell of a table as JSON has it."""
+    if isinstance(value, np.generic):
+        value = value.item()
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
 
 DRAFT = "https://json-schema.org/draft/2020-12/schema"
 

@@ -1,20 +1,221 @@
-"""A window of a running application as one line of JSON, described by ``live_types``."""
+"""Declares and writes a window of a running application as one line of JSON."""
 
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import msgspec
+from msgspec import UNSET, Meta, UnsetType
 
 from iqcar.base.files.json_text import json_bytes
-from iqcar.show.json.described import schema_text
-from iqcar.show.json.live_types import LiveWindow
-from iqcar.show.json.plain import plain
+from iqcar.show.json.described import plain, schema_text
+from iqcar.show.json.graph_result_types import ResultFinding
 from iqcar.version import __version__
 
 if TYPE_CHECKING:
     from iqcar.live.apply_rules import Applied
     from iqcar.live.overview import Victim
     from iqcar.live.window import Window
+
+
+QueryId = Annotated[str, Meta(description="Unique among applications.")]
+Number = Annotated[str, Meta(description="What tells runs of one query apart.")]
+Fingerprint = Annotated[str, Meta(description="Equal for every run of the same recurring query.")]
+Running = Annotated[bool, Meta(description="Whether it runs at the end of the window.")]
+
+
+class LiveNow(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The application at the window's end."""
+
+    slots: Annotated[
+        float | None, Meta(description="Slots of the executors; null where the log does not tell.")
+    ]
+    slots_used: Annotated[float, Meta(description="Slots that running tasks hold.")]
+    executors: int
+    tasks_running: int
+    tasks_waiting: Annotated[
+        int, Meta(description="Tasks of submitted stages that were not launched.")
+    ]
+    stages_running: Annotated[int, Meta(description="Stages with a running task.")]
+    queries_running: int
+
+
+class LiveOver(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What has ended since the start."""
+
+    sql_executions: int
+    jobs: int
+    stages: int
+    tasks: int
+
+
+class LiveSoFar(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What has been read since the start."""
+
+    events: int
+    over: Annotated[LiveOver, Meta(description="What ended before the window, and is not kept.")]
+
+
+class LiveResource(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Time lost in one resource."""
+
+    name: Annotated[str, Meta(description="Of the resource or host.")]
+    lost_ms: Annotated[float, Meta(description="Elapsed time of all queries.")]
+    share: Annotated[float, Meta(description="Of all that was lost in the window.")]
+
+
+class LiveBlamed(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What a query lost time to."""
+
+    kind: Annotated[
+        str, Meta(description="As in the result: query, own, known, unattributed or rest.")
+    ]
+    name: str
+    number: str
+    lost_ms: float
+    share: float
+    by_resource: Annotated[dict[str, float], Meta(description="The same time by resource.")]
+    by_host: Annotated[dict[str, float], Meta(description="The same time by host.")]
+
+
+class LiveVictim(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A query that lost time in the window."""
+
+    query_id: QueryId
+    name: Annotated[str, Meta(description="What a reader sees.")]
+    number: Number
+    fingerprint: Fingerprint
+    running: Running
+    elapsed_ms: Annotated[float, Meta(description="Since its start, before the window too.")]
+    lost_ms: Annotated[float, Meta(description="Lost in the window.")]
+    lost_to_others_ms: float
+    waiting: Annotated[int, Meta(description="Its tasks that wait to be launched.")]
+    blamed: Annotated[
+        list[Annotated[LiveBlamed, Meta(description="Whom a loss is attributed to.")]],
+        Meta(description="The largest first."),
+    ]
+
+
+class LiveAggressor(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A query that others lost time to in the window."""
+
+    query_id: QueryId
+    name: Annotated[str, Meta(description="What a reader sees.")]
+    number: Number
+    fingerprint: Fingerprint
+    running: Running
+    lost_ms: Annotated[float, Meta(description="Elapsed time that others lost to it.")]
+    victims: Annotated[int, Meta(description="How many others.")]
+    resource: Annotated[str, Meta(description="For which most was lost.")]
+    slots: Annotated[float, Meta(description="Slots that its tasks hold at the end.")]
+
+
+class LiveSlowTask(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A task that runs for long."""
+
+    query_id: QueryId
+    name: Annotated[str, Meta(description="What a reader sees.")]
+    number: Number
+    stage_id: int
+    attempt: Annotated[int, Meta(description="Of the stage.")]
+    index: Annotated[int, Meta(description="Partition.")]
+    task_id: int
+    host: str
+    executor: str
+    running_ms: float
+    median_ms: Annotated[
+        float, Meta(description="Of those of its stage that succeeded in the window.")
+    ]
+
+
+class LiveLoop(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The rule loop."""
+
+    rules: Annotated[
+        list[dict[str, Any]],
+        Meta(description="Rules of the loop that act now, with the fields of rule.schema.json."),
+    ]
+    decisions: Annotated[
+        list[dict[str, Any]], Meta(description="Lines of the journal that the window led to.")
+    ]
+    stopped: Annotated[str, Meta(description="Why the loop no longer acts; empty while it does.")]
+
+
+class LiveWindow(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What a running application did in a window of time.
+
+    Times are in ms since the epoch, by the clocks that wrote the log.
+    """
+
+    schema_version: Annotated[
+        Literal["1"], Meta(description="Changes when a reader would have to change.")
+    ]
+    iqcar_version: str
+    application_id: Annotated[str, Meta(description="As Spark wrote it.")]
+    application_name: str
+    state: Annotated[
+        Literal["running", "ended", "gone"],
+        Meta(description="`gone`: the log was removed, or cannot be read any further."),
+    ]
+    start_ms: Annotated[
+        float, Meta(description="Start of the window; not before that of the application.")
+    ]
+    end_ms: Annotated[
+        float,
+        Meta(
+            description="End of the window: the newest event, and the time that the log has been "
+            "quiet since."
+        ),
+    ]
+    newest_event_ms: Annotated[float, Meta(description="Time of the newest event.")]
+    now: Annotated[LiveNow, Meta(description="At the end of the window.")]
+    so_far: Annotated[LiveSoFar, Meta(description="Since the start of the log.")]
+    finding: Annotated[
+        ResultFinding | None,
+        Meta(description="What would save most of the window; null where nothing would."),
+    ]
+    lost_ms: Annotated[float, Meta(description="Elapsed time that all queries lost in the window.")]
+    lost_to_others_ms: Annotated[float, Meta(description="The part that other queries cost them.")]
+    resources: Annotated[
+        list[Annotated[LiveResource, Meta(description="Time lost.")]],
+        Meta(description="For what time was lost, the most first."),
+    ]
+    hosts: Annotated[
+        list[Annotated[LiveResource, Meta(description="Time lost.")]],
+        Meta(description="Where, the most first."),
+    ]
+    victims: Annotated[
+        list[Annotated[LiveVictim, Meta(description="A query that lost time.")]],
+        Meta(description="Those that lost most to others first."),
+    ]
+    aggressors: Annotated[
+        list[Annotated[LiveAggressor, Meta(description="A query that cost others time.")]],
+        Meta(description="Those that cost most first."),
+    ]
+    slow_tasks: Annotated[
+        list[
+            Annotated[
+                LiveSlowTask,
+                Meta(description="A task that runs for longer than others of its stage took."),
+            ]
+        ],
+        Meta(description="Those longest beyond the median first."),
+    ]
+    rules: Annotated[
+        list[dict[str, Any]],
+        Meta(description="Scheduler rules that the window proposes, as in the result."),
+    ]
+    loop: Annotated[
+        LiveLoop | UnsetType | None,
+        Meta(
+            description="With --apply: what the loop did with the window; null without, or where "
+            "there was no window to act on."
+        ),
+    ] = UNSET
+    notes: Annotated[list[str], Meta(description="What went wrong while the log was followed.")]
+    doubts: Annotated[list[str], Meta(description="What is doubtful, in sentences.")]
+
 
 SCHEMA_VERSION = "1"
 """Changes when a reader of the JSON would have to change."""

@@ -7,7 +7,6 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-from iqcar.show.json.driver_result_types import ResultDriver
 from iqcar.show.json.graph_result_types import (
     ResultActingRules,
     ResultAggressiveQuery,
@@ -21,13 +20,55 @@ from iqcar.show.json.graph_result_types import (
     ResultPrinted,
     ResultSlowNode,
 )
-from iqcar.show.json.straggler_result_types import (
-    ResultQueryStragglers,
-    ResultStragglers,
-    ResultWastedWork,
-)
+from iqcar.show.json.stragglers import ResultQueryStragglers, ResultStragglers, ResultWastedWork
 from iqcar.show.json.topic_result_types import ResultTopics
 from iqcar.show.json.yarn import ResultYarn
+
+Time = Annotated[float, Meta(ge=0)]
+
+
+class ResultDriverWork(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What the driver did in a part of that time."""
+
+    part: Annotated[
+        Literal["before_first_job", "between_jobs", "after_last_task"],
+        Meta(description="When, by the query's stages."),
+    ]
+    work: Annotated[
+        Literal[
+            "analysis", "optimization", "planning", "scheduling", "compiling",
+            "listing", "broadcast", "commit", "other",
+        ],
+        Meta(description="What it did; other where that is not recorded."),
+    ]  # fmt: skip
+    time_ms: Annotated[float, Meta(description="How long.", ge=0)]
+    files: Annotated[
+        Time | None, Meta(description="Files that it listed or committed; null if not recorded.")
+    ]
+    evidence: Annotated[
+        Literal["measured", "reported", "estimated"], Meta(description="How that is known.")
+    ]
+
+
+class ResultDriver(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Time in which no stage of a SQL query ran or waited for slots; null where not recorded."""
+
+    ms: Annotated[Time | None, Meta(description="All of it: the sum of the three parts.")]
+    before_first_job_ms: Annotated[
+        Time | None, Meta(description="From its start to its first stage.")
+    ]
+    between_jobs_ms: Annotated[Time | None, Meta(description="Between two of its stages.")]
+    after_last_task_ms: Annotated[
+        Time | None, Meta(description="From the end of its last task to its end.")
+    ]
+    planned_before_ms: Annotated[
+        Time | None,
+        Meta(description="Planning before its start, no part of its duration; by the plugin."),
+    ]
+    work: Annotated[
+        list[ResultDriverWork], Meta(description="What it did; sums to each part that is known.")
+    ]
+
 
 Share = Annotated[float, Meta(description="Its part, 0 to 1.", ge=0, le=1.000001)]
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Annotated, Any, Literal
 
+import msgspec
 import pandas as pd
+from msgspec import UNSET, Meta, UnsetType
 
 from iqcar.causes.stragglers.straggler_result import (
     Labels,
@@ -15,8 +17,293 @@ from iqcar.causes.stragglers.straggler_result import (
     labels_of,
 )
 from iqcar.rules.vocabulary.topics import straggler_cause, what_helps
-from iqcar.show.json.plain import plain
+from iqcar.show.json.described import plain
+from iqcar.show.json.topic_result_types import Kind, QueryId, ResultTopicBlamed, Share, Topic
 from iqcar.tables import Tables
+
+Cause = Annotated[
+    Literal[
+        "task-failed",
+        "fetch-failed",
+        "executor-lost",
+        "preempted",
+        "slot-taken",
+        "speculation",
+        "cancelled",
+        "not-needed",
+    ],
+    Meta(description="Why work was wasted; `WasteCause` in kinds.md."),
+]
+Attempts = Annotated[int, Meta(description="Task attempts that were of no use.", ge=0)]
+Again = Annotated[
+    int, Meta(description="Those among them that did again what had been done.", ge=0)
+]
+TaskMs = Annotated[float, Meta(description="Task time: the sum of their durations.", ge=0)]
+ElapsedMs = Annotated[
+    float, Meta(description="How much later queries ended for it; estimated.", ge=0)
+]
+
+
+class ResultLinkedTopic(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A topic that a cause belongs to."""
+
+    topic: Topic
+    name: Annotated[str, Meta(description="Its name.")]
+    stragglers: Annotated[int, Meta(description="Stragglers with cause and topic.", ge=0)]
+
+
+class ResultLinkedCause(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A cause of stragglers of a query."""
+
+    cause: Annotated[
+        str | None,
+        Meta(description="Key in rules/causes.json; null for stragglers without a cause."),
+    ]
+    name: Annotated[str, Meta(description="Its name.")]
+    stragglers: Annotated[int, Meta(description="Stragglers with the cause.", ge=0)]
+    delay_ms: Annotated[float, Meta(description="What they took over the median.", ge=0)]
+    topics: Annotated[
+        list[ResultLinkedTopic],
+        Meta(
+            description="Topics that they bear out, the most delay first; empty where none were "
+            "looked for."
+        ),
+    ]
+
+
+class ResultQueryStragglers(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The stragglers of a query."""
+
+    count: Annotated[int, Meta(description="Stragglers of the query.", ge=0)]
+    delay_ms: Annotated[float, Meta(description="What they took over the median, in all.", ge=0)]
+    causes: Annotated[
+        list[ResultLinkedCause],
+        Meta(
+            description="By cause, the most delay first; a straggler with two causes counts in "
+            "both."
+        ),
+    ]
+    blamed: Annotated[
+        list[ResultTopicBlamed],
+        Meta(
+            description="Whom iQCAR blames for what topics lack, on the hosts and during the "
+            "stragglers that have them; empty where none were looked for."
+        ),
+    ]
+
+
+class ResultWastedByCause(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Work that was wasted for one cause."""
+
+    cause: Cause
+    attempts: Attempts
+    again: Again
+    task_ms: TaskMs
+    elapsed_ms: ElapsedMs
+
+
+class ResultWastedByQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Work of one query that was wasted for one cause."""
+
+    query_id: Annotated[str, Meta(description="The query.")]
+    cause: Cause
+    cause_name: Annotated[
+        str, Meta(description="What the cause is called; kinds of lost executor are told apart.")
+    ]
+    attempts: Attempts
+    again: Again
+    task_ms: TaskMs
+    elapsed_ms: Annotated[
+        float,
+        Meta(
+            description="How much later the query ended for it; estimated. All causes of a query "
+            "sum to at most its duration.",
+            ge=0,
+        ),
+    ]
+    share_of_duration: Annotated[
+        float, Meta(description="elapsed_ms as a share of the query's duration.", ge=0, le=1.000001)
+    ]
+    executors: Annotated[
+        int, Meta(description="Executors whose loss or shuffle output caused it.", ge=0)
+    ]
+    executor_id: Annotated[
+        str, Meta(description="The one among them that cost most; empty if none.")
+    ]
+    message: Annotated[
+        str, Meta(description="What Spark said of what cost most, in a line; empty if nothing.")
+    ]
+    taken: Annotated[
+        int, Meta(description="Attempts whose slot a task of a known query got then.", ge=0)
+    ]
+    taken_by: Annotated[str, Meta(description="The query that got most of them; empty if none.")]
+    taken_by_pool: Annotated[str, Meta(description="Its scheduler pool; empty if not known.")]
+    sentence: Annotated[str, Meta(description="All of this in words.")]
+    advice: Annotated[str, Meta(description="What helps.")]
+
+
+class ResultWastedWork(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Work that was of no use."""
+
+    attempts: Attempts
+    again: Again
+    task_ms: TaskMs
+    elapsed_ms: ElapsedMs
+    share: Annotated[
+        float, Meta(description="task_ms as a share of all task time.", ge=0, le=1.000001)
+    ]
+    evidence: Annotated[Literal["estimated"], Meta(description="How well elapsed times are known.")]
+    by_cause: Annotated[
+        list[ResultWastedByCause], Meta(description="Sums by cause, the most task time first.")
+    ]
+    by_query: Annotated[
+        list[ResultWastedByQuery],
+        Meta(description="What each cause cost each query, the most elapsed time first."),
+    ]
+
+
+class ResultCauseCount(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """How many stragglers have one cause."""
+
+    cause: Annotated[
+        str | None, Meta(description="Key of the cause; null for those that nothing explains.")
+    ]
+    name: Annotated[str, Meta(description="Its plain name.")]
+    stragglers: Annotated[int, Meta(description="Stragglers with it.", ge=0)]
+    delay_ms: Annotated[float, Meta(description="Their time over the median, summed.", ge=0)]
+
+
+class ResultStragglerGroup(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Stragglers of one stage, query or host."""
+
+    tasks: Annotated[int, Meta(description="Tasks compared.", ge=0)]
+    stragglers: Annotated[int, Meta(description="Stragglers among them.", ge=0)]
+    delay_ms: Annotated[float, Meta(description="Time over the median, summed.", ge=0)]
+    causes: Annotated[
+        dict[str, int], Meta(description="Stragglers by cause; one with two causes counts in both.")
+    ]
+    app: Annotated[str | UnsetType, Meta(description="Application, beside a stage.")] = UNSET
+    stage: Annotated[str | UnsetType, Meta(description="Stage id, attempt and name.")] = UNSET
+    query: Annotated[str | UnsetType, Meta(description="Query id.")] = UNSET
+    host: Annotated[str | UnsetType | None, Meta(description="Host.")] = UNSET
+
+
+class ResultBlamed(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A part of the blame for one cause; the parts sum to 1."""
+
+    kind: Kind
+    query_id: QueryId
+    name: Annotated[str | None, Meta(description="Its name.")]
+    share: Share
+
+
+class ResultStragglerCause(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One cause of one straggler, with the evidence."""
+
+    cause: Annotated[
+        str, Meta(description="Key of the cause in rules/causes.json; a trace's metric.")
+    ]
+    feature: Annotated[str, Meta(description="The feature that says so; of several the first one.")]
+    unit: Annotated[str, Meta(description="Unit of value, peer_mean and quantile.")]
+    value: Annotated[
+        float, Meta(description="The straggler's; a share of its duration for times.", ge=0)
+    ]
+    peer_mean: Annotated[
+        float | None, Meta(description="Mean of its peers; for a wait what was to expect.")
+    ]
+    quantile: Annotated[float | None, Meta(description="The stage's quantile that it is above.")]
+    ratio: Annotated[
+        float | None,
+        Meta(description="Value over mean; null for a state, and where the peers had none."),
+    ]
+    peers: Annotated[str, Meta(description="Which peers it stood out from.")]
+    explained: Annotated[
+        float | None, Meta(description="Share of the delay that a measured wait explains.")
+    ]
+    evidence: Annotated[
+        Literal["paper", "measured"],
+        Meta(
+            description="measured, if by the task's own measured wait; else by comparison with "
+            "its peers."
+        ),
+    ]
+    sentence: Annotated[str, Meta(description="The same in words.")]
+    blamed: Annotated[
+        list[ResultBlamed],
+        Meta(
+            description="Who iQCAR blames for that resource, there and then; empty for other "
+            "causes."
+        ),
+    ]
+
+
+class ResultStraggler(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One straggler."""
+
+    app: Annotated[str, Meta(description="Application, or the trace's file.")]
+    stage: Annotated[str, Meta(description="Stage id, attempt and name; a trace's job.")]
+    query_id: Annotated[str | None, Meta(description="Its query.")]
+    host: Annotated[str | None, Meta(description="The machine it ran on.")]
+    task: Annotated[str, Meta(description="Task id.")]
+    launch_ms: Annotated[float | None, Meta(description="When it was launched.")]
+    duration_ms: Annotated[float, Meta(description="Launch to finish.", ge=0)]
+    median_ms: Annotated[float, Meta(description="Median duration in its stage.", ge=0)]
+    delay_ms: Annotated[float, Meta(description="Its duration less the median.", ge=0)]
+    causes: Annotated[
+        list[ResultStragglerCause], Meta(description="Why; empty where nothing explains it.")
+    ]
+
+
+class ResultAdvice(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What a Spark engineer would do about one cause."""
+
+    kind: Annotated[
+        Literal["advice"], Meta(description="It is for people; scheduler rules are in `rules`.")
+    ]
+    cause: Annotated[str, Meta(description="Key of the cause.")]
+    name: Annotated[str, Meta(description="Its plain name.")]
+    sentence: Annotated[str, Meta(description="What it means.")]
+    advice: Annotated[str, Meta(description="What to do.")]
+
+
+class ResultStragglers(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Tasks that were slower than their stage, and why."""
+
+    settings: Annotated[dict[str, Any], Meta(description="The thresholds, see docs/stragglers.md.")]
+    compared_tasks: Annotated[
+        int,
+        Meta(description="Tasks compared: those that succeeded, in stages of enough tasks.", ge=0),
+    ]
+    count: Annotated[
+        int,
+        Meta(
+            description="Stragglers: tasks that took more than 1.5 times their stage's median.",
+            ge=0,
+        ),
+    ]
+    explained: Annotated[int, Meta(description="Those with a cause.", ge=0)]
+    delay_ms: Annotated[
+        float, Meta(description="Time over the median, summed over all stragglers.", ge=0)
+    ]
+    by_cause: Annotated[
+        list[ResultCauseCount],
+        Meta(description="Stragglers per cause; one with two causes counts in both."),
+    ]
+    by_stage: Annotated[list[ResultStragglerGroup], Meta(description="Stragglers per stage.")]
+    by_query: Annotated[list[ResultStragglerGroup], Meta(description="Stragglers per query.")]
+    by_host: Annotated[list[ResultStragglerGroup], Meta(description="Stragglers per host.")]
+    worst: Annotated[
+        list[ResultStraggler],
+        Meta(description="The most delayed first: 100 of them, all in `iqcar stragglers --json`."),
+    ]
+    advice: Annotated[
+        list[ResultAdvice],
+        Meta(description="What to do about each cause; for people, no pool is made from it."),
+    ]
+    doubts: Annotated[
+        list[str], Meta(description="What is doubtful about stragglers, one sentence each.")
+    ]
+
 
 WORST = 100
 """Stragglers in the result of a diagnosis, the most delayed ones; ``iqcar stragglers`` has all."""
