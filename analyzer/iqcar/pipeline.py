@@ -205,14 +205,16 @@ def diagnose(
     all_sources : bool
         Whether each query names everybody who was in its way. By default the largest
         :data:`iqcar.causes.blame.blame_sources.MOST_SOURCES` are named, and one row of the kind
-        ``rest`` holds the others: who hurts whom grows with the square of the queries that run at once.
+        ``rest`` holds the others: who hurts whom grows with the square of the queries that run at
+        once.
     all_rules : bool
         Whether rules that are predicted to harm are kept among the rules. By default they are in
         ``rejected_rules``.
     previous : RulesFile, optional
         The rules that the run was recorded with
-        (:func:`iqcar.rules.compile_pools.load_rules_file`). They stay unless nothing needs them any more, new ones are added to them, and none undoes
-        them; ``earlier`` says what became of each.
+        (:func:`iqcar.rules.compile_pools.load_rules_file`). They stay unless nothing needs them any
+        more, new ones are added to them, and none undoes them; ``earlier`` says what became of
+        each.
     devices : dict of Request to Device, optional
         Devices of the hosts, if estimated from more than these tables
         (:mod:`iqcar.fleet.shared_hosts`).

@@ -1,4 +1,4 @@
-"""Classes that declare a table: a column once, with dtype, unit and a sentence; bounds of values."""
+"""Classes that declare a table: each column once, with dtype, unit, sentence; bounds of values."""
 
 from __future__ import annotations
 

@@ -4,9 +4,10 @@ Contention is what varies with load. A task of stage s on host h moves data at t
 
     v = f_h · min(r_s, share)
 
-r_s is the stage's own rate, the share its max–min fair part of the device's capacity C, and f_h
-the speed of the host relative to the others. A grid of capacities is compared with a device that limits nobody. In both, own rates
-of stages may be alike: stages that move data at one speed under one load say nothing about C.
+r_s is the stage's own rate, the share its max–min fair part of the device's capacity C, and f_h the
+speed of the host relative to the others. A grid of capacities is compared with a device that limits
+nobody. In both, own rates of stages may be alike: stages that move data at one speed under one load
+say nothing about C.
 
 A device of capacity C is shared max–min fairly: tasks slower than the fair share move data at their
 own speed, and the others divide what is left equally.

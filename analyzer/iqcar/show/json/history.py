@@ -21,25 +21,21 @@ if TYPE_CHECKING:
     from iqcar.history.store_views import StoreView
 
 
-SchemaVersion = Annotated[
-    Literal["1"], Meta(description="Changes when a reader would have to change.")
-]
-SetAside = Annotated[
-    list[str], Meta(description="Files of the store that were not read, why, and what to do.")
-]
-Since = Annotated[str, Meta(description="First day; empty for any.")]
+SchemaVersion = Annotated[Literal["1"], "Changes when a reader would have to change."]
+SetAside = Annotated[list[str], "Files of the store that were not read, why, and what to do."]
+Since = Annotated[str, "First day; empty for any."]
 
 
 class HistoryQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A recurring query in one period."""
 
-    period: Annotated[str, Meta(description="First day of the period; empty where all is one.")]
+    period: Annotated[str, "First day of the period; empty where all is one."]
     cluster: str
     fingerprint: str
     name: str
-    runs: Annotated[int, Meta(description="Its runs that others lost to.", ge=0)]
-    victims: Annotated[int, Meta(description="Runs of other queries that lost to it.", ge=0)]
-    lost_ms: Annotated[float, Meta(description="Elapsed time that they lost.")]
+    runs: Annotated[int, Meta(ge=0), "Its runs that others lost to."]
+    victims: Annotated[int, Meta(ge=0), "Runs of other queries that lost to it."]
+    lost_ms: Annotated[float, "Elapsed time that they lost."]
 
 
 class HistoryHost(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -52,12 +48,10 @@ class HistoryHost(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     tasks: Annotated[int, Meta(ge=0)]
     slowdown: Annotated[
         float | None,
-        Meta(
-            description="Time of its tasks over the medians of their stages, in stages that ran on "
-            "several hosts, beside the same of the other hosts of the cluster."
-        ),
+        "Time of its tasks over the medians of their stages, in stages that ran on several hosts,"
+        " beside the same of the other hosts of the cluster.",
     ]
-    excess_ms: Annotated[float | None, Meta(description="What its tasks took longer by that.")]
+    excess_ms: Annotated[float | None, "What its tasks took longer by that."]
     stragglers: Annotated[int, Meta(ge=0)]
     delay_ms: float | None
 
@@ -68,8 +62,8 @@ class HistoryResource(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     period: str
     cluster: str
     resource: Literal["slots", "executors", "cpu", "memory", "network", "io"]
-    host: Annotated[str, Meta(description="Empty where small losses of several hosts are summed.")]
-    lost_ms: Annotated[float, Meta(description="Elapsed time lost to other queries.")]
+    host: Annotated[str, "Empty where small losses of several hosts are summed."]
+    lost_ms: Annotated[float, "Elapsed time lost to other queries."]
     victims: Annotated[int, Meta(ge=0)]
 
 
@@ -78,27 +72,23 @@ class HistoryCause(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     period: str
     cluster: str
-    cause: Annotated[
-        str | None, Meta(description="Why tasks were stragglers; null where nothing explains it.")
-    ]
+    cause: Annotated[str | None, "Why tasks were stragglers; null where nothing explains it."]
     name: str
-    stragglers: Annotated[int, Meta(description="One with two causes counts in both.", ge=0)]
-    delay_ms: Annotated[
-        float, Meta(description="What they took longer than the medians of their stages.")
-    ]
-    applications: Annotated[int, Meta(description="Applications that had them.", ge=0)]
-    hosts: Annotated[int, Meta(description="Hosts that ran them.", ge=0)]
+    stragglers: Annotated[int, Meta(ge=0), "One with two causes counts in both."]
+    delay_ms: Annotated[float, "What they took longer than the medians of their stages."]
+    applications: Annotated[int, Meta(ge=0), "Applications that had them."]
+    hosts: Annotated[int, Meta(ge=0), "Hosts that ran them."]
 
 
 class HistoryLoss(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What a victim lost to a source."""
 
     victim: str
-    source: Annotated[str, Meta(description="(others): small losses to several sources.")]
+    source: Annotated[str, "(others): small losses to several sources."]
     resource: Literal["slots", "executors", "cpu", "memory", "network", "io"]
     lost_ms: float
-    runs: Annotated[int, Meta(description="Queries of the victim that lost.", ge=0)]
-    share: Annotated[float | None, Meta(description="Of all that was lost to other queries.")]
+    runs: Annotated[int, Meta(ge=0), "Queries of the victim that lost."]
+    share: Annotated[float | None, "Of all that was lost to other queries."]
 
 
 class HistoryRun(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -108,37 +98,31 @@ class HistoryRun(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     application_id: str
     attempt_id: str
     query_id: str
-    path: Annotated[str, Meta(description="Where its log was read.")]
+    path: Annotated[str, "Where its log was read."]
     name: str
     fingerprint: str
     start_ms: float | None
     duration_ms: float | None
-    ended: Annotated[bool, Meta(description="Whether its log holds its end.")]
+    ended: Annotated[bool, "Whether its log holds its end."]
     failed: bool
     task_ms: float | None
     cpu_ms: float | None
     read_bytes: float | None
     lost_ms: float | None
     lost_to_others_ms: float | None
-    slots_wait_ms: Annotated[
-        float | None, Meta(description="Its tasks' waits for slots; null where nothing tells.")
-    ]
+    slots_wait_ms: Annotated[float | None, "Its tasks' waits for slots; null where nothing tells."]
     executors_wait_ms: Annotated[
-        float | None, Meta(description="Its tasks' waits for executors; null where nothing tells.")
+        float | None, "Its tasks' waits for executors; null where nothing tells."
     ]
-    cpu_wait_ms: Annotated[
-        float | None, Meta(description="Its tasks' waits for cpu; null where nothing tells.")
-    ]
+    cpu_wait_ms: Annotated[float | None, "Its tasks' waits for cpu; null where nothing tells."]
     memory_wait_ms: Annotated[
-        float | None, Meta(description="Its tasks' waits for memory; null where nothing tells.")
+        float | None, "Its tasks' waits for memory; null where nothing tells."
     ]
     network_wait_ms: Annotated[
-        float | None, Meta(description="Its tasks' waits for network; null where nothing tells.")
+        float | None, "Its tasks' waits for network; null where nothing tells."
     ]
-    io_wait_ms: Annotated[
-        float | None, Meta(description="Its tasks' waits for io; null where nothing tells.")
-    ]
-    source: Annotated[str, Meta(description="The query that it lost most to; empty if none.")]
+    io_wait_ms: Annotated[float | None, "Its tasks' waits for io; null where nothing tells."]
+    source: Annotated[str, "The query that it lost most to; empty if none."]
     source_lost_ms: float
 
 
@@ -148,19 +132,15 @@ class HistoryChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     fingerprint: str
     name: str
     cluster: str
-    at_ms: Annotated[float, Meta(description="Start of the first run after it.")]
-    before_ms: Annotated[float, Meta(description="Median duration of the runs before.")]
+    at_ms: Annotated[float, "Start of the first run after it."]
+    before_ms: Annotated[float, "Median duration of the runs before."]
     after_ms: float
     runs_before: Annotated[int, Meta(ge=0)]
     runs_after: Annotated[int, Meta(ge=0)]
-    p: Annotated[
-        float, Meta(description="Share of permutations of the runs that can be divided as well.")
-    ]
-    cost_ms: Annotated[float, Meta(description="Change of the median times the runs after it.")]
-    why: Annotated[list[str], Meta(description="What else changed then, by what the store holds.")]
-    compared: Annotated[
-        list[str], Meta(description="What `iqcar compare` finds in the logs around it.")
-    ]
+    p: Annotated[float, "Share of permutations of the runs that can be divided as well."]
+    cost_ms: Annotated[float, "Change of the median times the runs after it."]
+    why: Annotated[list[str], "What else changed then, by what the store holds."]
+    compared: Annotated[list[str], "What `iqcar compare` finds in the logs around it."]
 
 
 class HistoryFailure(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -177,21 +157,15 @@ class HistoryAddAnswer(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     iqcar_version: str
     store: str
     question: Literal["add"]
-    added: Annotated[int, Meta(description="Applications added.", ge=0)]
-    known: Annotated[int, Meta(description="Logs that the store knew.", ge=0)]
-    partial: Annotated[
-        int, Meta(description="Added applications that were cut or still running.", ge=0)
-    ]
+    added: Annotated[int, Meta(ge=0), "Applications added."]
+    known: Annotated[int, Meta(ge=0), "Logs that the store knew."]
+    partial: Annotated[int, Meta(ge=0), "Added applications that were cut or still running."]
     failed: list[HistoryFailure]
     written_bytes: Annotated[int, Meta(ge=0)]
     cut: Annotated[
-        int,
-        Meta(
-            description="Borders between groups of applications across which blame is missing.",
-            ge=0,
-        ),
+        int, Meta(ge=0), "Borders between groups of applications across which blame is missing."
     ]
-    merged: Annotated[int, Meta(description="Files of earlier additions that were merged.", ge=0)]
+    merged: Annotated[int, Meta(ge=0), "Files of earlier additions that were merged."]
     set_aside: SetAside
 
 
@@ -204,13 +178,10 @@ class HistoryTopAnswer(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     question: Literal["top"]
     since: Since
     until: str
-    cluster: Annotated[str, Meta(description="Empty for all.")]
+    cluster: Annotated[str, "Empty for all."]
     headline: Annotated[
         str,
-        Meta(
-            description="Which recurring query and which host cost most in the last period; empty "
-            "where none did."
-        ),
+        "Which recurring query and which host cost most in the last period; empty where none did.",
     ]
     queries: list[HistoryQuery]
     hosts: list[HistoryHost]
@@ -228,7 +199,7 @@ class HistoryWhoAnswer(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     question: Literal["who"]
     since: Since
     until: str
-    cluster: Annotated[str, Meta(description="Empty for all.")]
+    cluster: Annotated[str, "Empty for all."]
     by: str
     losses: list[HistoryLoss]
     set_aside: SetAside
@@ -243,7 +214,7 @@ class HistoryTrendAnswer(msgspec.Struct, frozen=True, forbid_unknown_fields=True
     question: Literal["trend"]
     since: Since
     until: str
-    cluster: Annotated[str, Meta(description="Empty for all.")]
+    cluster: Annotated[str, "Empty for all."]
     runs: list[HistoryRun]
     changes: list[HistoryChange]
     set_aside: SetAside
@@ -258,11 +229,9 @@ class HistoryChangesAnswer(msgspec.Struct, frozen=True, forbid_unknown_fields=Tr
     question: Literal["changes"]
     since: Since
     until: str
-    cluster: Annotated[str, Meta(description="Empty for all.")]
-    series: Annotated[int, Meta(description="Recurring queries with enough runs.", ge=0)]
-    alpha: Annotated[
-        float, Meta(description="Share of series without a change in which one is found.")
-    ]
+    cluster: Annotated[str, "Empty for all."]
+    series: Annotated[int, Meta(ge=0), "Recurring queries with enough runs."]
+    alpha: Annotated[float, "Share of series without a change in which one is found."]
     changes: list[HistoryChange]
     set_aside: SetAside
 

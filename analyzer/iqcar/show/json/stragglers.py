@@ -32,63 +32,48 @@ Cause = Annotated[
         "cancelled",
         "not-needed",
     ],
-    Meta(description="Why work was wasted; `WasteCause` in kinds.md."),
+    "Why work was wasted; `WasteCause` in kinds.md.",
 ]
-Attempts = Annotated[int, Meta(description="Task attempts that were of no use.", ge=0)]
-Again = Annotated[
-    int, Meta(description="Those among them that did again what had been done.", ge=0)
-]
-TaskMs = Annotated[float, Meta(description="Task time: the sum of their durations.", ge=0)]
-ElapsedMs = Annotated[
-    float, Meta(description="How much later queries ended for it; estimated.", ge=0)
-]
+Attempts = Annotated[int, Meta(ge=0), "Task attempts that were of no use."]
+Again = Annotated[int, Meta(ge=0), "Those among them that did again what had been done."]
+TaskMs = Annotated[float, Meta(ge=0), "Task time: the sum of their durations."]
+ElapsedMs = Annotated[float, Meta(ge=0), "How much later queries ended for it; estimated."]
 
 
 class ResultLinkedTopic(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A topic that a cause belongs to."""
 
     topic: Topic
-    name: Annotated[str, Meta(description="Its name.")]
-    stragglers: Annotated[int, Meta(description="Stragglers with cause and topic.", ge=0)]
+    name: Annotated[str, "Its name."]
+    stragglers: Annotated[int, Meta(ge=0), "Stragglers with cause and topic."]
 
 
 class ResultLinkedCause(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A cause of stragglers of a query."""
 
-    cause: Annotated[
-        str | None,
-        Meta(description="Key in rules/causes.json; null for stragglers without a cause."),
-    ]
-    name: Annotated[str, Meta(description="Its name.")]
-    stragglers: Annotated[int, Meta(description="Stragglers with the cause.", ge=0)]
-    delay_ms: Annotated[float, Meta(description="What they took over the median.", ge=0)]
+    cause: Annotated[str | None, "Key in rules/causes.json; null for stragglers without a cause."]
+    name: Annotated[str, "Its name."]
+    stragglers: Annotated[int, Meta(ge=0), "Stragglers with the cause."]
+    delay_ms: Annotated[float, Meta(ge=0), "What they took over the median."]
     topics: Annotated[
         list[ResultLinkedTopic],
-        Meta(
-            description="Topics that they bear out, the most delay first; empty where none were "
-            "looked for."
-        ),
+        "Topics that they bear out, the most delay first; empty where none were looked for.",
     ]
 
 
 class ResultQueryStragglers(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The stragglers of a query."""
 
-    count: Annotated[int, Meta(description="Stragglers of the query.", ge=0)]
-    delay_ms: Annotated[float, Meta(description="What they took over the median, in all.", ge=0)]
+    count: Annotated[int, Meta(ge=0), "Stragglers of the query."]
+    delay_ms: Annotated[float, Meta(ge=0), "What they took over the median, in all."]
     causes: Annotated[
         list[ResultLinkedCause],
-        Meta(
-            description="By cause, the most delay first; a straggler with two causes counts in "
-            "both."
-        ),
+        "By cause, the most delay first; a straggler with two causes counts in both.",
     ]
     blamed: Annotated[
         list[ResultTopicBlamed],
-        Meta(
-            description="Whom iQCAR blames for what topics lack, on the hosts and during the "
-            "stragglers that have them; empty where none were looked for."
-        ),
+        "Whom iQCAR blames for what topics lack, on the hosts and during the stragglers that have"
+        " them; empty where none were looked for.",
     ]
 
 
@@ -105,41 +90,29 @@ class ResultWastedByCause(msgspec.Struct, frozen=True, forbid_unknown_fields=Tru
 class ResultWastedByQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Work of one query that was wasted for one cause."""
 
-    query_id: Annotated[str, Meta(description="The query.")]
+    query_id: Annotated[str, "The query."]
     cause: Cause
-    cause_name: Annotated[
-        str, Meta(description="What the cause is called; kinds of lost executor are told apart.")
-    ]
+    cause_name: Annotated[str, "What the cause is called; kinds of lost executor are told apart."]
     attempts: Attempts
     again: Again
     task_ms: TaskMs
     elapsed_ms: Annotated[
         float,
-        Meta(
-            description="How much later the query ended for it; estimated. All causes of a query "
-            "sum to at most its duration.",
-            ge=0,
-        ),
+        Meta(ge=0),
+        "How much later the query ended for it; estimated. All causes of a query sum to at most "
+        "its duration.",
     ]
     share_of_duration: Annotated[
-        float, Meta(description="elapsed_ms as a share of the query's duration.", ge=0, le=1.000001)
+        float, Meta(ge=0, le=1.000001), "elapsed_ms as a share of the query's duration."
     ]
-    executors: Annotated[
-        int, Meta(description="Executors whose loss or shuffle output caused it.", ge=0)
-    ]
-    executor_id: Annotated[
-        str, Meta(description="The one among them that cost most; empty if none.")
-    ]
-    message: Annotated[
-        str, Meta(description="What Spark said of what cost most, in a line; empty if nothing.")
-    ]
-    taken: Annotated[
-        int, Meta(description="Attempts whose slot a task of a known query got then.", ge=0)
-    ]
-    taken_by: Annotated[str, Meta(description="The query that got most of them; empty if none.")]
-    taken_by_pool: Annotated[str, Meta(description="Its scheduler pool; empty if not known.")]
-    sentence: Annotated[str, Meta(description="All of this in words.")]
-    advice: Annotated[str, Meta(description="What helps.")]
+    executors: Annotated[int, Meta(ge=0), "Executors whose loss or shuffle output caused it."]
+    executor_id: Annotated[str, "The one among them that cost most; empty if none."]
+    message: Annotated[str, "What Spark said of what cost most, in a line; empty if nothing."]
+    taken: Annotated[int, Meta(ge=0), "Attempts whose slot a task of a known query got then."]
+    taken_by: Annotated[str, "The query that got most of them; empty if none."]
+    taken_by_pool: Annotated[str, "Its scheduler pool; empty if not known."]
+    sentence: Annotated[str, "All of this in words."]
+    advice: Annotated[str, "What helps."]
 
 
 class ResultWastedWork(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -149,43 +122,34 @@ class ResultWastedWork(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     again: Again
     task_ms: TaskMs
     elapsed_ms: ElapsedMs
-    share: Annotated[
-        float, Meta(description="task_ms as a share of all task time.", ge=0, le=1.000001)
-    ]
-    evidence: Annotated[Literal["estimated"], Meta(description="How well elapsed times are known.")]
-    by_cause: Annotated[
-        list[ResultWastedByCause], Meta(description="Sums by cause, the most task time first.")
-    ]
+    share: Annotated[float, Meta(ge=0, le=1.000001), "task_ms as a share of all task time."]
+    evidence: Annotated[Literal["estimated"], "How well elapsed times are known."]
+    by_cause: Annotated[list[ResultWastedByCause], "Sums by cause, the most task time first."]
     by_query: Annotated[
-        list[ResultWastedByQuery],
-        Meta(description="What each cause cost each query, the most elapsed time first."),
+        list[ResultWastedByQuery], "What each cause cost each query, the most elapsed time first."
     ]
 
 
 class ResultCauseCount(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """How many stragglers have one cause."""
 
-    cause: Annotated[
-        str | None, Meta(description="Key of the cause; null for those that nothing explains.")
-    ]
-    name: Annotated[str, Meta(description="Its plain name.")]
-    stragglers: Annotated[int, Meta(description="Stragglers with it.", ge=0)]
-    delay_ms: Annotated[float, Meta(description="Their time over the median, summed.", ge=0)]
+    cause: Annotated[str | None, "Key of the cause; null for those that nothing explains."]
+    name: Annotated[str, "Its plain name."]
+    stragglers: Annotated[int, Meta(ge=0), "Stragglers with it."]
+    delay_ms: Annotated[float, Meta(ge=0), "Their time over the median, summed."]
 
 
 class ResultStragglerGroup(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Stragglers of one stage, query or host."""
 
-    tasks: Annotated[int, Meta(description="Tasks compared.", ge=0)]
-    stragglers: Annotated[int, Meta(description="Stragglers among them.", ge=0)]
-    delay_ms: Annotated[float, Meta(description="Time over the median, summed.", ge=0)]
-    causes: Annotated[
-        dict[str, int], Meta(description="Stragglers by cause; one with two causes counts in both.")
-    ]
-    app: Annotated[str | UnsetType, Meta(description="Application, beside a stage.")] = UNSET
-    stage: Annotated[str | UnsetType, Meta(description="Stage id, attempt and name.")] = UNSET
-    query: Annotated[str | UnsetType, Meta(description="Query id.")] = UNSET
-    host: Annotated[str | UnsetType | None, Meta(description="Host.")] = UNSET
+    tasks: Annotated[int, Meta(ge=0), "Tasks compared."]
+    stragglers: Annotated[int, Meta(ge=0), "Stragglers among them."]
+    delay_ms: Annotated[float, Meta(ge=0), "Time over the median, summed."]
+    causes: Annotated[dict[str, int], "Stragglers by cause; one with two causes counts in both."]
+    app: Annotated[str | UnsetType, "Application, beside a stage."] = UNSET
+    stage: Annotated[str | UnsetType, "Stage id, attempt and name."] = UNSET
+    query: Annotated[str | UnsetType, "Query id."] = UNSET
+    host: Annotated[str | UnsetType | None, "Host."] = UNSET
 
 
 class ResultBlamed(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -193,116 +157,86 @@ class ResultBlamed(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     kind: Kind
     query_id: QueryId
-    name: Annotated[str | None, Meta(description="Its name.")]
+    name: Annotated[str | None, "Its name."]
     share: Share
 
 
 class ResultStragglerCause(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One cause of one straggler, with the evidence."""
 
-    cause: Annotated[
-        str, Meta(description="Key of the cause in rules/causes.json; a trace's metric.")
-    ]
-    feature: Annotated[str, Meta(description="The feature that says so; of several the first one.")]
-    unit: Annotated[str, Meta(description="Unit of value, peer_mean and quantile.")]
-    value: Annotated[
-        float, Meta(description="The straggler's; a share of its duration for times.", ge=0)
-    ]
-    peer_mean: Annotated[
-        float | None, Meta(description="Mean of its peers; for a wait what was to expect.")
-    ]
-    quantile: Annotated[float | None, Meta(description="The stage's quantile that it is above.")]
+    cause: Annotated[str, "Key of the cause in rules/causes.json; a trace's metric."]
+    feature: Annotated[str, "The feature that says so; of several the first one."]
+    unit: Annotated[str, "Unit of value, peer_mean and quantile."]
+    value: Annotated[float, Meta(ge=0), "The straggler's; a share of its duration for times."]
+    peer_mean: Annotated[float | None, "Mean of its peers; for a wait what was to expect."]
+    quantile: Annotated[float | None, "The stage's quantile that it is above."]
     ratio: Annotated[
-        float | None,
-        Meta(description="Value over mean; null for a state, and where the peers had none."),
+        float | None, "Value over mean; null for a state, and where the peers had none."
     ]
-    peers: Annotated[str, Meta(description="Which peers it stood out from.")]
-    explained: Annotated[
-        float | None, Meta(description="Share of the delay that a measured wait explains.")
-    ]
+    peers: Annotated[str, "Which peers it stood out from."]
+    explained: Annotated[float | None, "Share of the delay that a measured wait explains."]
     evidence: Annotated[
         Literal["paper", "measured"],
-        Meta(
-            description="measured, if by the task's own measured wait; else by comparison with "
-            "its peers."
-        ),
+        "measured, if by the task's own measured wait; else by comparison with its peers.",
     ]
-    sentence: Annotated[str, Meta(description="The same in words.")]
+    sentence: Annotated[str, "The same in words."]
     blamed: Annotated[
         list[ResultBlamed],
-        Meta(
-            description="Who iQCAR blames for that resource, there and then; empty for other "
-            "causes."
-        ),
+        "Who iQCAR blames for that resource, there and then; empty for other causes.",
     ]
 
 
 class ResultStraggler(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One straggler."""
 
-    app: Annotated[str, Meta(description="Application, or the trace's file.")]
-    stage: Annotated[str, Meta(description="Stage id, attempt and name; a trace's job.")]
-    query_id: Annotated[str | None, Meta(description="Its query.")]
-    host: Annotated[str | None, Meta(description="The machine it ran on.")]
-    task: Annotated[str, Meta(description="Task id.")]
-    launch_ms: Annotated[float | None, Meta(description="When it was launched.")]
-    duration_ms: Annotated[float, Meta(description="Launch to finish.", ge=0)]
-    median_ms: Annotated[float, Meta(description="Median duration in its stage.", ge=0)]
-    delay_ms: Annotated[float, Meta(description="Its duration less the median.", ge=0)]
-    causes: Annotated[
-        list[ResultStragglerCause], Meta(description="Why; empty where nothing explains it.")
-    ]
+    app: Annotated[str, "Application, or the trace's file."]
+    stage: Annotated[str, "Stage id, attempt and name; a trace's job."]
+    query_id: Annotated[str | None, "Its query."]
+    host: Annotated[str | None, "The machine it ran on."]
+    task: Annotated[str, "Task id."]
+    launch_ms: Annotated[float | None, "When it was launched."]
+    duration_ms: Annotated[float, Meta(ge=0), "Launch to finish."]
+    median_ms: Annotated[float, Meta(ge=0), "Median duration in its stage."]
+    delay_ms: Annotated[float, Meta(ge=0), "Its duration less the median."]
+    causes: Annotated[list[ResultStragglerCause], "Why; empty where nothing explains it."]
 
 
 class ResultAdvice(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What a Spark engineer would do about one cause."""
 
-    kind: Annotated[
-        Literal["advice"], Meta(description="It is for people; scheduler rules are in `rules`.")
-    ]
-    cause: Annotated[str, Meta(description="Key of the cause.")]
-    name: Annotated[str, Meta(description="Its plain name.")]
-    sentence: Annotated[str, Meta(description="What it means.")]
-    advice: Annotated[str, Meta(description="What to do.")]
+    kind: Annotated[Literal["advice"], "It is for people; scheduler rules are in `rules`."]
+    cause: Annotated[str, "Key of the cause."]
+    name: Annotated[str, "Its plain name."]
+    sentence: Annotated[str, "What it means."]
+    advice: Annotated[str, "What to do."]
 
 
 class ResultStragglers(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Tasks that were slower than their stage, and why."""
 
-    settings: Annotated[dict[str, Any], Meta(description="The thresholds, see docs/stragglers.md.")]
+    settings: Annotated[dict[str, Any], "The thresholds, see docs/stragglers.md."]
     compared_tasks: Annotated[
-        int,
-        Meta(description="Tasks compared: those that succeeded, in stages of enough tasks.", ge=0),
+        int, Meta(ge=0), "Tasks compared: those that succeeded, in stages of enough tasks."
     ]
     count: Annotated[
-        int,
-        Meta(
-            description="Stragglers: tasks that took more than 1.5 times their stage's median.",
-            ge=0,
-        ),
+        int, Meta(ge=0), "Stragglers: tasks that took more than 1.5 times their stage's median."
     ]
-    explained: Annotated[int, Meta(description="Those with a cause.", ge=0)]
-    delay_ms: Annotated[
-        float, Meta(description="Time over the median, summed over all stragglers.", ge=0)
-    ]
+    explained: Annotated[int, Meta(ge=0), "Those with a cause."]
+    delay_ms: Annotated[float, Meta(ge=0), "Time over the median, summed over all stragglers."]
     by_cause: Annotated[
-        list[ResultCauseCount],
-        Meta(description="Stragglers per cause; one with two causes counts in both."),
+        list[ResultCauseCount], "Stragglers per cause; one with two causes counts in both."
     ]
-    by_stage: Annotated[list[ResultStragglerGroup], Meta(description="Stragglers per stage.")]
-    by_query: Annotated[list[ResultStragglerGroup], Meta(description="Stragglers per query.")]
-    by_host: Annotated[list[ResultStragglerGroup], Meta(description="Stragglers per host.")]
+    by_stage: Annotated[list[ResultStragglerGroup], "Stragglers per stage."]
+    by_query: Annotated[list[ResultStragglerGroup], "Stragglers per query."]
+    by_host: Annotated[list[ResultStragglerGroup], "Stragglers per host."]
     worst: Annotated[
         list[ResultStraggler],
-        Meta(description="The most delayed first: 100 of them, all in `iqcar stragglers --json`."),
+        "The most delayed first: 100 of them, all in `iqcar stragglers --json`.",
     ]
     advice: Annotated[
-        list[ResultAdvice],
-        Meta(description="What to do about each cause; for people, no pool is made from it."),
+        list[ResultAdvice], "What to do about each cause; for people, no pool is made from it."
     ]
-    doubts: Annotated[
-        list[str], Meta(description="What is doubtful about stragglers, one sentence each.")
-    ]
+    doubts: Annotated[list[str], "What is doubtful about stragglers, one sentence each."]
 
 
 WORST = 100
