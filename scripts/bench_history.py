@@ -24,7 +24,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from iqcar.history import add, changes, merged_months, top, trend, who
+from iqcar.history import add, changes, store_views, top, trend, who
 from iqcar.history.stored_files import open_store, write_batch
 from iqcar.history.stored_rows import rows_of
 from iqcar.pipeline import diagnose, read
@@ -86,9 +86,9 @@ def year() -> None:
         files = sum(1 for _ in Path(store).rglob("*.parquet"))
         print(f"{apps:,} applications: {size / apps:,.0f} bytes of each, {files:,} files")
         print(f"their rows are made and written in {wrote / (apps * seconds):.3f} of a diagnosis")
-        merging = least_s(lambda: merged_months.merge_months(open_store(store)))
-        merged_months.KEPT_S = -1.0  # what was merged goes at once instead of an hour later
-        merged_months.merge_months(open_store(store))
+        merging = least_s(lambda: store_views.merge_months(open_store(store)))
+        store_views.KEPT_S = -1.0  # what was merged goes at once instead of an hour later
+        store_views.merge_months(open_store(store))
         print(f"merging their files takes {merging / (apps * seconds):.4f} of a diagnosis of each")
         most_mb = 0.0
         for question in QUESTIONS:

@@ -22,7 +22,7 @@ from pathlib import Path
 
 import numpy as np
 
-from iqcar.base.processes import usable_cores
+from iqcar.base.workers import usable_cores
 from iqcar.causes.topics.analyse_job import profiles_of_job
 from iqcar.causes.topics.jobs import Jobs
 from iqcar.causes.topics.kernels.ranks import Ranks

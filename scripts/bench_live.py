@@ -19,8 +19,8 @@ from pathlib import Path
 from iqcar.diagnosis import Settings
 from iqcar.live.growing_log import GrowingLog
 from iqcar.live.window import window_of
-from iqcar.logs.events.lines import LineTally
-from iqcar.logs.find.log_parts import EventLog, LogPart
+from iqcar.logs.find.layouts import EventLog, LogPart
+from iqcar.logs.ingest import LineTally
 from scripts.benchmarks import Goals, parser_of, sized
 from scripts.scale_logs import START, TASK_MS, Log, _cluster, _query
 from tests.support.synthetic_log import stage_info

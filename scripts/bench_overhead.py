@@ -26,8 +26,8 @@ from typing import Any, TypeVar
 import psutil
 
 from iqcar.apps.demo.mix import HEAVY_HITTER, SCHEDULE, make_data, query_text
-from iqcar.rules.pool_plan import Assignment, Pool, PoolPlan
-from iqcar.rules.rule_file import dump_rules
+from iqcar.rules.compile_pools import dump_rules
+from iqcar.rules.rule import Assignment, Pool, PoolPlan
 from scripts.benchmarks import REPO, Goals, output_of, parser_of, run_on_spark, sized, spread
 
 GOAL = 1.01

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 
-from iqcar.logs.text import redact as redacting
+from iqcar.logs import text as redacting
 from scripts.benchmarks import Goals, parser_of, sized
 from tests.logs.test_fingerprint import DIFFERENT, SAME
 from tests.logs.test_linear import MATCHERS

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from iqcar.causes.blame.cached_blame import CachedData, Pair, cached_by_query, held_from
-from iqcar.causes.blame.others_range import OthersRange, range_of_others
+from iqcar.causes.blame.attribute import OthersRange, range_of_others
+from iqcar.causes.blame.held_blame import CachedData, Pair, cached_by_query, held_from
 from iqcar.causes.topics.topic_result import Topics
 from iqcar.causes.wasted.wasted_work import WastedWork
 from iqcar.enums import BlameKind, QueryBy, Resource
 from iqcar.errors import IqcarError, UsageError
-from iqcar.logs.text.name_family import family
+from iqcar.logs.text import family
 from iqcar.model.waits.driver_time import DriverTime, driver_time
 from iqcar.model.waits.pending import YarnWaits
 from iqcar.replay.rule_effect.expected import Expected

@@ -14,19 +14,18 @@ from typing import TypeVar
 import numpy as np
 
 from iqcar.causes.blame.attribute import Blame, attribute
-from iqcar.causes.blame.folding import MOST_SOURCES
+from iqcar.causes.blame.blame_sources import MOST_SOURCES
 from iqcar.causes.graph.iqc_graph import IQCGraph, build_graph
 from iqcar.causes.stragglers.features import TaskFeatures, build_features
 from iqcar.causes.stragglers.find_stragglers import find_stragglers
-from iqcar.causes.stragglers.straggler_result import Stragglers
-from iqcar.causes.stragglers.straggler_settings import StragglerSettings
+from iqcar.causes.stragglers.straggler_result import Stragglers, StragglerSettings
 from iqcar.causes.topics.jobs import enough_for_topics
 from iqcar.causes.topics.topic_result import FEW_JOBS, Topics, TopicSettings
 from iqcar.causes.wasted.wasted_work import find_wasted_work
 from iqcar.diagnosis import Diagnosis, Settings, find_query
 from iqcar.enums import QueryBy, Request
 from iqcar.logs import ReadProgress, join_samples, read_logs
-from iqcar.logs.find.log_parts import EventLog
+from iqcar.logs.find.layouts import EventLog
 from iqcar.logs.merge import without_faulty
 from iqcar.model.demand.device import Device
 from iqcar.model.demand.known import CONTRADICTED, Known, Recalled
@@ -34,14 +33,13 @@ from iqcar.model.doubts import find_doubts
 from iqcar.model.queries.critical_path import add_critical_path
 from iqcar.model.queries.identify import identify
 from iqcar.model.queries.owners import checked_grouping
-from iqcar.model.waits.by_query import sum_query_waits
-from iqcar.model.waits.measure import measure_waits
+from iqcar.model.waits.measure import measure_waits, sum_query_waits
 from iqcar.model.waits.pending import pending_waits
 from iqcar.replay.alone import blame_run
 from iqcar.replay.proposals import Proposals, WantedRules, propose_and_predict
 from iqcar.replay.whatif.curve_rates import known_of_curves
 from iqcar.replay.whatif.curves import MeasuredCurves
-from iqcar.rules.rule_file import RulesFile
+from iqcar.rules.compile_pools import RulesFile
 from iqcar.rules.vocabulary.topics import topic_name
 from iqcar.tables import Tables
 from iqcar.tables.yarn_told import YarnTold
@@ -106,7 +104,7 @@ def stragglers_of(tables: Tables, settings: StragglerSettings | None = None) -> 
     tables : Tables
         From :func:`read`.
     settings : StragglerSettings, optional
-        Thresholds; see :class:`iqcar.causes.stragglers.straggler_settings.StragglerSettings`.
+        Thresholds; see :class:`iqcar.causes.stragglers.straggler_result.StragglerSettings`.
     """
     chosen = settings or StragglerSettings()
     waits = measure_waits(tables)
@@ -206,21 +204,23 @@ def diagnose(
         File with kinds of advice in the format of ``rules/advice_kinds.json``; ours by default.
     all_sources : bool
         Whether each query names everybody who was in its way. By default the largest
-        :data:`iqcar.causes.blame.folding.MOST_SOURCES` are named, and one row of the kind ``rest``
-        holds the others: who hurts whom grows with the square of the queries that run at once.
+        :data:`iqcar.causes.blame.blame_sources.MOST_SOURCES` are named, and one row of the kind
+        ``rest`` holds the others: who hurts whom grows with the square of the queries that run at
+        once.
     all_rules : bool
         Whether rules that are predicted to harm are kept among the rules. By default they are in
         ``rejected_rules``.
     previous : RulesFile, optional
-        The rules that the run was recorded with (:func:`iqcar.rules.rule_file.load_rules_file`).
-        They stay unless nothing needs them any more, new ones are added to them, and none undoes
-        them; ``earlier`` says what became of each.
+        The rules that the run was recorded with
+        (:func:`iqcar.rules.compile_pools.load_rules_file`). They stay unless nothing needs them any
+        more, new ones are added to them, and none undoes them; ``earlier`` says what became of
+        each.
     devices : dict of Request to Device, optional
         Devices of the hosts, if estimated from more than these tables
         (:mod:`iqcar.fleet.shared_hosts`).
     by : str
         What reports group victims and sources by: as for
-        :func:`iqcar.say.owner_losses.losses_by_owner`.
+        :func:`iqcar.say.sections.losses_by_owner`.
     recalled : Recalled, optional
         What earlier runs told of these queries and hosts
         (:func:`iqcar.history.known_demand`): likely before the data of this run.

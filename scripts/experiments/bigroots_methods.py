@@ -13,12 +13,17 @@ from numpy.typing import NDArray
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from iqcar.causes.stragglers.feature_list import CPU, DISK, NETWORK, PAPER_FEATURES, after, before
-from iqcar.causes.stragglers.features import TaskFeatures
-from iqcar.causes.stragglers.peers import ComparedTasks
-from iqcar.causes.stragglers.root_causes import cause_names, find_marks
-from iqcar.causes.stragglers.straggler_result import Marks
-from iqcar.causes.stragglers.straggler_settings import StragglerSettings
+from iqcar.causes.stragglers.features import (
+    CPU,
+    DISK,
+    NETWORK,
+    PAPER_FEATURES,
+    TaskFeatures,
+    after,
+    before,
+)
+from iqcar.causes.stragglers.root_causes import ComparedTasks, cause_names, find_marks
+from iqcar.causes.stragglers.straggler_result import Marks, StragglerSettings
 from iqcar.enums import CauseEvidence
 from tests.support.naive_bigroots import EQUATIONS
 from tests.support.pearson_baseline import PccSettings, pcc_marks

@@ -31,11 +31,10 @@ from live_rules_result import BASE, load, result
 from live_tables import live_rules
 
 import iqcar
-from iqcar.model.demand.outside_load import outside_load
-from iqcar.rules.pool_plan import Pool, PoolPlan
+from iqcar.model.demand.host_samples import outside_load
+from iqcar.rules.compile_pools import allocation_xml, dump_compiled, dump_rules
 from iqcar.rules.recorded_setup import Recorded
-from iqcar.rules.rule import Rule, RuleType
-from iqcar.rules.rule_file import allocation_xml, dump_compiled, dump_rules
+from iqcar.rules.rule import Pool, PoolPlan, Rule, RuleType
 
 EXPERIMENT = "live_rules"
 OFFLINE, CAPS, LIVE = "offline rules", "caps", "live loop"

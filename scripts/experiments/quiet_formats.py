@@ -18,7 +18,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 import iqcar
-from iqcar.model.demand.outside_load import outside_load
+from iqcar.model.demand.host_samples import outside_load
 from iqcar.tables import INTERVALS, SAMPLES, TASK_RECORDS
 from tests.support import SUPPORT
 from tests.support.listener_spark import PLUGIN, TWO_CORES, run_alone, spark_homes

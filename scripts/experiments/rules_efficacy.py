@@ -21,8 +21,8 @@ import iqcar
 from iqcar.apps.demo.run_mix import Run
 from iqcar.diagnosis import Diagnosis
 from iqcar.enums import Resource
+from iqcar.rules.compile_pools import dump_compiled
 from iqcar.rules.rule import Rule
-from iqcar.rules.rule_file import dump_compiled
 
 EXPERIMENT = "rules_efficacy"
 

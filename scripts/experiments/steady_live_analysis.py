@@ -13,7 +13,7 @@ from tables import seconds, table
 
 import iqcar
 from iqcar.diagnosis import Diagnosis
-from iqcar.logs.events.event_names import PLUGIN, TASK_RECORD
+from iqcar.logs.events.task_structs import PLUGIN, TASK_RECORD
 
 MODES = {"one": "one application", "two": "two applications"}
 

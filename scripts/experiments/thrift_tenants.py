@@ -27,10 +27,10 @@ from thrift_server import Session, thrift_server
 
 import iqcar
 from iqcar.logs.attach.spark_conf import SparkConf, listener_jar
-from iqcar.model.demand.outside_load import outside_load
-from iqcar.rules.pool_plan import Assignment, Pool, PoolPlan
+from iqcar.model.demand.host_samples import outside_load
+from iqcar.rules.compile_pools import dump_rules
 from iqcar.rules.recorded_setup import Recorded
-from iqcar.rules.rule_file import dump_rules
+from iqcar.rules.rule import Assignment, Pool, PoolPlan
 from iqcar.tables import texts
 
 EXPERIMENT = "thrift_tenants"

@@ -8,6 +8,7 @@ from iqcar.base.units import percent
 from iqcar.replay.rule_effect.effect import AS_GOOD, SHARES
 from iqcar.rules.advice_rules import LARGE_KIND, LEAST_DELAY_MS, LEAST_SHARE, SMALL_KIND
 from iqcar.rules.compile_pools import MAX_RATIO, RATIO_ERROR, VICTIMS_FIRST
+from iqcar.rules.propose_rules import IDLE_SHARE, LARGE_BYTES, MANY_TASKS, SHORT_MS, START_SHARE
 from iqcar.rules.straggler_delays import (
     LEAST_JOBS,
     LEAST_PART_MS,
@@ -15,10 +16,8 @@ from iqcar.rules.straggler_delays import (
     SLOW_STAGES_SHARE,
     SLOW_TIMES,
 )
-from iqcar.rules.task_sizes import IDLE_SHARE, LARGE_BYTES, MANY_TASKS, SHORT_MS, START_SHARE
 from iqcar.rules.vocabulary.advice_kinds import AdviceSetting, advice_kinds
-from iqcar.rules.vocabulary.data_files import rule_schema
-from iqcar.rules.vocabulary.lost_time import vocabulary, waste_causes
+from iqcar.rules.vocabulary.data_files import rule_schema, vocabulary, waste_causes
 from iqcar.rules.vocabulary.topics import straggler_causes, topic_vocabulary
 from scripts.printed_pages.page_parts import PRINTED, fields
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from iqcar.causes.stragglers.feature_list import FEATURES
+from iqcar.causes.stragglers.features import FEATURES
 from iqcar.causes.stragglers.straggler_result import STRAGGLER_CAUSES, STRAGGLER_SOURCES, STRAGGLERS
 from iqcar.causes.topics.topic_result import (
     MIXTURES,
@@ -45,10 +45,9 @@ from iqcar.enums import (
 from iqcar.history.stored_tables import STORED
 from iqcar.lab.inject.anomalies import Anomaly, Pattern
 from iqcar.model.demand.estimate import CAPACITIES, OWN_RATES
-from iqcar.model.waits.by_query import QUERY_WAITS
 from iqcar.model.waits.columns import WAITS
-from iqcar.model.waits.driver_kinds import DriverPart, DriverWork
-from iqcar.model.waits.driver_time import DRIVER_WORK
+from iqcar.model.waits.driver_time import DRIVER_WORK, DriverPart, DriverWork
+from iqcar.model.waits.measure import QUERY_WAITS
 from iqcar.model.waits.phases import PHASES
 from iqcar.papers.bigroots import PRINTED_STRAGGLERS
 from iqcar.papers.hound import PRINTED_MIXTURES, PRINTED_TOPICS

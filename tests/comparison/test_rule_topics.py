@@ -11,8 +11,8 @@ import pytest
 from iqcar.comparison.check_rules import Check, check_rules
 from iqcar.comparison.rule_topics import TopicChange, TopicRun, check_topics
 from iqcar.pipeline import diagnose
+from iqcar.rules.compile_pools import RulesFile, dump_compiled, parse_rules_file
 from iqcar.rules.rule import RuleTopic
-from iqcar.rules.rule_file import RulesFile, dump_compiled, parse_rules_file
 from iqcar.show.json.analyze import check_schema, check_to_json
 from iqcar.tables import Tables, texts
 from tests.support.planted_findings import World

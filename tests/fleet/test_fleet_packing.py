@@ -172,7 +172,7 @@ from iqcar.fleet import steps
 from iqcar.fleet.packing import bundles
 from iqcar.pipeline import read
 from iqcar.causes.stragglers.features import build_features
-from iqcar.causes.stragglers.straggler_settings import StragglerSettings
+from iqcar.causes.stragglers.straggler_result import StragglerSettings
 from iqcar.causes.topics.jobs import Jobs
 from iqcar.causes.topics.topic_result import TopicSettings
 from iqcar.model.waits.measure import measure_waits

@@ -117,8 +117,8 @@ def test_a_log_that_grew_replaces_what_was_read_of_it(tmp_path: Path) -> None:
 def test_an_addition_without_its_last_file_does_not_count(
     tmp_path: Path, logs: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("iqcar.history.file_names.this_month", lambda: "2026-01")
-    monkeypatch.setattr("iqcar.history.merged_months.this_month", lambda: "2026-01")
+    monkeypatch.setattr("iqcar.history.stored_files.this_month", lambda: "2026-01")
+    monkeypatch.setattr("iqcar.history.store_views.this_month", lambda: "2026-01")
     store = str(tmp_path / "store")
     add(store, [logs / "app-0001"], processes=1)
     before = content(store)

@@ -13,9 +13,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from iqcar.history import add, top, trend, who
-from iqcar.history.file_names import LONGEST_FOLDER, bounded_cluster
-from iqcar.history.merged_months import ABANDONED_S, merge_months
-from iqcar.history.stored_files import open_store
+from iqcar.history.store_views import ABANDONED_S, merge_months
+from iqcar.history.stored_files import LONGEST_FOLDER, bounded_cluster, open_store
 from iqcar.history.stored_tables import APPLICATIONS, STORED
 from tests.support.command import iqcar
 from tests.support.contended_log import contended_log

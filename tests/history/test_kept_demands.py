@@ -9,8 +9,8 @@ import pandas as pd
 import pytest
 
 from iqcar.errors import IqcarError
-from iqcar.history.file_names import new_batch
-from iqcar.history.kept_demands import MOST_KEPT, VERSION, demand_values, known_demand, merged
+from iqcar.history.stored_files import new_batch
+from iqcar.history.stored_rows import MOST_KEPT, VERSION, demand_values, known_demand, merged
 from iqcar.history.stored_tables import DEMANDS
 from iqcar.model.demand.estimate import HISTORY
 from iqcar.model.demand.known import OTHER_HOSTS, Known, KnownRates

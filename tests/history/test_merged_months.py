@@ -11,9 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from iqcar.history import add, changes, file_names, merged_months, stored_files, top, trend, who
-from iqcar.history.merged_months import ABANDONED_S, KEPT_S, merge_months, replaced_parts
-from iqcar.history.store_views import view_of
+from iqcar.history import add, changes, store_views, stored_files, top, trend, who
+from iqcar.history.store_views import ABANDONED_S, KEPT_S, merge_months, replaced_parts, view_of
 from iqcar.history.stored_files import Store, open_store
 from iqcar.history.stored_tables import APPLICATIONS, QUERIES, STORED
 from iqcar.tables import TableSpec
@@ -33,7 +32,7 @@ def files_of(store: Store) -> Counter[str]:
 def two_tables() -> Iterator[None]:
     """A store of two tables of its eight: what is done with a table is the same for each."""
     with pytest.MonkeyPatch.context() as patch:
-        for module in (stored_files, merged_months):
+        for module in (stored_files, store_views):
             patch.setattr(module, "STORED", (APPLICATIONS, QUERIES))
         yield
 
@@ -41,7 +40,7 @@ def two_tables() -> Iterator[None]:
 @pytest.fixture
 def days(monkeypatch: pytest.MonkeyPatch) -> None:
     """January 2026 is the current month: a file per day is written."""
-    for module in (file_names, merged_months):
+    for module in (stored_files, store_views):
         monkeypatch.setattr(module, "this_month", lambda: "2026-01")
 
 
@@ -49,7 +48,7 @@ def days(monkeypatch: pytest.MonkeyPatch) -> None:
 def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """What is added to the time that the merger reads."""
     ahead = [0.0]
-    real = merged_months.time.time
+    real = store_views.time.time
     monkeypatch.setattr("time.time", lambda: real() + ahead[0])
     return ahead
 
@@ -143,7 +142,7 @@ def test_what_was_replaced_goes_after_an_hour_and_what_was_abandoned_after_a_day
 def test_days_of_the_current_month_are_merged_when_they_are_many(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(merged_months, "MOST_OF_THIS_MONTH", 3)
+    monkeypatch.setattr(store_views, "MOST_OF_THIS_MONTH", 3)
     store = open_store(str(tmp_path / "store"))
     for day in range(3):
         keep(store, f"app-{day}", day=day)
@@ -161,7 +160,7 @@ def test_large_files_are_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     for n in range(5):
         keep(store, f"app-{n}")
     size = sum(one.size for table in STORED for one in store.list(table)) / 5
-    monkeypatch.setattr(merged_months, "ENOUGH_BYTES", 1.5 * size)
+    monkeypatch.setattr(store_views, "ENOUGH_BYTES", 1.5 * size)
     merge_months(store)  # two, two and one
     counting = {one.part for one in store.list(QUERIES)} - replaced_parts(store).keys()
     assert len(counting) == 3
@@ -193,7 +192,7 @@ def test_the_last_addition_counts_whatever_happens(
                 expected[f"app-{application}"] = str(number)
                 continue
             if what == "wait":
-                later = merged_months.time.time() + ABANDONED_S + KEPT_S
+                later = store_views.time.time() + ABANDONED_S + KEPT_S
                 patch.setattr("time.time", lambda later=later: later)
             if what == "stop":
                 _stop_before_applications(patch)

@@ -13,8 +13,7 @@ import pytest
 
 from iqcar.errors import IqcarError
 from iqcar.history import add
-from iqcar.history.merged_months import merge_months
-from iqcar.history.store_views import view_of
+from iqcar.history.store_views import merge_months, view_of
 from iqcar.history.stored_files import open_store
 from tests.support.nightly_logs import nightly_log
 from tests.support.stopped_store import Disk, killed_stores, steps_of

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from iqcar.errors import IqcarError
-from iqcar.history import add, changes, merged_months, top, trend, who
+from iqcar.history import add, changes, store_views, top, trend, who
 from iqcar.history.store_views import view_of
 from iqcar.history.stored_files import open_store
 from iqcar.history.stored_tables import APPLICATIONS, CAUSES, DEMANDS, STORED
@@ -40,7 +40,7 @@ def check_kept(store: str, tmp_path: Path) -> None:
     opened = open_store(store)
     known = opened.list(APPLICATIONS)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(merged_months, "KEPT_S", -1.0)
+        patch.setattr(store_views, "KEPT_S", -1.0)
         assert add(store, logs, processes=1).known == 3
     assert {len(opened.list(table)) for table in STORED if table not in (CAUSES, DEMANDS)} == {1}
     opened.remove(one.path for one in known)  # most are gone

@@ -10,7 +10,7 @@ import pytest
 import zstandard
 
 from iqcar.errors import IqcarError, UsageError
-from iqcar.live.follow import MOST_MISSES, LogTail, News, find_log
+from iqcar.live.watch import MOST_MISSES, LogTail, News, find_log
 from tests.support.block_codecs import XERIAL_HEADER, lz4_block, lzf_block, xerial_block
 from tests.support.contended_log import contended_log
 

@@ -9,10 +9,9 @@ from iqcar.diagnosis import Settings
 from iqcar.live import growing_log
 from iqcar.live.growing_log import GrowingLog
 from iqcar.live.window import Window, window_of
-from iqcar.logs import forget
-from iqcar.logs.events.event_names import PLUGIN
-from iqcar.logs.events.lines import LineTally
-from iqcar.logs.find.log_parts import EventLog, LogPart
+from iqcar.logs.events.task_structs import PLUGIN
+from iqcar.logs.find.layouts import EventLog, LogPart
+from iqcar.logs.ingest import LineTally
 from tests.support.synthetic_log import SyntheticLog, node, sql_update, stage_info, task_metrics
 
 WINDOW_MS = 20_000.0
@@ -69,7 +68,7 @@ def test_a_log_that_came_line_by_line_says_the_same(monkeypatch: pytest.MonkeyPa
     # Metrics that were declared in ns stay in ns, however much was dropped.
     assert set(by_line.tables.tasks["scan_ms"]) == {300.0}
     # Phases of many queries do not push out the last state of the pools.
-    monkeypatch.setattr(forget, "MOST_STATES", 1)
+    monkeypatch.setattr(growing_log, "MOST_STATES", 1)
     _, again = followed([line + b"\n" for line in log.lines])
     assert set(again.tables.pools["name"]) == {"gold"}
     assert len(again.tables.driver_phases) == len(again.tables.sql_executions)

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from iqcar.apps.cli.main import app
 from iqcar.errors import IqcarError
-from iqcar.rules.rule_file import load_rules_file
+from iqcar.rules.compile_pools import load_rules_file
 from iqcar.show.json.live import live_schema
 from tests.rules.test_rules_check import NAMES, workload
 from tests.support.replayed_log import write_log

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from iqcar.live.rule_effect import EndedRuns
+from iqcar.live.apply_rules import EndedRuns
 from iqcar.tables import Tables
 from tests.support.live_rules import raised, rule
 from tests.support.tiny_tables import tiny_tables

@@ -17,8 +17,7 @@ from iqcar.live.rule_loop import (
     most_changes_held,
     step,
 )
-from iqcar.rules.pool_plan import key_of, opposite
-from iqcar.rules.rule import QueryType, RuleType
+from iqcar.rules.rule import QueryType, RuleType, key_of, opposite
 from tests.support.live_rules import WINDOW_MS, raised, rule, run, window
 
 LIMITS = Limits(wins=3, of_windows=5, missed_windows=4)

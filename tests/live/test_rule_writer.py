@@ -12,10 +12,9 @@ from iqcar.errors import IqcarError, UsageError
 from iqcar.live.apply_rules import RuleApplier
 from iqcar.live.rule_loop import Limits
 from iqcar.live.rule_writer import EditedElsewhereError, RuleWriter
-from iqcar.rules.compile_pools import compile_rules
-from iqcar.rules.pool_plan import Assignment, Pool, PoolPlan
+from iqcar.rules.compile_pools import compile_rules, dump_rules, load_rules_file
 from iqcar.rules.recorded_setup import Recorded
-from iqcar.rules.rule_file import dump_rules, load_rules_file
+from iqcar.rules.rule import Assignment, Pool, PoolPlan
 from iqcar.tables import Tables
 from tests.support.live_rules import raised, rule
 

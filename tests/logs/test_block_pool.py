@@ -14,9 +14,8 @@ import pytest
 
 from iqcar.base import workers
 from iqcar.logs import ingest, read_logs
-from iqcar.logs.tasks import block_pool
-from iqcar.logs.tasks.block_pool import BlockPool
-from iqcar.logs.tasks.task_lines import TaskBlock, TaskDecoder
+from iqcar.logs.tasks import task_lines
+from iqcar.logs.tasks.task_lines import BlockPool, TaskBlock, TaskDecoder
 from tests.support.plugin_record import plugin_record
 from tests.support.synthetic_log import SyntheticLog, realistic_accumulables, task_metrics
 
@@ -53,25 +52,25 @@ def alone(found: list[bytes]) -> list[TaskBlock]:
 @pytest.fixture
 def given(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
     """Whether a block was taken, each time one was offered to a helper that had started."""
-    start, give, taken = BlockPool._start, block_pool._Helper.give, []
+    start, give, taken = BlockPool._start, task_lines._Helper.give, []
 
     def start_and_wait(pool: BlockPool) -> None:
         start(pool)
         for helper in pool._helpers:
             assert select.select([helper.process.stdout], [], [], 60)[0]
 
-    def give_and_tell(helper: block_pool._Helper, *what: object) -> bool:
+    def give_and_tell(helper: task_lines._Helper, *what: object) -> bool:
         taken.append(give(helper, *what))
         return taken[-1]
 
     monkeypatch.setattr(BlockPool, "_start", start_and_wait)
-    monkeypatch.setattr(block_pool._Helper, "give", give_and_tell)
+    monkeypatch.setattr(task_lines._Helper, "give", give_and_tell)
     return taken
 
 
 def test_a_helper_starts_without_packages_that_are_slow_to_import() -> None:
     slow = {"numba", "numpy", "pandas", "pyarrow"}
-    program = f"import sys, {block_pool.__name__}; print({slow} & sys.modules.keys())"
+    program = f"import sys, {task_lines.__name__}; print({slow} & sys.modules.keys())"
     assert subprocess.check_output([sys.executable, "-c", program], text=True) == "set()\n"
 
 
@@ -112,7 +111,7 @@ def test_nothing_waits_for_a_helper_that_has_not_started(
 def test_a_block_that_no_slot_holds_is_decoded_here(
     monkeypatch: pytest.MonkeyPatch, given: list[bool]
 ) -> None:
-    monkeypatch.setattr(block_pool, "SLOT_BYTES", 16 << 10)
+    monkeypatch.setattr(task_lines, "SLOT_BYTES", 16 << 10)
     found = [*blocks(4, 2), *blocks(4, 40)]
     assert len(found[0]) < 16 << 10 < max(map(len, found))
     assert pooled(found, 1) == alone(found)
@@ -122,13 +121,13 @@ def test_a_block_that_no_slot_holds_is_decoded_here(
 
 def test_no_process_outlives_the_pool(monkeypatch: pytest.MonkeyPatch) -> None:
     started = []
-    helper = block_pool._Helper
+    helper = task_lines._Helper
 
-    def start(*where: int) -> block_pool._Helper:
+    def start(*where: int) -> task_lines._Helper:
         started.append(helper(*where))
         return started[-1]
 
-    monkeypatch.setattr(block_pool, "_Helper", start)
+    monkeypatch.setattr(task_lines, "_Helper", start)
     with pytest.raises(KeyboardInterrupt), BlockPool(2) as pool:
         for _ in pool.decoded(iter(blocks()), lambda: True):
             raise KeyboardInterrupt
@@ -138,7 +137,7 @@ def test_no_process_outlives_the_pool(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_no_process_is_started_for_a_small_log(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(block_pool, "_Helper", lambda *_: pytest.fail("started"))
+    monkeypatch.setattr(task_lines, "_Helper", lambda *_: pytest.fail("started"))
     read_logs([SyntheticLog().app().task(0).end().write(tmp_path / "app-1")], processes=8)
 
 
@@ -162,7 +161,7 @@ def test_a_large_log_is_read_the_same_in_the_end(
             log.raw(log.lines[-1].replace(b'"Index":0', b'"Index": "x"')).raw(b"no event")
     log.task_start(9999)
     path = log.end().write(tmp_path / "app-1")
-    monkeypatch.setattr("iqcar.logs.events.lines.CHUNK_BYTES", 100_000)
+    monkeypatch.setattr("iqcar.logs.ingest.CHUNK_BYTES", 100_000)
     small = read_logs([path], processes=1)
     monkeypatch.setattr(ingest, "COMPILED_FROM_BYTES", 0)
     monkeypatch.setattr(ingest, "LARGE_LOG_BYTES", 0)

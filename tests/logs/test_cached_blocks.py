@@ -12,10 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import iqcar
-from iqcar.logs.events.descriptions import cached_name
-from iqcar.logs.tasks import cached_blocks
-from iqcar.logs.tasks.block_change import BlockChange, Told
-from iqcar.logs.tasks.cached_blocks import CachedBlocks
+from iqcar.logs.events.settings import cached_name
+from iqcar.logs.tasks import task_columns
+from iqcar.logs.tasks.task_columns import CachedBlocks
+from iqcar.logs.tasks.task_lines import BlockChange, Told
 from tests.support.synthetic_log import SyntheticLog, rdd, stage_info, task_metrics
 
 LEVEL = {"Use Disk": True, "Use Memory": True, "Deserialized": True, "Replication": 1}
@@ -139,7 +139,7 @@ def test_joined_spans_hold_the_same_bytes_over_time(
     exact, joined = CachedBlocks(), CachedBlocks()
     exact.take(told, time + 5)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(cached_blocks, "MOST_CHANGES", most)
+        patch.setattr(task_columns, "MOST_CHANGES", most)
         joined.take(told, time + 5)
     (one,), (other,) = exact.held(), joined.held()
     assert len(other.times) <= most + 1
@@ -157,7 +157,7 @@ def test_joined_spans_hold_the_same_bytes_over_time(
 def test_with_too_many_blocks_nothing_is_told(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(cached_blocks, "MOST_BLOCKS", 1)
+    monkeypatch.setattr(task_columns, "MOST_BLOCKS", 1)
     found = iqcar.read([log_of(STORED, Told.EVENT).write(tmp_path / "app")])
     assert len(found.cached) == 0
     assert "so many cached blocks" in found.inputs["message"][0]

@@ -8,9 +8,9 @@ import random
 import msgspec
 import pytest
 
-from iqcar.logs.events import lenient, nesting
-from iqcar.logs.events.fingerprint import hash_plan, nodes_of
-from iqcar.logs.events.nesting import decode_deep
+from iqcar.logs.events import lenient
+from iqcar.logs.events.lenient import decode_deep
+from iqcar.logs.events.operators import hash_plan, nodes_of
 from iqcar.logs.events.structs import SqlAdaptive, SqlStart
 
 HARMLESS = ("Project [a#1]", 'quo"te', "{[", "]}", "\\", '\\"]}', "é☃", "a\nb", '"children":[', "")
@@ -87,7 +87,7 @@ def test_what_cannot_be_put_together_is_left_to_the_lenient_decoder(line: bytes)
 def test_a_line_of_too_many_brackets_is_not_cut(monkeypatch: pytest.MonkeyPatch) -> None:
     line = event(DEEP)
     assert decode_deep(line, SqlStart) is not None
-    monkeypatch.setattr(nesting, "MAX_DEPTH", 100)
+    monkeypatch.setattr(lenient, "MAX_DEPTH", 100)
     assert decode_deep(line, SqlStart) is None
 
 

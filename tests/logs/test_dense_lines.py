@@ -10,14 +10,14 @@ from typing import Any
 import pytest
 
 import iqcar
-from iqcar.logs.events.event_names import PLUGIN_KEPT
-from iqcar.logs.events.nesting import (
+from iqcar.logs.events.lenient import (
     DENSE_BYTES,
     MAX_ELEMENTS,
     MAX_ELEMENTS_OF_A_LOG,
     DenseLines,
     dense_elements,
 )
+from iqcar.logs.events.task_structs import PLUGIN_KEPT
 from tests.support.command import iqcar as iqcar_command
 from tests.support.contended_log import contended_log
 

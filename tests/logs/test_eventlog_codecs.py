@@ -17,11 +17,19 @@ import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
 
-from iqcar.logs.decode import codecs
-from iqcar.logs.decode.codecs import Codec, check_ratio, decoded_pieces, detect
-from iqcar.logs.decode.streams import BombError, DamageError, StoredStream, UnfinishedError
-from iqcar.logs.events.lines import LineTally, read_blocks
+from iqcar.logs.decode import streams
+from iqcar.logs.decode.streams import (
+    BombError,
+    Codec,
+    DamageError,
+    StoredStream,
+    UnfinishedError,
+    check_ratio,
+    decoded_pieces,
+    detect,
+)
 from iqcar.logs.find.locate import EventLog, locate
+from iqcar.logs.ingest import LineTally, read_blocks
 from tests.support import block_codecs as enc
 from tests.support.block_lines import lines_of
 from tests.support.independent_count import event_lines
@@ -90,7 +98,7 @@ def event_text(size: int = 200_000) -> bytes:
 @given(data=texts)
 def test_what_was_encoded_is_decoded(codec: Codec, data: bytes) -> None:
     stored = ENCODERS[codec](data)
-    assert detect(stored[: codecs.HEAD_BYTES]) is codec
+    assert detect(stored[: streams.HEAD_BYTES]) is codec
     assert decode(stored) == (data, None)
 
 
@@ -257,7 +265,7 @@ def test_lengths_that_cannot_be_are_refused(stored: bytes) -> None:
 
 
 def test_only_a_high_ratio_of_much_data_is_a_bomb() -> None:
-    floor, ratio = codecs.BOMB_FLOOR_BYTES, codecs.MAX_RATIO
+    floor, ratio = streams.BOMB_FLOOR_BYTES, streams.MAX_RATIO
     check_ratio(floor, 1)
     check_ratio(2 * ratio * floor, 2 * floor)
     with pytest.raises(BombError):
@@ -288,7 +296,7 @@ def test_what_spark_writes_is_read_as_spark_reads_it(
     spark_logs: SparkLogs, name: str, codec: Codec
 ) -> None:
     path = spark_logs.log(name)
-    assert detect(path.read_bytes()[: codecs.HEAD_BYTES]) is codec
+    assert detect(path.read_bytes()[: streams.HEAD_BYTES]) is codec
     got, tally, log = lines_of_log(path)
     assert got == spark_logs.expected(name)
     assert (tally.damage, tally.last_line_cut, log.in_progress_hint) == ("", False, False)

@@ -13,8 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from iqcar.logs import read_logs
-from iqcar.logs.decode.codecs import Codec, check_foreign, detect
-from iqcar.logs.decode.streams import DamageError
+from iqcar.logs.decode.streams import Codec, DamageError, check_foreign, detect
 from iqcar.tables import SPECS, Tables, texts
 from tests.support.small_log import only_input, read, small_log
 from tests.support.synthetic_log import (

@@ -11,10 +11,10 @@ import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
 
+from iqcar.logs import ingest as reader
 from iqcar.logs.decode.streams import CHUNK_BYTES
-from iqcar.logs.events import lines as reader
-from iqcar.logs.events.lines import LineTally, read_blocks
-from iqcar.logs.find.log_parts import EventLog, LogPart
+from iqcar.logs.find.layouts import EventLog, LogPart
+from iqcar.logs.ingest import LineTally, read_blocks
 from tests.support.block_codecs import zstd_zeros
 from tests.support.block_lines import lines_of
 
@@ -71,7 +71,7 @@ def test_lines_do_not_depend_on_where_chunks_end(
     content = b"\n".join(pieces)
     path = stored(tmp_path_factory.mktemp("lines"), gzip.compress(content))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("iqcar.logs.decode.codecs.CHUNK_BYTES", chunk)
+        patch.setattr("iqcar.logs.decode.streams.CHUNK_BYTES", chunk)
         got, tally = read(path)
     body = content.removeprefix(b"\xef\xbb\xbf")
     expected = [line.removesuffix(b"\r") for line in body.split(b"\n")]
@@ -124,7 +124,7 @@ def test_long_lines_are_left_out_wherever_pieces_and_blocks_end(
     content = gzip.compress(b"\n".join([*lines, b""]))
     path = stored(tmp_path_factory.mktemp("lines"), content)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("iqcar.logs.decode.codecs.CHUNK_BYTES", piece)
+        patch.setattr("iqcar.logs.decode.streams.CHUNK_BYTES", piece)
         patch.setattr(reader, "CHUNK_BYTES", block)
         patch.setattr(reader, "MAX_LINE_BYTES", 30)
         got, tally = read(path)

@@ -13,7 +13,7 @@ from fsspec.registry import _registry
 
 from iqcar.errors import IqcarError
 from iqcar.logs.find.locate import locate
-from iqcar.logs.find.remote import for_fsspec
+from iqcar.logs.find.storage import for_fsspec
 from tests.support.log_places import APP, LOG, logs, names, text, unreadable, zipped
 
 

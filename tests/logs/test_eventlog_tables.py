@@ -200,7 +200,7 @@ def test_a_stage_whose_scans_report_nothing_has_unknown_scan_time(tmp_path: Path
 def test_a_scan_time_counts_in_whatever_stage_and_block_it_is(
     chunk_bytes: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("iqcar.logs.decode.codecs.CHUNK_BYTES", chunk_bytes)
+    monkeypatch.setattr("iqcar.logs.decode.streams.CHUNK_BYTES", chunk_bytes)
     log = SyntheticLog().app()
     for stage, name in enumerate(("FileScanRDD", "ShuffledRowRDD")):
         log.stage(stage_info(stage, rdds=[rdd(stage, name)]))

@@ -11,9 +11,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from iqcar.logs import read_logs
-from iqcar.logs.events import fingerprint
-from iqcar.logs.events.descriptions import clean_description, connect_operation, is_user_named
-from iqcar.logs.events.fingerprint import (
+from iqcar.logs.events import operators
+from iqcar.logs.events.operators import (
     HASH_DIGITS,
     hash_plan,
     hash_plan_text,
@@ -21,6 +20,7 @@ from iqcar.logs.events.fingerprint import (
     normalise,
     without_number,
 )
+from iqcar.logs.events.settings import clean_description, connect_operation, is_user_named
 from iqcar.logs.events.structs import PlanNode
 from iqcar.tables import texts
 from tests.support.synthetic_log import SyntheticLog, node
@@ -198,8 +198,8 @@ PIECES = (
 @example("f(a,1-2)")
 def test_numbers_may_be_the_same_before(text: str) -> None:
     """What is remembered of a line, or of a plan, is looked up with other numbers."""
-    same = fingerprint._with_same_numbers(text)
-    assert fingerprint._normalised(text) == fingerprint._normalised(same)
+    same = operators._with_same_numbers(text)
+    assert operators._normalised(text) == operators._normalised(same)
 
 
 def printed(plan: PlanNode, depth: int = 0) -> str:
@@ -244,5 +244,5 @@ def test_a_plan_with_other_constants_is_not_normalised_again(
 ) -> None:
     expected = hash_plan(nodes_of(filtered(7, "10", "2024-01-31")))
     for way in ("_normalised", "_remembered"):
-        monkeypatch.setattr(fingerprint, way, lambda _: pytest.fail("normalised again"))
+        monkeypatch.setattr(operators, way, lambda _: pytest.fail("normalised again"))
     assert hash_plan(nodes_of(filtered(12345, "2500000", "1999-12-01"))) == expected

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from iqcar.logs import collect
 from iqcar.logs.collect import Collector
 from iqcar.logs.events import known_plans, sql_collect
-from iqcar.logs.events.event_names import SQL
+from iqcar.logs.events.task_structs import SQL
 from iqcar.logs.tasks.task_lines import TaskDecoder
 from tests.support.synthetic_log import node
 

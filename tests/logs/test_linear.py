@@ -11,18 +11,12 @@ import pytest
 
 from iqcar.fleet import session
 from iqcar.logs import log_summary
-from iqcar.logs.events import (
-    descriptions,
-    fingerprint,
-    lenient,
-    sql_collect,
-    wait_metrics,
-)
+from iqcar.logs import text as redacting
+from iqcar.logs.events import lenient, operators, settings, sql_collect, wait_metrics
 from iqcar.logs.find import storage
 from iqcar.logs.tasks import task_lines
-from iqcar.logs.text import redact as redacting
 from iqcar.model.queries import identify
-from iqcar.rules import pool_plan
+from iqcar.rules import rule
 from tests.support.hostile_texts import hostile, least_cost
 
 PACKAGE = Path(__file__).resolve().parents[2] / "analyzer" / "iqcar"
@@ -30,14 +24,12 @@ PACKAGE = Path(__file__).resolve().parents[2] / "analyzer" / "iqcar"
 BACKTRACKING = {
     "logs/attach/spark_conf.py": "paths that the user gave",
     "apps/demo/workload.py": "our own SQL",
-    "logs/events/fingerprint.py": "one class of letters, behind a start that is not in it",
+    "logs/events/operators.py": "one class of letters, behind a start that is not in it",
     "logs/events/wait_metrics.py": "anchored, or fixed words",
-    "logs/events/lenient.py": "every start of a token is one",
+    "logs/events/lenient.py": "two letters; every start of a token is one",
     "logs/find/locate.py": "names of files, which are short",
-    "logs/events/nesting.py": "two letters",
     "logs/find/layouts.py": "names of files, which are short",
-    "logs/find/remote.py": "paths that the user gave",
-    "logs/find/storage.py": "at most 1,000 places",
+    "logs/find/storage.py": "paths that the user gave, and at most 1,000 places",
     "logs/tasks/task_lines.py": "anchored, and nothing repeated overlaps",
     "base/files/derived.py": "paths that the user gave",
     "lab/experiment/experiment_plan.py": "the user's own plan",
@@ -45,16 +37,14 @@ BACKTRACKING = {
     "base/files/xml_text.py": "anchored, and each class ends where the next begins",
     "base/files/json_text.py": "a few bytes at each place",
     "fleet/session.py": "20,000 characters, one start a line",
-    "history/file_names.py": "names of our own files",
-    "history/merged_months.py": "anchored, with fixed counts",
     "history/store_views.py": "anchored, with fixed counts",
-    "history/stored_files.py": "anchored",
+    "history/stored_files.py": "anchored; names of our own files",
     "base/units.py": "anchored, with bounded counts",
     "apps/cli/options.py": "our own docstrings",
     "model/queries/identify.py": "36 characters at each place",
     "show/html/output_name.py": "paths that the user gave",
-    "rules/executor_advice.py": "anchored, and nothing repeated overlaps",
-    "rules/pool_plan.py": "one class of letters",
+    "rules/advice_rules.py": "anchored, and nothing repeated overlaps",
+    "rules/rule.py": "one class of letters",
     "rules/vocabulary/advice_kinds.py": "anchored, with bounded counts",
     "apps/serve/cache.py": "names of our own files",
     "apps/serve/endpoints.py": "our own schema",
@@ -66,7 +56,7 @@ BACKTRACKING = {
     "lab/traces/trace_columns.py": "one class of letters",
     "model/waits/shared_cluster.py": "anchored, and nothing repeated overlaps",
     "replay/whatif/question.py": "what the user typed",
-    "logs/events/joins.py": "from one literal to a word of a list: no place is tried twice",
+    "logs/events/known_plans.py": "from one literal to a word of a list: no place is tried twice",
     "show/html/environment.py": "one blank after a digit: no place is tried twice",
 }
 """Modules that may use Python's `re`, and why it costs no more there than the text's length."""
@@ -96,15 +86,15 @@ def finds(pattern: re.Pattern[Any]) -> Callable[[str], object]:
 
 MATCHERS: dict[str, Callable[[str], object]] = {
     "redact": lambda text: redacting._redacted(text[: redacting.MAX_TEXT]),
-    "normalise": fingerprint._normalised,
-    "same numbers": fingerprint._with_same_numbers,
-    "plan text": fingerprint.hash_plan_text,
-    "codegen": lambda text: fingerprint.without_number(text + ")"),
-    "clean": descriptions.clean_description,
-    "user named": descriptions.is_user_named,
-    "connect": lambda text: descriptions.connect_operation(text, None),
-    "connect tags": descriptions.connect_tags,
-    "connect SQL": lambda text: descriptions.connect_request('sql {\n query: "' + text + '"'),
+    "normalise": operators._normalised,
+    "same numbers": operators._with_same_numbers,
+    "plan text": operators.hash_plan_text,
+    "codegen": lambda text: operators.without_number(text + ")"),
+    "clean": settings.clean_description,
+    "user named": settings.is_user_named,
+    "connect": lambda text: settings.connect_operation(text, None),
+    "connect tags": settings.connect_tags,
+    "connect SQL": lambda text: settings.connect_request('sql {\n query: "' + text + '"'),
     "metric": lambda text: sql_collect.wait_name.__wrapped__("scan time " + text),
     "uuid": finds(identify._UUID),
     "token": finds(lenient._TOKEN),
@@ -115,7 +105,7 @@ MATCHERS: dict[str, Callable[[str], object]] = {
     "id": lambda text: wait_metrics._TOLD.match(('"ID":1,"Name":"' + text).encode()),
     "digits": lambda text: task_lines._DIGITS.match(text.encode()),
     "wanted": lambda text: log_summary._WANTED.search(text.encode(), 0, log_summary.MAX_NAME),
-    "others": finds(pool_plan._OTHERS),
+    "others": finds(rule._OTHERS),
     "error": lambda text: session._PYTHON_ERROR.findall(text[: session._READ]),
 }
 
@@ -137,5 +127,5 @@ def test_four_times_the_text_costs_about_four_times_as_much(name: str) -> None:
 
 
 def test_a_text_that_hung_is_told_at_once() -> None:
-    assert descriptions.is_user_named("/* a */ " * 1000 + "CALL p()")
+    assert settings.is_user_named("/* a */ " * 1000 + "CALL p()")
     assert redacting.redact_text("password" * 1200).startswith("password")

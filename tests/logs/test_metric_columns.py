@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from iqcar.logs.events.metric_columns import MetricColumns
+from iqcar.logs.events.sql_collect import MetricColumns
 
 STEPS = st.lists(
     st.one_of(

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from iqcar.logs.text.name_family import family, tells_apart
+from iqcar.logs.text import family, tells_apart
 
 SAME = [
     ("daily_sales 20261001", "daily_sales 20261002", "daily_sales *"),

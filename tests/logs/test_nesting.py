@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from iqcar.logs import read_logs
-from iqcar.logs.events.nesting import MAX_DEPTH, brackets, is_too_deep
+from iqcar.logs.events.lenient import MAX_DEPTH, brackets, is_too_deep
 from iqcar.tables import texts
 from tests.support.contended_log import contended_log
 from tests.support.synthetic_log import SyntheticLog

@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from iqcar.logs.events.fingerprint import nodes_of
 from iqcar.logs.events.operators import (
     MOST_OPERATORS,
     Operators,
+    nodes_of,
     operator_name,
     scope_name,
     sources_of,

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from iqcar.enums import Request, WaitClass
 from iqcar.logs.assemble.plugin_records import Records, read_tables
 from iqcar.logs.merge import merge
-from iqcar.logs.plugin.driver_events import driver_tables, dropped_events
+from iqcar.logs.plugin.plugin_events import driver_tables, dropped_events
 from iqcar.logs.plugin.record_columns import RecordColumns, read_profile, read_record
 from iqcar.tables import EXECUTOR_TARGETS, POOLS, TASK_RECORDS, Tables
 from tests.support.listener_spark import unpack

@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 from iqcar.logs import read_logs
-from iqcar.logs.text.redact import MAX_TEXT, redact_text
+from iqcar.logs.text import MAX_TEXT, redact_text
 from iqcar.model.queries.identify import identify
 from iqcar.tables import texts
 from tests.conftest import REPO

@@ -6,8 +6,8 @@ import json
 from math import inf
 from typing import Any
 
-from iqcar.logs.plugin.driver_events import driver_tables
-from iqcar.say.rules_acting import acting_rules, not_accepted, since_start
+from iqcar.logs.plugin.plugin_events import driver_tables
+from iqcar.say.rule_lines import acting_rules, not_accepted, since_start
 from iqcar.tables import RULE_CHANGES, Tables
 from tests.support.tiny_tables import tiny_tables
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import iqcar
 from iqcar.errors import IqcarError
 from iqcar.logs import join_samples
-from iqcar.logs.plugin.plugin_samples import (
+from iqcar.logs.plugin.plugin_events import (
     CPU_MODES,
     SAMPLES_EVENT,
     decode_samples,

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from iqcar.logs.collect import Collector
-from iqcar.logs.events.event_names import TASK_RECORD
+from iqcar.logs.events.task_structs import TASK_RECORD
 from iqcar.logs.tasks import task_lines as reader
 from iqcar.logs.tasks.task_columns import TaskColumns
 from iqcar.logs.tasks.task_lines import NUMBERS, TEXTS, TaskDecoder

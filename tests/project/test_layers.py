@@ -23,7 +23,7 @@ ASIDE = ("papers", "lab")
 
 ROOMS = {
     "base": "files",
-    "model": "queries → waits → demand → lost_events → doubts",
+    "model": "queries → waits → demand → doubts",
     "comparison": "stats → sides → match → effects → causes",
     "causes": "blame → wasted → savings → graph → stragglers → topics",
     "causes/topics": "kernels",
@@ -40,7 +40,7 @@ FRONT_DOOR = (
     *("version", "errors", "enums", "base", "tables", "diagnosis", "pipeline"),
     "comparison.comparison",
     "comparison.compare_sets",
-    *("say.findings", "say.others_words", "history", "live", "show", "apps.serve"),
+    *("say.findings", "say.sentences", "history", "live", "show", "apps.serve"),
     *("logs.ReadProgress", "logs.find", "logs.text", "logs.log_summary"),
     *("replay.whatif.question", "replay.whatif.question_parts"),
 )

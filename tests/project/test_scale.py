@@ -21,8 +21,8 @@ sys.path.insert(0, str(REPO / "scripts"))
 
 from scale_logs import CASES
 
-from iqcar.logs.assemble.stage_graph import link_stages
-from iqcar.logs.events.job_state import Listed
+from iqcar.logs.assemble.log_tables import link_stages
+from iqcar.logs.collect import Listed
 from iqcar.pipeline import diagnose, read
 from iqcar.show.json.analyze import to_json
 from iqcar.tables import compiled

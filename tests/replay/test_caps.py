@@ -20,14 +20,12 @@ from iqcar.errors import IqcarError
 from iqcar.replay.loop.event_loop import run
 from iqcar.replay.loop.run import idle_slot_ms, replay
 from iqcar.replay.loop.scheduling import NO_CAP
-from iqcar.rules.compile_pools import compile_rules
-from iqcar.rules.pool_plan import Assignment, Pool, PoolPlan
-from iqcar.rules.rule import Rule, RuleType
-from iqcar.rules.rule_file import allocation_xml, dump_compiled, parse_rules_file
+from iqcar.rules.compile_pools import allocation_xml, compile_rules, dump_compiled, parse_rules_file
+from iqcar.rules.rule import Assignment, Pool, PoolPlan, Rule, RuleType
 from iqcar.rules.rule_sentences import how_to
 from iqcar.rules.vocabulary.data_files import rule_schema
 from iqcar.say.rule_lines import rule_lines
-from iqcar.show.terminal.rules_compile import print_plan
+from iqcar.show.terminal.rules import print_plan
 from tests.replay.test_rejected_rules import query
 from tests.support.naive_replay import ExecutorPlan, Problem, simulate, tables_of
 from tests.support.naive_sharing import random_input

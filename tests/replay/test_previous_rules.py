@@ -13,9 +13,8 @@ from typer.testing import CliRunner
 import iqcar
 from iqcar.apps.cli.main import app
 from iqcar.replay.rule_effect.previous_rules import rules_that_acted
-from iqcar.rules.pool_plan import PoolPlan, opposite
-from iqcar.rules.rule import scheduler_rules
-from iqcar.rules.rule_file import RulesFile, load_rules_file
+from iqcar.rules.compile_pools import RulesFile, load_rules_file
+from iqcar.rules.rule import PoolPlan, opposite, scheduler_rules
 from iqcar.show.json.analyze import result_schema
 from tests.rules.test_rules_check import NAMES, with_plan, workload
 from tests.support.naive_replay import Problem

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from iqcar.causes.blame.attribute import measure_demand
-from iqcar.model.demand.sampled_devices import WAS_NOT, WAS_SHORT, Sampled
+from iqcar.model.demand.host_samples import WAS_NOT, WAS_SHORT, Sampled
 from iqcar.replay.alone import blame_run
 from iqcar.replay.loop.fit_demands import fit_demands
 from iqcar.replay.loop.task_demands import ASSUMED, COMPUTE, DISK, PROCESSOR, READ, task_demands

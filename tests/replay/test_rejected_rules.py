@@ -13,9 +13,8 @@ from iqcar.causes.graph.iqc_graph import build_graph
 from iqcar.diagnosis import Diagnosis
 from iqcar.enums import Request
 from iqcar.replay.rule_effect.effect import Prediction, predict
-from iqcar.rules.compile_pools import compile_rules
+from iqcar.rules.compile_pools import compile_rules, dump_compiled, parse_rules_file
 from iqcar.rules.propose_rules import propose
-from iqcar.rules.rule_file import dump_compiled, parse_rules_file
 from iqcar.show.html import render_page
 from iqcar.show.html.rules import rules_part
 from iqcar.show.json.analyze import result_schema, to_json

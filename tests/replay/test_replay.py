@@ -14,7 +14,7 @@ from iqcar.replay.loop.event_loop import run
 from iqcar.replay.loop.recorded_workload import IDLE_BEFORE_REMOVAL_MS
 from iqcar.replay.loop.run import record, replay, replay_errors
 from iqcar.replay.loop.scheduling import recorded_shares, stage_order
-from iqcar.rules.pool_plan import Assignment, Pool, PoolPlan
+from iqcar.rules.rule import Assignment, Pool, PoolPlan
 from tests.support.naive_replay import (
     ExecutorPlan,
     JobPlan,

@@ -11,7 +11,7 @@ import pytest
 
 import iqcar
 from iqcar.enums import FindingKind
-from iqcar.rules.rule_file import dump_rules, parse_rules
+from iqcar.rules.compile_pools import dump_rules, parse_rules
 from iqcar.say import find_verdict
 from iqcar.show.json.analyze import result_schema, to_json
 from iqcar.show.terminal.analyze import print_diagnosis, print_queries

@@ -10,11 +10,11 @@ import pytest
 import iqcar
 from iqcar.diagnosis import Diagnosis
 from iqcar.rules.compile_pools import compile_rules
-from iqcar.rules.task_sizes import LONG_MS, held_by_long_tasks, split_tasks
+from iqcar.rules.propose_rules import LONG_MS, held_by_long_tasks, split_tasks
 from iqcar.say import find_verdict
 from iqcar.show.html.rules import rules_part
 from iqcar.show.terminal.analyze import print_diagnosis
-from iqcar.show.terminal.rules_compile import print_plan
+from iqcar.show.terminal.rules import print_plan
 from tests.replay.test_rejected_rules import query
 from tests.support.naive_replay import ExecutorPlan, Problem, simulate, tables_of
 from tests.support.replayed_log import write_log

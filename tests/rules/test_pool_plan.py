@@ -18,12 +18,22 @@ from iqcar.rules.compile_pools import (
     RATIO_ERROR,
     VICTIMS_FIRST,
     compile_rules,
+    dump_pools,
+    dump_rules,
+    parse_rules_file,
     whole_weights,
 )
-from iqcar.rules.pool_plan import NAME_LENGTH, PREFIX, Pool, PoolPlan, pool_name
 from iqcar.rules.recorded_setup import Recorded
-from iqcar.rules.rule import QueryType, Rule, RuleType
-from iqcar.rules.rule_file import dump_pools, dump_rules, parse_rules_file
+from iqcar.rules.rule import (
+    NAME_LENGTH,
+    PREFIX,
+    Pool,
+    PoolPlan,
+    QueryType,
+    Rule,
+    RuleType,
+    pool_name,
+)
 from iqcar.rules.vocabulary.data_files import rule_schema
 from tests.support.planned_pool import planned_pool
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from iqcar.rules.pool_plan import Pool
 from iqcar.rules.recorded_setup import Recorded, recorded_scheduler
+from iqcar.rules.rule import Pool
 from tests.rules.test_pool_plan import agg
 from tests.support.tiny_tables import tiny_tables
 

@@ -8,11 +8,15 @@ import jsonschema
 import pytest
 
 from iqcar.errors import IqcarError
-from iqcar.rules.compile_pools import compile_rules
-from iqcar.rules.pool_plan import Pool
+from iqcar.rules.compile_pools import (
+    MAX_FILE_BYTES,
+    compile_rules,
+    dump_rules,
+    load_rules_file,
+    parse_rules_file,
+)
 from iqcar.rules.recorded_setup import Recorded
-from iqcar.rules.rule import MAX_ITEMS
-from iqcar.rules.rule_file import MAX_FILE_BYTES, dump_rules, load_rules_file, parse_rules_file
+from iqcar.rules.rule import MAX_ITEMS, Pool
 from iqcar.rules.vocabulary.data_files import rule_schema
 from tests.rules.test_pool_plan import agg, victim
 

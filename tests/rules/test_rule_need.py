@@ -6,7 +6,7 @@ import msgspec
 import numpy as np
 import pytest
 
-from iqcar.rules.rule_need import HELD_BACK, HELPED, OTHERS, demand_of, needs_of
+from iqcar.rules.propose_rules import HELD_BACK, HELPED, OTHERS, demand_of, needs_of
 from iqcar.tables import Tables
 from tests.support.live_rules import raised, rule
 from tests.support.tiny_tables import tiny_tables

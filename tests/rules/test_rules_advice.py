@@ -20,23 +20,23 @@ from iqcar.causes.stragglers.straggler_result import (
     STRAGGLER_SOURCES,
     STRAGGLERS,
     Stragglers,
+    StragglerSettings,
 )
-from iqcar.causes.stragglers.straggler_settings import StragglerSettings
 from iqcar.comparison.check_rules import check_rules
 from iqcar.errors import IqcarError
 from iqcar.pipeline import diagnose, stragglers_of
 from iqcar.replay.rule_effect.effect import predict
 from iqcar.rules.advice_rules import LEAST_DELAY_MS, advise
-from iqcar.rules.compile_pools import compile_rules
-from iqcar.rules.recorded_setup import Recorded, recorded_scheduler
-from iqcar.rules.rule import ADVICE_FIELDS, RuleType, scheduler_rules
-from iqcar.rules.rule_file import (
+from iqcar.rules.compile_pools import (
     RulesFile,
+    compile_rules,
     dump_compiled,
     dump_rules,
     load_rules_file,
     parse_rules_file,
 )
+from iqcar.rules.recorded_setup import Recorded, recorded_scheduler
+from iqcar.rules.rule import ADVICE_FIELDS, RuleType, scheduler_rules
 from iqcar.rules.straggler_delays import FOLLOWS, cause_parts, held_up_ms, tasks_at_once
 from iqcar.rules.vocabulary.advice_kinds import advice_kinds
 from iqcar.rules.vocabulary.data_files import rule_schema

@@ -17,11 +17,9 @@ import iqcar
 from iqcar.apps.cli.main import app
 from iqcar.comparison.check_rules import check_rules
 from iqcar.replay.loop.run import replay
-from iqcar.rules.compile_pools import compile_rules
-from iqcar.rules.pool_plan import PoolPlan
+from iqcar.rules.compile_pools import RulesFile, compile_rules, dump_rules, load_rules_file
 from iqcar.rules.recorded_setup import recorded_scheduler
-from iqcar.rules.rule import RuleType
-from iqcar.rules.rule_file import RulesFile, dump_rules, load_rules_file
+from iqcar.rules.rule import PoolPlan, RuleType
 from iqcar.show.json.analyze import check_schema
 from iqcar.tables import SAMPLES, Tables
 from tests.support import replayed_log

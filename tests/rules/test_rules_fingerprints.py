@@ -14,16 +14,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from iqcar.logs.events.descriptions import (
+from iqcar.logs.events.operators import hash_plan_text, normalise
+from iqcar.logs.events.settings import (
     clean_description,
     connect_operation,
     connect_tags,
     is_user_named,
 )
-from iqcar.logs.events.fingerprint import hash_plan_text, normalise
-from iqcar.logs.text.linear import compiled, encoded
-from iqcar.logs.text.name_family import family, tells_apart
-from iqcar.logs.text.redact import shared_file
+from iqcar.logs.text import compiled, encoded, family, shared_file, tells_apart
 from iqcar.model.queries.identify import _fingerprint_of
 from tests.logs.test_fingerprint import DIFFERENT, ID, SAME
 from tests.logs.test_name_family import KEPT

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 import iqcar
 from iqcar.causes.stragglers.straggler_result import STRAGGLER_CAUSES, STRAGGLER_SOURCES, STRAGGLERS
 from iqcar.pipeline import diagnose, stragglers_of
-from iqcar.rules.rule_file import load_rules
+from iqcar.rules.compile_pools import load_rules
+from iqcar.rules.propose_rules import LARGE_BYTES, MANY_TASKS, large_tasks, small_tasks
 from iqcar.rules.straggler_delays import LEAST_TASKS, host_ratios, slow_hosts
-from iqcar.rules.task_sizes import LARGE_BYTES, MANY_TASKS, large_tasks, small_tasks
 from tests.causes.stragglers.test_straggler_blame import rows
 from tests.support.advised_log import advised_log, stage_of
 from tests.support.command import iqcar as command

@@ -25,8 +25,8 @@ from iqcar.enums import Request
 from iqcar.errors import IqcarError
 from iqcar.pipeline import stragglers_of
 from iqcar.rules.advice_rules import advise
+from iqcar.rules.compile_pools import dump_rules, parse_rules
 from iqcar.rules.propose_rules import propose
-from iqcar.rules.rule_file import dump_rules, parse_rules
 from iqcar.rules.topic_reasons import SHARED_FROM, straggler_names, with_topics
 from iqcar.rules.vocabulary.data_files import rule_schema
 from tests.causes.stragglers.test_straggler_blame import rows

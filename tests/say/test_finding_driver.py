@@ -6,7 +6,7 @@ import pytest
 
 import iqcar
 from iqcar.enums import FindingKind
-from iqcar.say.finding_driver import driver_section
+from iqcar.say.finding_stages import driver_section
 from iqcar.say.findings import find_findings
 from tests.support.driver_tables import queries_of
 

@@ -7,8 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from iqcar.causes.savings.slow_hosts import slow_hosts
-from iqcar.causes.savings.start_up import start_up_time
+from iqcar.causes.savings import slow_hosts, start_up_time
 from iqcar.pipeline import diagnose
 from iqcar.say.findings import find_findings, findings_headline
 from tests.support.checked_findings import FIRST, check, check_quiet

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from iqcar.enums import Resource
-from iqcar.say.others_words import LostToOthers
-from iqcar.say.sentences import loss_sentence, run_words
+from iqcar.say.sentences import LostToOthers, loss_sentence, run_words
 
 NAN = float("nan")
 

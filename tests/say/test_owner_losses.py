@@ -15,7 +15,7 @@ from iqcar import Diagnosis, diagnose, read
 from iqcar.causes.blame.attribute import Blame
 from iqcar.causes.graph.iqc_graph import build_graph
 from iqcar.enums import BlameKind, Resource
-from iqcar.say.owner_losses import groupings_that_tell, losses_by_owner, owner_lines
+from iqcar.say.sections import groupings_that_tell, losses_by_owner, owner_lines
 from iqcar.show.html import render_page
 from iqcar.show.json.analyze import to_dict
 from iqcar.show.terminal.analyze import print_diagnosis

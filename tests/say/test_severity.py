@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from iqcar.say.severity import Severity, severity_of
+from iqcar.say.finding import Severity, severity_of
 
 
 @given(

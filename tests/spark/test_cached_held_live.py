@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import iqcar
-from iqcar.causes.blame.blame_tables import OWN, QUERY, UNATTRIBUTED
+from iqcar.causes.blame.demand_weights import OWN, QUERY, UNATTRIBUTED
 from iqcar.diagnosis import Diagnosis
 from iqcar.enums import REQUESTS, Request
 from iqcar.show.json.analyze import to_json

@@ -12,7 +12,7 @@ import pytest
 from iqcar.apps.demo import workload
 from iqcar.apps.demo.mix import HEAVY_HITTER, SCHEDULE
 from iqcar.base.units import duration, one_unit
-from iqcar.rules.rule_file import load_rules_file
+from iqcar.rules.compile_pools import load_rules_file
 from tests.support.browsing import needs_chromium, open_browser
 from tests.support.shown_page import show
 

@@ -20,7 +20,7 @@ from iqcar.fleet.session import spark_session
 from iqcar.lab.traces.trace_columns import TraceColumns
 from iqcar.lab.traces.trace_survey import read_trace
 from iqcar.lab.traces.trace_topics import trace_topics_on_spark
-from iqcar.logs.text.redact import SHARED, shared_file
+from iqcar.logs.text import SHARED, shared_file
 from iqcar.pipeline import read, topics_of
 from iqcar.show.json.analyze import topics_to_json
 from tests.conftest import shared_logs_folder

@@ -22,9 +22,8 @@ from iqcar.fleet.fleet_summary import FleetSummary, summarise, summary_on_spark
 from iqcar.fleet.session import spark_session
 from iqcar.history import add
 from iqcar.history.add_logs import diagnosed_rows
-from iqcar.history.file_names import new_batch
 from iqcar.history.store_views import view_of
-from iqcar.history.stored_files import open_store, write_batch
+from iqcar.history.stored_files import new_batch, open_store, write_batch
 from iqcar.history.stored_tables import STORED
 from iqcar.logs.find.locate import EventLog, locate
 from iqcar.pipeline import diagnose, read

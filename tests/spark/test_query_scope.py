@@ -14,9 +14,8 @@ import pytest
 
 import iqcar
 from iqcar.errors import IqcarError, UsageError
-from iqcar.rules.compile_pools import compile_rules
-from iqcar.rules.pool_plan import Pool
-from iqcar.rules.rule_file import allocation_xml
+from iqcar.rules.compile_pools import allocation_xml, compile_rules
+from iqcar.rules.rule import Pool
 from tests.conftest import REPO
 from tests.rules.test_pool_plan import victim
 from tests.support import SUPPORT

@@ -8,7 +8,7 @@ import pytest
 
 import iqcar
 from iqcar.diagnosis import Diagnosis
-from iqcar.model.demand.outside_load import outside_load
+from iqcar.model.demand.host_samples import outside_load
 from iqcar.tables import INTERVALS, SAMPLES, TASK_RECORDS
 from tests.support import SUPPORT
 from tests.support.golden import recorded_app

@@ -10,9 +10,8 @@ import pytest
 import iqcar
 from iqcar.comparison.check_rules import check_rules
 from iqcar.replay.loop.run import record, replay, replay_errors
-from iqcar.rules.compile_pools import compile_rules
+from iqcar.rules.compile_pools import allocation_xml, compile_rules, dump_rules, load_rules_file
 from iqcar.rules.recorded_setup import recorded_scheduler
-from iqcar.rules.rule_file import allocation_xml, dump_rules, load_rules_file
 from iqcar.tables import POOLS
 from tests.support import SUPPORT
 from tests.support.golden import recorded_app

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from iqcar.rules.rule_file import parse_rules_file
+from iqcar.rules.compile_pools import parse_rules_file
 from tests.rules.test_rules_advice import JAVA_FILE
 from tests.support.listener_spark import LISTENER_ONLY, App, run_applications, spark_params
 from tests.support.ruled_apps import (

@@ -9,7 +9,7 @@ import pytest
 import iqcar
 from iqcar.comparison.check_rules import check_rules
 from iqcar.diagnosis import Diagnosis
-from iqcar.rules.rule_file import dump_compiled, parse_rules_file
+from iqcar.rules.compile_pools import dump_compiled, parse_rules_file
 from tests.support import SUPPORT
 from tests.support.listener_spark import PLUGIN, run_alone, spark_params
 

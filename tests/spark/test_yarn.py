@@ -21,7 +21,7 @@ import pytest
 
 import iqcar
 from iqcar.logs.find.resource_manager import ask_resource_manager
-from iqcar.say.owner_losses import losses_by_owner
+from iqcar.say.sections import losses_by_owner
 from iqcar.tables.yarn_told import YarnTold
 from tests.spark.test_executors_shared import blame_of, ended, has, start_up_s
 from tests.support.command import iqcar as run_iqcar

@@ -28,7 +28,7 @@ import iqcar.live
 import iqcar.live.overview
 import iqcar.live.rule_loop
 import iqcar.logs.attach.spark_conf
-import iqcar.logs.decode.codecs
+import iqcar.logs.decode.streams
 import iqcar.replay
 import iqcar.show.html
 import iqcar.show.html.compare
@@ -37,7 +37,7 @@ import iqcar.show.terminal.analyze
 import iqcar.show.terminal.compare
 import iqcar.show.terminal.compare_explain
 import iqcar.show.terminal.live
-import iqcar.show.terminal.rules_check
+import iqcar.show.terminal.rules
 import iqcar.show.terminal.stragglers
 import iqcar.show.terminal.topics
 from iqcar.apps.cli.main import app

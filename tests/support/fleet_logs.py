@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from iqcar.logs.plugin.plugin_samples import SAMPLES_EVENT
+from iqcar.logs.plugin.plugin_events import SAMPLES_EVENT
 from tests.support.plugin_record import plugin_record
 from tests.support.synthetic_log import SyntheticLog, stage_info, task_metrics
 

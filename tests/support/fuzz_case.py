@@ -31,7 +31,7 @@ from iqcar.apps.cli.main import main
 from iqcar.enums import InputStatus
 from iqcar.errors import ExitCode
 from iqcar.logs import ingest as reading
-from iqcar.rules.rule_file import dump_compiled
+from iqcar.rules.compile_pools import dump_compiled
 from iqcar.show.html import render_page
 from iqcar.show.json.analyze import result_schema, to_json
 from iqcar.show.terminal.analyze import print_diagnosis

@@ -9,8 +9,7 @@ import pandas as pd
 
 from iqcar.causes.blame.attribute import attribute
 from iqcar.enums import REQUESTS, Request
-from iqcar.model.demand.device import Device
-from iqcar.model.demand.own_rates import Grid
+from iqcar.model.demand.device import Device, Grid
 from iqcar.tables import APPLICATIONS, EXECUTORS, HOSTS, QUERIES, STAGES, TASKS, Tables
 from tests.support.random_tables import EPOCH_MS, frame, waits_frame
 

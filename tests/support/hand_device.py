@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from iqcar.model.demand.load import Load
+from iqcar.model.demand.device import Load
 
 BYTES = 1e8
 """What every task moves: enough for a speed to mean something."""

@@ -15,8 +15,7 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
-from iqcar.causes.stragglers.feature_list import Feature
-from iqcar.causes.stragglers.features import TaskFeatures
+from iqcar.causes.stragglers.features import Feature, TaskFeatures
 from iqcar.causes.stragglers.straggler_result import Labels
 from iqcar.enums import FeatureKind
 

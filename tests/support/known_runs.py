@@ -10,9 +10,8 @@ import numpy as np
 import pandas as pd
 
 from iqcar.causes.blame.attribute import Blame
-from iqcar.history.file_names import new_batch
-from iqcar.history.kept_demands import demand_values, known_demand
-from iqcar.history.stored_files import open_store, write_batch
+from iqcar.history.stored_files import new_batch, open_store, write_batch
+from iqcar.history.stored_rows import demand_values, known_demand
 from iqcar.history.stored_tables import APPLICATIONS, DEMANDS, HOSTS, QUERIES, STORED
 from iqcar.replay.alone import blame_run
 from iqcar.tables import Tables, TableSpec, texts

@@ -15,9 +15,9 @@ from iqcar.live.apply_rules import Applied, RuleApplier, predicted_rules
 from iqcar.live.rule_loop import Action, Limits
 from iqcar.live.rule_writer import RuleWriter
 from iqcar.model.waits.measure import measure_waits
-from iqcar.rules.pool_plan import PoolPlan
+from iqcar.rules.compile_pools import load_rules_file
 from iqcar.rules.propose_rules import propose
-from iqcar.rules.rule_file import load_rules_file
+from iqcar.rules.rule import PoolPlan
 from iqcar.tables import Tables
 from tests.support.naive_replay import ExecutorPlan, JobPlan, Problem, QueryPlan, StagePlan
 from tests.support.naive_replay import _Simulator as Simulator

@@ -6,9 +6,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from iqcar.live.rule_loop import LoopState, Proposal, WindowEvidence, step
-from iqcar.rules.pool_plan import key_of
-from iqcar.rules.rule import QueryType, Rule, RuleType
-from iqcar.rules.rule_need import Need
+from iqcar.rules.propose_rules import Need
+from iqcar.rules.rule import QueryType, Rule, RuleType, key_of
 
 WINDOW_MS = 10_000.0
 

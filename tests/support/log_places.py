@@ -7,8 +7,8 @@ import zipfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from iqcar.logs.events.lines import LineTally, read_blocks
 from iqcar.logs.find.locate import EventLog, Unreadable, locate
+from iqcar.logs.ingest import LineTally, read_blocks
 from tests.support.block_lines import lines_of
 
 LOG = b'{"Event":"SparkListenerLogStart","Spark Version":"3.5.1"}\n'

@@ -8,7 +8,7 @@ import re
 from pathlib import Path
 from typing import NamedTuple
 
-from iqcar.logs.plugin.plugin_samples import SAMPLES_EVENT
+from iqcar.logs.plugin.plugin_events import SAMPLES_EVENT
 from tests.conftest import shared_logs_folder
 from tests.support.advised_log import advised_log
 from tests.support.contended_log import contended_log

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from math import isnan
 
-from iqcar.causes.stragglers.straggler_settings import StragglerSettings
+from iqcar.causes.stragglers.straggler_result import StragglerSettings
 from iqcar.enums import CauseEvidence
 
 EQUATIONS = StragglerSettings(

@@ -17,10 +17,10 @@ from typing import Any
 
 import pandas as pd
 
-from iqcar.causes.blame.loads import CORES, SPEEDS
+from iqcar.causes.blame.attribute import CORES, SPEEDS
 from iqcar.enums import REQUESTS, Domain, Request
-from iqcar.model.demand.contention import ENOUGH_BYTES, ENOUGH_MS, NEGLIGIBLE
 from iqcar.model.demand.device import Device
+from iqcar.model.demand.estimate import ENOUGH_BYTES, ENOUGH_MS, NEGLIGIBLE
 from iqcar.model.waits.columns import ESTIMATED
 from iqcar.tables import Tables
 from tests.support import naive_demand

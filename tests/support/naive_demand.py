@@ -12,11 +12,9 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from iqcar.causes.blame.loads import OCTAVES, SPEEDS
+from iqcar.causes.blame.attribute import OCTAVES, SPEEDS
 from iqcar.model.demand import device as device_model
-from iqcar.model.demand.contention import ENOUGH_BYTES, ENOUGH_MS, NEGLIGIBLE, ROUNDS
-from iqcar.model.demand.device import Device
-from iqcar.model.demand.own_rates import (
+from iqcar.model.demand.device import (
     ABOVE,
     ALIKE_TASKS,
     FREE,
@@ -24,7 +22,9 @@ from iqcar.model.demand.own_rates import (
     NOISE_TASKS,
     OFFSET,
     STEP,
+    Device,
 )
+from iqcar.model.demand.estimate import ENOUGH_BYTES, ENOUGH_MS, NEGLIGIBLE, ROUNDS
 
 
 @dataclass

@@ -14,7 +14,7 @@ import math
 from dataclasses import dataclass, field
 from fractions import Fraction
 
-from iqcar.rules.pool_plan import Pool
+from iqcar.rules.rule import Pool
 from iqcar.tables import Tables
 from tests.support.tiny_tables import tiny_tables
 

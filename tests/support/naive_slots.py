@@ -15,7 +15,7 @@ def life_of(executor: dict[str, Any]) -> tuple[float, float]:
 
 
 class NaiveSlots:
-    """Who held how many slots of an application when, as :mod:`iqcar.causes.blame.slots` tells."""
+    """Who held how many slots of an application when, as `causes.blame.task_intervals` tells."""
 
     tasks: list[dict[str, Any]]
     executors: list[dict[str, Any]]

@@ -12,7 +12,7 @@ from iqcar.enums import FeatureKind
 
 if TYPE_CHECKING:
     from iqcar.causes.stragglers.features import TaskFeatures
-    from iqcar.causes.stragglers.peers import ComparedTasks
+    from iqcar.causes.stragglers.root_causes import ComparedTasks
     from iqcar.tables.arrays import Floats
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from iqcar.rules.pool_plan import Pool, PoolPlan
+from iqcar.rules.rule import Pool, PoolPlan
 
 
 def planned_pool(plan: PoolPlan, fingerprint: str) -> Pool | None:

@@ -32,10 +32,10 @@ def diagnosis_of(made: RandomInput, critical_path: bool = False) -> Diagnosis:
     from iqcar.causes.graph.iqc_graph import build_graph
     from iqcar.causes.stragglers.features import build_features
     from iqcar.causes.stragglers.find_stragglers import find_stragglers
-    from iqcar.causes.stragglers.straggler_settings import StragglerSettings
+    from iqcar.causes.stragglers.straggler_result import StragglerSettings
     from iqcar.causes.wasted.wasted_work import find_wasted_work
     from iqcar.diagnosis import Settings
-    from iqcar.model.waits.by_query import sum_query_waits
+    from iqcar.model.waits.measure import sum_query_waits
 
     tables, waits = made.tables, made.waits
     blame = attribute(tables, waits)

@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 
 from iqcar.causes.blame.attribute import Blame
-from iqcar.causes.blame.blame_tables import QUERY, REST
+from iqcar.causes.blame.demand_weights import QUERY, REST
 from iqcar.enums import Request
 from iqcar.model.waits.columns import wait_column
 from iqcar.replay.alone import blame_run

@@ -8,10 +8,9 @@ import numpy as np
 from hypothesis import strategies as st
 
 from iqcar.causes.blame.attribute import Blame
-from iqcar.causes.blame.blame_tables import DEMANDS, OWN, QUERY, SOURCES
-from iqcar.causes.blame.blame_tables import KNOWN as KNOWN_CODE
-from iqcar.causes.blame.blame_tables import UNATTRIBUTED as UNATTRIBUTED_CODE
-from iqcar.causes.blame.demand_weights import STAGE_LOSSES
+from iqcar.causes.blame.demand_weights import DEMANDS, OWN, QUERY, SOURCES, STAGE_LOSSES
+from iqcar.causes.blame.demand_weights import KNOWN as KNOWN_CODE
+from iqcar.causes.blame.demand_weights import UNATTRIBUTED as UNATTRIBUTED_CODE
 from iqcar.enums import REQUESTS, Request
 from iqcar.tables import Tables
 from tests.support.tiny_tables import tiny_tables

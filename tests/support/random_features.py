@@ -8,8 +8,7 @@ import numpy as np
 import pandas as pd
 from hypothesis import strategies as st
 
-from iqcar.causes.stragglers.feature_list import Feature, after, before
-from iqcar.causes.stragglers.features import TaskFeatures
+from iqcar.causes.stragglers.features import Feature, TaskFeatures, after, before
 from iqcar.causes.stragglers.straggler_result import Labels
 from iqcar.enums import FeatureKind
 from tests.support.naive_bigroots import NaiveTask

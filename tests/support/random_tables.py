@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 
 from iqcar.causes.blame.ratp import BYTES_REQUESTS
 from iqcar.enums import REQUESTS, Request
-from iqcar.model.demand.device import AT_MOST, Device
-from iqcar.model.demand.own_rates import Grid
+from iqcar.model.demand.device import AT_MOST, Device, Grid
 from iqcar.model.waits.columns import ESTIMATED, MEASURED, MISSING, WAITS, evidence_column
 from iqcar.tables import (
     APPLICATIONS,

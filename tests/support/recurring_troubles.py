@@ -13,9 +13,8 @@ import numpy as np
 
 from iqcar.diagnosis import Diagnosis
 from iqcar.rules.compile_pools import compile_rules
-from iqcar.rules.pool_plan import PoolPlan
 from iqcar.rules.recorded_setup import DEFAULT_POOL, recorded_scheduler
-from iqcar.rules.rule import Rule, scheduler_rules
+from iqcar.rules.rule import PoolPlan, Rule, scheduler_rules
 from iqcar.tables import Tables, texts
 from tests.support.cluster_simulator import Simulation
 from tests.support.compare_pairs import Night

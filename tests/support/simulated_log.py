@@ -7,7 +7,7 @@ import pandas as pd
 
 from iqcar.model.waits.execution_memory import with_memory_waits
 from iqcar.model.waits.executor_memory import FRACTION, RESERVED_BYTES
-from iqcar.model.waits.python_workers import with_python_waits
+from iqcar.model.waits.measure import with_python_waits
 from iqcar.tables import CONF, JOBS, POOLS, SAMPLES, STAGE_PARENTS, Tables
 from tests.support.cluster_simulator import Simulation
 from tests.support.random_tables import EPOCH_MS, frame

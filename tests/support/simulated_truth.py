@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 
 from iqcar.causes.blame.attribute import Blame, attribute
-from iqcar.causes.blame.blame_tables import QUERY
+from iqcar.causes.blame.demand_weights import QUERY
 from iqcar.papers.printed_blame import printed_shares
 from iqcar.tables import Tables
 from iqcar.tables.arrays import share_of

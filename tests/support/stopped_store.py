@@ -16,7 +16,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-from iqcar.history.merged_months import merge_months
+from iqcar.history.store_views import merge_months
 from iqcar.history.stored_files import open_store
 from tests.support.stored_applications import keep
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pandas as pd
 
-from iqcar.history.file_names import new_batch
 from iqcar.history.store_views import view_of
-from iqcar.history.stored_files import Store, write_batch
+from iqcar.history.stored_files import Store, new_batch, write_batch
 from iqcar.history.stored_tables import APPLICATIONS, QUERIES, STORED
 from tests.support.nightly_logs import DAY_MS, FIRST_MS
 

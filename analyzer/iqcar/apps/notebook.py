@@ -31,7 +31,7 @@ from iqcar.replay.whatif.plan_capacity import Plan
 from iqcar.replay.whatif.question import Question
 from iqcar.replay.whatif.removal_blame import RemovalBlame
 from iqcar.replay.whatif.what_if import WhatIf
-from iqcar.say.owner_losses import losses_by_owner
+from iqcar.say.sections import losses_by_owner
 from iqcar.show.pictures.comparison_plots import ComparisonPlots
 from iqcar.show.pictures.notebook import comparison_html, notebook_html, what_if_html
 from iqcar.show.pictures.plots import Plots, WhatIfPlots
@@ -54,7 +54,7 @@ class Diagnosis(data.Diagnosis):
         return Plots(self)
 
     def by(self, grouping: str) -> pd.DataFrame:
-        """Sum lost time by whose queries lost it: :func:`iqcar.say.owner_losses.losses_by_owner`.
+        """Sum lost time by whose queries lost it: :func:`iqcar.say.sections.losses_by_owner`.
 
         Parameters
         ----------

@@ -13,7 +13,7 @@ MOST_BLAMED = 8
 parts of a bar whose colours can be told apart. Causes that are no query are always told apart."""
 MOST_IN_MATRIX = 20
 """Sources and targets in a matrix: cells of 40 pixels on a laptop. A target names no more sources
-(:data:`iqcar.causes.blame.folding.MOST_SOURCES`)."""
+(:data:`iqcar.causes.blame.blame_sources.MOST_SOURCES`)."""
 MOST_NODES = 8
 """Nodes in a column of a Sankey diagram: their labels fit one above another on a laptop."""
 MOST_STAGES = 40

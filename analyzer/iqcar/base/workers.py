@@ -7,15 +7,38 @@ each of them.
 
 from __future__ import annotations
 
+import os
 import pickle
 import signal
 import subprocess
 import sys
+import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from queue import SimpleQueue
 from threading import Event, Thread
 from typing import Any, BinaryIO, NamedTuple, cast
+
+
+def usable_cores() -> list[int]:
+    """Return the numbers of the processors that this process may run on."""
+    if hasattr(os, "sched_getaffinity"):
+        return sorted(os.sched_getaffinity(0))
+    return list(range(os.cpu_count() or 1))
+
+
+def at_end_of(descriptor: int, act: Callable[[], object]) -> None:
+    """Act, in a thread, once an input ends: whoever held its other end let go or was killed."""
+
+    def wait() -> None:
+        with suppress(OSError):
+            while os.read(descriptor, 1):
+                pass
+        act()
+
+    threading.Thread(target=wait, daemon=True).start()
+
 
 RUN = "import sys; sys.path[:] = sys.argv[1:]; {}from {} import {} as main; main(*{})"
 """What a new process runs, given this process's ``sys.path`` as arguments."""

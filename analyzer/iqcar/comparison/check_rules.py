@@ -28,10 +28,8 @@ from iqcar.comparison.sides.measured_side import measure_side
 from iqcar.enums import ChangeVerdict, Kind, MatchBy, RunBy
 from iqcar.replay.loop.run import Recording, record
 from iqcar.replay.loop.scheduling import is_fair, ran_in_pools
-from iqcar.rules.compile_pools import compile_rules
-from iqcar.rules.pool_plan import PoolPlan, pools_of
-from iqcar.rules.rule import QueryType, Rule, scheduler_rules
-from iqcar.rules.rule_file import RulesFile
+from iqcar.rules.compile_pools import RulesFile, compile_rules
+from iqcar.rules.rule import PoolPlan, QueryType, Rule, pools_of, scheduler_rules
 from iqcar.tables import Tables, texts
 from iqcar.tables.arrays import Flags, Floats
 

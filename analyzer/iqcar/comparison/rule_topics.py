@@ -14,7 +14,7 @@ import pandas as pd
 
 from iqcar.base.units import percent
 from iqcar.causes.stragglers.features import TaskFeatures, build_features
-from iqcar.causes.stragglers.straggler_settings import StragglerSettings
+from iqcar.causes.stragglers.straggler_result import StragglerSettings
 from iqcar.causes.topics.topic_of_straggler import straggler_topics
 from iqcar.causes.topics.topic_result import (
     MIXTURES,

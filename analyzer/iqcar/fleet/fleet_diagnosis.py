@@ -31,8 +31,8 @@ from iqcar.fleet.shared_hosts import (
 )
 from iqcar.fleet.steps import Group, groups
 from iqcar.fleet.transport import FaultsError, faults_of, objects, rows_of, run_step
+from iqcar.logs.find.layouts import EventLog, Unreadable
 from iqcar.logs.find.locate import locate
-from iqcar.logs.find.log_parts import EventLog, Unreadable
 from iqcar.logs.merge import leave_out, without_faulty
 from iqcar.model.queries.critical_path import add_critical_path
 from iqcar.pipeline import diagnose

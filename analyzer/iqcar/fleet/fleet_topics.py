@@ -12,8 +12,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from iqcar.causes.stragglers.feature_list import FEATURE_LIST
-from iqcar.causes.stragglers.host_features import clock_doubts, sample_doubts
+from iqcar.causes.stragglers.features import FEATURE_LIST, clock_doubts, sample_doubts
 from iqcar.causes.stragglers.straggler_result import labels_of
 from iqcar.causes.topics.analyse_job import JobAnalysis
 from iqcar.causes.topics.build_topics import topics_from
@@ -28,8 +27,8 @@ from iqcar.fleet.session import watched, working_on
 from iqcar.fleet.shared_hosts import shared_devices
 from iqcar.fleet.steps import LOADS, SOURCES, JobTopics
 from iqcar.fleet.transport import FaultsError, objects, run_step
+from iqcar.logs.find.layouts import EventLog
 from iqcar.logs.find.locate import locate
-from iqcar.logs.find.log_parts import EventLog
 from iqcar.logs.merge import without_faulty
 from iqcar.model.queries.identify import identify
 from iqcar.rules.vocabulary.topics import topic_name

@@ -17,7 +17,7 @@ from iqcar.fleet.packing import even_shares, in_rounds, pack_by_size, together
 from iqcar.fleet.send_code import Shipped
 from iqcar.fleet.steps import TABLES, Outline
 from iqcar.fleet.transport import run_step
-from iqcar.logs.find.log_parts import EventLog, Unreadable
+from iqcar.logs.find.layouts import EventLog, Unreadable
 from iqcar.logs.ingest import failed
 from iqcar.logs.merge import columns_of, hosts_of, merge_columns, row_count
 from iqcar.tables import Tables

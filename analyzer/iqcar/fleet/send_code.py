@@ -15,7 +15,7 @@ from typing import Any
 
 from iqcar.fleet import executor_boot
 from iqcar.fleet.session import is_local
-from iqcar.logs.text.redact import SHARED, shared_file
+from iqcar.logs.text import SHARED, shared_file
 from iqcar.rules.vocabulary.data_files import rules_folder
 
 PACKAGE = Path(__file__).resolve().parents[1]

@@ -16,15 +16,13 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from iqcar.causes.blame.loads import find_loads
+from iqcar.causes.blame.attribute import find_loads
 from iqcar.causes.blame.task_intervals import BlameColumns, DomainSchedules, Pieces
 from iqcar.enums import Request
 from iqcar.fleet.packing import together
 from iqcar.logs.merge import Columns, hosts_of
-from iqcar.model.demand.contention import ENOUGH_BYTES, usable
-from iqcar.model.demand.device import Device
-from iqcar.model.demand.estimate import LEAST, fit_sampled
-from iqcar.model.demand.load import Load
+from iqcar.model.demand.device import Device, Load
+from iqcar.model.demand.estimate import ENOUGH_BYTES, LEAST, fit_sampled, usable
 from iqcar.tables import Tables, texts
 
 HOUR_MS = 3_600_000.0

@@ -12,9 +12,8 @@ import numpy as np
 import pandas as pd
 
 from iqcar.causes.blame.attribute import attribute
-from iqcar.causes.stragglers.features import build_features
-from iqcar.causes.stragglers.host_features import clock_offsets, untold_tasks
-from iqcar.causes.stragglers.straggler_settings import StragglerSettings
+from iqcar.causes.stragglers.features import build_features, clock_offsets, untold_tasks
+from iqcar.causes.stragglers.straggler_result import StragglerSettings
 from iqcar.causes.topics.analyse_job import JobAnalysis, analyse_job
 from iqcar.causes.topics.jobs import Jobs, Tally, TopicJob
 from iqcar.causes.topics.topic_of_straggler import blamed_for, straggler_topics
@@ -23,7 +22,7 @@ from iqcar.enums import QueryBy
 from iqcar.fleet.packing import bundles
 from iqcar.fleet.shared_hosts import HostLoads, SharedDevices
 from iqcar.fleet.transport import FAULTS, faults_of, pack_row, rows_of, unpack, unpack_row
-from iqcar.logs.find.log_parts import EventLog
+from iqcar.logs.find.layouts import EventLog
 from iqcar.logs.ingest import ingest
 from iqcar.logs.merge import Columns, columns_of, leave_out, merge_columns, row_count
 from iqcar.model.queries.identify import identify

@@ -11,9 +11,8 @@ from iqcar.base.lazy_names import lazy_names
 
 if TYPE_CHECKING:
     from iqcar.history.add_logs import add
-    from iqcar.history.ask_store import top, trend, who
-    from iqcar.history.kept_demands import known_demand
-    from iqcar.history.query_changes import changes
+    from iqcar.history.ask_store import changes, top, trend, who
+    from iqcar.history.stored_rows import known_demand
 
 __all__ = ["add", "changes", "known_demand", "top", "trend", "who"]
 
@@ -21,8 +20,7 @@ __getattr__ = lazy_names(
     __name__,
     {
         "add_logs": ("add",),
-        "ask_store": ("top", "trend", "who"),
-        "kept_demands": ("known_demand",),
-        "query_changes": ("changes",),
+        "ask_store": ("changes", "top", "trend", "who"),
+        "stored_rows": ("known_demand",),
     },
 )

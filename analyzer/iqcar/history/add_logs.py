@@ -23,14 +23,19 @@ import pandas as pd
 from iqcar.base.workers import Died, in_processes
 from iqcar.enums import InputStatus
 from iqcar.errors import IqcarError, explain_bug
-from iqcar.history.file_names import bounded_cluster, cluster_of, new_batch
-from iqcar.history.merged_months import merge_months
-from iqcar.history.sound_files import known_applications
-from iqcar.history.stored_files import Store, open_store, write_batch
+from iqcar.history.store_views import known_applications, merge_months
+from iqcar.history.stored_files import (
+    Store,
+    bounded_cluster,
+    cluster_of,
+    new_batch,
+    open_store,
+    write_batch,
+)
 from iqcar.history.stored_rows import rows_of
 from iqcar.history.stored_tables import APPLICATIONS, STORED
+from iqcar.logs.find.layouts import EventLog
 from iqcar.logs.find.locate import locate
-from iqcar.logs.find.log_parts import EventLog
 from iqcar.logs.log_summary import Peek, peek
 from iqcar.pipeline import diagnose, read
 from iqcar.tables import texts

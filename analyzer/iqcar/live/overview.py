@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from iqcar.base.limits import MOST_BLAMED
-from iqcar.causes.stragglers.straggler_settings import StragglerSettings
+from iqcar.causes.stragglers.straggler_result import StragglerSettings
 from iqcar.live.window import Window
 from iqcar.say.blamed import Blamed, find_blamed, fold_blamed
 from iqcar.say.finding import Finding

@@ -6,7 +6,7 @@ ways:
 * A rule is written when it won in several of the last windows, and taken back when nothing has
   needed it for several windows in a row. A rule that works removes its own evidence, the blame, so
   a rule in force is never judged by blame: it is needed while what it holds back and those it helps
-  still want slots at the same time (:mod:`iqcar.rules.rule_need`).
+  still want slots at the same time (:mod:`iqcar.rules.propose_rules`).
 * Each change voids the evidence that was gathered before it: that was another cluster.
 * Every rule in force keeps one of the hour's changes in reserve, so that it can always be taken
   back.
@@ -22,9 +22,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from iqcar.enums import Kind
-from iqcar.rules.pool_plan import Key, key_of, opposite, stands_for
-from iqcar.rules.rule import QueryType, Rule, RuleType
-from iqcar.rules.rule_need import Need
+from iqcar.rules.propose_rules import Need
+from iqcar.rules.rule import Key, QueryType, Rule, RuleType, key_of, opposite, stands_for
 
 HOUR_MS = 3_600_000.0
 

@@ -16,11 +16,15 @@ from msgspec.structs import replace
 
 from iqcar.base.files.derived import write_derived
 from iqcar.errors import IqcarError
-from iqcar.rules.compile_pools import compile_rules
-from iqcar.rules.pool_plan import PREFIX, Key, Pool, PoolPlan, key_of
+from iqcar.rules.compile_pools import (
+    MAX_FILE_BYTES,
+    RulesFile,
+    compile_rules,
+    dump_rules,
+    parse_rules_file,
+)
 from iqcar.rules.recorded_setup import Recorded
-from iqcar.rules.rule import Rule
-from iqcar.rules.rule_file import MAX_FILE_BYTES, RulesFile, dump_rules, parse_rules_file
+from iqcar.rules.rule import PREFIX, Key, Pool, PoolPlan, Rule, key_of
 
 STOP, BEFORE = ".stop", ".before"
 """Endings of the files beside the rules file: the kill switch, and the rules of before."""

@@ -21,11 +21,9 @@ import pandas as pd
 from iqcar import tables as tb
 from iqcar.diagnosis import Diagnosis, Settings
 from iqcar.enums import Request
-from iqcar.live.growing_log import GrowingLog
-from iqcar.logs.events.lines import LineTally
-from iqcar.logs.find.log_parts import EventLog
-from iqcar.logs.forget import Forgotten
-from iqcar.logs.ingest import tables_of
+from iqcar.live.growing_log import Forgotten, GrowingLog
+from iqcar.logs.find.layouts import EventLog
+from iqcar.logs.ingest import LineTally, tables_of
 from iqcar.model.queries.critical_path import add_critical_path
 from iqcar.model.queries.identify import identify
 from iqcar.model.waits.columns import wait_column

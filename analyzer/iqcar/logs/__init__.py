@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING
 from iqcar.base.lazy_names import lazy_names
 
 if TYPE_CHECKING:
-    from iqcar.logs.plugin.plugin_samples import join_samples as join_samples
-    from iqcar.logs.read import ReadProgress as ReadProgress
-    from iqcar.logs.read import read_logs as read_logs
+    from iqcar.logs.ingest import ReadProgress as ReadProgress
+    from iqcar.logs.ingest import read_logs as read_logs
+    from iqcar.logs.plugin.plugin_events import join_samples as join_samples
 
 __all__ = ["ReadProgress", "join_samples", "read_logs"]
 
 __getattr__ = lazy_names(
     __name__,
-    {"plugin.plugin_samples": ("join_samples",), "read": ("ReadProgress", "read_logs")},
+    {"plugin.plugin_events": ("join_samples",), "ingest": ("ReadProgress", "read_logs")},
 )

@@ -1,18 +1,24 @@
-"""Collecting one event log: each line to its event, each event to what the tables need."""
+"""What is collected of an application, its jobs, stages and executors while a log is read."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Container, Mapping
 from dataclasses import dataclass, field
+from heapq import heappop, heappush
 from math import isfinite, nan
 from typing import Any
 
 import msgspec
+import numpy as np
+from numpy.typing import NDArray
 
-from iqcar.logs.events import event_names as names
 from iqcar.logs.events import lenient
 from iqcar.logs.events import structs as ev
-from iqcar.logs.events.descriptions import (
+from iqcar.logs.events import task_structs as kinds
+from iqcar.logs.events.known_plans import LEAST_BYTES, CutLine, cut_line
+from iqcar.logs.events.lenient import DenseLines, decode_deep
+from iqcar.logs.events.operators import runs_python, scope_name
+from iqcar.logs.events.settings import (
     CONNECT,
     cached_name,
     clean_description,
@@ -20,18 +26,128 @@ from iqcar.logs.events.descriptions import (
     connect_owner,
     connect_request,
     connect_tags,
+    execution_number,
     is_connects_own,
+    job_properties,
+    settings_of,
 )
-from iqcar.logs.events.job_state import Executor, Job, JobsOfStages, Stage
-from iqcar.logs.events.known_plans import LEAST_BYTES, CutLine, cut_line
-from iqcar.logs.events.nesting import DenseLines, decode_deep
-from iqcar.logs.events.operators import runs_python, scope_name
-from iqcar.logs.events.settings import execution_number, job_properties, settings_of
 from iqcar.logs.events.sql_collect import MAX_ERROR, SqlCollector
 from iqcar.logs.events.task_structs import BlockUpdated, TaskEnd, TaskStart, UnpersistRdd
 from iqcar.logs.tasks.task_columns import TaskIntake
 from iqcar.logs.tasks.task_lines import TaskBlock, unpersisted, update_of
-from iqcar.logs.text.redact import redact_text
+from iqcar.logs.text import redact_text
+from iqcar.tables import LAST_PLAUSIBLE_MS
+
+
+@dataclass(slots=True)
+class Job:
+    """One Spark job."""
+
+    submission: float
+    stage_ids: tuple[int, ...]
+    execution: float = nan
+    root: float = nan
+    connect: str = ""
+    tags: str = ""
+    group: str = ""
+    description: str = ""
+    pool: str = ""
+    user: str = ""
+    session: str = ""
+    properties: Mapping[str, str] = field(default_factory=dict)
+    """What it sets unlike its application."""
+    completion: float = nan
+    succeeded: bool = False
+
+
+@dataclass(slots=True)
+class Listed:
+    """The jobs that list one stage: a shared stage has thousands, each asked for many times."""
+
+    lowest: int = -1
+    highest: int = -1
+    waiting: list[int] = field(default_factory=list)
+    """A heap of those that were active when last looked at."""
+
+    def add(self, job: int) -> None:
+        """Take in a job, which is active."""
+        self.lowest = job if self.lowest < 0 else min(job, self.lowest)
+        self.highest = max(job, self.highest)
+        heappush(self.waiting, job)
+
+    def first_of(self, active: Container[int]) -> int:
+        """Return the first active job, else the last of all; a job that ended starts no more."""
+        while self.waiting and self.waiting[0] not in active:
+            heappop(self.waiting)
+        return self.waiting[0] if self.waiting else self.highest
+
+
+class JobsOfStages:
+    """Which jobs list a stage, and which of them runs it."""
+
+    def __init__(self) -> None:
+        self.active: dict[int, Job] = {}
+        """Jobs that have not ended, by number."""
+        self._listed: dict[int, Listed] = {}
+
+    def start(self, number: int, job: Job) -> None:
+        """Take in a job, which is active until it ends."""
+        self.active[number] = job
+        for stage_id in job.stage_ids:
+            listed = self._listed.get(stage_id)
+            if listed is None:
+                listed = self._listed[stage_id] = Listed()
+            listed.add(number)
+
+    def end(self, number: int) -> Job | None:
+        """Return the job that ended; None if none of this number was active."""
+        return self.active.pop(number, None)
+
+    def running(self, stage_id: int) -> int:
+        """Return the job that runs a stage now: the first active one that lists it, else −1."""
+        listed = self._listed.get(stage_id)
+        return listed.first_of(self.active) if listed else -1
+
+    def first(self, stage_id: int) -> int:
+        """Return the first job that lists a stage, for one whose submission was lost; else −1."""
+        listed = self._listed.get(stage_id)
+        return listed.lowest if listed else -1
+
+    def forget_all_but(self, stage_ids: Container[int]) -> None:
+        """Drop what is known of other stages."""
+        self._listed = {one: jobs for one, jobs in self._listed.items() if one in stage_ids}
+
+
+@dataclass(slots=True)
+class Stage:
+    """One stage attempt that was submitted or ran a task."""
+
+    name: str = ""
+    tasks: float = nan
+    job: int = -1
+    pool: str = ""
+    submission: float = nan
+    completion: float = nan
+    completed: bool = False
+    failure: str = ""
+    python: bool = False
+    parents: tuple[int, ...] = ()
+    scopes: tuple[str, ...] = ()
+    """Operations that made its RDDs."""
+    fed: tuple[float, ...] = ()
+    """Accumulators that its tasks fed."""
+
+
+@dataclass(slots=True)
+class Executor:
+    """One executor."""
+
+    host: str = ""
+    cores: float = nan
+    added: float = nan
+    removed: float = nan
+    reason: str = ""
+
 
 LINES_TO_JUDGE = 200
 """Lines after which a file without a single event is given up: a Spark log starts with one."""
@@ -45,7 +161,7 @@ MOST_RDDS = 100_000
 _WITH_PLANS = (ev.SqlStart, ev.SqlAdaptive)
 """Events that can nest deeper than the typed decoders can follow."""
 
-_PLUGIN_KEPT = frozenset(name.encode() for name in names.PLUGIN_KEPT)
+_PLUGIN_KEPT = frozenset(name.encode() for name in kinds.PLUGIN_KEPT)
 _EVENT, _SPACED = b'{"Event":"', b'{"Event": "'
 """How Spark starts a line, and how programs that write lines again do; the event's name follows."""
 
@@ -106,18 +222,18 @@ class Collector:
             "SparkListenerJobEnd": (ev.JobEnd, self._job_end),
             "SparkListenerStageSubmitted": (ev.StageSubmitted, self._stage_submitted),
             "SparkListenerStageCompleted": (ev.StageCompleted, self._stage_completed),
-            names.BLOCK_UPDATED: (BlockUpdated, self._block_updated),
-            names.UNPERSIST: (UnpersistRdd, self._unpersisted),
-            f"{names.SQL}SparkListenerSQLExecutionStart": (ev.SqlStart, sql.start),
-            f"{names.SQL}SparkListenerSQLExecutionEnd": (ev.SqlEnd, sql.end),
-            f"{names.SQL}SparkListenerSQLAdaptiveExecutionUpdate": (ev.SqlAdaptive, sql.adapt),
-            f"{names.SQL}SparkListenerSQLAdaptiveSQLMetricUpdates": (
+            kinds.BLOCK_UPDATED: (BlockUpdated, self._block_updated),
+            kinds.UNPERSIST: (UnpersistRdd, self._unpersisted),
+            f"{kinds.SQL}SparkListenerSQLExecutionStart": (ev.SqlStart, sql.start),
+            f"{kinds.SQL}SparkListenerSQLExecutionEnd": (ev.SqlEnd, sql.end),
+            f"{kinds.SQL}SparkListenerSQLAdaptiveExecutionUpdate": (ev.SqlAdaptive, sql.adapt),
+            f"{kinds.SQL}SparkListenerSQLAdaptiveSQLMetricUpdates": (
                 ev.SqlMetricUpdates,
                 sql.update_metrics,
             ),
-            f"{names.SQL}SparkListenerDriverAccumUpdates": (ev.DriverAccumUpdates, sql.driver),
-            f"{names.CONNECT}OperationStarted": (ev.ConnectStarted, self._connect_started),
-            f"{names.THRIFT}SparkListenerThriftServerOperationStart": (
+            f"{kinds.SQL}SparkListenerDriverAccumUpdates": (ev.DriverAccumUpdates, sql.driver),
+            f"{kinds.CONNECT}OperationStarted": (ev.ConnectStarted, self._connect_started),
+            f"{kinds.THRIFT}SparkListenerThriftServerOperationStart": (
                 ev.ThriftStarted,
                 self._thrift_started,
             ),
@@ -179,7 +295,7 @@ class Collector:
                 event = decode(line)
             except RecursionError:
                 event = decode_deep(line, kind) if issubclass(kind, _WITH_PLANS) else None
-            except ev.NOT_FITTING:
+            except kinds.NOT_FITTING:
                 pass  # the slow way tells why
             if event is not None:
                 if cut is not None and isinstance(event, ev.SqlStart):
@@ -192,11 +308,11 @@ class Collector:
         if name is None:
             self.malformed += 1
             return
-        name = names.plain_name(name)
-        if name == names.TASK_START:
+        name = kinds.plain_name(name)
+        if name == kinds.TASK_START:
             start = self._fitted(TaskStart, line, parsed)
             self.task_intake.add_start(start.info.task_id, line)
-        elif name == names.TASK_END:
+        elif name == kinds.TASK_END:
             self.task_intake.add_end(self._fitted(TaskEnd, line, parsed))
         else:
             try:
@@ -213,7 +329,7 @@ class Collector:
             return False
         try:
             event = decode(cut.rest)
-        except ev.NOT_FITTING:
+        except kinds.NOT_FITTING:
             return False
         return self.sql.take_known(event, *found)
 
@@ -224,12 +340,12 @@ class Collector:
             decode, kind, handle = known
             try:
                 event = decode(line) if parsed is None else self._fitted(kind, line, parsed)
-            except ev.NOT_FITTING:
+            except kinds.NOT_FITTING:
                 event = self._fitted(kind, line, parsed)
             handle(event)
-        elif name in names.PLUGIN_KEPT:
+        elif name in kinds.PLUGIN_KEPT:
             self.plugin_events.append(line)
-        elif not names.is_left_out(name):
+        elif not kinds.is_left_out(name):
             self.skipped += 1
 
     def is_event(self, line: bytes) -> bool:
@@ -240,7 +356,7 @@ class Collector:
         """Return an event's name, None if the line is no event; and the line parsed, if it was."""
         try:
             return self._decode_any(line).name, None
-        except ev.NOT_FITTING:
+        except kinds.NOT_FITTING:
             pass
         try:
             parsed = lenient.parse(line)
@@ -385,3 +501,64 @@ class Collector:
                 last = rdd.rdd_id
         if last >= 0 and isfinite(info.stage_id):
             self.last_rdd[int(info.stage_id)] = int(last)
+
+
+CLOCK_STEP_MS = 60_000.0
+"""Time by which the driver's clock may be set while an application runs (a minute)."""
+LONGEST_QUIET_MS = 365 * 86_400_000.0
+"""Time without any event in one application (a year): beyond, one of both sides is damage."""
+
+
+def settle_times(log: Collector, launch: NDArray[np.float64], finish: NDArray[np.float64]) -> int:
+    """Make times outside the application's run NaN, in the log and in those of tasks.
+
+    The run is where most times are, without a year between two of them; where most are between
+    the application's start and end, these bound it. The log's last time becomes the last that is
+    left. Returns how many were left out that are not of tasks.
+    """
+    places = _places(log)
+    times = np.array([getattr(one, name) for one, name in places], np.float64)
+    every = np.concatenate([times, launch, finish])
+    every = every[(every > 0) & (every < LAST_PLAUSIBLE_MS)]
+    if not len(every):
+        return 0
+    first, last = _run(every, log)
+    wrong = (times > 0) & ((times < first) | (times > last))
+    for at in np.flatnonzero(wrong).tolist():
+        one, name = places[at]
+        setattr(one, name, nan)
+    for of_tasks in (launch, finish):
+        of_tasks[(of_tasks < first) | (of_tasks > last)] = np.nan
+    left = times[(times >= first) & (times <= last)]
+    log.last_time = float(left.max()) if len(left) else nan
+    return int(wrong.sum()) - int(wrong[0])
+
+
+def _places(log: Collector) -> list[tuple[Any, str]]:
+    """Everything of a log that has times by the driver's clock, and their names; tasks aside."""
+    of_kinds = (
+        ([log], ("last_time", "end")),
+        ([log.application] if log.application else [], ("time",)),
+        (log.executors.values(), ("added", "removed")),
+        (log.jobs.values(), ("submission", "completion")),
+        (log.stages.values(), ("submission", "completion")),
+        (log.sql.executions.values(), ("start", "end")),
+    )
+    return [(one, name) for some, names in of_kinds for one in some for name in names]
+
+
+def _run(every: NDArray[np.float64], log: Collector) -> tuple[float, float]:
+    """Return from when until when the application ran."""
+    first, last = float(every.min()), float(every.max())
+    if last - first > LONGEST_QUIET_MS:
+        every = np.sort(every)
+        spells = np.split(every, np.flatnonzero(np.diff(every) > LONGEST_QUIET_MS) + 1)
+        every = max(spells, key=len)
+        first, last = float(every[0]), float(every[-1])
+    began = log.application.time - CLOCK_STEP_MS if log.application else nan
+    over = log.end + CLOCK_STEP_MS
+    if 2 * int((every < began).sum()) < len(every) and began <= last:
+        first = max(first, began)
+    if 2 * int((every > over).sum()) < len(every) and over >= first:
+        last = min(last, over)
+    return first, last

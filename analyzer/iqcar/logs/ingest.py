@@ -1,38 +1,239 @@
-"""Reading one event log, in this process, from file to finished tables.
+"""Reading the logs a user names into tables: each in blocks of lines, several in processes.
 
-Damage in a log never breaks it, as far as is known. If it ever does, that log fails when it is
-read, where it harms no other.
+A block is text, decompressed and cut at a newline; who takes it finds its lines. Never is more than
+one line in memory beyond it.
 """
 
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable, Iterator
+import os
+import shlex
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, replace
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
 from iqcar import tables as tb
 from iqcar.base.units import MINUTES, moment
+from iqcar.base.workers import Died, in_processes, usable_cores
 from iqcar.enums import InputStatus
 from iqcar.errors import IqcarError, explain_bug
-from iqcar.logs.assemble.cached_table import TOO_MANY
-from iqcar.logs.assemble.log_tables import Assembled, application_id, assemble
+from iqcar.logs.assemble.log_tables import TOO_MANY, Assembled, application_id, assemble
 from iqcar.logs.collect import MAX_NAME, Collector, NotAnEventLogError
-from iqcar.logs.compacted import gone, is_compacted
-from iqcar.logs.decode.streams import DamageError
-from iqcar.logs.events.lines import LineTally, read_blocks
-from iqcar.logs.find.locate import EventLog, unpacked
-from iqcar.logs.merge import POINTS_TO
-from iqcar.logs.tasks.block_pool import BlockPool
-from iqcar.logs.text.redact import redact_text
+from iqcar.logs.decode.streams import (
+    CHUNK_BYTES,
+    BombError,
+    DamageError,
+    UnfinishedError,
+    check_ratio,
+    decoded_pieces,
+)
+from iqcar.logs.find.layouts import LogPart, printable
+from iqcar.logs.find.locate import EventLog, Unreadable, gone, is_compacted, locate, unpacked
+from iqcar.logs.find.storage import open_part
+from iqcar.logs.merge import POINTS_TO, merge
+from iqcar.logs.tasks.task_lines import BlockPool
+from iqcar.logs.text import redact_text
 from iqcar.tables import LAST_PLAUSIBLE_MS, NONE, SPECS, Tables
 
-if TYPE_CHECKING:
-    from iqcar.logs.collect import Collector
+MAX_LINE_BYTES = 64 << 20
+"""Longest line kept (64 MiB). The longest known events hold the plans of huge queries: a few
+megabytes; Spark itself fails on strings from some hundred megabytes on."""
+
+MIN_MEAN_LINE_BYTES = 64
+"""Shortest mean line of a log with more than :data:`MANY_LINES` lines. The shortest event there is
+takes about 50 bytes, a task's end some thousand."""
+
+MANY_LINES = 1_000_000
+"""Lines after which their mean length is checked."""
+
+COUNTED_BYTES = 64 << 10
+"""Bytes of a block in which lines are counted (64 KiB), as a sample of those of all the block."""
+
+_BOM = b"\xef\xbb\xbf"
+
+
+@dataclass
+class LineTally:
+    """What :func:`read_blocks` has met so far.
+
+    Attributes
+    ----------
+    too_long : lines over :data:`MAX_LINE_BYTES`, skipped.
+    bytes_stored : stored bytes read.
+    bytes_decoded : bytes after decompression.
+    damage : why something could not be read, in a sentence; empty if all was read.
+    last_line_cut : whether the last line has no newline (it may be whole nevertheless).
+    """
+
+    too_long: int = 0
+    bytes_stored: int = 0
+    bytes_decoded: int = 0
+    damage: str = ""
+    last_line_cut: bool = False
+
+
+def read_blocks(
+    log: EventLog, tally: LineTally, on_progress: Callable[[int], None] | None = None
+) -> Iterator[bytes]:
+    """Read a log's lines.
+
+    Parameters
+    ----------
+    log : from :func:`~iqcar.logs.find.locate.locate`.
+    tally : filled while reading; complete when the iterator ends.
+    on_progress : called after every block with the stored bytes of the log read so far.
+
+    Yields a block: lines of about 1 MiB in the order of the log, none of them longer than
+    :data:`MAX_LINE_BYTES`, not all of them blank; the last one ends in a newline, too. Bad content
+    never raises: ``tally.damage`` says why a part was left early. A damaged part of a rolling log
+    does not keep the later parts from being read. A log that is marked as in progress may end
+    within compressed data: that is no damage.
+
+    Raises IqcarError if a URL needs a package that is not installed.
+    """
+    splitter = LineSplitter(tally)
+    damages: list[str] = []
+    for part in log.parts:
+        damage = yield from _whole_part(part, tally, splitter, on_progress)
+        if damage is None:
+            continue
+        last = part is log.parts[-1]
+        if isinstance(damage, UnfinishedError) and log.in_progress_hint and last:
+            continue  # what is missing has not been written yet
+        damages.append(_of_part(damage, part, log))
+        tally.damage = "; ".join(damages)
+        if isinstance(damage, BombError):
+            return
+
+
+def _of_part(damage: DamageError, part: LogPart, log: EventLog) -> str:
+    if len(log.parts) == 1:
+        return str(damage)
+    return f"{part.path.replace(os.sep, '/').rpartition('/')[2]}: {damage}"
+
+
+def _whole_part(
+    part: LogPart,
+    tally: LineTally,
+    splitter: LineSplitter,
+    on_progress: Callable[[int], None] | None,
+) -> Generator[bytes, None, DamageError | None]:
+    """Yield the lines of one part; return what kept it from being read to its end."""
+    stored_before = tally.bytes_stored
+    damage = None
+    splitter.start()
+    try:
+        with open_part(part) as stream:
+            for piece in decoded_pieces(stream):
+                tally.bytes_stored = stored_before + stream.stored_bytes
+                tally.bytes_decoded += len(piece)
+                check_ratio(tally.bytes_decoded, tally.bytes_stored)
+                if block := splitter.add(piece):
+                    yield block
+                    if on_progress is not None:
+                        on_progress(tally.bytes_stored)
+                splitter.check_mean()
+    except DamageError as error:
+        damage = error
+    if block := splitter.finish():
+        yield block
+    if on_progress is not None:
+        on_progress(tally.bytes_stored)
+    return damage
+
+
+class LineSplitter:
+    """Joins the pieces of a part to blocks that end in a newline."""
+
+    def __init__(self, tally: LineTally) -> None:
+        self._tally = tally
+        self._lines_seen = 0.0
+        self.start()
+
+    def start(self) -> None:
+        """Begin a part: it starts with a new line, and may start with a byte order mark."""
+        self._lines: list[bytes | memoryview] = []
+        self._line_bytes = 0
+        self._open: list[bytes] = []
+        self._open_bytes = 0
+        self._skipping = False
+        self._first = True
+
+    def add(self, piece: bytes) -> bytes | None:
+        """Take in a piece; return the lines that have ended if they are enough for a block."""
+        after = piece.rfind(b"\n") + 1
+        if after:
+            if self._skipping or self._open_bytes + len(piece) > MAX_LINE_BYTES:
+                first = piece.find(b"\n")
+                if not self._skipping and self._open_bytes + first > MAX_LINE_BYTES:
+                    self._drop_open_line()
+                if self._skipping:
+                    piece, after = piece[first + 1 :], after - first - 1
+                    self._skipping = False
+            self._lines += (*self._open, memoryview(piece)[:after])
+            self._line_bytes += self._open_bytes + after
+            self._open, self._open_bytes = [], 0
+        if not self._skipping:
+            self._open.append(piece[after:])
+            self._open_bytes += len(piece) - after
+            if self._open_bytes > MAX_LINE_BYTES:
+                self._drop_open_line()
+        return self._take() if self._line_bytes >= CHUNK_BYTES else None
+
+    @property
+    def held_bytes(self) -> int:
+        """Bytes of a last line whose end has not come yet."""
+        return self._open_bytes
+
+    def take_ended(self) -> bytes | None:
+        """Return the lines that have ended, as a block; a last line without a newline stays."""
+        return self._take() if self._lines else None
+
+    def finish(self) -> bytes | None:
+        """Return what is left, as a block; a last line without a newline gets one."""
+        line = b"".join(self._open)
+        if self._first and not self._lines:
+            line = line.removeprefix(_BOM)
+        line = line.rstrip()
+        self._tally.last_line_cut = bool(line)
+        if line:
+            self._lines += (line, b"\n")
+        return self._take()
+
+    def check_mean(self) -> None:
+        """Stop a file of countless lines that are too short to be events."""
+        seen = self._lines_seen
+        if seen > MANY_LINES and self._tally.bytes_decoded < MIN_MEAN_LINE_BYTES * seen:
+            mean = int(self._tally.bytes_decoded / seen)
+            raise BombError(
+                f"more than {MANY_LINES:,} lines of about {mean} bytes, not Spark events; "
+                "reading stopped"
+            )
+
+    def _drop_open_line(self) -> None:
+        """Give up the line that has no end yet: it is too long."""
+        self._tally.too_long += 1
+        self._open, self._open_bytes = [], 0
+        self._skipping, self._first = True, self._first and bool(self._lines)
+
+    def _take(self) -> bytes | None:
+        """Return the lines that have ended, None if they are blank; start the next block."""
+        text = b"".join(self._lines)
+        if self._first:
+            text = text.removeprefix(_BOM)
+        self._lines, self._line_bytes, self._first = [], 0, False
+        if not text or text.isspace():
+            self._lines_seen += text.count(b"\n")
+            return None
+        counted = min(len(text), COUNTED_BYTES)
+        self._lines_seen += text.count(b"\n", 0, counted) * len(text) / counted
+        return text
+
 
 PROFILES = ("task_records", "intervals")
 """Tables whose times are sums of plausible ones."""
@@ -304,3 +505,125 @@ def _count(number: int, noun: str) -> str:
 
 def _are(number: int) -> str:
     return "is" if number == 1 else "are"
+
+
+BYTES_WORTH_A_PROCESS = 8_000_000
+"""Stored bytes per process from which several pay: a new process needs half a second to start,
+in which one reads about 8 MB of zstd."""
+MOST_GIVEN = 72
+"""Characters of paths that are repeated in the commands that a text proposes: about a line."""
+
+
+@dataclass(frozen=True)
+class ReadProgress:
+    """How far the reading is."""
+
+    path: str
+    """The log being read."""
+    read_bytes: int
+    """Stored bytes read so far, of all logs."""
+    total_bytes: int
+    """Stored bytes of all logs."""
+
+
+def read_logs(
+    paths: Sequence[str | Path | EventLog],
+    *,
+    processes: int | None = None,
+    progress: Callable[[ReadProgress], None] | None = None,
+) -> Tables:
+    """Read Spark event logs into tables.
+
+    Parameters
+    ----------
+    paths : files, directories, globs, rolling directories, zips, or URLs; logs that ``locate``
+        found before come first and are read where it found them.
+    processes : processes to read with; by default as many as there are cores, files and bytes for.
+    progress : called with a :class:`ReadProgress` from time to time, always from the calling
+        thread.
+
+    Returns one ``inputs`` row per log found, readable or not. ``queries`` is empty, and so are the
+    columns that later steps fill.
+
+    Raises IqcarError if a URL needs a package that is not installed; SeveralError if one is a
+    History Server with several applications.
+    """
+    found: list[EventLog | Unreadable] = [one for one in paths if isinstance(one, EventLog)]
+    found += locate([one for one in paths if not isinstance(one, EventLog)], one_hosted=True)
+    logs = [one for one in found if isinstance(one, EventLog)]
+    sizes = [sum(part.size_bytes for part in log.parts) for log in logs]
+    report = _Reporter(sum(sizes), progress)
+    count = _processes(processes, [log.work_bytes for log in logs])
+    if count > 1:
+        read = _read_in_processes(logs, sizes, count, report)
+    else:
+        read = []
+        helpers = (len(usable_cores()) if processes is None else processes) - 1
+        for log, size in zip(logs, sizes, strict=True):
+            tell = lambda done, path=log.path: report(path, done)  # noqa: E731
+            read.append(ingest(log, tell, helpers))
+            report.finish(log.path, size)
+    tables = iter(read)
+    merged = merge(
+        [
+            next(tables) if isinstance(one, EventLog) else failed(one.path, one.message)
+            for one in found
+        ]
+    )
+    given = shlex.join(one.path if isinstance(one, EventLog) else str(one) for one in paths)
+    # What holds a secret, or what no terminal shows, could not be typed again.
+    can_be_typed = 0 < len(given) <= MOST_GIVEN and redact_text(printable(given)) == given
+    return replace(merged, given=given) if can_be_typed else merged
+
+
+def _read_in_processes(
+    logs: list[EventLog], sizes: list[int], processes: int, report: _Reporter
+) -> list[Tables]:
+    """Read logs in several processes, the largest first; a log whose process died is failed."""
+    order = sorted(range(len(logs)), key=lambda number: -sizes[number])
+    largest = [logs[number] for number in order]
+    read: dict[int, Tables] = {}
+    for place, tables in in_processes(
+        ingest, largest, processes, lambda place, done: report(largest[place].path, done)
+    ):
+        path = largest[place].path
+        died = isinstance(tables, Died)
+        read[order[place]] = (
+            failed(path, f"the process reading it {tables.why}") if died else tables
+        )
+        report.finish(path, sizes[order[place]])
+    return [read[number] for number in range(len(logs))]
+
+
+def _processes(wanted: int | None, sizes: list[int]) -> int:
+    """Return how many processes to use; never more than logs."""
+    if wanted is not None:
+        return max(1, min(wanted, len(sizes)))
+    worth = sum(sizes) // BYTES_WORTH_A_PROCESS
+    # One huge log among small ones is read no faster by several processes.
+    worth = min(worth, sum(sizes) // max(max(sizes, default=1), 1) + 1)
+    return max(1, min(len(usable_cores()), len(sizes), worth))
+
+
+class _Reporter:
+    """Adds up the progress of all logs."""
+
+    def __init__(self, total: int, progress: Callable[[ReadProgress], None] | None) -> None:
+        self._total = total
+        self._progress = progress
+        self._done = 0
+        self._reading: dict[str, int] = {}
+
+    def __call__(self, path: str, read: int) -> None:
+        self._reading[path] = read
+        self._tell(path)
+
+    def finish(self, path: str, size: int) -> None:
+        self._reading.pop(path, None)
+        self._done += size
+        self._tell(path)
+
+    def _tell(self, path: str) -> None:
+        if self._progress is not None:
+            read = min(self._done + sum(self._reading.values()), self._total)
+            self._progress(ReadProgress(path, read, self._total))

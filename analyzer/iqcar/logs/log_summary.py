@@ -14,17 +14,14 @@ import msgspec
 
 from iqcar.base.units import DAYS, moment
 from iqcar.enums import InputStatus
-from iqcar.logs.assemble.settle_times import LONGEST_QUIET_MS
-from iqcar.logs.collect import MAX_NAME
-from iqcar.logs.decode.codecs import HEAD_BYTES as CODEC_BYTES
-from iqcar.logs.decode.codecs import Codec, decoded_pieces, detect
-from iqcar.logs.decode.streams import DamageError
+from iqcar.logs.collect import LONGEST_QUIET_MS, MAX_NAME
+from iqcar.logs.decode.streams import HEAD_BYTES as CODEC_BYTES
+from iqcar.logs.decode.streams import Codec, DamageError, decoded_pieces, detect
 from iqcar.logs.events import lenient
-from iqcar.logs.events import structs as ev
-from iqcar.logs.events.event_names import plain_name
-from iqcar.logs.find.log_parts import EventLog, LogPart, ToldByServer
+from iqcar.logs.events.task_structs import NOT_FITTING, plain_name
+from iqcar.logs.find.layouts import EventLog, LogPart, ToldByServer
 from iqcar.logs.find.storage import open_part, open_source
-from iqcar.logs.text.redact import redact_text
+from iqcar.logs.text import redact_text
 from iqcar.tables import LAST_PLAUSIBLE_MS
 
 MAX_HEAD_BYTES = 4 << 20
@@ -184,7 +181,7 @@ class _Lines:
             return
         try:
             seen = _decode(line)
-        except ev.NOT_FITTING:
+        except NOT_FITTING:
             try:
                 seen = lenient.fit(_Line, lenient.parse(line), lenient.BadNumbers())
             except ValueError:

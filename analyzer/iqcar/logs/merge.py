@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from iqcar import tables as tb
 from iqcar.enums import InputStatus
 from iqcar.errors import IqcarError, explain_bug
-from iqcar.logs.text.redact import redact_text
+from iqcar.logs.text import redact_text
 
 POINTS_TO: dict[str, dict[str, str]] = {
     "inputs": {"app": "applications"},

@@ -30,13 +30,11 @@ from iqcar.replay.whatif.edit_cluster import slots_at_most
 from iqcar.replay.whatif.model import FEW_TASKS, REFUSED, Model, build_model
 from iqcar.replay.whatif.outcome import Member, run_scenario
 from iqcar.replay.whatif.scenario import Scenario, never_short
-from iqcar.rules.advice_rules import advise
-from iqcar.rules.executor_advice import advise_on_executors
-from iqcar.rules.pool_plan import PoolPlan
+from iqcar.rules.advice_rules import advise, advise_on_executors
+from iqcar.rules.compile_pools import RulesFile
 from iqcar.rules.propose_rules import left_out, propose
 from iqcar.rules.recorded_setup import recorded_priorities
-from iqcar.rules.rule import RejectedRule, Rule
-from iqcar.rules.rule_file import RulesFile
+from iqcar.rules.rule import PoolPlan, RejectedRule, Rule
 from iqcar.rules.topic_reasons import straggler_names, with_topics
 from iqcar.rules.topic_shapes import shapes_of
 from iqcar.tables import Tables

@@ -8,8 +8,7 @@ from collections.abc import Iterable, Sequence
 from string import Template
 
 from iqcar.base.units import percent
-from iqcar.rules.pool_plan import PREFIX, Pool, PoolPlan
-from iqcar.rules.rule import Rule, scheduler_rules
+from iqcar.rules.rule import PREFIX, Pool, PoolPlan, Rule, scheduler_rules
 from iqcar.rules.vocabulary.data_files import HOW_TO, read_data
 from iqcar.version import __version__
 

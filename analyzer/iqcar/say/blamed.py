@@ -10,10 +10,10 @@ from iqcar.base.limits import MOST_BLAMED, fold
 from iqcar.base.units import short, size
 from iqcar.causes.graph.iqc_graph import IQCGraph
 from iqcar.enums import BlameKind, Resource
-from iqcar.rules.vocabulary.lost_time import cause_of, vocabulary
+from iqcar.rules.vocabulary.data_files import cause_of, vocabulary
 
 if TYPE_CHECKING:
-    from iqcar.causes.blame.cached_blame import CachedData
+    from iqcar.causes.blame.held_blame import CachedData
     from iqcar.diagnosis import Diagnosis
     from iqcar.say.query_names import QueryNames
 

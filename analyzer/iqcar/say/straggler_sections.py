@@ -1,4 +1,4 @@
-"""Says which tasks were stragglers: by cause, stage, query and host, and the most delayed."""
+"""Says which tasks were stragglers, by which causes, which of these recur, and what helps."""
 
 from __future__ import annotations
 
@@ -9,12 +9,127 @@ from typing import Any
 
 import pandas as pd
 
-from iqcar.base.limits import MOST_BLAMED_FOR_CAUSE, NAME_CHARACTERS
-from iqcar.base.units import duration, percent, printable, short
+from iqcar.base.limits import MOST_BLAMED_FOR_CAUSE, MOST_CAUSES, NAME_CHARACTERS
+from iqcar.base.units import duration, percent, printable, resource_name, short
 from iqcar.causes.stragglers.straggler_result import UNEXPLAINED, Stragglers, by_cause, by_group
-from iqcar.rules.vocabulary.topics import straggler_cause, what_helps
+from iqcar.causes.topics.topic_counts import (
+    NO_TOPIC,
+    blamed_of_query,
+    cause_topics,
+    coverage,
+    query_mixtures,
+)
+from iqcar.causes.topics.topic_result import Topics
+from iqcar.rules.vocabulary.topics import TopicName, straggler_cause, topic_name, what_helps
 from iqcar.say.blamed import blamed_name
-from iqcar.say.section import Section, columns
+from iqcar.say.section import Holds, Section, cell_text, columns
+
+
+def names_of(found: Topics, names: str = "") -> list[TopicName]:
+    """Name each topic; by our vocabulary, or by that of a file."""
+    return [topic_name(found.words_of(topic), names) for topic in range(len(found.topics))]
+
+
+def links_to_dict(stragglers: Stragglers, found: Topics | None, query: int) -> dict[str, Any]:
+    """Lay a query's stragglers out as JSON, linked to causes, topics and who is blamed.
+
+    Parameters
+    ----------
+    stragglers : Stragglers
+    found : Topics or None
+        Of the same tables; None where nobody asked.
+    query : int
+        Row of the query.
+    """
+    mine = stragglers.stragglers[(stragglers.stragglers["query"] == query).to_numpy(bool)]
+    named = [] if found is None else names_of(found)
+    causes: dict[str, dict[str, Any]] = {}
+    for row in cause_topics(stragglers, found, query).to_dict("records"):
+        key, topic = row["cause"], int(row["topic"])
+        name = straggler_cause(key).name
+        one = causes.setdefault(
+            key,
+            {"cause": key or None, "name": name, "stragglers": 0, "delay_ms": 0.0, "topics": []},
+        )
+        one["stragglers"] += int(row["stragglers"])
+        one["delay_ms"] += float(row["delay_ms"])
+        if topic != NO_TOPIC:
+            called = {"topic": topic, "name": named[topic].name}
+            one["topics"].append({**called, "stragglers": int(row["stragglers"])})
+    blamed = blamed_of_query(found, query).to_dict("records") if found is not None else []
+    labels = stragglers.labels
+    return {
+        "count": len(mine),
+        "delay_ms": float(mine["delay_ms"].sum()),
+        "causes": list(causes.values()),
+        "blamed": [
+            {
+                "topic": int(row["topic"]),
+                "resource": row["resource"],
+                "kind": row["kind"],
+                "query_id": labels.query_id(int(row["query"])) or None,
+                "name": labels.query(int(row["query"])) or None,
+                "lost_ms": float(row["lost_ms"]),
+                "share": float(row["share"]),
+            }
+            for row in blamed
+        ],
+    }
+
+
+def link_lines(stragglers: Stragglers, found: Topics | None, query: int) -> list[str]:
+    """Say the same in lines: how many stragglers, by cause and topic, and who is blamed.
+
+    Returns
+    -------
+    list of str
+        Empty where the query has no stragglers.
+    """
+    links = links_to_dict(stragglers, found, query)
+    if not links["count"]:
+        return []
+    parts = [_cause(one, found is not None) for one in links["causes"][:MOST_CAUSES]]
+    more = len(links["causes"]) - MOST_CAUSES
+    parts += [f"{more} more causes"] if more > 0 else []
+    head = f"stragglers: {links['count']:,}, {duration(links['delay_ms'])} over the median"
+    lines = [f"{head}: {', '.join(parts)}"]
+    return lines + ([] if found is None else _blamed_lines(found, query))
+
+
+def _cause(one: dict[str, Any], asked: bool) -> str:
+    text = f"{short(one['name'], 40)} {one['stragglers']:,}"
+    if not asked:
+        return text
+    by_name: dict[str, int] = {}
+    for topic in one["topics"]:
+        by_name[topic["name"]] = by_name.get(topic["name"], 0) + topic["stragglers"]
+    if not by_name:
+        return text
+    listed = [f"{short(name, 40)} {n:,}" for name, n in by_name.items()]
+    return f"{text} ({'topic' if len(listed) == 1 else 'topics'} {', '.join(listed)})"
+
+
+def _blamed_lines(found: Topics, query: int) -> list[str]:
+    named = names_of(found)
+    frame = blamed_of_query(found, query)
+    frame = frame.assign(called=[named[int(topic)].name for topic in frame["topic"]])
+    return [
+        f"blamed for {resource_name(str(rows['resource'].iloc[0]))} where and while they had the "
+        f"topic {short(str(name), 40)}: {cell_text(Holds.SHARES, blamed_shares(found, rows))}"
+        for name, rows in frame.groupby("called", sort=False)
+    ]
+
+
+def blamed_shares(found: Topics, rows: pd.DataFrame) -> dict[str, float]:
+    """Return who is blamed with their parts of what was lost, the largest first."""
+    total = rows.groupby(["kind", "query"], sort=True)["lost_ms"].sum()
+    total = total.sort_values(ascending=False, kind="stable")
+    whole = float(total.sum())
+    return {
+        blamed_name(str(kind), found.labels.query(int(row))): float(ms) / whole
+        for (kind, row), ms in total.head(MOST_BLAMED_FOR_CAUSE).items()
+    }
+
 
 GROUPS = ("stage", "query", "host")
 CAUSE_WIDTH = 40
@@ -163,3 +278,164 @@ def _blamed(found: Stragglers, cause: int) -> str:
         f"{percent(row['share'])}"
         for row in mine.to_dict("records")
     )
+
+
+NO_NAME = "no name fits"
+
+
+def topics_sentence(found: Topics, named: list[TopicName]) -> str:
+    """Say how many causes recur and which most often, or why there are none."""
+    if found.reason or not named:
+        return str(found.reason)
+    stages, first = len(found.jobs), named[0].name
+    often = percent(float(found.topics["coverage"].iloc[0]))
+    if len(named) == 1:
+        plural = "s" if stages > 1 else ""
+        return f"One cause of stragglers recurs in {often} of {stages:,} stage{plural}: {first}."
+    return (
+        f"{len(named)} causes of stragglers recur in {stages:,} stages; most often {first}, "
+        f"in {often}."
+    )
+
+
+def topics_section(found: Topics, named: list[TopicName]) -> Section:
+    """Show the topics, the most frequent first, with their evidence and what helps."""
+    rows = []
+    for number, row in enumerate(found.topics.to_dict("records")):
+        name = named[number].name if named[number].advice else NO_NAME
+        shares = (row["coverage"], row["dominant_coverage"], row["mean_share"])
+        models = ", ".join(row["models"].split("+"))
+        rows.append((number + 1, name, found.words_of(number), *shares, models))
+    once = {one.name: f"{one.sentence} {one.advice}" for one in named if one.advice}
+    return Section(
+        "topics",
+        "Topics: what keeps making tasks slow",
+        sentence=topics_sentence(found, named),
+        columns=columns(
+            "no.:count | name:name | keywords:shares | coverage:share | dominant:share",
+            "mean share:share | found by",
+        ),
+        rows=tuple(rows),
+        caption="Topics, the most frequent first; (+) where stragglers have more of a metric, "
+        "(-) less",
+        notes=_evidence(found),
+        advice=tuple(once.items()),
+    )
+
+
+def topic_causes_section(found: Topics, named: list[TopicName]) -> Section:
+    """Show topics of one name together."""
+    rows = coverage(found, [one.name for one in named])
+    shares = ("coverage", "dominant_coverage", "mean_share")
+    return Section(
+        "topic-causes",
+        "Causes: topics of one name together",
+        columns=columns(
+            "cause:name | topics:count | coverage:share | dominant:share | mean share:share"
+        ),
+        rows=tuple(
+            (row["name"], len(row["topics"]), *(row[share] for share in shares))
+            for row in rows.to_dict("records")
+        ),
+    )
+
+
+def topic_stages_section(
+    found: Topics, named: list[TopicName], names: Mapping[int, str], most: int
+) -> Section:
+    """Show the mixture of each stage, the most delayed first, and who is blamed."""
+    labels, rows = found.labels, []
+    order = found.jobs.sort_values(["delay_ms", "stage"], ascending=[False, True]).head(most)
+    for job, one in zip(order.index.tolist(), order.to_dict("records"), strict=True):
+        numbers = (int(one["stragglers"]), int(one["tasks"]), float(one["delay_ms"]))
+        rows.append(
+            (
+                labels.stage(one["stage"]),
+                names.get(one["query"]) or labels.query(one["query"]),
+                *numbers,
+                _by_name(_rows_of(found.mixtures, job), named) or "none of the topics",
+                blamed_shares(found, found.sources[(found.sources["job"] == job).to_numpy(bool)]),
+            )
+        )
+    left = len(found.jobs) - len(rows)
+    return Section(
+        "topic-stages",
+        "Stages, the most delayed first",
+        columns=columns(
+            "stage:name | +query:name | stragglers:count | of tasks:count",
+            "over the median:time | mixture:shares | +blamed for the resource:shares",
+        ),
+        rows=tuple(rows),
+        caption="Stages, the most delayed first, with the topics of their stragglers",
+        notes=(f"{left:,} more stages: iqcar topics --json lists all.",) if left else (),
+    )
+
+
+def _rows_of(mixtures: pd.DataFrame, job: int) -> dict[int, float]:
+    mine = mixtures[(mixtures["job"] == job).to_numpy(bool)]
+    return dict(zip(mine["topic"].tolist(), mine["share"].tolist(), strict=True))
+
+
+def topic_queries_section(found: Topics, named: list[TopicName]) -> Section:
+    """Show the mixture of each query: that of its stages, weighed by their stragglers."""
+    frame, rows = query_mixtures(found), []
+    for query, mine in frame.groupby("query", sort=False):
+        shares = dict(zip(mine["topic"].tolist(), mine["share"].tolist(), strict=True))
+        number = found.labels.query_id(query).rpartition("/")[2]
+        name = f"{found.labels.query(query)} {number}"
+        rows.append((name, int(mine["stragglers"].iloc[0]), _by_name(shares, named)))
+    return Section(
+        "topic-queries",
+        "Queries",
+        columns=columns("query:name | stragglers:count | mixture:shares"),
+        rows=tuple(rows),
+    )
+
+
+def topic_blame_section(found: Topics, named: list[TopicName]) -> Section:
+    """Show whom iQCAR blames for a resource, where and while stragglers had its topic."""
+    called = [named[int(topic)].name for topic in found.sources["topic"]]
+    sources = found.sources.assign(called=called)
+    rows = []
+    for (job, name), mine in sources.groupby(["job", "called"], sort=True):
+        stage = found.labels.stage(int(found.jobs["stage"].iloc[job]))
+        lost = float(mine["lost_ms"].sum())
+        resource = resource_name(mine["resource"].iloc[0])
+        rows.append((stage, name, resource, lost, blamed_shares(found, mine)))
+    return Section(
+        "topic-blame",
+        "Who is blamed",
+        columns=columns(
+            "stage:name | topic:name | resource | lost:time",
+            "blamed, where and while it had it:shares",
+        ),
+        rows=tuple(sorted(rows, key=lambda row: -row[3])),
+    )
+
+
+def _by_name(shares: Mapping[int, float], named: list[TopicName]) -> dict[str, float]:
+    """Sum topics of one name, the largest first."""
+    total: dict[str, float] = {}
+    for topic, share in shares.items():
+        name = named[topic].name
+        total[name] = total.get(name, 0.0) + share
+    return dict(sorted(total.items(), key=lambda item: (-item[1], item[0])))
+
+
+def _evidence(found: Topics) -> tuple[str, ...]:
+    checked, notes = found.validation, []
+    if len(checked):
+        notes.append(
+            f"Of {len(checked):,} keywords of stages' topics, stragglers differ from other tasks "
+            f"as the topic says in {percent(float(checked['agrees'].mean()))} (Wilcoxon p < 0.05, "
+            "quartiles)."
+        )
+    if found.rejected:
+        listed = "; ".join(
+            f"{', '.join(f'{word} {percent(share)}' for word, share in words.items())} by {model}"
+            for model, words in found.rejected[:4]
+        )
+        more = len(found.rejected) - 4
+        rest = f"; {more} more" if more > 0 else ""
+        notes.append(f"Left out, found by one model only: {listed}{rest}.")
+    return tuple(notes)

@@ -11,18 +11,15 @@ import numpy as np
 from iqcar.base.units import HOUR_MS, MINUTE_MS, SECOND_MS, change_words, duration, printable
 from iqcar.diagnosis import Diagnosis
 from iqcar.enums import BlameKind
-from iqcar.logs.text.redact import redact_text
-from iqcar.model.doubts import listener_alone
-from iqcar.model.lost_events import much_lost
+from iqcar.logs.text import redact_text
+from iqcar.model.doubts import listener_alone, much_lost
 from iqcar.rules.rule import QueryType, RuleType
 from iqcar.say.blamed import find_blamed, fold_blamed, sum_blamed, with_cached
-from iqcar.say.finding import Finding
+from iqcar.say.finding import HELD_UP, Finding, Severity, severity_of
 from iqcar.say.findings import find_findings, findings_headline
-from iqcar.say.others_words import LostToOthers, OthersLosses
 from iqcar.say.query_names import QueryNames, RecurringNames
 from iqcar.say.rule_lines import do_not_apply
-from iqcar.say.sentences import loss_sentence, parts_of, run_words
-from iqcar.say.severity import HELD_UP, Severity, severity_of
+from iqcar.say.sentences import LostToOthers, OthersLosses, loss_sentence, parts_of, run_words
 from iqcar.say.wasted_lines import wasted_lines
 
 if TYPE_CHECKING:

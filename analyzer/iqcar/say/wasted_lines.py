@@ -10,11 +10,11 @@ import numpy as np
 from iqcar.base.units import duration, percent, short
 from iqcar.diagnosis import Diagnosis
 from iqcar.enums import WasteCause
-from iqcar.logs.text.redact import redact_text
+from iqcar.logs.text import redact_text
 from iqcar.model.queries.owners import owners
-from iqcar.rules.vocabulary.lost_time import waste_cause
+from iqcar.rules.vocabulary.data_files import waste_cause
+from iqcar.say.finding import LEAST_LOST_MS, SLIGHT_SHARE
 from iqcar.say.query_names import QueryNames
-from iqcar.say.severity import LEAST_LOST_MS, SLIGHT_SHARE
 from iqcar.tables import texts
 
 NOT_KNOWN = "(no pool)"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 from iqcar.base.units import duration, percent, printable, short
-from iqcar.logs.text.redact import redact_text
+from iqcar.logs.text import redact_text
 from iqcar.model.waits.pending import Pending, YarnWaits
 from iqcar.say.section import Section, columns
 from iqcar.tables.yarn_told import YarnApplication

@@ -1,39 +1,40 @@
 """Table declarations (each column once: dtype, unit, sentence), and array operations by group."""
 
-from iqcar.tables.declarations import NONE, Column, TableSpec, texts
-from iqcar.tables.plausible import (
+from iqcar.tables.declarations import (
     LAST_PLAUSIBLE_MS,
     MOST_BYTES,
     MOST_CORES,
     MOST_CORES_OF_A_LOG,
     MOST_TASKS,
-)
-from iqcar.tables.recorded_tables import (
-    CACHED,
-    DRIVER_PHASES,
-    EXECUTOR_TARGETS,
-    INTERVALS,
-    LOCK_OWNERS,
-    POOLS,
-    RULE_CHANGES,
-    SAMPLES,
-    TASK_RECORDS,
+    NONE,
+    Column,
+    TableSpec,
+    texts,
 )
 from iqcar.tables.specs import (
     APPLICATIONS,
+    CACHED,
     CONF,
+    DRIVER_PHASES,
+    EXECUTOR_TARGETS,
     EXECUTORS,
     HOSTS,
     INPUTS,
+    INTERVALS,
     JOB_PROPERTIES,
     JOBS,
+    LOCK_OWNERS,
+    POOLS,
     QUERIES,
+    RULE_CHANGES,
+    SAMPLES,
     SPECS,
     SQL_EXECUTIONS,
     SQL_METRICS,
     STAGE_PARENTS,
     STAGES,
     TASK_FAILURES,
+    TASK_RECORDS,
     TASKS,
     TIMES,
     Tables,

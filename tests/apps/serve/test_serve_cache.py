@@ -17,7 +17,7 @@ from iqcar.apps.serve.cache import PAGE, RESULT, Cache, write_entry
 from iqcar.apps.serve.losses import NOTHING
 from iqcar.apps.serve.result_summary import Summary
 from iqcar.enums import InputStatus
-from iqcar.logs.find.log_parts import EventLog, LogPart
+from iqcar.logs.find.layouts import EventLog, LogPart
 from iqcar.logs.log_summary import Peek
 from iqcar.version import __version__
 

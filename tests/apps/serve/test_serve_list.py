@@ -31,8 +31,8 @@ from iqcar.apps.serve.served_paths import Places
 from iqcar.enums import InputStatus
 from iqcar.errors import IqcarError
 from iqcar.logs import read_logs
+from iqcar.logs.find.layouts import LogPart
 from iqcar.logs.find.locate import EventLog, locate
-from iqcar.logs.find.log_parts import LogPart
 from iqcar.logs.log_summary import MAX_HEAD_BYTES, WHOLE_BYTES, Peek, peek
 from tests.support.contended_log import contended_log
 from tests.support.served import until

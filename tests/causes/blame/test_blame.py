@@ -12,8 +12,17 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from iqcar.causes.blame.attribute import Blame, attribute
-from iqcar.causes.blame.blame_tables import DEMANDS, KNOWN, OWN, QUERY, SOURCES, UNATTRIBUTED
-from iqcar.causes.blame.demand_weights import STAGE_LOSSES, elapsed_shares, stage_losses
+from iqcar.causes.blame.demand_weights import (
+    DEMANDS,
+    KNOWN,
+    OWN,
+    QUERY,
+    SOURCES,
+    STAGE_LOSSES,
+    UNATTRIBUTED,
+    elapsed_shares,
+    stage_losses,
+)
 from iqcar.causes.blame.ratp import ROUNDING
 from iqcar.enums import REQUESTS, Request
 from iqcar.model.waits.columns import WAITS

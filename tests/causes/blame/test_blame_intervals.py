@@ -8,7 +8,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from iqcar.causes.blame.attribute import attribute
-from iqcar.causes.blame.blame_tables import KNOWN, UNATTRIBUTED
+from iqcar.causes.blame.demand_weights import KNOWN, UNATTRIBUTED
 from iqcar.causes.blame.ratp import BYTES_REQUESTS
 from iqcar.causes.blame.task_intervals import BlameColumns, Pieces
 from iqcar.enums import REQUESTS, Request

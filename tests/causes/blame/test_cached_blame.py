@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 import iqcar
 from iqcar.causes.blame.attribute import Blame, attribute
-from iqcar.causes.blame.blame_tables import OWN, QUERY, UNATTRIBUTED
+from iqcar.causes.blame.demand_weights import OWN, QUERY, UNATTRIBUTED
 from iqcar.enums import REQUESTS, Request
 from iqcar.say.verdict import find_verdict
 from iqcar.tables import TASK_RECORDS, Tables

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import iqcar
 from iqcar.causes.blame.attribute import Blame, attribute
-from iqcar.causes.blame.blame_tables import KNOWN, OWN, QUERY, UNATTRIBUTED
+from iqcar.causes.blame.demand_weights import KNOWN, OWN, QUERY, UNATTRIBUTED
 from iqcar.causes.blame.task_intervals import BlameColumns
 from iqcar.enums import REQUESTS, Request
 from iqcar.model.waits.measure import measure_waits

@@ -15,14 +15,14 @@ from hypothesis import strategies as st
 
 import iqcar
 from iqcar import Diagnosis
-from iqcar.causes.blame.blame_tables import REST
-from iqcar.causes.blame.folding import (
+from iqcar.causes.blame.blame_sources import (
     MOST_SOURCES,
     PAIRS_AT_ONCE,
     batches,
     beyond_largest,
     distinct_pairs,
 )
+from iqcar.causes.blame.demand_weights import REST
 from iqcar.show.json.analyze import json_chunks, result_schema, to_dict, to_json
 from iqcar.show.terminal.analyze import print_diagnosis
 from tests.support.crowd import crowd
@@ -169,7 +169,7 @@ def test_pairs_in_many_batches_are_the_pairs_in_one(monkeypatch: pytest.MonkeyPa
 
 @pytest.mark.slow
 def test_rules_weigh_what_is_in_rests() -> None:
-    from iqcar.rules.losses_between_queries import gather
+    from iqcar.rules.recorded_setup import gather
 
     few, every = (gather(d.tables, d.graph) for d in (diagnosed(False), diagnosed(True)))
     assert few.suffered_ms == pytest.approx(every.suffered_ms)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from iqcar.causes.blame.attribute import attribute
-from iqcar.causes.blame.blame_tables import OWN, QUERY, UNATTRIBUTED
+from iqcar.causes.blame.demand_weights import OWN, QUERY, UNATTRIBUTED
 from iqcar.enums import REQUESTS, Request
 from tests.support.random_tables import waits_frame
 from tests.support.tiny_tables import tiny_tables

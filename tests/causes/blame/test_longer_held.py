@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from iqcar.causes.blame import blame_sources
 from iqcar.causes.blame.attribute import Blame
-from iqcar.causes.blame.blame_tables import OWN, QUERY
-from iqcar.causes.blame.longer_held import SourceEntries, hand_over, held_longer
+from iqcar.causes.blame.blame_sources import SourceEntries, hand_over, held_longer
+from iqcar.causes.blame.demand_weights import OWN, QUERY
 from iqcar.enums import REQUESTS, Request
 from iqcar.replay.alone import blame_run
 from iqcar.tables import Tables

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from iqcar.causes.blame.attribute import attribute
-from iqcar.causes.blame.blame_tables import QUERY
+from iqcar.causes.blame.demand_weights import QUERY
 from iqcar.enums import REQUESTS, Request
 from iqcar.model.waits.measure import measure_waits
 from iqcar.pipeline import read

@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from iqcar.causes.blame.attribute import Blame, attribute
-from iqcar.causes.blame.blame_tables import KNOWN, OWN, QUERY, REST, UNATTRIBUTED
+from iqcar.causes.blame.demand_weights import KNOWN, OWN, QUERY, REST, UNATTRIBUTED
 from iqcar.enums import REQUESTS, Request
-from iqcar.model.demand.others_cost import OthersCost
+from iqcar.model.demand.estimate import OthersCost
 from iqcar.model.waits.columns import wait_column
 from iqcar.tables import Tables
 from tests.support.examples import examples

@@ -11,11 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from iqcar.causes.blame.attribute import attribute
-from iqcar.causes.blame.blame_tables import KNOWN, OWN, QUERY, UNATTRIBUTED
+from iqcar.causes.blame.demand_weights import KNOWN, OWN, QUERY, UNATTRIBUTED
 from iqcar.enums import REQUESTS, Request
-from iqcar.model.demand.outside_load import beside_tasks, outside_load
+from iqcar.model.demand.host_samples import beside_tasks, outside_load
 from iqcar.tables import Tables
-from iqcar.tables.recorded_tables import SAMPLES
+from iqcar.tables.specs import SAMPLES
 from tests.causes.blame.test_blame_intervals import three_on_a_core
 from tests.support.examples import examples
 from tests.support.hand_cluster import cluster, parts

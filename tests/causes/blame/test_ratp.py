@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from iqcar.causes.blame.attribute import attribute
-from iqcar.causes.blame.blame_tables import KNOWN, QUERY, UNATTRIBUTED
+from iqcar.causes.blame.demand_weights import KNOWN, QUERY, UNATTRIBUTED
 from iqcar.causes.blame.ratp import Loss, data_processed, measure_loss
 from iqcar.causes.blame.task_intervals import BlameColumns
 from iqcar.enums import Request
-from iqcar.model.demand.contention import Contention
+from iqcar.model.demand.estimate import Contention
 from tests.support.hand_cluster import cluster, parts
 from tests.support.random_tables import EPOCH_MS
 

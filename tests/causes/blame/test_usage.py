@@ -9,12 +9,11 @@ import pytest
 
 from iqcar.causes.blame.attribute import attribute
 from iqcar.causes.blame.blame_doubts import doubts_of
-from iqcar.causes.blame.blame_tables import OWN, QUERY, UNATTRIBUTED
+from iqcar.causes.blame.demand_weights import OWN, QUERY, UNATTRIBUTED
 from iqcar.causes.blame.ratp import measure_loss, most_explicable, used_share
 from iqcar.causes.blame.task_intervals import BlameColumns
 from iqcar.enums import REQUESTS, Request
-from iqcar.model.demand.contention import Contention, StageRates
-from iqcar.model.demand.estimate import Demand
+from iqcar.model.demand.estimate import Contention, Demand, StageRates
 from iqcar.model.waits.columns import ESTIMATED, MEASURED
 from tests.support.hand_cluster import cluster, known_device, parts
 from tests.support.tiny_tables import tiny_tables

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from iqcar.causes.blame.attribute import attribute
-from iqcar.causes.blame.blame_tables import UNATTRIBUTED as UNATTRIBUTED_CODE
+from iqcar.causes.blame.demand_weights import UNATTRIBUTED as UNATTRIBUTED_CODE
 from iqcar.causes.graph.iqc_graph import build_graph
 from iqcar.enums import Request, Resource
 from iqcar.tables import Tables

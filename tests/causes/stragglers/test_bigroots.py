@@ -10,9 +10,8 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from iqcar.causes.stragglers.find_stragglers import explain
-from iqcar.causes.stragglers.peers import ComparedTasks
-from iqcar.causes.stragglers.root_causes import find_marks
-from iqcar.causes.stragglers.straggler_settings import StragglerSettings
+from iqcar.causes.stragglers.root_causes import ComparedTasks, find_marks
+from iqcar.causes.stragglers.straggler_result import StragglerSettings
 from iqcar.errors import UsageError
 from tests.support.naive_bigroots import EQUATIONS, NaiveTask, pearson, root_causes, stragglers
 from tests.support.pearson_baseline import PccSettings, correlation, pcc_marks

@@ -8,9 +8,9 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from iqcar.causes.stragglers.feature_list import Feature, after, before
+from iqcar.causes.stragglers.features import Feature, after, before
 from iqcar.causes.stragglers.find_stragglers import explain
-from iqcar.causes.stragglers.straggler_settings import StragglerSettings
+from iqcar.causes.stragglers.straggler_result import StragglerSettings
 from iqcar.enums import CauseEvidence, FeatureKind
 from tests.support.random_features import made
 

@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 import iqcar
-from iqcar.causes.stragglers.straggler_result import Stragglers
-from iqcar.causes.stragglers.straggler_settings import StragglerSettings
+from iqcar.causes.stragglers.straggler_result import Stragglers, StragglerSettings
 from iqcar.pipeline import stragglers_of
 from tests.support.naive_bigroots import EQUATIONS
 from tests.support.synthetic_log import SyntheticLog, stage_info, task_metrics

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 
 from iqcar.causes.blame.attribute import Blame, attribute
-from iqcar.causes.blame.blame_tables import KNOWN, QUERY, UNATTRIBUTED
-from iqcar.causes.stragglers.blame_of_causes import blamed_queries
+from iqcar.causes.blame.demand_weights import KNOWN, QUERY, UNATTRIBUTED
+from iqcar.causes.stragglers.find_stragglers import blamed_queries
 from iqcar.causes.stragglers.straggler_result import STRAGGLER_CAUSES, STRAGGLERS
 from iqcar.enums import REQUESTS, Request
 from tests.support.random_tables import tables_and_waits

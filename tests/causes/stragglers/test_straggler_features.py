@@ -7,12 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from iqcar.causes.stragglers.feature_list import FEATURE_LIST, FEATURES
-from iqcar.causes.stragglers.features import build_features
-from iqcar.causes.stragglers.host_features import (
+from iqcar.causes.stragglers.features import (
+    FEATURE_LIST,
+    FEATURES,
     LEAST_COVER,
     Spans,
     Windows,
+    build_features,
     clock_doubts,
     clock_offsets,
 )

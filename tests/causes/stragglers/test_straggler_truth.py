@@ -9,10 +9,8 @@ import numpy as np
 import pytest
 
 from iqcar.causes.stragglers.features import TaskFeatures, build_features
-from iqcar.causes.stragglers.peers import ComparedTasks
-from iqcar.causes.stragglers.root_causes import cause_names, find_marks
-from iqcar.causes.stragglers.straggler_result import Marks
-from iqcar.causes.stragglers.straggler_settings import StragglerSettings
+from iqcar.causes.stragglers.root_causes import ComparedTasks, cause_names, find_marks
+from iqcar.causes.stragglers.straggler_result import Marks, StragglerSettings
 from iqcar.enums import CauseEvidence
 from iqcar.model.waits.measure import measure_waits
 from tests.support.naive_bigroots import EQUATIONS

@@ -9,9 +9,8 @@ from pathlib import Path
 import jsonschema
 import pytest
 
-from iqcar.causes.stragglers.feature_list import FEATURE_LIST, SLOW_HOST
-from iqcar.causes.stragglers.straggler_result import by_cause, by_group
-from iqcar.causes.stragglers.straggler_settings import StragglerSettings
+from iqcar.causes.stragglers.features import FEATURE_LIST, SLOW_HOST
+from iqcar.causes.stragglers.straggler_result import StragglerSettings, by_cause, by_group
 from iqcar.pipeline import stragglers_of
 from iqcar.rules.vocabulary.topics import straggler_cause, straggler_causes
 from iqcar.show.json.analyze import result_schema, stragglers_to_json

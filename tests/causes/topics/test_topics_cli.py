@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 
 import iqcar as package
-from iqcar.causes.stragglers.feature_list import FEATURE_LIST
+from iqcar.causes.stragglers.features import FEATURE_LIST
 from iqcar.causes.topics.jobs import PARTS_OF_LATENCY
 from iqcar.causes.topics.topic_result import Topics, TopicSettings
 from iqcar.errors import IqcarError
 from iqcar.pipeline import diagnose, topics_of
-from iqcar.rules.rule_file import load_rules_file
+from iqcar.rules.compile_pools import load_rules_file
 from iqcar.rules.vocabulary.topics import topic_name, topic_vocabulary
 from iqcar.show.json.analyze import result_schema, to_json, topics_to_json
 from tests.conftest import REPO

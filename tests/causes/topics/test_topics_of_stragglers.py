@@ -11,10 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from iqcar.causes.blame.attribute import Blame
-from iqcar.causes.blame.blame_tables import KNOWN, OWN, QUERY, UNATTRIBUTED
+from iqcar.causes.blame.demand_weights import KNOWN, OWN, QUERY, UNATTRIBUTED
 from iqcar.causes.stragglers.features import build_features
-from iqcar.causes.stragglers.straggler_result import STRAGGLER_CAUSES, STRAGGLERS
-from iqcar.causes.stragglers.straggler_settings import StragglerSettings
+from iqcar.causes.stragglers.straggler_result import STRAGGLER_CAUSES, STRAGGLERS, StragglerSettings
 from iqcar.causes.topics.build_topics import find_topics
 from iqcar.causes.topics.topic_counts import NO_CAUSE, NO_TOPIC, blamed_of_query, cause_topics
 from iqcar.causes.topics.topic_of_straggler import (
@@ -37,7 +36,7 @@ from iqcar.enums import REQUESTS, Request
 from iqcar.model.waits.measure import measure_waits
 from iqcar.pipeline import diagnose, topics_of
 from iqcar.rules.vocabulary.topics import topic_name
-from iqcar.say.straggler_links import link_lines, links_to_dict
+from iqcar.say.straggler_sections import link_lines, links_to_dict
 from tests.causes.stragglers.test_straggler_blame import rows
 from tests.support.hound_traces import features_from
 from tests.support.straggler_truth import simulate

@@ -16,7 +16,7 @@ from typing import Any
 import psutil
 import pytest
 
-from iqcar.base.processes import usable_cores
+from iqcar.base.workers import usable_cores
 from iqcar.lab.inject.anomalies import BURST_S, Anomaly
 from iqcar.lab.inject.host_limits import FILE_SYSTEMS_IN_MEMORY, file_system
 from iqcar.lab.inject.injection_log import InjectionRecord, read_log

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from iqcar.apps.cli.main import app
-from iqcar.base.processes import usable_cores
+from iqcar.base.workers import usable_cores
 from iqcar.errors import IqcarError, UsageError
 from iqcar.lab.inject.anomalies import Anomaly, Pattern
 from iqcar.lab.inject.host_limits import available_memory_bytes

@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from iqcar.logs.attach.host_sampler import load, script_path
+from iqcar.logs.attach.spark_conf import load, script_path
 
 TIMEOUT_S = 60
 BURN = "while True: pass"

@@ -7,9 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from iqcar.model.demand.contention import ENOUGH_BYTES, ENOUGH_MS, contention, usable
-from iqcar.model.demand.device import Device
-from iqcar.model.demand.own_rates import Grid
+from iqcar.model.demand.device import Device, Grid
+from iqcar.model.demand.estimate import ENOUGH_BYTES, ENOUGH_MS, contention, usable
 from tests.support import naive_demand
 from tests.support.examples import examples
 from tests.support.hand_device import load_of

@@ -8,9 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from iqcar.model.demand import device as devices
-from iqcar.model.demand.contention import contention
-from iqcar.model.demand.device import ENOUGH_TASKS, fit_device
-from iqcar.model.demand.load import Load
+from iqcar.model.demand.device import ENOUGH_TASKS, Load, fit_device
+from iqcar.model.demand.estimate import contention
 from tests.support.examples import examples
 from tests.support.hand_device import BYTES, fair, load_of
 from tests.support.naive_demand import Use, fit_one_host

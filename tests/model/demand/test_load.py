@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from iqcar.causes.blame.loads import find_loads
+from iqcar.causes.blame.attribute import find_loads
 from iqcar.causes.blame.task_intervals import BlameColumns, DomainSchedules, Pieces
 from iqcar.enums import Request
-from iqcar.model.demand.load import MOST_STAGES, TASKS_OF_STAGE, Load
+from iqcar.model.demand.device import MOST_STAGES, TASKS_OF_STAGE, Load
 from tests.support.examples import examples
 from tests.support.naive_blame import NaiveBlame
 from tests.support.naive_demand import Use, fair_share

@@ -7,9 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from iqcar.model.demand.contention import StageRates, contention
-from iqcar.model.demand.device import Device
-from iqcar.model.demand.own_rates import Grid, errors_of
+from iqcar.model.demand.device import Device, Grid, errors_of
+from iqcar.model.demand.estimate import StageRates, contention
 from tests.support import naive_demand
 from tests.support.examples import examples
 from tests.support.hand_device import fair, load_of

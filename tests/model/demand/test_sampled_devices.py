@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from iqcar.model.demand.sampled_devices import (
+from iqcar.model.demand.host_samples import (
     WAS_NOT,
     WAS_SHORT,
     Sampled,

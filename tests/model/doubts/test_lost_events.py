@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from iqcar.model.lost_events import has_lost_end, lost_events, much_lost
+from iqcar.model.doubts import has_lost_end, lost_events, much_lost
 from tests.support.tiny_tables import tiny_tables
 
 LOG = {"path": "a.log", "status": "complete"}

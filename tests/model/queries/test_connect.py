@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from iqcar.logs import read_logs
-from iqcar.logs.events.descriptions import connect_operation, connect_request, connect_tags
+from iqcar.logs.events.settings import connect_operation, connect_request, connect_tags
 from iqcar.model.queries.identify import identify
 from iqcar.tables import Tables, texts
 from tests.support.synthetic_log import SyntheticLog, node, stage_info

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from iqcar.diagnosis import find_query
-from iqcar.model.queries.readable_names import readable_name
+from iqcar.model.queries.identify import readable_name
 from iqcar.pipeline import diagnose, read
-from iqcar.rules.rule_file import dump_compiled
+from iqcar.rules.compile_pools import dump_compiled
 from iqcar.say.findings import find_findings
 from iqcar.tables import Tables, texts
 from tests.support.synthetic_log import SyntheticLog, node, stage_info

@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 
 from iqcar.enums import QueryBy
 from iqcar.model.queries.identify import identify
-from iqcar.model.waits.driver_kinds import DriverPart
-from iqcar.model.waits.driver_time import driver_time
+from iqcar.model.waits.driver_time import DriverPart, driver_time
 from iqcar.tables import DRIVER_PHASES
 from tests.support.driver_tables import queries_of
 

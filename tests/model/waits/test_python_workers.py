@@ -10,7 +10,7 @@ import pytest
 
 from iqcar.enums import Request
 from iqcar.model.waits.columns import ESTIMATED, MEASURED, evidence_column, wait_column
-from iqcar.model.waits.python_workers import with_python_waits
+from iqcar.model.waits.measure import with_python_waits
 from iqcar.tables import SAMPLES, STAGES, TASK_RECORDS, TASKS, Tables
 from tests.support.random_tables import EPOCH_MS, frame, waits_frame
 

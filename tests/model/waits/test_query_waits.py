@@ -7,8 +7,7 @@ import pandas as pd
 import pytest
 
 from iqcar.enums import Resource
-from iqcar.model.waits.by_query import QUERY_WAITS, sum_query_waits
-from iqcar.model.waits.measure import measure_waits
+from iqcar.model.waits.measure import QUERY_WAITS, measure_waits, sum_query_waits
 from iqcar.tables import Tables
 from tests.support.tiny_tables import tiny_tables
 

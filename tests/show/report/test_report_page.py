@@ -17,7 +17,7 @@ from rich.console import Console
 import iqcar
 from iqcar.base import limits
 from iqcar.base.units import duration
-from iqcar.causes.blame.blame_tables import KNOWN, UNATTRIBUTED
+from iqcar.causes.blame.demand_weights import KNOWN, UNATTRIBUTED
 from iqcar.causes.topics.jobs import enough_for_topics
 from iqcar.diagnosis import Diagnosis
 from iqcar.enums import Resource

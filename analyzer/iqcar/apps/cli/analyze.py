@@ -78,7 +78,7 @@ def analyze(
         )  # fmt: skip
         return _on_spark(paths, master, how, all_sources)
     options.check_master(master, on_spark)
-    from iqcar.rules.rule_file import dump_compiled, load_rules_file
+    from iqcar.rules.compile_pools import dump_compiled, load_rules_file
     from iqcar.rules.vocabulary.advice_kinds import advice_kinds
     from iqcar.show.json.analyze import json_chunks
     from iqcar.show.terminal.analyze import print_answer, print_diagnosis

@@ -1,4 +1,4 @@
-"""The entry point of ``iqcar``: registers the commands and turns errors into one line."""
+"""The entry point of ``iqcar``: registers the commands, groups help, turns errors into one line."""
 
 from __future__ import annotations
 
@@ -14,12 +14,35 @@ from types import FrameType
 from typing import Annotated, Any
 
 import typer
+import typer.core
 
 import iqcar.apps.cli
 from iqcar.apps.cli.command import explain_line
-from iqcar.apps.cli.grouped_help import Grouped
+from iqcar.apps.cli.options import GROUPS
 from iqcar.errors import DEBUG, ExitCode, IqcarError, explain_bug
 from iqcar.version import __version__
+
+MANY = 9
+"""Options from which they are shown in groups: as many can be looked through at once."""
+
+
+class Grouped(typer.core.TyperCommand):
+    """A command whose help shows its options under the titles of ``GROUPS``."""
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        """Write the options, the untitled ones first."""
+        groups: dict[str, list[Any]] = {"Arguments": [], "Options": []}
+        for one in self.get_params(ctx):
+            if (record := one.get_help_record(ctx)) is None:
+                continue
+            titled = getattr(one, "rich_help_panel", None) if len(self.params) >= MANY else None
+            kind = "Arguments" if one.param_type_name == "argument" else titled or "Options"
+            groups.setdefault(kind, []).append(record)
+        for title in ("Arguments", "Options", *GROUPS):
+            if groups.get(title):
+                with formatter.section(title):
+                    formatter.write_dl(groups[title])
+
 
 app = typer.Typer(
     name="iqcar",

@@ -32,8 +32,8 @@ def logs_of(given: list[str] | None) -> list[str]:
     from iqcar.base.units import printable
     from iqcar.logs.attach.spark_conf import DEFAULT_LOG_DIR, configured_log_dir
     from iqcar.logs.find.locate import local_path
-    from iqcar.logs.find.remote import is_url
-    from iqcar.logs.text.redact import redact_text
+    from iqcar.logs.find.storage import is_url
+    from iqcar.logs.text import redact_text
 
     place, file = configured_log_dir() or (DEFAULT_LOG_DIR, "")
     why = f"spark.eventLog.dir of {file}" if file else "where Spark writes by default"

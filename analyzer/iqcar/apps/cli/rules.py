@@ -69,10 +69,9 @@ def compile_(
         Queries that run at once at most. Default: as recorded.
     """
     from iqcar.logs.attach.spark_conf import spark_url
-    from iqcar.rules.compile_pools import compile_rules
-    from iqcar.rules.rule_file import allocation_xml, dump_pools, load_rules_file
+    from iqcar.rules.compile_pools import allocation_xml, compile_rules, dump_pools, load_rules_file
     from iqcar.rules.rule_sentences import how_to
-    from iqcar.show.terminal.rules_compile import print_plan
+    from iqcar.show.terminal.rules import print_plan
 
     if for_ is not PlanTarget.FAIR_POOLS:
         return compile_queues(
@@ -138,9 +137,9 @@ def check(
     """
     from iqcar.apps.cli.reading import read_for, working
     from iqcar.comparison.check_rules import check_rules
-    from iqcar.rules.rule_file import load_rules_file
+    from iqcar.rules.compile_pools import load_rules_file
     from iqcar.show.json.analyze import check_to_json
-    from iqcar.show.terminal.rules_check import print_check
+    from iqcar.show.terminal.rules import print_check
 
     file = load_rules_file(rules)
     sides = [

@@ -32,7 +32,7 @@ def sample(*, out: str, period: str = "1s", for_: str = "", host: str = "") -> N
     from iqcar.base.files.derived import open_derived
     from iqcar.base.units import parse_time
     from iqcar.errors import IqcarError
-    from iqcar.logs.attach.host_sampler import sample_host
+    from iqcar.logs.attach.spark_conf import sample_host
 
     period_s = parse_time(period, "--period")
     for_s = parse_time(for_, "--for") if for_ else float("inf")

@@ -46,7 +46,7 @@ def stragglers(
         How many stages, hosts and stragglers to show.
     """
     from iqcar.apps.cli.reading import read_for, working
-    from iqcar.causes.stragglers.straggler_settings import StragglerSettings
+    from iqcar.causes.stragglers.straggler_result import StragglerSettings
     from iqcar.lab.traces.trace_columns import TraceColumns
     from iqcar.papers.bigroots import printed_stragglers
     from iqcar.show.json.analyze import stragglers_to_json

@@ -177,7 +177,7 @@ def _as_printed(
     """Find topics in the logs, then in each trace, as Hound prints it."""
     from iqcar.apps.cli.reading import FIRST, counting
     from iqcar.causes.stragglers import build_features
-    from iqcar.causes.stragglers.straggler_settings import StragglerSettings
+    from iqcar.causes.stragglers.straggler_result import StragglerSettings
     from iqcar.lab.traces.trace_survey import read_trace
     from iqcar.model.waits.measure import measure_waits
     from iqcar.papers.hound import printed_topics

@@ -21,10 +21,10 @@ from iqcar.comparison.rule_verdict import RuleVerdict
 from iqcar.diagnosis import Diagnosis, WhatIfs
 from iqcar.pipeline import diagnose, read
 from iqcar.replay.whatif.what_if import WhatIf
-from iqcar.rules.rule_file import dump_compiled, load_rules_file
+from iqcar.rules.compile_pools import dump_compiled, load_rules_file
 from iqcar.say.what_if_sentences import check_sentence
 from iqcar.show.terminal.layout import plain_table, terminal
-from iqcar.show.terminal.rules_check import print_check
+from iqcar.show.terminal.rules import print_check
 
 RUNS = 3
 """Runs of the mix on either side: one tells little, as runs differ by themselves."""

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from iqcar.apps.demo.mix import Query
 from iqcar.base.files.derived import open_derived, write_derived
-from iqcar.base.processes import usable_cores
+from iqcar.base.workers import usable_cores
 from iqcar.errors import IqcarError
 from iqcar.logs.attach.spark_conf import SparkConf, listener_jar
 

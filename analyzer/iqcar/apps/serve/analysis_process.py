@@ -18,10 +18,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
 from iqcar.apps.serve.process_limits import bound_memory
-from iqcar.base.processes import at_end_of
+from iqcar.base.workers import at_end_of
 from iqcar.enums import QueryBy
 from iqcar.errors import IqcarError, explain_bug
-from iqcar.logs.find.log_parts import EventLog, LogPart, ToldByServer
+from iqcar.logs.find.layouts import EventLog, LogPart, ToldByServer
 
 if TYPE_CHECKING:
     from iqcar.logs import ReadProgress

@@ -13,9 +13,8 @@ from typing import NamedTuple
 
 from iqcar.apps.serve.result_summary import ApplicationLoss, FirstFinding, Summary
 from iqcar.enums import InputStatus
-from iqcar.logs.find.layouts import IN_PROGRESS
-from iqcar.logs.find.log_parts import EventLog, LogPart
-from iqcar.logs.find.remote import is_url
+from iqcar.logs.find.layouts import IN_PROGRESS, EventLog, LogPart
+from iqcar.logs.find.storage import is_url
 from iqcar.logs.log_summary import Peek
 
 KEY_BYTES = 12

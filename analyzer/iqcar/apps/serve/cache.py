@@ -26,8 +26,7 @@ import msgspec
 
 from iqcar.apps.serve.applications import Identity
 from iqcar.apps.serve.result_summary import ApplicationLoss, Summary
-from iqcar.base.files.derived import write_derived
-from iqcar.base.files.opening import own_folder, read_own
+from iqcar.base.files.derived import own_folder, read_own, write_derived
 from iqcar.errors import IqcarError
 from iqcar.version import __version__
 

@@ -20,11 +20,11 @@ from iqcar.apps.serve.result_summary import ApplicationLoss, Summary
 from iqcar.apps.serve.served_paths import Places
 from iqcar.enums import InputStatus
 from iqcar.errors import IqcarError
+from iqcar.logs.find.layouts import EventLog, Unreadable, printable
 from iqcar.logs.find.locate import NO_LOG, locate
-from iqcar.logs.find.log_parts import EventLog, Unreadable, printable
-from iqcar.logs.find.remote import is_url
+from iqcar.logs.find.storage import is_url
 from iqcar.logs.log_summary import Peek, peek
-from iqcar.logs.text.redact import redact_text
+from iqcar.logs.text import redact_text
 
 RESCAN_S = 5.0
 """Seconds after which a request makes the places be looked through again (5). A look takes 0.2 ms

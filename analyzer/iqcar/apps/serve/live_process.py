@@ -11,7 +11,7 @@ import msgspec
 from iqcar.apps.serve.followers import FollowRequest
 from iqcar.apps.serve.process_limits import bound_memory
 from iqcar.base.files.json_text import json_bytes
-from iqcar.base.processes import at_end_of
+from iqcar.base.workers import at_end_of
 from iqcar.diagnosis import Settings
 from iqcar.enums import QueryBy
 from iqcar.errors import IqcarError, explain_bug

@@ -12,7 +12,7 @@ import numpy as np
 from iqcar.base.units import short
 from iqcar.diagnosis import Diagnosis
 from iqcar.enums import BlameKind, Resource
-from iqcar.logs.text.name_family import family
+from iqcar.logs.text import family
 from iqcar.tables import texts
 
 MOST_NAMED = 100

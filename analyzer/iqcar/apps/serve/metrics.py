@@ -22,7 +22,7 @@ from iqcar.apps.serve.metric_families import CREATED, kept_families, total_famil
 from iqcar.apps.serve.service import Service
 from iqcar.base.units import short
 from iqcar.enums import InputStatus
-from iqcar.logs.text.name_family import family
+from iqcar.logs.text import family
 from iqcar.version import __version__
 
 UNREAD = "unread"

@@ -30,7 +30,7 @@ from iqcar.apps.serve.store_api import store_page
 from iqcar.apps.serve.whatif_pages import ask_what_if, what_if
 from iqcar.base.units import printable
 from iqcar.enums import InputStatus
-from iqcar.logs.text.redact import redact_text
+from iqcar.logs.text import redact_text
 from iqcar.show.html.files import plotly
 
 STATIC = {

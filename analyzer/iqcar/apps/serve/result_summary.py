@@ -11,7 +11,7 @@ import pandas as pd
 from iqcar.apps.serve.losses import NOTHING, Losses, losses_of
 from iqcar.diagnosis import Diagnosis
 from iqcar.say.findings import find_findings
-from iqcar.say.others_words import OthersLosses
+from iqcar.say.sentences import OthersLosses
 from iqcar.show.html.whatif import most_blamed
 from iqcar.tables import texts
 from iqcar.version import __version__

@@ -6,11 +6,11 @@ import glob
 from collections.abc import Sequence
 from pathlib import Path
 
-from iqcar.base.files.opening import is_within
+from iqcar.base.files.derived import is_within
 from iqcar.errors import IqcarError
+from iqcar.logs.find.layouts import EventLog
 from iqcar.logs.find.locate import absence, local_path
-from iqcar.logs.find.log_parts import EventLog
-from iqcar.logs.find.remote import is_url
+from iqcar.logs.find.storage import is_url
 
 
 class Places:

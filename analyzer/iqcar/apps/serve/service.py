@@ -26,8 +26,7 @@ from iqcar.apps.serve.served_paths import Places
 from iqcar.diagnosis import Settings
 from iqcar.errors import UsageError
 from iqcar.logs.find.history_server import is_hosted
-from iqcar.logs.find.layouts import rolling_index
-from iqcar.logs.find.log_parts import EventLog
+from iqcar.logs.find.layouts import EventLog, rolling_index
 
 STORE_QUESTIONS = 2
 """Questions that a store answers at once; others wait."""

@@ -17,39 +17,198 @@ Paper: iQCAR | §4, appendix A | leaves it: time lost against what a task needs 
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
 
 from iqcar.causes.blame.blame_doubts import doubts_of
-from iqcar.causes.blame.blame_sources import BlameShares, Ledger, SweepInput, name_sources
-from iqcar.causes.blame.blame_tables import DEMANDS, FOLDED, SOURCES
-from iqcar.causes.blame.cached_blame import cached_shares
-from iqcar.causes.blame.demand_weights import stage_losses, weigh_demands
-from iqcar.causes.blame.executor_blame import executor_sweep_input
-from iqcar.causes.blame.folding import MOST_SOURCES
-from iqcar.causes.blame.loads import find_loads, is_estimated
-from iqcar.causes.blame.lock_blame import lock_shares
-from iqcar.causes.blame.others_parts import as_replayed, parts_of_others, room_of
+from iqcar.causes.blame.blame_sources import (
+    MOST_SOURCES,
+    BlameShares,
+    Ledger,
+    SweepInput,
+    name_sources,
+)
+from iqcar.causes.blame.demand_weights import DEMANDS, FOLDED, SOURCES, stage_losses, weigh_demands
+from iqcar.causes.blame.held_blame import cached_shares, executor_sweep_input, lock_shares
 from iqcar.causes.blame.ratp import (
     BYTES_REQUESTS,
+    ONE_DEVICE,
     ROUNDING,
     Loss,
+    data_processed,
     measure_loss,
     most_explicable,
     share_of_executors,
     used_share,
 )
-from iqcar.causes.blame.task_intervals import BlameColumns, DomainSchedules, Pieces
-from iqcar.causes.blame.usage_sweep import usage_during
-from iqcar.enums import REQUESTS, Domain, Request
-from iqcar.model.demand.contention import Contention
-from iqcar.model.demand.device import Device
-from iqcar.model.demand.estimate import Demand, estimate_demand, fit_devices
-from iqcar.model.demand.others_cost import OthersCost
+from iqcar.causes.blame.task_intervals import SHORTEST_MS, BlameColumns, DomainSchedules, Pieces
+from iqcar.causes.blame.usage_sweep import mean_of_others, usage_during
+from iqcar.enums import REQUESTS, Domain, Request, Resource
+from iqcar.model.demand.device import Device, Load
+from iqcar.model.demand.estimate import (
+    NEGLIGIBLE,
+    Contention,
+    Demand,
+    OthersCost,
+    estimate_demand,
+    fit_devices,
+)
 from iqcar.model.waits.columns import ESTIMATED, evidence_column
 from iqcar.tables import Tables, TableSpec
-from iqcar.tables.arrays import Flags, Floats, Ints, Schedule, share_of, sum_by
+from iqcar.tables.arrays import Flags, Floats, Ints, Schedule, positive_or_zero, share_of, sum_by
+
+FACTORS = 8
+"""Times that the factors of queries are refined: parts are at most 1."""
+
+
+def room_of(loss: Loss) -> Floats:
+    """Return the slowdown of each task that has no known cause."""
+    room = loss.slowdown - loss.known
+    return np.where(room > ROUNDING * loss.slowdown, room, 0.0)
+
+
+def as_replayed(demand: Demand, cost: OthersCost) -> Demand:
+    """Take from replays what tasks lost in devices, where these tell, and who used no disk."""
+    contention = {}
+    for request, found in demand.contention.items():
+        lost = cost.to_tasks[request]
+        lost = np.where(np.isnan(lost), found.to_tasks, lost)
+        contention[request] = found._replace(to_tasks=lost)
+    devices, rates, read = dict(demand.devices), dict(demand.rates), Request.IO_READ
+    if len(cost.from_disk) and read in rates:
+        device, of = devices[read], rates[read]
+        shared = np.isin(of.stage, cost.from_disk).astype(np.float64)
+        rates[read] = of._replace(shared=shared)
+        devices[read] = device._replace(contended=max(device.contended, NEGLIGIBLE))
+    return replace(demand, contention=contention, devices=devices, rates=rates)
+
+
+def parts_of_others(
+    columns: BlameColumns, waits: pd.DataFrame, demand: Demand, cost: OthersCost
+) -> dict[Request, Floats]:
+    """Return the part of each task's loss that others cost, so that queries lost what they did.
+
+    A replay tells how much longer each query took, and each of its tasks; a query's loss is summed
+    from its tasks by the time that their stages take. One factor a query makes the sums agree.
+    """
+    tables, stage = columns.tables, columns.stage
+    losses = stage_losses(tables, waits, np.zeros(len(tables.stages)))
+    weight = share_of(losses["elapsed_ms"].to_numpy(), losses["life_ms"].to_numpy())
+    query = np.where(stage >= 0, tables.stages["query"].to_numpy(np.int64)[stage], -1)
+    n, parts, lost = len(tables.queries), {}, {}
+    for request, part in cost.to_others.items():
+        loss = measure_loss(columns, request, demand.contention)
+        explicable = np.minimum(
+            room_of(loss), most_explicable(columns, loss, demand.contention.get(request))
+        )
+        of_tasks = loss.lost * share_of(explicable, loss.slowdown) * weight[stage]
+        known = (query >= 0) & (part > 0) & (of_tasks > 0)
+        parts[request] = np.where(np.isnan(part), np.nan, np.where(known, part, 0.0))
+        lost[request] = of_tasks
+    factor = np.ones(n)
+    for _ in range(FACTORS):
+        said = np.zeros(n)
+        for request, part in parts.items():
+            mine = np.flatnonzero(part > 0)
+            of_task = lost[request][mine] * np.minimum(part[mine] * factor[query[mine]], 1.0)
+            said += sum_by(query[mine], of_task, n)
+        wanted = np.where(np.isfinite(cost.lost_ms), cost.lost_ms, said)
+        factor = np.where(said > 0, factor * share_of(wanted, said), factor)
+    known = query >= 0
+    return {
+        request: np.where(known, np.minimum(part * factor[np.maximum(query, 0)], 1.0), part)
+        for request, part in parts.items()
+    }
+
+
+OCTAVES = 1
+"""Octaves between the speeds at which the use by others is computed; two rank sources worse. They
+are powers of two, so that logs that are read apart agree."""
+SPEEDS = (2.0**4, 2.0**24)
+"""Speeds in bytes per ms within which they lie: 16 KB/s to 16 GB/s."""
+CORES = (2.0**-10, 1.0)
+"""The same for the processor, in cores."""
+
+
+def find_loads(pieces: Pieces, schedules: DomainSchedules) -> dict[Request, Load]:
+    """Compute the load of the devices in which waiting is not the same as contention.
+
+    These are disks and network, and the processor where the wait for it is estimated. One row per
+    task.
+
+    pieces: tasks, in pieces where profiles tell when they used a device.
+    schedules: starts and ends of these pieces.
+    """
+    columns = pieces.columns
+    found: dict[Request, Load] = {}
+    by_device: dict[tuple[Request, ...], Load] = {}
+    for request in BYTES_REQUESTS:
+        device = ONE_DEVICE[request]
+        if device not in by_device:
+            nothing = np.zeros(len(pieces.span))
+            moved = sum((positive_or_zero(data_processed(pieces, r)) for r in device), nothing)
+            waited = sum((positive_or_zero(pieces.wait(r)) for r in device), nothing)
+            by_device[device] = _load(pieces, schedules, moved, waited)
+        found[request] = by_device[device]._replace(
+            data=positive_or_zero(data_processed(columns, request)),
+            wait_ms=positive_or_zero(columns.wait(request)),
+        )
+    estimated = is_estimated(columns)
+    if estimated.any():
+        cpu, wait_ms = (
+            positive_or_zero(values)
+            for values in (pieces.compute(), pieces.wait(Request.RUN_QUEUE))
+        )
+        load = _load(pieces, schedules, cpu, cpu + wait_ms, CORES)
+        found[Request.RUN_QUEUE] = load._replace(data=np.where(estimated, load.data, 0.0))
+    return found
+
+
+def is_estimated(columns: BlameColumns) -> Flags:
+    """Mark tasks whose wait for the processor is what nothing else explains."""
+    flags: Flags = columns.waits[evidence_column(Request.RUN_QUEUE)].to_numpy() == ESTIMATED
+    return flags
+
+
+def _levels(speeds: Floats, band: tuple[float, float]) -> Floats:
+    """Return the powers of two around all speeds, as far as they lie within the band."""
+    low, high = np.log2(np.clip([speeds.min(initial=np.inf), speeds.max(initial=0.0)], *band))
+    if low > high:
+        return np.ones(1)
+    powers = np.arange(np.floor(low / OCTAVES), np.ceil(high / OCTAVES) + 1) * OCTAVES
+    levels: Floats = np.exp2(powers)
+    return levels
+
+
+def _load(
+    pieces: Pieces,
+    schedules: DomainSchedules,
+    data: Floats,
+    wait_ms: Floats,
+    band: tuple[float, float] = SPEEDS,
+) -> Load:
+    """Compute the load of one device; each piece of a task counts by the time in the device."""
+    columns, life = pieces.columns, np.maximum(pieces.span, SHORTEST_MS)
+    busy = np.minimum(wait_ms / life, 1.0)
+    speed = share_of(data, wait_ms)
+    levels = _levels(speed[speed > 0], band)
+    events = schedules.of(Request.IO_READ)
+    others, siblings, taken = mean_of_others(
+        events, speed, busy, span=pieces.span, life=life, levels=levels,
+        owner=pieces.of_task(columns.owner()),
+    )  # fmt: skip
+    total_wait = pieces.total(wait_ms)
+    of_life = np.minimum(share_of(total_wait, np.maximum(columns.span, SHORTEST_MS)), 1.0)
+    if not pieces.undivided:
+        weight = share_of(wait_ms, total_wait[pieces.task])
+        others, siblings = (pieces.total(weight * tasks) for tasks in (others, siblings))
+        taken = np.column_stack([pieces.total(weight * column) for column in taken.T])
+    return Load(
+        data=pieces.total(data), wait_ms=total_wait, others=others, own=siblings, busy=of_life,
+        levels=levels, taken=taken, host=columns.host, stage=columns.stage, launch=columns.launch,
+    )  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -380,3 +539,37 @@ def _account(
 
 def _joined(parts: list[pd.DataFrame], spec: TableSpec) -> pd.DataFrame:
     return pd.concat(parts, ignore_index=True) if parts else spec.empty()
+
+
+class OthersRange(NamedTuple):
+    """Range of what each query lost to others.
+
+    low_ms, high_ms: (n_queries,), ms; NaN where no replay tells.
+    decided_by: as in :class:`~iqcar.model.demand.estimate.OthersCost`.
+    """
+
+    low_ms: Floats
+    high_ms: Floats
+    decided_by: tuple[Resource | None, ...]
+
+
+def range_of_others(
+    blame: Blame, lost_ms: Floats, executors_ms: Floats, duration_ms: Floats
+) -> OthersRange:
+    """Return ranges that hold what is said.
+
+    lost_ms: (n_queries,), ms; what each query is said to have lost to others.
+    executors_ms: (n_queries,), ms; the part of it in which it waited for executors: replays keep
+        these waits, so they are in no range.
+    """
+    n, cost = len(lost_ms), blame.cost
+    if cost is None:
+        unknown = np.full(n, np.nan)
+        return OthersRange(unknown, unknown, (None,) * n)
+    low = np.minimum(cost.low_ms + executors_ms, lost_ms)
+    high = np.maximum(cost.high_ms + executors_ms, lost_ms)
+    return OthersRange(
+        low,
+        np.where(duration_ms > 0, np.fmin(high, duration_ms), high),
+        cost.decided_by or (None,) * n,
+    )

@@ -1,34 +1,211 @@
 """Divides each demand's loss among source stages, for one batch of target queries at a time.
 
 The largest source queries of each target query are named; the others are summed in one row of the
-kind REST per demand (:mod:`iqcar.causes.blame.folding`). The sums of a source in REST rows are kept
-in :data:`iqcar.causes.blame.blame_tables.FOLDED`.
+kind REST per demand. The sums of a source in REST rows are kept in
+:data:`iqcar.causes.blame.demand_weights.FOLDED`.
+
+A replay tells which part of a wait for slots others cost. What they cost beyond the slots that
+they held meanwhile, they cost by slowing the query's own tasks, which held the rest: on a disk,
+say, that they use from another application. It is handed to those who cost the same stage time in
+devices.
+
+The blame of source queries for target queries is a matrix: for 2,000 concurrent queries it has 4
+million cells per request and host. Only the largest sources of each target are kept. To select
+them, all cells of a batch of targets are computed, and the others are summed before the next batch.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
-from iqcar.causes.blame.blame_tables import FOLDED, KNOWN, OWN, QUERY, REST, SOURCES, UNATTRIBUTED
-from iqcar.causes.blame.demand_weights import RESOURCES, DemandWeights
-from iqcar.causes.blame.folding import (
-    PAIRS_AT_ONCE,
-    PAIRS_PER_TASK,
-    batches,
-    beyond_largest,
-    distinct_pairs,
+from iqcar.causes.blame.demand_weights import (
+    FOLDED,
+    KNOWN,
+    OWN,
+    QUERY,
+    RESOURCES,
+    REST,
+    SOURCES,
+    UNATTRIBUTED,
+    DemandWeights,
 )
-from iqcar.causes.blame.longer_held import SourceEntries, hand_over, held_longer
 from iqcar.causes.blame.ratp import ROUNDING
 from iqcar.causes.blame.sweep import pair_integrals, pairs_of_groups
 from iqcar.enums import Request
 from iqcar.model.waits.columns import LAUNCH_REQUESTS
 from iqcar.tables import NONE, Tables, recurring_queries
 from iqcar.tables.arrays import Flags, Floats, Ints, Schedule, share_of, sum_by
+
+
+class SourceEntries(NamedTuple):
+    """Blame of source stages for demands: columns with one entry per pair.
+
+    beyond: (n_entries,), ms; the part of ``lost`` that others cost beyond what they held.
+    """
+
+    demand: Ints
+    kind: Ints
+    stage: Ints
+    beta: Floats
+    lost: Floats
+    idle: Floats
+    beyond: Floats
+
+    def some(self, kept: Flags) -> SourceEntries:
+        """Return the entries that are marked."""
+        columns: list[NDArray[Any]] = [column[kept] for column in self]
+        return SourceEntries(*columns)
+
+
+def held_longer(group: Ints, own: Flags, held: Floats, lost: Floats, to_others: Floats) -> Floats:
+    """Return which part of each entry is what others cost beyond what they held.
+
+    It is in the entries of others, or in the own ones where others held nothing. Shape
+    (n_entries,).
+
+    group, own: (n_entries,), the target, and whether the source is its own query.
+    held, lost: (n_entries,), losses by who held the resource, and by what others cost.
+    to_others: (n_groups,), what others cost; NaN where that is not known.
+    """
+    n = len(to_others)
+    of_own, of_others, given = (
+        sum_by(group[mine], of[mine], n) for of, mine in ((held, own), (held, ~own), (lost, ~own))
+    )
+    cost, in_own = np.minimum(to_others, of_own + of_others), of_others <= 0
+    excess = np.where(cost > of_others, cost - of_others, 0.0)
+    part = share_of(excess, np.where(in_own, of_own, given))
+    return np.where(own == in_own[group], lost * part[group], 0.0)
+
+
+def hand_over(
+    slots: SourceEntries, devices: Sequence[SourceEntries], takes: Flags, stage: Ints
+) -> tuple[SourceEntries, list[SourceEntries], Floats]:
+    """Move what others cost beyond the slots that they held to what they cost in devices.
+
+    Where they cost a stage nothing there, and held no slots either, nobody is named for it. The
+    blame β stays where the wait is.
+
+    takes: (n_demands,); whether what others cost is known of the demand.
+    stage: (n_demands,); row of its target stage.
+
+    Returns the entries, which sum to less where nobody is named, and the task time that each demand
+    lost more, in ms, which sums to 0 over the demands of a stage.
+    """
+    n, n_stages = len(stage), int(stage.max(initial=-1)) + 1
+    taking = [(one.kind == QUERY) & takes[one.demand] for one in devices]
+    room = np.zeros(n_stages)
+    for one, mine in zip(devices, taking, strict=True):
+        room += sum_by(stage[one.demand[mine]], one.lost[mine], n_stages)
+    taken = room[stage[slots.demand]] > 0
+    gone = np.where(taken | (slots.kind == OWN), slots.beyond, 0.0)
+    handed = np.where(taken, gone, 0.0)
+    moved = -sum_by(slots.demand, handed, n)
+    left = 1.0 - share_of(gone, slots.lost)
+    kept = slots._replace(lost=slots.lost * left, beta=np.where(taken, 1.0, left) * slots.beta)
+    factor = 1.0 + share_of(sum_by(stage[slots.demand], handed, n_stages), room)
+    more = []
+    for one, mine in zip(devices, taking, strict=True):
+        lost = np.where(mine, one.lost * factor[stage[one.demand]], one.lost)
+        moved += sum_by(one.demand, lost - one.lost, n)
+        more.append(one._replace(lost=lost))
+    return kept, more, moved
+
+
+MOST_SOURCES = 20
+"""Source queries named per target query. Users read about ten; 2,000 targets of 20 sources each are
+30 MB of JSON."""
+
+PAIRS_AT_ONCE = 1_000_000
+"""Pairs of a demand and a source stage per batch; at 200 bytes each with intermediate results, they
+take 200 MB."""
+
+PAIRS_PER_TASK = 2
+"""Pairs per task in a batch, if that is more. Every batch reads all tasks, so with this bound time
+is proportional to pairs, and memory to the size of the tables."""
+
+CELLS_PER_ENTRY = 8
+"""Cells per entry up to which a table of all cells is cheaper than sorting the entries."""
+
+
+def beyond_largest(target: Ints, source: Ints, size: Floats, most: int) -> Flags:
+    """Mark entries whose source is not among the largest ``most`` sources of their target.
+
+    Shape (n_entries,). A target with at most ``most + 1`` sources has none marked: a rest of a
+    single source would hide its name without saving a row.
+
+    target, source: (n_entries,) target and source of each entry, ≥ 0; the entries of a pair are
+        summed.
+    size: (n_entries,) size of each entry, ≥ 0.
+    most: sources kept per target; of equal ones, those with the lowest numbers.
+    """
+    if not len(target):
+        return np.zeros(0, bool)
+    owner, _, member = distinct_pairs(target, source)
+    total = sum_by(member, size, len(owner))
+    begin = np.flatnonzero(np.diff(owner, prepend=-1))
+    count = np.diff(begin, append=len(owner))
+    marked = np.zeros(len(owner), bool)
+    for position in np.flatnonzero(count > most + 1).tolist():
+        here = slice(begin[position], begin[position] + count[position])
+        marked[here] = ~_largest(total[here], most)
+    return marked[member]
+
+
+def _largest(values: Floats, most: int) -> Flags:
+    """Mark the ``most`` largest values, the first of equal ones; there are more than ``most``.
+
+    By partition, because sorting all pairs took longer than computing them.
+    """
+    place = len(values) - most
+    bound = np.partition(values, place)[place]
+    kept: Flags = values > bound
+    equal = np.flatnonzero(values == bound)
+    kept[equal[: most - np.count_nonzero(kept)]] = True
+    return kept
+
+
+def distinct_pairs(target: Ints, source: Ints) -> tuple[Ints, Ints, Ints]:
+    """Return targets and sources of distinct pairs in order, and each entry's position there."""
+    first = int(target.min()) if len(target) else 0
+    width = int(source.max(initial=0)) + 1
+    key = (target - first) * width + source
+    cells = (int(target.max(initial=first)) - first + 1) * width
+    if cells <= CELLS_PER_ENTRY * len(key):
+        present = np.zeros(cells, bool)
+        present[key] = True
+        pairs, member = np.flatnonzero(present), np.cumsum(present)[key] - 1
+    else:
+        pairs, member = np.unique(key, return_inverse=True)
+    return pairs // width + first, pairs % width, member
+
+
+def batches(owner: Ints, cost: Floats, most: float) -> list[Flags]:
+    """Divide groups into batches of bounded cost; all groups of an owner are in one batch.
+
+    Flags of the groups in each batch; one batch with all groups if they cost at most
+    ``most``.
+
+    owner: (n_groups,).
+    cost: (n_groups,).
+    most: maximum cost of a batch; an owner whose groups cost more has a batch of its own.
+    """
+    if float(cost.sum()) <= most:
+        return [np.ones(len(owner), bool)]
+    owners, member = np.unique(owner, return_inverse=True)
+    batch = np.zeros(len(owners), np.int64)
+    number, spent = 0, 0.0
+    for at, owner_cost in enumerate(np.bincount(member, cost, len(owners)).tolist()):
+        if spent > 0 and spent + owner_cost > most:
+            number, spent = number + 1, 0.0
+        batch[at] = number
+        spent += owner_cost
+    return [batch[member] == n for n in range(number + 1)]
 
 
 @dataclass(frozen=True)

@@ -12,9 +12,8 @@ import numpy as np
 
 from iqcar.causes.blame.task_intervals import SHORTEST_MS, BlameColumns, Pieces
 from iqcar.enums import Request
-from iqcar.model.demand.contention import NEGLIGIBLE, Contention, StageRates
-from iqcar.model.demand.estimate import Demand
-from iqcar.model.demand.outside_load import outside_share
+from iqcar.model.demand.estimate import NEGLIGIBLE, Contention, Demand, StageRates
+from iqcar.model.demand.host_samples import outside_share
 from iqcar.model.waits.columns import ESTIMATED, evidence_column
 from iqcar.tables.arrays import (
     Floats,

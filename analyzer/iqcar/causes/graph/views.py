@@ -11,18 +11,24 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from iqcar.causes.blame.blame_tables import (
+from iqcar.causes.blame.demand_weights import (
     BLAME_KINDS,
     FOLDED,
     KNOWN,
     OWN,
     QUERY,
+    RESOURCES,
     REST,
     UNATTRIBUTED,
 )
-from iqcar.causes.blame.demand_weights import RESOURCES
-from iqcar.causes.graph.contents import Contents, rows_or_none, vertex_frame, vertex_labels
-from iqcar.causes.graph.structure import ByTarget, sum_pairs
+from iqcar.causes.graph.contents import (
+    ByTarget,
+    Contents,
+    rows_or_none,
+    sum_pairs,
+    vertex_frame,
+    vertex_labels,
+)
 from iqcar.enums import REQUESTS, BlameKind, Request, Resource
 from iqcar.tables import NONE
 from iqcar.tables.arrays import Floats, Ints, sum_by

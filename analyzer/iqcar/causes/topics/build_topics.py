@@ -10,7 +10,7 @@ from typing import TypeVar
 import numpy as np
 import pandas as pd
 
-from iqcar.base.processes import usable_cores
+from iqcar.base.workers import usable_cores
 from iqcar.causes.stragglers.features import TaskFeatures
 from iqcar.causes.stragglers.straggler_result import Labels
 from iqcar.causes.topics.analyse_job import JobAnalysis, analyse_job, lot

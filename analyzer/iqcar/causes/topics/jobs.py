@@ -7,8 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from iqcar.causes.stragglers.feature_list import Feature
-from iqcar.causes.stragglers.features import TaskFeatures
+from iqcar.causes.stragglers.features import Feature, TaskFeatures
 from iqcar.causes.topics.topic_result import TopicSettings
 from iqcar.tables import Tables
 from iqcar.tables.arrays import Flags, Floats, Ints

@@ -13,8 +13,8 @@ import numpy as np
 import pandas as pd
 
 from iqcar.causes.blame.attribute import Blame
-from iqcar.causes.stragglers.blame_of_causes import ON_HOSTS, blamed_during
 from iqcar.causes.stragglers.features import TaskFeatures
+from iqcar.causes.stragglers.find_stragglers import ON_HOSTS, blamed_during
 from iqcar.causes.topics.topic_result import STRAGGLER_TOPICS, TOPIC_SOURCES, Topics
 from iqcar.enums import Request, Resource
 from iqcar.tables import Tables

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import pandas as pd
 
-from iqcar.causes.stragglers.straggler_result import Labels
-from iqcar.causes.stragglers.straggler_settings import Thresholds
+from iqcar.causes.stragglers.straggler_result import Labels, Thresholds
 from iqcar.enums import LearnerSet
 from iqcar.tables.declarations import TableSpec, declare
 

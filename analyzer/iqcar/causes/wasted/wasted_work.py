@@ -9,12 +9,50 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from iqcar.causes.wasted.partitions import CAUSES, GONE_SLACK_MS, Attempts, find_attempts
-from iqcar.causes.wasted.slot_takers import slot_takers
-from iqcar.causes.wasted.waste_delays import waste_delays
+from iqcar.causes.wasted.waste_delays import (
+    CAUSES,
+    GONE_SLACK_MS,
+    Attempts,
+    find_attempts,
+    waste_delays,
+)
 from iqcar.enums import WasteCause
 from iqcar.tables import NONE, Column, Tables, TableSpec, texts
 from iqcar.tables.arrays import Flags, Floats, Ints, known_or_zero, sum_by
+
+OFFERED_MS = 3_000.0
+"""A freed slot is offered at once, but may stay empty for Spark's default of spark.locality.wait:
+a task that was launched later got its slot otherwise."""
+
+
+def slot_takers(tables: Tables, killed: Ints) -> Ints:
+    """Return for each killed task the task that was launched in its slot then; −1 if none was.
+
+    The log names executors, not slots. So of the launches on the executor after the kill, of other
+    stages, each goes to one killed task, in the order of time; shape (n_killed,).
+
+    killed: rows of tasks that the scheduler killed to give their slots away.
+    """
+    taker = np.full(len(killed), NONE, np.int64)
+    tasks = tables.tasks
+    executor, stage = (tasks[name].to_numpy(np.int64) for name in ("executor", "stage"))
+    launch, finish = (tasks[name].to_numpy(np.float64) for name in ("launch_ms", "finish_ms"))
+    order = np.argsort(finish[killed], kind="stable")
+    for host in np.unique(executor[killed[executor[killed] >= 0]]).tolist():
+        here = np.flatnonzero((executor == host) & np.isfinite(launch))
+        here = here[np.argsort(launch[here], kind="stable")]
+        when = launch[here]
+        given = np.zeros(len(here), bool)
+        for place in order[executor[killed[order]] == host].tolist():
+            row = killed[place]
+            first, last = np.searchsorted(when, (finish[row], finish[row] + OFFERED_MS))
+            free = ~given[first:last] & (stage[here[first:last]] != stage[row])
+            if free.any():
+                chosen = first + int(free.argmax())
+                given[chosen] = True
+                taker[place] = here[chosen]
+    return taker
+
 
 WASTED_TASKS = TableSpec(
     "wasted_tasks",
@@ -49,7 +87,7 @@ def wasted_tasks(tables: Tables, attempts: Attempts) -> pd.DataFrame:
     Frame of `WASTED_TASKS`, in the order of tasks. Attempts that still ran when the log was read
     are not among them.
 
-    attempts: from :func:`iqcar.causes.wasted.partitions.find_attempts`.
+    attempts: from :func:`iqcar.causes.wasted.waste_delays.find_attempts`.
     """
     tasks = tables.tasks
     rows = np.flatnonzero(attempts.ended & (attempts.first != np.arange(len(tasks))))

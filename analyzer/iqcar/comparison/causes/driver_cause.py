@@ -11,8 +11,7 @@ from iqcar.base.units import duration
 from iqcar.comparison.causes.stage_cause import StageCause
 from iqcar.comparison.match.compared_rows import ComparedRows
 from iqcar.enums import ChangeKind
-from iqcar.model.waits.driver_kinds import DriverPart, DriverWork
-from iqcar.model.waits.driver_time import driver_time
+from iqcar.model.waits.driver_time import DriverPart, DriverWork, driver_time
 from iqcar.tables import texts
 
 DRIVER = StageCause(

@@ -29,7 +29,7 @@ from iqcar.comparison.sides.stage_graph_key import (
     stage_graph,
 )
 from iqcar.enums import RunBy
-from iqcar.model.queries.sql_queries import execution_rows
+from iqcar.model.queries.identify import execution_rows
 from iqcar.model.waits.measure import measure_waits
 from iqcar.model.waits.stage_parts import (
     PART_NAMES,

@@ -15,7 +15,7 @@ from iqcar.base.units import HOUR_MS
 from iqcar.comparison.sides.comparison_tables import NODE_RUNS, NODES, QUERY_GRAPHS, QUERY_SETTINGS
 from iqcar.enums import EVIDENCES, InputStatus, RunBy
 from iqcar.errors import IqcarError
-from iqcar.model.demand.outside_load import outside_load
+from iqcar.model.demand.host_samples import outside_load
 from iqcar.model.waits.shared_cluster import clusters_of
 from iqcar.model.waits.stage_parts import TASK_PARTS
 from iqcar.tables import Tables, texts
@@ -197,7 +197,7 @@ def query_settings(tables: Tables, query_node: Ints, execution: Sequence[int]) -
     """Return :data:`QUERY_SETTINGS` of the queries that are nodes.
 
     ``query_node``, (n_queries,): node of each query; −1 where it was left out. ``execution``: from
-    :func:`iqcar.model.queries.sql_queries.execution_rows`.
+    :func:`iqcar.model.queries.identify.execution_rows`.
     """
     conf = tables.conf
     of_app: dict[tuple[int, str], str] = {}

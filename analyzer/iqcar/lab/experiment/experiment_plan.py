@@ -15,7 +15,7 @@ from iqcar.base.units import parse_time
 from iqcar.errors import UsageError
 from iqcar.lab.inject.anomalies import LONGEST_S, Anomaly, AnomalySettings
 from iqcar.lab.inject.plan import check_host, settings_of
-from iqcar.logs.text.redact import redact_setting
+from iqcar.logs.text import redact_setting
 
 ANOMALY = {
     "cpu": Anomaly.CPU,

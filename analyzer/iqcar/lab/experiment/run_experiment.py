@@ -16,7 +16,7 @@ from iqcar.lab.experiment.hogs import StoppedError, check_reached, hogs
 from iqcar.lab.experiment.query_runs import QueryTiming, SparkSession, run_command
 from iqcar.lab.inject.plan import Injection, check_room
 from iqcar.lab.inject.run_plan import Stop
-from iqcar.logs.text.redact import redact_text
+from iqcar.logs.text import redact_text
 
 BUDGET = "budget"
 """Why it ended, where not by a signal; empty: everything was run."""

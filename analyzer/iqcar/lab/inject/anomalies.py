@@ -9,7 +9,7 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from iqcar.base.processes import usable_cores
+from iqcar.base.workers import usable_cores
 from iqcar.enums import Kind
 from iqcar.errors import UsageError
 

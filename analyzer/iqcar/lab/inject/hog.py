@@ -17,7 +17,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from iqcar.base.processes import at_end_of
+from iqcar.base.workers import at_end_of
 from iqcar.errors import IqcarError
 from iqcar.lab.inject.anomalies import Anomaly, Deadline, HogSpec, read_order_line
 from iqcar.lab.inject.plan import settings_of

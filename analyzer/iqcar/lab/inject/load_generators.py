@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
-from iqcar.base.processes import usable_cores
+from iqcar.base.workers import usable_cores
 from iqcar.errors import IqcarError, UsageError
 from iqcar.lab.inject.anomalies import (
     STEP_S,

@@ -20,7 +20,7 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from iqcar.base.processes import at_end_of
+from iqcar.base.workers import at_end_of
 from iqcar.errors import IqcarError
 from iqcar.lab.inject.anomalies import HogSpec, read_order_line
 from iqcar.lab.inject.injection_log import END, START, VERSION, HogTime, InjectionRecord

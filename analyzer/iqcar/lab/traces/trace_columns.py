@@ -17,7 +17,7 @@ from typing import IO, Any
 import numpy as np
 import pandas as pd
 
-from iqcar.causes.stragglers.straggler_settings import named_values
+from iqcar.causes.stragglers.straggler_result import named_values
 from iqcar.errors import IqcarError, UsageError
 from iqcar.tables.arrays import Floats, Ints
 

@@ -15,8 +15,7 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
-from iqcar.causes.stragglers.feature_list import FEATURE_LIST, IDENTITY, Feature
-from iqcar.causes.stragglers.features import TaskFeatures
+from iqcar.causes.stragglers.features import FEATURE_LIST, IDENTITY, Feature, TaskFeatures
 from iqcar.causes.stragglers.straggler_result import Labels
 from iqcar.enums import FeatureKind
 from iqcar.errors import IqcarError

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from iqcar.base.processes import usable_cores
-from iqcar.causes.stragglers.feature_list import Feature
+from iqcar.base.workers import usable_cores
+from iqcar.causes.stragglers.features import Feature
 from iqcar.causes.stragglers.straggler_result import Labels
 from iqcar.causes.topics.analyse_job import JobAnalysis, analyse_job
 from iqcar.causes.topics.build_topics import in_order, topics_from

@@ -1,29 +1,209 @@
-"""From what was collected of one log to its tables."""
+"""Puts what was collected of one log into its tables; those of tasks and records have own files."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from bisect import bisect_right, insort
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from math import isfinite, nan
-from typing import Any
+from math import inf, isfinite, isnan, nan
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 
 from iqcar import tables as tb
-from iqcar.logs.assemble.cached_table import cached_table
-from iqcar.logs.assemble.join_sides import sides_of_joins
 from iqcar.logs.assemble.plugin_records import add_records
-from iqcar.logs.assemble.stage_graph import link_stages
 from iqcar.logs.assemble.task_table import Rows, build_tasks
-from iqcar.logs.collect import MAX_NAME, Collector
-from iqcar.logs.events.descriptions import is_broadcast
-from iqcar.logs.events.job_state import Executor, Stage
+from iqcar.logs.collect import MAX_NAME, Collector, Executor, Stage
 from iqcar.logs.events.operators import SEPARATOR, stage_label
-from iqcar.logs.events.sql_collect import user_named
-from iqcar.logs.plugin.driver_events import LOG_QUEUE, RULES_QUEUE, driver_tables, dropped_events
-from iqcar.logs.plugin.plugin_samples import decode_samples, samples_frame
-from iqcar.logs.text.redact import redact_text
+from iqcar.logs.events.settings import is_broadcast
+from iqcar.logs.events.sql_collect import SqlCollector, user_named
+from iqcar.logs.plugin.plugin_events import (
+    LOG_QUEUE,
+    RULES_QUEUE,
+    decode_samples,
+    driver_tables,
+    dropped_events,
+    samples_frame,
+)
+from iqcar.logs.text import redact_text
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+def sides_of_joins(
+    sql: SqlCollector,
+    fed: Sequence[Iterable[float]],
+    readers: Sequence[int],
+    writers: Sequence[int],
+) -> list[float]:
+    """Return, for each edge of the DAG, the bytes that a join there could have had broadcast.
+
+    Only joins count that are all that their stage reads: else nobody can tell whose sides are
+    whose.
+
+    Parameters
+    ----------
+    fed : the accumulators that each stage fed.
+    readers, writers : the stages of each edge.
+
+    Returns bytes in memory; NaN where there is no such join.
+    """
+    joins = [join for execution in sql.executions.values() for join in execution.joins]
+    sides = [nan] * len(readers)
+    if not joins:
+        return sides
+    asked = {side for join in joins for side in (join.left, join.right)}
+    wrote = {one: stage for stage, keys in enumerate(fed) for one in keys if one in asked}
+    edges = {pair: edge for edge, pair in enumerate(zip(readers, writers, strict=True))}
+    read_by: dict[int, list[int]] = {}
+    for reader, writer in edges:
+        read_by.setdefault(writer, []).append(reader)
+    parents = Counter(readers)
+    sizes = sql.metrics.totals()
+    for join in joins:
+        left, right = wrote.get(join.left), wrote.get(join.right)
+        if left is None or right is None:
+            continue
+        for reader in read_by.get(left, ()):
+            if parents[reader] == 2 and (reader, right) in edges:
+                for stage, side, builds in (
+                    (left, join.left, join.builds_left), (right, join.right, join.builds_right)
+                ):  # fmt: skip
+                    if builds and int(side) in sql.metrics.rows:
+                        sides[edges[reader, stage]] = float(sizes[sql.metrics.rows[int(side)]])
+    return sides
+
+
+def link_stages(
+    keys: Sequence[tuple[int, int]],
+    submission: NDArray[np.float64],
+    parents: Sequence[tuple[int, ...]],
+    last_rdd: Mapping[int, int],
+) -> tuple[list[int], list[int]]:
+    """Find the edges of the DAG.
+
+    Parameters
+    ----------
+    submission : (stages,) array; submission in ms; NaN if unknown.
+    parents : each stage's parents as Spark names them.
+    last_rdd : the last RDD of each stage, also of skipped ones.
+
+    Returns the stages that read, and beside them the stages they read from.
+    """
+    submitted = [float(when) for when in submission]
+    of_id: dict[int, list[int]] = defaultdict(list)
+    of_rdd: dict[int, list[int]] = defaultdict(list)
+    for row, (stage_id, _) in enumerate(keys):
+        of_id[stage_id].append(row)
+        if stage_id in last_rdd:
+            of_rdd[last_rdd[stage_id]].append(row)
+    same_id: dict[int, _Candidates] = {}
+    same_rdd: dict[int, _Candidates] = {}
+    found: list[list[int]] = [[] for _ in keys]
+    for row in sorted(range(len(keys)), key=lambda row: keys[row][0]):
+        chosen = set()
+        for parent in parents[row]:
+            if parent in of_id:
+                rows, known, at = of_id[parent], same_id, parent
+            elif (rdd := last_rdd.get(parent)) in of_rdd:
+                rows, known, at = of_rdd[rdd], same_rdd, rdd
+            else:
+                continue
+            if len(rows) == 1:
+                (only,) = rows
+                if keys[only][0] < keys[row][0] and not submitted[only] > submitted[row]:
+                    chosen.add(only)
+                continue
+            if at not in known:
+                known[at] = _Candidates(rows, keys, submitted)
+            before = known[at].latest_before(keys[row][0], submitted[row])
+            if before is not None:
+                chosen.add(before)
+        found[row] = sorted(chosen)
+    readers = [row for row, chosen in enumerate(found) for _ in chosen]
+    return readers, [writer for chosen in found for writer in chosen]
+
+
+class _Candidates:
+    """Stages that may have done the work of one parent, asked for in the order of stage ids.
+
+    A shuffle can be read by thousands of stages and have been written by thousands: who looks at
+    all candidates for each reader takes their product.
+    """
+
+    def __init__(
+        self, rows: list[int], keys: Sequence[tuple[int, int]], submission: list[float]
+    ) -> None:
+        self._waiting = sorted(((keys[row][0], row) for row in rows), reverse=True)
+        self._submission = submission
+        self._earlier: list[tuple[float, int]] = []
+
+    def latest_before(self, stage_id: int, submission: float) -> int | None:
+        """Return the latest candidate that was submitted before a stage; None if none was.
+
+        An edge always leads from a later stage to an earlier one, so there are no cycles. Of a
+        candidate whose submission is not known any other is the later one.
+        """
+        while self._waiting and self._waiting[-1][0] < stage_id:
+            _, row = self._waiting.pop()
+            when = self._submission[row]
+            insort(self._earlier, (-inf, -row) if isnan(when) else (when, row))
+        limit = inf if isnan(submission) else submission
+        at = bisect_right(self._earlier, (limit, len(self._submission)))
+        return abs(self._earlier[at - 1][1]) if at else None
+
+
+TOO_MANY = "so many cached blocks that those who held storage memory are not told"
+
+
+def cached_table(
+    log: Collector,
+    executors: Mapping[str, int],
+    stages: Mapping[tuple[int, int], int],
+    end_ms: float,
+) -> pd.DataFrame:
+    """Build the table of one log; what was held is of the RDD's first stage.
+
+    Parameters
+    ----------
+    log : a log read to its end.
+    executors, stages : row numbers; what another executor held is left out: no task waited there.
+    end_ms : when the application ended; NaN if that is not known.
+    """
+    names: dict[str, int] = {"": 0}
+    parts: list[tuple[int, int, int, int]] = []
+    spans: list[tuple[np.ndarray[tuple[int], np.dtype[np.float64]], ...]] = []
+    for held in log.task_intake.cached.held():
+        row = executors.get(held.executor)
+        if row is None or not len(held.times):
+            continue
+        name, key = log.cached_rdds.get(held.rdd, ("", (tb.NONE, tb.NONE)))
+        last = np.fmin(np.fmax(end_ms, held.times[-1]), log.executors[held.executor].removed)
+        until = np.minimum(np.append(held.times[1:], last), last)
+        kept = (held.sizes > 0) & (until > held.times)
+        parts += [(row, stages.get(key, tb.NONE), held.rdd, names.setdefault(name, len(names)))]
+        spans.append((held.times[kept], until[kept], held.sizes[kept]))
+    if not parts:
+        return tb.CACHED.empty()
+    often = [len(since) for since, _, _ in spans]
+    executor, stage, rdd, name_codes = np.repeat(np.array(parts, np.int64), often, axis=0).T
+    since, until, size = (np.concatenate(column) for column in zip(*spans, strict=True))
+    return tb.CACHED.frame(
+        {
+            "app": np.zeros(len(since)),
+            "executor": executor,
+            "stage": stage,
+            "rdd": rdd,
+            "name": pd.Categorical.from_codes(name_codes, list(names)),
+            "since_ms": since,
+            "until_ms": until,
+            "bytes": size,
+        }
+    )
+
 
 DEFAULT_EXECUTOR_CORES, DEFAULT_EXECUTORS = 1.0, 2.0
 """Spark's defaults for spark.executor.cores and spark.executor.instances on YARN and Kubernetes."""

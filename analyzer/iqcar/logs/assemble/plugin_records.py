@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 from iqcar import tables as tb
 from iqcar.enums import Request
 from iqcar.logs.collect import Collector
-from iqcar.logs.plugin.record_columns import Chunk, RecordColumns, pick, spread
-from iqcar.logs.plugin.record_fields import (
+from iqcar.logs.plugin.record_columns import (
     BYTES_PER_KIB,
     COUNT,
     FIELDS,
@@ -27,8 +26,12 @@ from iqcar.logs.plugin.record_fields import (
     WAITS,
     WALL,
     WIDTH,
+    Chunk,
+    RecordColumns,
+    pick,
+    spread,
 )
-from iqcar.logs.text.redact import redact_text
+from iqcar.logs.text import redact_text
 from iqcar.tables.arrays import share_of
 from iqcar.tables.declarations import as_dtype
 

@@ -12,13 +12,12 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from iqcar import tables as tb
-from iqcar.logs.assemble.settle_times import CLOCK_STEP_MS, settle_times
-from iqcar.logs.collect import Collector
+from iqcar.logs.collect import CLOCK_STEP_MS, Collector, settle_times
 from iqcar.logs.events.lenient import fit, parse
 from iqcar.logs.events.task_structs import NO_METRICS, NOT_FITTING, TaskEnd
 from iqcar.logs.tasks.task_columns import TaskColumns
 from iqcar.logs.tasks.task_lines import MOST_REASON_CHARACTERS
-from iqcar.logs.text.redact import redact_text
+from iqcar.logs.text import redact_text
 
 STATUSES = ("success", "failed", "killed", "running")
 _SUCCESS, _FAILED, _KILLED, _RUNNING = range(len(STATUSES))

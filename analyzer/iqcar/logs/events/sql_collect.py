@@ -1,27 +1,39 @@
-"""Collecting SQL executions: descriptions, plans, and the metrics that carry waits."""
+"""Collecting SQL executions: descriptions, plans, and their metrics as columns, waits too."""
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Mapping, Sequence
+from array import array
+from collections.abc import Collection, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from itertools import repeat
-from math import isfinite, nan
+from itertools import compress, islice, repeat
+from math import isfinite, isnan, nan
 from typing import NamedTuple
 
 import msgspec
+import numpy as np
+from numpy.typing import NDArray
 
-from iqcar.logs.events.descriptions import clean_description, is_user_named
-from iqcar.logs.events.fingerprint import hash_plan, hash_plan_text, nodes_of
-from iqcar.logs.events.joins import ShuffledJoin, shuffled_joins
-from iqcar.logs.events.known_plans import CutLine, KnownPlan, KnownPlans, pattern_of
+from iqcar.logs.events.known_plans import (
+    CutLine,
+    KnownPlan,
+    KnownPlans,
+    ShuffledJoin,
+    pattern_of,
+    shuffled_joins,
+)
 from iqcar.logs.events.lenient import BadNumbers
-from iqcar.logs.events.metric_columns import MetricColumns
-from iqcar.logs.events.operators import Operators, operators_of, plan_name, sources_of
-from iqcar.logs.events.settings import settings_of
+from iqcar.logs.events.operators import (
+    Operators,
+    hash_plan,
+    hash_plan_text,
+    nodes_of,
+    operators_of,
+    plan_name,
+    sources_of,
+)
+from iqcar.logs.events.settings import clean_description, is_user_named, settings_of
 from iqcar.logs.events.structs import (
-    NOT_FITTING,
-    Accumulable,
     DriverAccumUpdates,
     PlanNode,
     SqlAdaptive,
@@ -29,9 +41,88 @@ from iqcar.logs.events.structs import (
     SqlMetricUpdates,
     SqlStart,
 )
+from iqcar.logs.events.task_structs import NOT_FITTING, Accumulable
 from iqcar.logs.events.wait_metrics import DeclaredWaits, wait_of
-from iqcar.logs.text.linear import BLANK, END, compiled, encoded
-from iqcar.logs.text.redact import redact_text
+from iqcar.logs.text import BLANK, END, compiled, encoded, redact_text
+
+_LARGEST = 2.0**63
+"""No sum of a metric reaches this: Spark counts in 64-bit integers."""
+
+
+class MetricColumns:
+    """Metrics in the order in which they were declared.
+
+    Attributes
+    ----------
+    rows : each accumulator's row.
+    runs : list of (int, int); an SQL execution, and how many metrics it declared first; the next
+        ones, and so on.
+    nodes, names, units : its plan node, its name, and the unit of the table.
+    factors : array of float64; what makes that unit of Spark's.
+    """
+
+    def __init__(self) -> None:
+        self.rows: dict[int, int] = {}
+        self.runs: list[tuple[int, int]] = []
+        self.nodes: list[str] = []
+        self.names: list[str] = []
+        self.units: list[str] = []
+        self.factors = array("d")
+        self._stages = array("d")
+        self._driver = array("d")
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def add(
+        self,
+        accumulators: Iterable[int],
+        execution: int,
+        nodes: Collection[str],
+        names: Iterable[str],
+        units: Iterable[str],
+        factors: Iterable[float],
+    ) -> None:
+        """Add metrics that one execution declared, whose accumulators are new."""
+        first, more = len(self.nodes), len(nodes)
+        self.rows.update(zip(accumulators, range(first, first + more), strict=True))
+        self.runs.append((execution, more))
+        self.nodes += nodes
+        self.names += names
+        self.units += units
+        self.factors.extend(factors)
+        self._stages.extend(repeat(nan, more))
+        self._driver.extend(repeat(nan, more))
+
+    def told_by_stage(self, accumulator: int, value: float) -> None:
+        """Take in Spark's own sum over all tasks so far; the last one counts."""
+        self._stages[self.rows[accumulator]] = value
+
+    def told_by_driver(self, accumulator: int, value: float) -> None:
+        """Take in a value that the driver set; they are added up."""
+        row = self.rows[accumulator]
+        before = self._driver[row]
+        self._driver[row] = value if isnan(before) else before + value
+
+    def totals(self) -> NDArray[np.float64]:
+        """Return each metric's sum in its unit: over tasks, or what the driver set; else NaN."""
+        value = np.where(np.isnan(self._stages), self._driver, self._stages)
+        return np.where(value < _LARGEST, value * np.array(self.factors), nan)
+
+    def forget(self, accumulators: Container[float]) -> None:
+        """Drop some metrics."""
+        kept = [one not in accumulators for one in self.rows]
+        self.rows = {one: row for row, one in enumerate(compress(self.rows, kept))}
+        rows = iter(kept)
+        self.runs = [(execution, sum(islice(rows, count))) for execution, count in self.runs]
+        self.runs = [run for run in self.runs if run[1]]
+        self.nodes = list(compress(self.nodes, kept))
+        self.names = list(compress(self.names, kept))
+        self.units = list(compress(self.units, kept))
+        self.factors = array("d", compress(self.factors, kept))
+        self._stages = array("d", compress(self._stages, kept))
+        self._driver = array("d", compress(self._driver, kept))
+
 
 MAX_ERROR = 2_000
 """Characters kept of an error message: the rest is a stack trace."""

@@ -13,9 +13,7 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta, Raw, Struct
 
-from iqcar.logs.events.task_structs import EMPTY, ID, NO_STORAGE, LongId, StorageLevel
-from iqcar.logs.events.task_structs import NOT_FITTING as NOT_FITTING
-from iqcar.logs.events.task_structs import Accumulable as Accumulable
+from iqcar.logs.events.task_structs import EMPTY, ID, NO_STORAGE, Accumulable, LongId, StorageLevel
 from iqcar.tables import LAST_PLAUSIBLE_MS, MOST_CORES, MOST_TASKS
 
 IntId = Annotated[float, Meta(ge=0, lt=2**31, title=ID)]

@@ -27,9 +27,8 @@ from iqcar.base.units import moment, parse_moment, parse_time, short
 from iqcar.errors import UsageError, did_you_mean
 from iqcar.logs.decode.streams import DamageError, why
 from iqcar.logs.find.http_client import TOKEN, answer, told
-from iqcar.logs.find.layouts import arrange
-from iqcar.logs.find.log_parts import EventLog, LogPart, ToldByServer
-from iqcar.logs.text.redact import redact_text
+from iqcar.logs.find.layouts import EventLog, LogPart, ToldByServer, arrange
+from iqcar.logs.text import redact_text
 
 API = "/api/v1/applications"
 MOST_LISTED = 20_000

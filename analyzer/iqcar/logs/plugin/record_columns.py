@@ -1,6 +1,8 @@
-"""Reads the plugin's records, whatever their spelling, and collects them as columns and runs.
+"""The plugin's records as columns: one line per field and per series of a profile.
 
-Records become numbers as soon as they are met: memory is bounded by the tables, not by the log.
+A field or series that is added here is read by this file and by
+:mod:`iqcar.logs.tasks.record_scanner`, and put into its column of ``task_records`` or
+``intervals``.
 """
 
 from __future__ import annotations
@@ -13,20 +15,112 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from iqcar.logs.plugin.record_fields import (
-    COLUMN_OF,
-    FIELDS,
-    MAX_DIGITS,
-    MOST_INTERVALS,
-    MOST_OWNERS,
-    NS_PER_MS,
-    NUMBERS,
-    OWNERS,
-    TEXTS,
-    TOTALS,
-    WAITS,
-)
+from iqcar.enums import REQUESTS, Request, WaitClass
 from iqcar.tables import LAST_PLAUSIBLE_MS
+
+NS_PER_MS = 1e6
+HELD, BYTES_PER_KIB = "held_bytes", 1024
+"""The column of memory held: a series that is absent holds nothing, unless nobody looked."""
+
+
+class Field(NamedTuple):
+    """A number of a record."""
+
+    key: str
+    column: str
+    """Column of ``task_records``."""
+    per_unit: float = 1.0
+    """What one unit of the column is in the record."""
+    missing: float = nan
+    """What the column holds where the record has no number ≥ 0."""
+
+
+class Series(NamedTuple):
+    """A series of a profile; several may be added up in one column."""
+
+    key: str
+    column: str
+    """Column of ``intervals``; empty where it is not kept."""
+
+
+FIELDS = (
+    Field("start_ms", "start_ms"),
+    Field("wall_ns", "wall_ms", NS_PER_MS),
+    Field("cpu_ns", "cpu_ms", NS_PER_MS),
+    Field("run_queue_ns", "run_queue_ms", NS_PER_MS),
+    Field("throttled_ns", "throttled_ms", NS_PER_MS),
+    Field("off_cpu_ns", "off_cpu_ms", NS_PER_MS),
+    Field("samples", "samples", missing=0.0),
+    Field("off_samples", "off_samples", missing=0.0),
+    Field("coverage_pct", "coverage", missing=100.0),
+    Field("chars_read", "chars_read_bytes"),
+    Field("chars_written", "chars_written_bytes"),
+    Field("disk_bytes_read", "disk_read_bytes"),
+    Field("disk_bytes_written", "disk_written_bytes"),
+    Field("major_faults", "major_faults"),
+    Field("disk_delay_ms", "disk_delay_ms"),
+    Field("blocked_ms", "blocked_ms"),
+    Field("waited_ms", "waited_ms"),
+    Field("gc_ms", "gc_ms"),
+    Field("store_requests", "store_requests"),
+    Field("store_request_ms", "store_request_ms"),
+    Field("store_retries", "store_retries"),
+    Field("peak_held_bytes", "peak_held_bytes"),
+    Field("mean_held_bytes", "mean_held_bytes"),
+    Field("failures", "failures", missing=0.0),
+)
+"""Numbers of a record, in its order."""
+TOTALS = ("wall_ns", "cpu_ns", "start_ms")
+"""A record without them, or with other numbers than ≥ 0, is damaged."""
+_ALWAYS_WRITTEN = (WaitClass.OBJECT_STORE, WaitClass.PAGE_FAULT)
+"""Classes whose zeros a record has, too: one without them is of a plugin that did not know them."""
+WAITS = tuple(
+    Field(kind.value, f"{kind}_ms", NS_PER_MS, nan if kind in _ALWAYS_WRITTEN else 0.0)
+    for kind in WaitClass
+)
+"""Numbers of ``waits_ns``; zeros of most classes are left out there."""
+TEXTS = ("pool", "sampler")
+"""Texts of a record, by the names of their columns."""
+OWNERS = "lock_owners"
+"""Text of a record: ``17:820,23:40`` says that for 820 ms task 17 held locks that it waited for."""
+
+
+def _column_of(kind: WaitClass) -> str:
+    if kind is WaitClass.PYTHON_CPU:
+        return "cpu_ms"
+    return "" if kind.request is None else f"{kind.request}_ms"
+
+
+SERIES = (
+    Series("cpu", "cpu_ms"),
+    Series("run_queue", f"{Request.RUN_QUEUE}_ms"),
+    *(Series(kind.value, _column_of(kind)) for kind in WaitClass),
+    Series("held_kib", HELD),
+)
+"""Series of a profile, in its order."""
+VALUES = (
+    "cpu_ms",
+    *(f"{request}_ms" for request in REQUESTS if not request.before_launch),
+    HELD,
+)
+"""Columns of ``intervals`` that series are added up in; the number of a series' column is its
+position here."""
+COLUMN_OF = {series.key: VALUES.index(series.column) for series in SERIES if series.column}
+
+NUMBERS = (*(one.key for one in FIELDS), *(one.key for one in WAITS), "bucket_ms", "buckets")
+"""Numbers that are kept of each record, by position; the last two are NaN without a profile."""
+WIDTH, COUNT = NUMBERS.index("bucket_ms"), NUMBERS.index("buckets")
+START, WALL = NUMBERS.index("start_ms"), NUMBERS.index("wall_ns")
+LOOKED = NUMBERS.index("mean_held_bytes")
+"""NaN where nobody looked at the memory that was held."""
+
+MOST_INTERVALS = 10_000
+"""Intervals of one profile beyond which it is damage: the plugin writes some hundreds at most."""
+MAX_DIGITS = 12
+"""Digits of a number in a series beyond which it is damage: 31 years in ms, 1 PB in KiB."""
+MOST_OWNERS = 16
+"""Tasks that held locks, in one record, beyond which it is damage: the plugin writes four."""
+
 
 Run = tuple[int, int, int, float]
 """Column among VALUES, first interval, number of intervals, and what is in each; not 0."""
@@ -38,7 +132,7 @@ class Record(NamedTuple):
     """What a record says."""
 
     numbers: tuple[float, ...]
-    """As :data:`~iqcar.logs.plugin.record_fields.NUMBERS`, NaN for what it lacks."""
+    """As :data:`~iqcar.logs.plugin.record_columns.NUMBERS`, NaN for what it lacks."""
     texts: tuple[str, ...]
     runs: list[Run]
     owners: list[Owner]
@@ -57,7 +151,7 @@ _Fields = msgspec.defstruct(
 )
 _NUMBERS = tuple(one.key for one in FIELDS)
 _MISSING = {one.key: one.missing for one in FIELDS}
-_WAITS = tuple((one.key, one.missing) for one in WAITS)
+_WAIT_KEYS = tuple((one.key, one.missing) for one in WAITS)
 _decode_fields = msgspec.json.Decoder(_Fields).decode
 _decode_object = msgspec.json.Decoder(dict[str, Any]).decode
 
@@ -85,7 +179,7 @@ def read_record(text: bytes | str) -> Record | None:
     waits = found.waits_ns
     numbers = (
         *[getattr(found, name) for name in _NUMBERS],
-        *[waits.get(name, missing) for name, missing in _WAITS],
+        *[waits.get(name, missing) for name, missing in _WAIT_KEYS],
         width,
         count,
     )
@@ -186,7 +280,7 @@ class Chunk(NamedTuple):
     texts : (records,) array; code of its texts.
     run_counts : (records,) array; how many of the runs are its own.
     runs : (runs, 3) array; of each run of a profile the column that it is added to (a position in
-        :data:`~iqcar.logs.plugin.record_fields.VALUES`), its first interval, and how many there
+        :data:`~iqcar.logs.plugin.record_columns.VALUES`), its first interval, and how many there
         are.
     values : (runs,) array; the number that is in each interval of a run; never 0.
     owner_counts : (records,) array; how many of the owners are its own.
@@ -239,7 +333,7 @@ class RecordColumns:
 
     Attributes
     ----------
-    texts : code of each combination of :data:`~iqcar.logs.plugin.record_fields.TEXTS`; 0 if all are
+    texts : code of each combination of :data:`TEXTS`; 0 if all are
         empty.
     """
 

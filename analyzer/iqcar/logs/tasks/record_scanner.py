@@ -16,8 +16,7 @@ from numba import njit
 from numpy.lib.stride_tricks import as_strided
 from numpy.typing import NDArray
 
-from iqcar.logs.plugin.record_columns import Chunk, Owner, owner_array, read_owners
-from iqcar.logs.plugin.record_fields import (
+from iqcar.logs.plugin.record_columns import (
     COLUMN_OF,
     COUNT,
     FIELDS,
@@ -31,6 +30,10 @@ from iqcar.logs.plugin.record_fields import (
     TOTALS,
     WAITS,
     WIDTH,
+    Chunk,
+    Owner,
+    owner_array,
+    read_owners,
 )
 from iqcar.logs.tasks.task_lines import RECORD
 from iqcar.tables import LAST_PLAUSIBLE_MS

@@ -1,25 +1,295 @@
-"""Estimates the capacity of a device, and whether anybody ever waited for another in it.
+"""The capacity of a device, fair shares of it, own rates of stages, and whether anybody waited.
 
 Contention is what varies with load. A task of stage s on host h moves data at the speed::
 
     v = f_h · min(r_s, share)
 
-r_s is the stage's own rate (:mod:`iqcar.model.demand.own_rates`), the share its max–min fair part
-of the device's capacity C (:mod:`iqcar.model.demand.load`), and f_h the speed of the host relative
-to the others. A grid of capacities is compared with a device that limits nobody. In both, own rates
-of stages may be alike: stages that move data at one speed under one load say nothing about C.
+r_s is the stage's own rate, the share its max–min fair part of the device's capacity C, and f_h the
+speed of the host relative to the others. A grid of capacities is compared with a device that limits
+nobody. In both, own rates of stages may be alike: stages that move data at one speed under one load
+say nothing about C.
+
+A device of capacity C is shared max–min fairly: tasks slower than the fair share move data at their
+own speed, and the others divide what is left equally.
+
+The own rate of a stage is the speed of its tasks in a device when nobody else uses it: its format,
+decoding and code. A task moves data at the lower of own rate and fair share. Every stage has the
+same grid of possible own rates. A rate is as likely as the errors that it leaves are small:
+Student's t over the tasks of a stage, because the noise of a stage is near that of all stages but
+not equal to it, with an offset common to the stage's tasks, because shares are averages over lives.
 """
 
 from __future__ import annotations
 
 import itertools
-from typing import NamedTuple
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
-from iqcar.model.demand.load import Load
-from iqcar.model.demand.own_rates import ABOVE, FREE, Errors, Grid, OwnRates, errors_of, own_rates
 from iqcar.tables.arrays import Floats, Ints, distinct, share_of, sum_by
+
+TASKS_OF_STAGE = 48
+"""About how many tasks of each stage a device is estimated from; more tell little that is new."""
+AT_ONCE = 2**14
+"""Tasks whose shares are computed together: their arrays fit into caches."""
+MOST_STAGES = 100
+"""Stages that the capacity is estimated from: those that spent most time in the device."""
+
+
+class Load(NamedTuple):
+    """What each task moved in a device, and what others did there during it.
+
+    data: (n_tasks,), bytes; data moved; ms of CPU time where the device is the processor, so that
+        speeds are cores.
+    wait_ms: (n_tasks,), ms; time spent in the device.
+    others: (n_tasks,) mean number of other tasks in the device.
+    own: (n_tasks,) mean number of other tasks of the same query there.
+    busy: (n_tasks,) share of its life that the task spent there.
+    levels: (n_levels,) or (n_tasks, n_levels), data units per ms; ascending speeds, of all tasks or
+        of each.
+    taken: (n_tasks, n_levels), data units per ms; what the others would move if none was faster
+        than the level.
+    host, stage: (n_tasks,) row of host and stage.
+    launch: (n_tasks,), ms; it tells tasks apart that did the same.
+    """
+
+    data: Floats
+    wait_ms: Floats
+    others: Floats
+    own: Floats
+    busy: Floats
+    levels: Floats
+    taken: Floats
+    host: Ints
+    stage: Ints
+    launch: Floats
+
+    def some(self, rows: Ints) -> Load:
+        """Return the load of some tasks."""
+        levels = self.levels if self.levels.ndim == 1 else self.levels[rows]
+        columns: list[NDArray[Any]] = [
+            levels if column is self.levels else column[rows] for column in self
+        ]
+        return Load(*columns)
+
+    def sample(self, rows: Ints) -> Load:
+        """Return the load of a bounded number of these tasks, whatever their order was.
+
+        A hash of data, wait and launch of each task decides; a sample of a sample is the sample.
+        """
+        names, stage = distinct(self.stage[rows])
+        size = np.bincount(stage, minlength=len(names))
+        place = _hash(self.data[rows], self.wait_ms[rows], self.launch[rows])
+        picked = np.flatnonzero(place * size[stage] < TASKS_OF_STAGE)
+        rows, stage = rows[picked], stage[picked]
+        spent = sum_by(stage, self.wait_ms[rows], len(names))
+        chosen = np.zeros(len(names), bool)
+        chosen[np.argsort(-spent, kind="stable")[:MOST_STAGES]] = True
+        return self.some(rows[chosen[stage]])
+
+    def log_speed(self) -> Floats:
+        """Return the natural logarithm of each task's speed while it was in the device."""
+        return np.log(self.data / self.wait_ms)
+
+    def without_shares(self, rows: Ints) -> Load:
+        """Return the load of some tasks without ``taken``: a copy of the largest array is saved."""
+        return self._replace(levels=self.levels[..., :0], taken=self.taken[:, :0]).some(rows)
+
+    def log_fair_share(self, capacity: Floats, rows: Ints | None = None) -> Floats:
+        """Return the logarithm of each task's fair share of a device.
+
+        The share λ solves ``λ + Σ_others min(speed, λ) = C``; the sum is interpolated between
+        levels.
+
+        capacity: (n_rows,), data units per ms; C of each task's host.
+        rows: (n_rows,) tasks to compute it for; by default all.
+        """
+        levels = np.broadcast_to(self.levels, self.taken.shape)
+        share = np.empty(len(capacity))
+        for start in range(0, len(share), AT_ONCE):
+            some = slice(start, start + AT_ONCE)
+            at = some if rows is None else rows[some]
+            share[some] = _fair_share(levels[at], self.taken[at], capacity[some])
+        return np.log(share, out=share)
+
+
+def joined(loads: Sequence[Load]) -> Load:
+    """Join what tasks did in several ways with one device: each way has stages of its own."""
+    many = len(loads)
+    stages = [many * load.stage + way for way, load in enumerate(loads)]
+    levels = [np.broadcast_to(load.levels, load.taken.shape) for load in loads]
+    columns = [
+        np.concatenate(column) if name != "levels" else column[0]
+        for name, column in zip(Load._fields, zip(*loads, strict=True), strict=True)
+    ]
+    return Load(*columns)._replace(stage=np.concatenate(stages), levels=np.concatenate(levels))
+
+
+def _fair_share(levels: Floats, taken: Floats, capacity: Floats) -> Floats:
+    """Return the share λ of some tasks for which all of them together move the capacity."""
+    total = levels + taken
+    above = (total < capacity[:, None]).sum(axis=1)
+    last = total.shape[1] - 1
+    row, high, low = np.arange(len(total)), np.minimum(above, last), np.maximum(above - 1, 0)
+    low_level = np.where(above > 0, levels[row, low], 0.0)
+    low_total = np.where(above > 0, total[row, low], 0.0)
+    slope = share_of(levels[row, high] - low_level, total[row, high] - low_total)
+    between = low_level + (capacity - low_total) * slope
+    return np.where(above > last, capacity - taken[:, last], between)
+
+
+def _hash(*columns: Floats) -> Floats:
+    """Return a number from 0 to 1 for each row of numbers (Fibonacci hashing of their bits)."""
+    golden = np.uint64(0x9E3779B97F4A7C15)
+    mixed = np.zeros(len(columns[0]), np.uint64)
+    for column in columns:
+        mixed ^= np.ascontiguousarray(column).view(np.uint64) + (mixed >> np.uint64(29))
+        mixed *= golden
+        mixed ^= mixed >> np.uint64(32)
+    number: Floats = (mixed * golden >> np.uint64(11)).astype(np.float64) / 2.0**53
+    return number
+
+
+STEP, MOST_RATES = 0.08, 96
+"""Distance of the grid's rates in log where that takes at most this many, else more."""
+ABOVE = 2.0
+"""How far the grid reaches above the highest speed of a device, in log: faster is as good as it."""
+NOISE_TASKS = 4.0
+"""How firmly the noise of a stage is tied to that of all: as by this many tasks more."""
+ALIKE_TASKS = 32.0
+"""Tasks of one stage share causes: n of them count as n / (1 + n / this)."""
+OFFSET = 0.15
+"""Standard deviation, in log, of the error that all tasks of a stage have in common."""
+FREE = 0.05
+"""Probability that a stage does not use the device that it seems to use (page cache)."""
+
+
+class Grid(NamedTuple):
+    """Possible own rates: ``rates[k] = lowest + k · step``, as natural logarithms.
+
+    ``prior`` is the probability of each before the data.
+    """
+
+    lowest: float
+    step: float
+    rates: Floats
+    prior: Floats
+
+    @classmethod
+    def over(cls, lowest: float, highest: float, at_highest: float = 0.0) -> Grid:
+        """Return the grid that covers a range of logarithms.
+
+        All rates are equally likely, but for a probability of the highest.
+        """
+        step = max(STEP, (highest - lowest) / MOST_RATES)
+        count = int(np.ceil((highest - lowest) / step)) + 1
+        rates: Floats = np.subtract(highest, step * np.arange(count)[::-1])
+        prior = np.full(count, (1.0 - at_highest) / count)
+        prior[-1] += at_highest
+        return cls(float(rates[0]), step, rates, prior)
+
+    def filling(self, chance: float) -> Floats:
+        """Return the prior of a stage whose own rate is the highest with this probability more."""
+        prior = self.prior * (1.0 - chance)
+        prior[-1] += chance
+        return prior
+
+    def first_above(self, log_share: Floats) -> Ints:
+        """Return the position of the lowest rate that is at least the share; n_rates if none is."""
+        position = np.ceil((log_share - self.lowest) / self.step)
+        return np.clip(position, 0, len(self.rates)).astype(np.int64)
+
+
+class Errors(NamedTuple):
+    """Errors of each stage for each own rate, of shape (n_stages, n_rates), and its tasks.
+
+    squares, total: (n_stages, n_rates) sum of squared errors and sum of errors, in log speed.
+    tasks: (n_stages,).
+    """
+
+    squares: Floats
+    total: Floats
+    tasks: Floats
+
+    def log_likelihood(self, noise: float) -> Floats:
+        """Return the logarithm of the likelihood of each rate, but for a constant of the stage.
+
+        noise: standard deviation of log speeds within a stage.
+        """
+        ratio = (noise / OFFSET) ** 2
+        squares = self.squares - self.total**2 / (self.tasks + ratio)[:, None]
+        count = self.tasks / (1.0 + self.tasks / ALIKE_TASKS)
+        squares = np.maximum(squares, 0.0) * share_of(count, self.tasks)[:, None]
+        fit = np.log1p(squares / (NOISE_TASKS * noise**2)) * (count + NOISE_TASKS)[:, None] / 2
+        width: Floats = count * np.log(noise) + 0.5 * np.log1p(self.tasks / ratio)
+        return np.subtract(-width[:, None], fit)
+
+
+def errors_of(
+    log_speed: Floats, stage: Ints, n_stages: int, grid: Grid, log_share: Floats | None = None
+) -> Errors:
+    """Sum the errors ``log speed − min(own rate, log share)`` for every stage and own rate.
+
+    In O(n_tasks + n_stages · n_rates): tasks are counted by the first rate above their share, and
+    the counts are summed along the rates.
+
+    log_speed: (n_tasks,).
+    stage: (n_tasks,).
+    log_share: (n_tasks,) by default nobody shares the device.
+    """
+    width = len(grid.rates) + 1
+    if log_share is None:
+        first, gap = np.full(len(stage), width - 1), np.zeros(len(stage))
+    else:
+        first, gap = grid.first_above(log_share), log_speed - log_share
+    cell = stage * width + first
+
+    def limited_by_share(values: Floats) -> Floats:
+        summed = sum_by(cell, values, n_stages * width).reshape(n_stages, width)
+        return summed.cumsum(axis=1)[:, :-1]
+
+    def limited_by_rate(values: Floats) -> Floats:
+        return sum_by(stage, values, n_stages)[:, None] - limited_by_share(values)
+
+    ones = np.ones(len(stage))
+    tasks, speed = limited_by_rate(ones), limited_by_rate(log_speed)
+    own = limited_by_rate(log_speed**2) - 2 * grid.rates * speed + grid.rates**2 * tasks
+    return Errors(
+        np.maximum(limited_by_share(gap * gap) + own, 0.0),
+        limited_by_share(gap) + speed - grid.rates * tasks,
+        sum_by(stage, ones, n_stages),
+    )
+
+
+class OwnRates(NamedTuple):
+    """Probabilities of the own rates of stages in a device that is contended.
+
+    shared: (n_stages, n_rates) probability of each own rate of a stage whose tasks share the
+        device.
+    free: (n_stages, n_rates) the same for a stage that the device does not limit; both together sum
+        to 1.
+    """
+
+    shared: Floats
+    free: Floats
+
+
+def own_rates(shared: Errors, free: Errors, noise: float, prior: Floats) -> OwnRates:
+    """Compute the probabilities of own rates.
+
+    shared, free: with and without the fair share.
+    noise: standard deviation of log speeds within a stage.
+    prior: (n_rates,) probabilities before the data.
+    """
+    logs = np.stack(
+        [shared.log_likelihood(noise) + np.log1p(-FREE), free.log_likelihood(noise) + np.log(FREE)]
+    )
+    chance = np.exp(logs - logs.max(axis=(0, 2), keepdims=True)) * prior
+    chance /= chance.sum(axis=(0, 2), keepdims=True)
+    return OwnRates(chance[0], chance[1])
+
 
 ENOUGH_TASKS = 8
 """Tasks below which nothing is said about a device."""

@@ -1,17 +1,19 @@
-"""Groups jobs into queries, and gives each query a name and a fingerprint.
+"""Groups jobs into queries, and gives each query its names and a fingerprint.
 
 A query is the root SQL execution; else the Spark Connect operation; else the job group; else the
 job (``--query-by`` can ask for something coarser or finer). The fingerprint is equal for every
 run of the same recurring query: rules match on it. It holds a name without dates, times, ids and
-numbers of runs (:mod:`iqcar.logs.text.name_family`). Where Spark Connect describes a request,
+numbers of runs (:mod:`iqcar.logs.text`). Where Spark Connect describes a request,
 which says nothing of the query, the fingerprint is that of the plan.
+
+Only what is shown: fingerprints and families are of the names as they were recorded.
 """
 
 from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from dataclasses import replace
 from typing import NamedTuple, cast
 
@@ -19,11 +21,105 @@ import numpy as np
 import pandas as pd
 
 from iqcar.enums import QueryBy
-from iqcar.logs.events.descriptions import CONNECT
-from iqcar.logs.text.name_family import family, tells_apart
-from iqcar.model.queries.readable_names import readable_name, what_queries_do
+from iqcar.logs.events.operators import MAX_SOURCES, SEPARATOR, named_plan
+from iqcar.logs.events.settings import CONNECT, is_statement
+from iqcar.logs.text import family, tells_apart
 from iqcar.tables import NONE, QUERIES, Tables, texts
 from iqcar.tables.arrays import Flags, Floats, Ints
+
+_PLACES = (
+    "NativeMethodAccessorImpl.java:", "DirectMethodHandleAccessor.java:", "<stdin>:", "<console>:",
+    "threading.py:", "ThreadPoolExecutor.java:", "CompletableFuture.java:", "Future.java:",
+)  # fmt: skip
+"""Files of call sites that are the same whatever the query is."""
+_THREADS = _PLACES[4:]
+"""Those in which the call says nothing, either."""
+_CALLS = {"showString": "show", "collectToPython": "collect", "toPandas": "toPandas"}
+_NO_TABLES = ("Scan", "ExistingRDD")
+"""What a plan is said to read where it names no table."""
+_CODE = ("import ", "package ", "//", "#", "--", "%")
+
+
+def readable_name(told: str, does: str) -> str:
+    r"""Return a name that tells a query from others.
+
+    told: its description or call site, as recorded.
+    does: what its plan or its stages do; empty if unknown.
+
+    >>> readable_name("parquet at NativeMethodAccessorImpl.java:0", "write of trips")
+    'parquet: write of trips'
+    >>> readable_name("import tempfile\nfile = tempfile.Named...", "join of trips, zones")
+    'join of trips, zones'
+    >>> readable_name("-- by day\n\nSELECT day FROM trips", "read of trips")
+    'SELECT day FROM trips'
+    """
+    if (call := _call_that_says_nothing(told)) is not None:
+        return f"{call}: {does}" if call and does else does or told
+    lines = [line.strip() for line in _without_comment(told).splitlines()]
+    left = [line for line in lines if line and not _is_import_or_comment(line)]
+    is_code = len(lines) > 1 or told.startswith(("import ", "from ")) or told.endswith("...")
+    if not is_code or (left and left == [line for line in told.splitlines() if line.strip()]):
+        return told
+    text = " ".join(left)
+    if is_statement(text):
+        return text
+    return does or text or told
+
+
+def _call_that_says_nothing(told: str) -> str | None:
+    """Return the call of a call site whose file says nothing; None for any other text."""
+    call, at, place = told.rpartition(" at ")
+    if not at or " " in call or "\n" in told or " " in place:
+        return None
+    place = place.rpartition("/")[2]
+    if call.startswith("$anonfun$") or place.startswith(_THREADS):
+        return ""
+    return _CALLS.get(call, call) if place.startswith(_PLACES) else None
+
+
+def _without_comment(told: str) -> str:
+    text = told.strip()
+    while text.startswith("/*") and "*/" in text:
+        text = text.partition("*/")[2].strip()
+    return text
+
+
+def _is_import_or_comment(line: str) -> bool:
+    return line.startswith(_CODE) or (line.startswith("from ") and " import " in line)
+
+
+def what_queries_do(tables: Tables, execution: Ints) -> list[str]:
+    """Return what each query does, by its plan, else by its stages; empty where unknown.
+
+    execution: (n_queries,) row of each query's SQL execution, −1 for none.
+    """
+    sql, stages = tables.sql_executions, tables.stages
+    operators, sources = texts(sql, "operators"), texts(sql, "tables")
+    names, labels = texts(stages, "name"), texts(stages, "label")
+    query = stages["query"].to_numpy(np.int64)
+    order = np.lexsort((stages["stage_id"].to_numpy(), query))
+    of_query: dict[int, list[int]] = {}
+    for row in order.tolist():
+        of_query.setdefault(int(query[row]), []).append(row)
+    does = []
+    for number, row in enumerate(execution.tolist()):
+        if row >= 0 and operators[row]:
+            read = [one for one in sources[row].split(SEPARATOR) if one and one not in _NO_TABLES]
+            does.append(named_plan(operators[row], read))
+        else:
+            rows = of_query.get(number, [])
+            does.append(_of_stages([names[at] for at in rows], [labels[at] for at in rows]))
+    return does
+
+
+def _of_stages(names: Sequence[str], labels: Sequence[str]) -> str:
+    """Return the last call site that says something, else what the last stage ran."""
+    for name in reversed(names):
+        if name and _call_that_says_nothing(name) is None:
+            return name
+    parts = labels[-1].split(SEPARATOR) if labels else []
+    return ", ".join(parts[:MAX_SOURCES])
+
 
 NAME_IN_FINGERPRINT = 120
 """Characters up to which a name stands in a fingerprint as it is; longer ones are hashed."""
@@ -319,3 +415,29 @@ class _Identities:
             return description or self._connect_request[job], ""
         name = call_sites[-1] if call_sites else group
         return description or name, _fingerprint_of("call", " / ".join(call_sites) or name)
+
+
+def execution_rows(tables: Tables) -> list[int]:
+    """Return the row of each query's SQL execution; −1 for a query that is none."""
+    sql, queries = tables.sql_executions, tables.queries
+    keys = zip(sql["app"].tolist(), sql["execution_id"].tolist(), strict=True)
+    row_of = {key: row for row, key in enumerate(keys)}
+    found = []
+    for app, query_id in zip(queries["app"].tolist(), texts(queries, "query_id"), strict=True):
+        kind, _, number = query_id.rpartition("/")[2].partition("-")
+        found.append(row_of.get((app, int(number)), NONE) if kind == "sql" else NONE)
+    return found
+
+
+def query_of_executions(tables: Tables) -> Ints:
+    """Return the query that each SQL execution is, or is part of: (n_executions,); −1 if none."""
+    sql = tables.sql_executions
+    app, number, root = (
+        sql[name].tolist() for name in ("app", "execution_id", "root_execution_id")
+    )
+    query_of = {
+        (app[row], number[row]): query
+        for query, row in enumerate(execution_rows(tables))
+        if row >= 0
+    }
+    return np.array([query_of.get(key, NONE) for key in zip(app, root, strict=True)], np.int64)

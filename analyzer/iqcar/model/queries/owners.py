@@ -9,7 +9,7 @@ import pandas as pd
 
 from iqcar.errors import UsageError
 from iqcar.logs.events.settings import CLUSTER_TAGS
-from iqcar.logs.text.redact import REDACTED
+from iqcar.logs.text import REDACTED
 from iqcar.tables import NONE, Tables, texts
 from iqcar.tables.arrays import Ints
 

@@ -4,6 +4,10 @@ A record covers a task's own code, from just before it to the end of its last ca
 around it (deserialising the task, serialising and fetching its result) comes from Spark's metrics.
 The thread's time on the processor and in the run queue is exact; sampling splits the rest by class
 of wait.
+
+The plugin's record of a task has its worker's times, unless it did not know the worker's process.
+Then the task looks as if it waited for nothing known, and whoever waits for a processor beside it
+seems to wait for nobody. The samples tell how long all Python workers of an executor computed.
 """
 
 from __future__ import annotations
@@ -14,7 +18,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from iqcar.enums import REQUESTS, Request, WaitClass
+from iqcar.enums import EVIDENCES, REQUESTS, Request, Resource, WaitClass
 from iqcar.model.waits.columns import (
     ACCOUNT,
     ESTIMATED,
@@ -24,13 +28,164 @@ from iqcar.model.waits.columns import (
     REPORTED,
     WAITS,
     evidence_column,
+    requests_of,
     wait_column,
 )
 from iqcar.model.waits.execution_memory import with_memory_waits
 from iqcar.model.waits.executor_shortage import Shortage, find_shortages
-from iqcar.model.waits.python_workers import with_python_waits
-from iqcar.tables import Tables
-from iqcar.tables.arrays import Flags, Floats, Ints, known_or_zero, share_of, sum_by
+from iqcar.tables import Column, Tables, TableSpec
+from iqcar.tables.arrays import (
+    Flags,
+    Floats,
+    Ints,
+    grown,
+    known_or_zero,
+    positive_or_zero,
+    share_of,
+    sum_by,
+)
+
+QUERY_WAITS = TableSpec(
+    "query_waits",
+    "One row per query and resource: the sum of its tasks' waits.",
+    (
+        Column("query", "int32", "row", "The query."),
+        Column("resource", "str", "", "slots, executors, cpu, memory, network or io."),
+        Column("wait_ms", "float64", "ms", "Sum over its tasks; NaN if known for none."),
+        Column("evidence", "str", "", "The weakest evidence among the tasks whose wait is known."),
+        Column("missing_share", "float64", "", "Share of its task time whose wait is unknown."),
+    ),
+)
+
+TELLING = {
+    Resource.SLOTS: (Request.SLOT_WAIT,),
+    Resource.EXECUTORS: (Request.EXECUTOR_WAIT,),
+    Resource.CPU: (Request.RUN_QUEUE,),
+    Resource.MEMORY: (Request.EXECUTION_MEMORY, Request.STORAGE_MEMORY),
+    Resource.NETWORK: (Request.SHUFFLE_FETCH,),
+    Resource.IO: (Request.IO_READ, Request.IO_WRITE),
+}
+"""Requests that must be known for a resource's wait to count as known. Lock waits are not among
+them: where they were not measured, the estimated run-queue wait contains them."""
+
+
+def sum_query_waits(tables: Tables, waits: pd.DataFrame) -> pd.DataFrame:
+    """Sum each query's task waits by resource.
+
+    Frame of `QUERY_WAITS`, every query × every resource, queries in order.
+
+    tables: their queries must be identified.
+    waits: frame of WAITS; one row per row of ``tables.tasks``.
+    """
+    n = len(tables.queries)
+    query = tables.tasks["query"].to_numpy()
+    has = query >= 0
+    query = query[has]
+    duration = waits["duration_ms"].to_numpy()[has]
+    life = np.bincount(query, weights=duration, minlength=n)
+    columns: dict[str, list[Floats]] = {"wait_ms": [], "missing_share": []}
+    evidences: list[list[str]] = []
+    for resource in Resource:
+        total = np.zeros(n)
+        weakest = np.full(n, len(EVIDENCES), np.uint8)
+        unknown = np.zeros(len(query), bool)
+        for request in requests_of(resource):
+            wait = waits[wait_column(request)].to_numpy()[has]
+            evidence = waits[evidence_column(request)].to_numpy()[has]
+            known = evidence != MISSING
+            total += np.bincount(query[known], weights=wait[known], minlength=n)
+            np.minimum.at(weakest, query[known], evidence[known])
+            if request in TELLING[resource]:
+                unknown |= ~known
+        missing = np.bincount(query, weights=duration * unknown, minlength=n)
+        none_known = weakest == len(EVIDENCES)
+        columns["wait_ms"].append(np.where(none_known, np.nan, total))
+        # A query without task time has no unknown time, unless no task's wait is known.
+        share = np.where(life > 0, missing / np.where(life > 0, life, 1.0), 0.0)
+        columns["missing_share"].append(np.where(none_known, 1.0, share))
+        evidences.append([str(EVIDENCES[w % len(EVIDENCES)]) for w in weakest])
+    resources = [str(r) for r in Resource]
+    return QUERY_WAITS.frame(
+        {
+            "query": np.repeat(np.arange(n), len(resources)),
+            "resource": resources * n,
+            "wait_ms": np.column_stack(columns["wait_ms"]).ravel(),
+            "evidence": [e for row in zip(*evidences, strict=True) for e in row],
+            "missing_share": np.column_stack(columns["missing_share"]).ravel(),
+        }
+    )
+
+
+_OF_WORKERS = ("python_cpu_ms", "python_run_queue_ms", "python_io_ms", "python_other_ms")
+"""What a record tells of a worker that the plugin knew; one that slept computed nothing."""
+
+
+def with_python_waits(tables: Tables, waits: pd.DataFrame) -> pd.DataFrame:
+    """Divide an executor's Python time among its tasks that feed workers nobody measured.
+
+    Each gets it by its time that nothing explains; what is left of that is an estimated wait for
+    the processor, as in other tasks.
+
+    waits: frame of WAITS, of these tasks. Tasks whose workers were measured stay as they are.
+    """
+    rest = _unexplained(waits)
+    fed = _unseen_workers(tables) & (rest > 0)
+    cpu = _python_cpu(tables, np.where(fed, rest, 0.0))
+    told = cpu > 0
+    if not told.any():
+        return waits
+    queue, evidence = wait_column(Request.RUN_QUEUE), evidence_column(Request.RUN_QUEUE)
+    waited = positive_or_zero(waits[queue].to_numpy(np.float64)) + rest - cpu
+    codes = waits[evidence].to_numpy()
+    computed = waits["compute_ms"].to_numpy(np.float64)
+    return waits.assign(
+        **{
+            "compute_ms": np.where(told, positive_or_zero(computed) + cpu, computed),
+            queue: np.where(told, waited, waits[queue].to_numpy(np.float64)),
+            evidence: np.where(told, ESTIMATED, codes).astype(codes.dtype),
+        }
+    )
+
+
+def _unexplained(waits: pd.DataFrame) -> Floats:
+    """Time of each task that is neither a wait nor computing, in ms."""
+    names = ["compute_ms", "gc_ms", *(wait_column(request) for request in IN_TASK_REQUESTS)]
+    known = sum((positive_or_zero(waits[name].to_numpy(np.float64)) for name in names), 0.0)
+    return np.maximum(positive_or_zero(waits["duration_ms"].to_numpy(np.float64)) - known, 0.0)
+
+
+def _unseen_workers(tables: Tables) -> Flags:
+    """Mark tasks that feed a Python worker whose processor time no record tells."""
+    stage, python = tables.tasks["stage"].to_numpy(np.int64), tables.stages["python"].to_numpy(bool)
+    feeds = np.append(python, False)[np.where(stage >= 0, stage, len(python))]
+    records = tables.task_records
+    seen = (records[list(_OF_WORKERS)].to_numpy(np.float64) > 0).any(axis=1)
+    feeds[records["task"].to_numpy(np.int64)[seen]] = False
+    return feeds
+
+
+def _python_cpu(tables: Tables, rest: Floats) -> Floats:
+    """Return the processor time of each task's Python worker, in ms; at most ``rest``."""
+    tasks, samples, found = tables.tasks, tables.samples, np.zeros(len(rest))
+    executor = tasks["executor"].to_numpy(np.int64)
+    begin, end = (tasks[name].to_numpy(np.float64) for name in ("launch_ms", "finish_ms"))
+    feeds = (rest > 0) & (executor >= 0) & (end > begin)
+    of_samples = samples["executor"].to_numpy(np.int64)
+    until, lasted = (samples[name].to_numpy(np.float64) for name in ("time_ms", "duration_ms"))
+    cpu = positive_or_zero(samples["python_cpu_ms"].to_numpy(np.float64))
+    usable = np.isfinite(until) & (lasted > 0) & (cpu > 0)
+    for one in np.unique(executor[feeds]):
+        mine, rows = np.flatnonzero(feeds & (executor == one)), usable & (of_samples == one)
+        if not rows.any():
+            continue
+        since, to = until[rows] - lasted[rows], until[rows]
+        needed = grown(begin[mine], end[mine], rest[mine])
+        part = np.minimum(share_of(cpu[rows], needed(to) - needed(since)), 1.0)
+        computing = grown(since, to, part * (to - since))
+        life = end[mine] - begin[mine]
+        during = np.minimum(computing(end[mine]) - computing(begin[mine]), life)
+        found[mine] = rest[mine] * during / life
+    return found
 
 
 class Budget:

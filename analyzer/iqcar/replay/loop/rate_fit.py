@@ -18,7 +18,7 @@ import numpy as np
 
 from iqcar.model.demand.device import HOST_TASKS
 from iqcar.model.demand.estimate import Demand
-from iqcar.model.demand.sampled_devices import Sampled
+from iqcar.model.demand.host_samples import Sampled
 from iqcar.replay.loop.device_sharing import DEVICE
 from iqcar.replay.loop.open_loop import (
     LEAST_MS,

@@ -19,7 +19,7 @@ from iqcar.replay.loop.scheduling import (
     recorded_shares,
     stage_order,
 )
-from iqcar.rules.pool_plan import PoolPlan
+from iqcar.rules.rule import PoolPlan
 from iqcar.tables import Tables, recorded_applications
 from iqcar.tables.arrays import Floats
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from iqcar.replay.loop.loop_input import Shares
-from iqcar.rules.pool_plan import Assignment, Pool, PoolPlan
 from iqcar.rules.recorded_setup import DEFAULT_POOL, FAIR, cap_or_none
+from iqcar.rules.rule import Assignment, Pool, PoolPlan
 from iqcar.tables import NONE, Tables, texts
 from iqcar.tables.arrays import Ints
 

@@ -14,11 +14,11 @@ from iqcar.errors import IqcarError
 from iqcar.replay.queues.cluster_replay import AllocationLimit, QueuePlan
 from iqcar.replay.queues.cluster_setup import IDLE_TIMEOUT_MS, Tenant
 from iqcar.replay.queues.sides import Key, Sides, key_of
-from iqcar.rules.executor_advice import LEAST_IDLE
-from iqcar.rules.pool_plan import pool_name
+from iqcar.rules.advice_rules import LEAST_IDLE
 from iqcar.rules.queues.capacity_file import CapacityFile, percent_text
 from iqcar.rules.queues.fair_file import FairFile
 from iqcar.rules.queues.queue_setup import Capacity, QueueSetup
+from iqcar.rules.rule import pool_name
 
 SHARES = (0.25, 0.5, 0.75)
 """Parts of a holder's queue that victims are guaranteed, the mildest first."""

@@ -9,8 +9,7 @@ import numpy as np
 
 from iqcar.causes.graph.iqc_graph import IQCGraph
 from iqcar.replay.queues.cluster_setup import Tenant
-from iqcar.rules.advice_rules import LEAST_DELAY_MS, LEAST_SHARE
-from iqcar.rules.executor_advice import ExecutorWait, executor_waits
+from iqcar.rules.advice_rules import LEAST_DELAY_MS, LEAST_SHARE, ExecutorWait, executor_waits
 from iqcar.tables import Tables
 from iqcar.tables.arrays import Ints
 

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from iqcar.replay.loop.run import Recording
     from iqcar.replay.rule_effect.expected import Expected
     from iqcar.replay.rule_effect.plan_evaluator import Forecaster, Replays
-    from iqcar.rules.pool_plan import PoolPlan
+    from iqcar.rules.rule import PoolPlan
 
 SHARES = (0.9, 0.75, 0.5, 0.25)
 """Shares of the slots that are tried, the mildest first."""

@@ -21,12 +21,12 @@ from iqcar.replay.rule_effect.expected import (
     sentence_of,
 )
 from iqcar.rules.compile_pools import compile_rules
-from iqcar.rules.pool_plan import PoolPlan
 from iqcar.rules.propose_rules import MIN_LOST_MS
 from iqcar.rules.recorded_setup import recorded_scheduler
 from iqcar.rules.rule import (
     LEAST_GAIN_SHARE,
     SLOWER_SHARE,
+    PoolPlan,
     QueryType,
     Rule,
     RuleType,

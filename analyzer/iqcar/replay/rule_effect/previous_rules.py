@@ -14,12 +14,10 @@ import numpy as np
 from msgspec.structs import replace
 
 from iqcar.replay.loop.scheduling import is_fair, ran_in_pools
-from iqcar.rules.compile_pools import compile_rules
-from iqcar.rules.pool_plan import PREFIX, opposite, pools_of, stands_for
+from iqcar.rules.compile_pools import RulesFile, compile_rules
+from iqcar.rules.propose_rules import Need, needs_of
 from iqcar.rules.recorded_setup import Recorded
-from iqcar.rules.rule import Rule, scheduler_rules
-from iqcar.rules.rule_file import RulesFile
-from iqcar.rules.rule_need import Need, needs_of
+from iqcar.rules.rule import PREFIX, Rule, opposite, pools_of, scheduler_rules, stands_for
 from iqcar.tables import Tables, texts
 
 

@@ -19,8 +19,8 @@ from iqcar.replay.loop.scheduling import is_fair, shares_of_pools
 from iqcar.replay.loop.task_demands import DISK, NETWORK, PROCESSOR, Way
 from iqcar.replay.whatif.query_chains import chain_steps
 from iqcar.replay.whatif.scenario import PoolChoice, Scenario
-from iqcar.rules.pool_plan import Pool, pool_name
 from iqcar.rules.recorded_setup import DEFAULT_POOL
+from iqcar.rules.rule import Pool, pool_name
 from iqcar.tables import texts
 from iqcar.tables.arrays import Floats, share_of, sum_by
 

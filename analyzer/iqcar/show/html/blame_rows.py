@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 
 from iqcar.base import limits
-from iqcar.causes.blame.blame_tables import QUERY, REST, UNATTRIBUTED
+from iqcar.causes.blame.demand_weights import QUERY, REST, UNATTRIBUTED
 from iqcar.causes.graph.iqc_graph import IQCGraph
 from iqcar.enums import REQUESTS, Resource
 from iqcar.tables import NONE

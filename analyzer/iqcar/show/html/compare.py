@@ -28,7 +28,7 @@ from iqcar.comparison.comparison_sentences import (
     totals_sentence,
 )
 from iqcar.enums import ChangeKind, ChangeVerdict
-from iqcar.logs.text.redact import redact_text
+from iqcar.logs.text import redact_text
 from iqcar.show.html import files
 from iqcar.show.html.environment import escaping_environment
 from iqcar.show.json.compare import compare_to_dict

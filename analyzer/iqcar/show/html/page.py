@@ -11,20 +11,25 @@ from iqcar.base import limits
 from iqcar.base.units import duration, percent, printable, short
 from iqcar.diagnosis import Diagnosis
 from iqcar.enums import BlameKind
-from iqcar.logs.text.redact import redact_text
+from iqcar.logs.text import redact_text
 from iqcar.say import find_verdict, meanings
-from iqcar.say.finding_driver import driver_section
-from iqcar.say.host_sections import hosts_section, resources_and_hosts_sentence
+from iqcar.say.finding_stages import driver_section
 from iqcar.say.input_sections import (
     coverage_section,
+    hosts_section,
     inputs_section,
+    resources_and_hosts_sentence,
     settings_rows,
     timeline_sentence,
 )
-from iqcar.say.owner_losses import groupings_that_tell
 from iqcar.say.query_names import RecurringNames
 from iqcar.say.section import Section, columns
-from iqcar.say.sections import owners_section, resources_section, wasted_section
+from iqcar.say.sections import (
+    groupings_that_tell,
+    owners_section,
+    resources_section,
+    wasted_section,
+)
 from iqcar.say.sentences import counts
 from iqcar.say.yarn_section import yarn_section
 from iqcar.show.html import files

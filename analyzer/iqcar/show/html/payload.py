@@ -15,7 +15,7 @@ import numpy as np
 from iqcar.base import limits
 from iqcar.base.limits import MOST_BLAMED, MOST_NODES, MOST_WITH_TEXT
 from iqcar.base.units import REQUEST_NAMES, RESOURCE_NAMES, duration, percent, short
-from iqcar.causes.blame.blame_tables import BLAME_KINDS, QUERY, REST
+from iqcar.causes.blame.demand_weights import BLAME_KINDS, QUERY, REST
 from iqcar.diagnosis import Diagnosis
 from iqcar.enums import REQUESTS, BlameKind, Request, Resource
 from iqcar.say.blamed import cause_meaning, cause_name

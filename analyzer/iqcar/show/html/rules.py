@@ -8,9 +8,8 @@ from typing import Any
 
 from iqcar.base.units import percent, printable
 from iqcar.diagnosis import Diagnosis
-from iqcar.rules.compile_pools import compile_rules
+from iqcar.rules.compile_pools import allocation_xml, compile_rules, compiled_for, dump_compiled
 from iqcar.rules.rule import scheduler_rules
-from iqcar.rules.rule_file import allocation_xml, compiled_for, dump_compiled
 from iqcar.say.rule_lines import (
     advice_lines,
     all_words,

@@ -10,16 +10,17 @@ from iqcar.causes.stragglers.straggler_result import UNEXPLAINED, by_cause
 from iqcar.diagnosis import Diagnosis
 from iqcar.rules.vocabulary.topics import straggler_cause
 from iqcar.say.query_names import QueryNames
-from iqcar.say.straggler_links import names_of
 from iqcar.say.straggler_sections import (
     CAUSE_WIDTH,
     GROUPS,
     causes_section,
     group_section,
     headline,
+    names_of,
     straggler_lines,
+    topic_stages_section,
+    topics_section,
 )
-from iqcar.say.topic_sections import topic_stages_section, topics_section
 
 
 def stragglers_part(diagnosis: Diagnosis) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from itertools import islice
 from math import isfinite
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from iqcar.base.files.json_text import json_bytes
@@ -14,26 +15,136 @@ from iqcar.causes.stragglers.straggler_result import Stragglers
 from iqcar.causes.topics.topic_result import Topics
 from iqcar.comparison.check_rules import Check
 from iqcar.diagnosis import Diagnosis
-from iqcar.enums import Resource
+from iqcar.enums import REQUESTS, DemandEvidence, Evidence, Request, Resource
 from iqcar.say.finding import Finding
 from iqcar.say.findings import find_findings
-from iqcar.say.owner_losses import losses_by_owner
-from iqcar.say.rule_lines import do_not_apply
-from iqcar.say.rules_acting import acting_rules, not_accepted
-from iqcar.say.straggler_links import links_to_dict
+from iqcar.say.rule_lines import acting_rules, do_not_apply, not_accepted
+from iqcar.say.sections import losses_by_owner
+from iqcar.say.straggler_sections import links_to_dict
+from iqcar.say.wasted_lines import wasted_lines
 from iqcar.show.json.check_types import RulesCheck
-from iqcar.show.json.demand import demand_to_dict
-from iqcar.show.json.described import schema_text
-from iqcar.show.json.driver import driver_to_list
-from iqcar.show.json.plain import METHOD, plain
+from iqcar.show.json.described import METHOD, plain, schema_text
 from iqcar.show.json.printed_blame import printed_blame_to_list
 from iqcar.show.json.result_types import DiagnosisResult
 from iqcar.show.json.stragglers import printed_stragglers_to_list, stragglers_to_dict
 from iqcar.show.json.topics import printed_topics_to_list, topics_to_dict
-from iqcar.show.json.wasted import wasted_to_dict
 from iqcar.show.json.yarn import yarn_to_dict
-from iqcar.tables import INPUTS, Tables
+from iqcar.tables import INPUTS, Tables, texts
 from iqcar.version import __version__
+
+_SUMMED = ("attempts", "again", "task_ms", "elapsed_ms")
+
+
+def wasted_to_dict(diagnosis: Diagnosis) -> dict[str, Any]:
+    """Lay out wasted work; elapsed times are estimates."""
+    wasted = diagnosis.wasted
+    frame = wasted.by_query.assign(cause=wasted.by_query["cause"].astype(str))
+    by_cause = frame.groupby("cause")[list(_SUMMED)].sum().sort_values("task_ms", ascending=False)
+    return {
+        **{name: frame[name].sum().item() for name in _SUMMED},
+        "share": min(wasted.share, 1.0),
+        "evidence": str(Evidence.ESTIMATED),
+        "by_cause": by_cause.reset_index().to_dict("records"),
+        "by_query": [
+            {
+                "query_id": line.query_id,
+                "cause": str(line.cause),
+                "cause_name": line.cause_name,
+                "attempts": line.attempts,
+                "again": line.again,
+                "task_ms": line.task_ms,
+                "elapsed_ms": line.elapsed_ms,
+                "share_of_duration": line.share_of_run,
+                "executors": line.executors,
+                "executor_id": line.executor_id,
+                "message": line.message,
+                "taken": line.taken,
+                "taken_by": line.taken_by,
+                "taken_by_pool": line.taken_by_pool,
+                "sentence": line.sentence,
+                "advice": line.advice,
+            }
+            for line in wasted_lines(diagnosis)
+        ],
+    }
+
+
+def driver_to_list(diagnosis: Diagnosis) -> list[dict[str, Any]]:
+    """Lay out what each query waited for in the driver: one entry per query."""
+    driver = diagnosis.driver
+    columns = driver.of_queries()
+    found: list[dict[str, Any]] = [
+        {**{name.removeprefix("driver_"): plain(ms) for name, ms in row.items()}, "work": []}
+        for row in (
+            dict(zip(columns, values, strict=True))
+            for values in zip(*(column.tolist() for column in columns.values()), strict=True)
+        )
+    ]
+    for one in driver.work.to_dict("records"):
+        told = {str(name): plain(value) for name, value in one.items() if name != "query"}
+        found[one["query"]]["work"].append(told)
+    return found
+
+
+_EVIDENCE = tuple(map(str, DemandEvidence))
+
+
+def demand_to_dict(diagnosis: Diagnosis) -> dict[str, Any]:
+    """Lay out the capacities of all devices, and the own rates of the targets' stages.
+
+    Parameters
+    ----------
+    diagnosis : Diagnosis
+    """
+    return {"capacities": _capacities(diagnosis), "own_rates": _own_rates(diagnosis)}
+
+
+def _unit(request: Request) -> str:
+    return "cores" if request is Request.RUN_QUEUE else "bytes/s"
+
+
+def _per_second(request: Request, value: float) -> float:
+    return value if request is Request.RUN_QUEUE else value * 1000.0
+
+
+def _capacities(diagnosis: Diagnosis) -> Iterator[dict[str, Any]]:
+    names = texts(diagnosis.tables.hosts, "host")
+    for row in diagnosis.blame.demand.capacities().itertuples():
+        request = REQUESTS[row.request]
+        yield {
+            "host": names[row.host],
+            "request": str(request),
+            "capacity": plain(_per_second(request, row.capacity)),
+            "unit": _unit(request),
+            "identified": bool(row.identified),
+            "contended": plain(row.contended),
+            "relative_speed": plain(row.relative_speed),
+            "evidence": _EVIDENCE[row.evidence],
+            "tasks": int(row.tasks),
+        }
+
+
+def _own_rates(diagnosis: Diagnosis) -> Iterator[dict[str, Any]]:
+    stages = diagnosis.tables.stages
+    query, spark_id = stages["query"].to_numpy(), stages["stage_id"].to_numpy()
+    ids = texts(diagnosis.tables.queries, "query_id")
+    rates = diagnosis.blame.demand.own_rates()
+    of_targets = np.isin(query[rates["stage"].to_numpy(np.int64)], diagnosis.targets)
+    for row in rates[of_targets].itertuples():
+        request = REQUESTS[row.request]
+        yield {
+            "query_id": ids[query[row.stage]],
+            "stage_id": int(spark_id[row.stage]),
+            "request": str(request),
+            "own_rate": plain(_per_second(request, row.own_rate)),
+            "low": plain(_per_second(request, row.low)),
+            "high": plain(_per_second(request, row.high)),
+            "unit": _unit(request),
+            "identified": bool(row.identified),
+            "evidence": _EVIDENCE[row.evidence],
+            "tasks": int(row.tasks),
+        }
+
 
 MOST_CACHED = 10
 """Cached RDDs listed per query."""

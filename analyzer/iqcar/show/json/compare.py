@@ -1,11 +1,13 @@
-"""Two sets of runs as JSON: versioned, described by ``compare_types``."""
+"""Declares and writes two sets of runs as JSON."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
+import msgspec
 import numpy as np
 import pandas as pd
+from msgspec import UNSET, Meta, UnsetType
 
 from iqcar.base.files.json_text import json_bytes
 from iqcar.base.units import printable
@@ -16,15 +18,308 @@ from iqcar.comparison.sides.side import SideFacts
 from iqcar.comparison.stats.decision_tree import TreeNode
 from iqcar.enums import ChangeVerdict
 from iqcar.model.waits.stage_parts import PART_NAMES
-from iqcar.show.json.compare_types import ComparisonResult
-from iqcar.show.json.described import schema_text
-from iqcar.show.json.plain import plain
+from iqcar.show.json.described import plain, schema_text
 from iqcar.tables import texts
 from iqcar.version import __version__
 
 if TYPE_CHECKING:
     from iqcar.comparison.comparison import Comparison
     from iqcar.comparison.sides.side import Side
+
+
+ContributionMs = Annotated[float, "Change per run, all runs of the query in it together."]
+IntervalMs = Annotated[
+    list[float | None],
+    Meta(min_length=2, max_length=2),
+    "Interval of the contribution, of 1 − alpha; null where it could not be tested.",
+]
+Runs = Annotated[
+    list[Annotated[int, Meta(ge=0)]],
+    Meta(min_length=2, max_length=2),
+    "Runs with it, before and after.",
+]
+
+
+class CompareSide(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The runs of one side."""
+
+    logs: Annotated[list[str], "Paths of its logs."]
+    runs: Annotated[int, Meta(ge=0), "Runs: the units of statistics."]
+    applications: Annotated[list[str], "Ids of its applications."]
+    versions: Annotated[list[str], "Spark versions."]
+    hosts: Annotated[list[str], "Hosts that ran its tasks."]
+    host_cores: Annotated[
+        float | None, "Cores of an application's executors on a host, median; null where unknown."
+    ]
+
+
+class CompareTotal(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Durations of all compared queries."""
+
+    before: Annotated[float, "Before."]
+    after: Annotated[float, "After."]
+
+
+class CompareSetting(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A setting that differs."""
+
+    key: Annotated[str, "The property."]
+    before: Annotated[list[str], "Its values before; empty if not set."]
+    after: Annotated[list[str], "Its values after; empty if not set."]
+
+
+class CompareHost(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Hosts of either side."""
+
+    before: Annotated[list[str], "Hosts only before."]
+    after: Annotated[list[str], "Hosts only after."]
+
+
+class CompareSparkVersion(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Spark versions of either side."""
+
+    before: Annotated[list[str], "Before."]
+    after: Annotated[list[str], "After."]
+
+
+class CompareDifferent(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What else differs between the sides."""
+
+    conf: Annotated[list[CompareSetting], "Spark properties that differ."]
+    hosts: Annotated[CompareHost, "Hosts that only one side has."]
+    spark_version: Annotated[
+        CompareSparkVersion | None, "Spark versions where they differ; else null."
+    ]
+
+
+class CompareQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A recurring query of both sides."""
+
+    name_before: Annotated[str | None, "Name before; null if it did not run."]
+    name_after: Annotated[str | None, "Name after; null if it did not run."]
+    fingerprint: Annotated[str | None, "Fingerprint after, else before; null if it has none."]
+    matched_by: Annotated[
+        Literal["fingerprint", "name", "plan", "pair"] | None,
+        "How it was matched; null if it ran on one side only.",
+    ]
+
+
+class CompareExample(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A stage of one run, to look at."""
+
+    application_id: Annotated[str, "Its application."]
+    stage_id: Annotated[int, "Spark's stage id."]
+
+
+class CompareStage(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A stage of a recurring query."""
+
+    label: Annotated[
+        str,
+        "Its RDD scopes and plan nodes; `driver` for the time in which no stage held the query up.",
+    ]
+    number: Annotated[int, Meta(ge=1), "Its number among the query's stages of one label, from 1."]
+    operators: Annotated[list[str], "Plan operators."]
+    before: Annotated[
+        CompareExample | None, "A stage before; null if there is none, or only a baseline."
+    ]
+    after: Annotated[CompareExample | None, "A stage after; null if there is none."]
+
+
+class ComparePart(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Changes of the parts of task time, in ms; one per request of a running task among them."""
+
+    slots: Annotated[float, "Change of this part."]
+    executors: Annotated[float, "Change of this part."]
+    compute: Annotated[float, "Change of this part."]
+    gc: Annotated[float, "Change of this part."]
+    run_queue: Annotated[float, "Change of this part."]
+    monitor_blocked: Annotated[float, "Change of this part."]
+    notification_wait: Annotated[float, "Change of this part."]
+    throttled: Annotated[float, "Change of this part."]
+    execution_memory: Annotated[float, "Change of this part."]
+    storage_memory: Annotated[float, "Change of this part."]
+    page_fault: Annotated[float, "Change of this part."]
+    shuffle_fetch: Annotated[float, "Change of this part."]
+    io_read: Annotated[float, "Change of this part."]
+    io_write: Annotated[float, "Change of this part."]
+    tail: Annotated[float, "Change of this part."]
+    rest: Annotated[float, "Change of this part."]
+
+
+class CompareCause(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Why a change happened."""
+
+    cause: Annotated[str, "kind:name, such as `metric:compute_ms`, `conf:KEY` or `query:NAME`."]
+    share_of_change: Annotated[float | None, "Its part of the change; null if it cannot be told."]
+    sentence: Annotated[str, "What happened, in words."]
+
+
+class CompareChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A change, ranked by its part in the whole."""
+
+    rank: Annotated[int, Meta(ge=1), "Rank of the query by contribution; a stage has its query's."]
+    query: Annotated[CompareQuery, "The query."]
+    stage: Annotated[CompareStage | None, "The stage; null for the query as a whole."]
+    kind: Annotated[
+        Literal[
+            "rate",
+            "data",
+            "skew",
+            "structure",
+            "memory",
+            "host",
+            "environment",
+            "contention",
+            "added",
+            "removed",
+        ],
+        "What kind of change it is.",
+    ]
+    before_ms: Annotated[
+        float, "Mean over runs before; of a stage, its time on the chain that held the query up."
+    ]
+    after_ms: Annotated[float, "The same after."]
+    contribution_ms: ContributionMs
+    interval_ms: IntervalMs
+    share: Annotated[float, Meta(ge=0), "Its size among those of all queries' changes, either way."]
+    runs: Runs
+    runs_ms: Annotated[
+        list[list[float]],
+        Meta(min_length=2, max_length=2),
+        "Its time in each run, before and after.",
+    ]
+    q_value: Annotated[float | None, "Least q-value of its tests; null if untested."]
+    evidence: Annotated[
+        list[Literal["time", "cpu", "bytes", "skew"]], "Measures whose test says changed."
+    ]
+    parts_ms: Annotated[ComparePart, "Parts of the contribution; they sum to it."]
+    causes: Annotated[list[CompareCause], "Why, the largest first."]
+    parent: Annotated[
+        Annotated[int, Meta(ge=0)] | None,
+        "Place of its query's change in this list; null for a query.",
+    ]
+
+
+class CompareEffect(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What a query adds to the change."""
+
+    query: Annotated[CompareQuery, "The query."]
+    before_ms: Annotated[float, "Mean over runs before."]
+    after_ms: Annotated[float, "Mean over runs after."]
+    contribution_ms: ContributionMs
+    interval_ms: IntervalMs
+    runs: Runs
+
+
+class CompareUnclear(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A query of which the runs cannot tell whether it changed."""
+
+    query: Annotated[CompareQuery, "The query."]
+    before_ms: Annotated[float, "Mean over runs before."]
+    after_ms: Annotated[float, "Mean over runs after."]
+    contribution_ms: ContributionMs
+    interval_ms: IntervalMs
+    runs: Runs
+    runs_needed: Annotated[
+        int, Meta(ge=0), "Runs a side that would tell in four of five cases; 0 if unknown."
+    ]
+
+
+class CompareGate(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What the gate decided."""
+
+    passed: Annotated[bool, "Whether no query is slower than allowed."]
+    failures: Annotated[list[str], "A line for each query that failed."]
+
+
+class CompareNode(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A node of a tree of parameters."""
+
+    before: Annotated[int, Meta(ge=0), "Runs before in this part."]
+    after: Annotated[int, Meta(ge=0), "Runs after in it."]
+    parameter: Annotated[str | UnsetType, "What is asked for; a leaf has none."] = UNSET
+    value: Annotated[float | str | UnsetType, "A number: is it above? A text: is it this?"] = UNSET
+    gain_ratio: Annotated[
+        float | UnsetType, "Information that the answer gives, over that in it."
+    ] = UNSET
+    equally_good: Annotated[list[str] | UnsetType, "Other parameters that tell as much."] = UNSET
+    sentences: Annotated[
+        Annotated[list[str], Meta(min_length=2, max_length=2)] | UnsetType, "Both answers: yes, no."
+    ] = UNSET
+    yes: Annotated[CompareNode | UnsetType, "Runs with the answer yes."] = UNSET
+    no: Annotated[CompareNode | UnsetType, "The others."] = UNSET
+
+
+class CompareExplanation(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Parameters that go with a change."""
+
+    query: Annotated[CompareQuery, "The query."]
+    stage: Annotated[CompareStage | None, "The stage; null for the query as a whole."]
+    paths: Annotated[
+        list[list[str]], "Explanations, that of most runs after first; each is a list of sentences."
+    ]
+    tree: Annotated[CompareNode, "The tree of parameters."]
+
+
+class ComparePrinted(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A finding of the method as printed."""
+
+    query: Annotated[CompareQuery, "The query."]
+    kind: Annotated[Literal["response-time", "structural"], "Kind of mutation."]
+    graph: Annotated[list[str], "Its stage graph: depth and label of each stage."]
+    before_ms: Annotated[float, "Mean before, of its precursors where structural."]
+    after_ms: Annotated[float, "Mean after."]
+    runs: Annotated[
+        list[Annotated[int, Meta(ge=0)]],
+        Meta(min_length=2, max_length=2),
+        "Runs of the query with this graph, before and after.",
+    ]
+    contribution_ms: Annotated[float, "Expected contribution to the time of all runs."]
+    p: Annotated[float | None, "Of the test, not adjusted; null if structural."]
+    stages: Annotated[
+        list[str], "Stages on the critical path with other latencies; [] if structural."
+    ]
+    precursors: Annotated[
+        list[list[str]], "Stage graphs that its runs may have had before, the most similar first."
+    ]
+
+
+class ComparisonResult(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What `iqcar compare --json` writes.
+
+    Durations are milliseconds. Null is unknown, never zero.
+    """
+
+    schema_version: Annotated[
+        Literal["1"], "Changes when a reader of this file would have to change."
+    ]
+    iqcar_version: Annotated[str, "The version of iqcar that wrote it."]
+    before: Annotated[CompareSide, "The runs before."]
+    after: Annotated[CompareSide, "The runs after."]
+    margin: Annotated[float, Meta(gt=0), "Relative change of time that is none."]
+    alpha: Annotated[float, Meta(gt=0), "Level of the tests."]
+    total_ms: Annotated[
+        CompareTotal, "Time of the queries of both sides in a run, each run as often on both."
+    ]
+    headline: Annotated[str, "How many queries changed, and which most, by how much and why."]
+    different: Annotated[CompareDifferent, "What differs besides the queries; listed, not blamed."]
+    changes: Annotated[
+        list[CompareChange], "What changed: queries by contribution, each followed by its stages."
+    ]
+    same: Annotated[list[CompareEffect], "Queries that did not change by more than the margin."]
+    cannot_tell: Annotated[list[CompareUnclear], "Queries of which too few runs tell."]
+    gate: Annotated[CompareGate | None, "The gate; null if no --fail-on was given."]
+    doubts: Annotated[list[str], "What makes the result doubtful."]
+    explanation: Annotated[
+        CompareExplanation | None,
+        "What tells the runs of one change apart; null if --explain was not given.",
+    ]
+    printed: Annotated[
+        list[ComparePrinted] | None,
+        "What Spectroscope as printed finds; null if --method printed was not given.",
+    ]
+
 
 SCHEMA_VERSION = "1"
 """Changes when a reader of the JSON would have to change."""

@@ -1,11 +1,25 @@
-"""Generates JSON Schemas from the structs that declare results."""
+"""Generates JSON Schemas from the structs that declare results; values as JSON has them."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, get_type_hints
 
 import msgspec
+import numpy as np
+
+METHOD = {"impact": "time-lost", "source_usage": "active"}
+"""Fields of the settings that could be chosen once, with the only values they have now."""
+
+
+def plain(value: Any) -> Any:
+    """Return a cell of a table as JSON has it."""
+    if isinstance(value, np.generic):
+        value = value.item()
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
 
 DRAFT = "https://json-schema.org/draft/2020-12/schema"
 
@@ -19,10 +33,18 @@ def schema_text(
 ) -> str:
     """Return the JSON Schema of documents of one of some kinds, as text.
 
-    A docstring describes its struct. Of several kinds, a document is exactly one.
+    A docstring describes its struct, a text in ``Annotated`` its field. Of several kinds, a
+    document is exactly one.
     Where a field of `dependent` is there, so are the fields it names.
     """
     _, parts = msgspec.json.schema_components(kinds, ref_template="#/$defs/{name}")
+    for kind in _structs_in(kinds):
+        hints = get_type_hints(kind, include_extras=True)
+        for field in msgspec.structs.fields(kind):
+            for text in getattr(hints[field.name], "__metadata__", ()):
+                if isinstance(text, str):
+                    properties = parts[kind.__name__]["properties"]
+                    properties[field.encode_name]["description"] = text
     for part in parts.values():
         if "description" in part:
             part["description"] = " ".join(part["description"].split())
@@ -36,3 +58,24 @@ def schema_text(
         whole["dependentRequired"] = {key: list(names) for key, names in dependent.items()}
     written = {**head, **whole, **head, "$defs": parts}
     return json.dumps(written, indent=2, ensure_ascii=False) + "\n"
+
+
+def _structs_in(kinds: Iterable[type]) -> set[type[msgspec.Struct]]:
+    """Return the structs that some types are made of."""
+    found: set[type[msgspec.Struct]] = set()
+    left: list[Any] = list(msgspec.inspect.multi_type_info(kinds))
+    while left:
+        one = left.pop()
+        if isinstance(one, msgspec.inspect.StructType):
+            if one.cls not in found:
+                found.add(one.cls)
+                left += [field.type for field in one.fields]
+            continue
+        for name in ("types", "item_types"):
+            left += getattr(one, name, ())
+        left += [
+            inner
+            for name in ("type", "item_type", "value_type")
+            if (inner := getattr(one, name, None)) is not None
+        ]
+    return found

@@ -13,9 +13,8 @@ from iqcar.base.limits import MOST_DOUBTS, MOST_INPUTS
 from iqcar.diagnosis import Settings
 from iqcar.enums import InputStatus
 from iqcar.fleet.fleet_summary import MOST, FleetFound
-from iqcar.show.json.described import schema_text
+from iqcar.show.json.described import METHOD, plain, schema_text
 from iqcar.show.json.fleet_types import FleetSummary
-from iqcar.show.json.plain import METHOD, plain
 from iqcar.tables import texts
 from iqcar.version import __version__
 

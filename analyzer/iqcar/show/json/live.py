@@ -1,20 +1,198 @@
-"""A window of a running application as one line of JSON, described by ``live_types``."""
+"""Declares and writes a window of a running application as one line of JSON."""
 
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import msgspec
+from msgspec import UNSET, Meta, UnsetType
 
 from iqcar.base.files.json_text import json_bytes
-from iqcar.show.json.described import schema_text
-from iqcar.show.json.live_types import LiveWindow
-from iqcar.show.json.plain import plain
+from iqcar.show.json.described import plain, schema_text
+from iqcar.show.json.graph_result_types import ResultFinding
 from iqcar.version import __version__
 
 if TYPE_CHECKING:
     from iqcar.live.apply_rules import Applied
     from iqcar.live.overview import Victim
     from iqcar.live.window import Window
+
+
+QueryId = Annotated[str, "Unique among applications."]
+Number = Annotated[str, "What tells runs of one query apart."]
+Fingerprint = Annotated[str, "Equal for every run of the same recurring query."]
+Running = Annotated[bool, "Whether it runs at the end of the window."]
+
+
+class LiveNow(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The application at the window's end."""
+
+    slots: Annotated[float | None, "Slots of the executors; null where the log does not tell."]
+    slots_used: Annotated[float, "Slots that running tasks hold."]
+    executors: int
+    tasks_running: int
+    tasks_waiting: Annotated[int, "Tasks of submitted stages that were not launched."]
+    stages_running: Annotated[int, "Stages with a running task."]
+    queries_running: int
+
+
+class LiveOver(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What has ended since the start."""
+
+    sql_executions: int
+    jobs: int
+    stages: int
+    tasks: int
+
+
+class LiveSoFar(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What has been read since the start."""
+
+    events: int
+    over: Annotated[LiveOver, "What ended before the window, and is not kept."]
+
+
+class LiveResource(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Time lost in one resource."""
+
+    name: Annotated[str, "Of the resource or host."]
+    lost_ms: Annotated[float, "Elapsed time of all queries."]
+    share: Annotated[float, "Of all that was lost in the window."]
+
+
+class LiveBlamed(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What a query lost time to."""
+
+    kind: Annotated[str, "As in the result: query, own, known, unattributed or rest."]
+    name: str
+    number: str
+    lost_ms: float
+    share: float
+    by_resource: Annotated[dict[str, float], "The same time by resource."]
+    by_host: Annotated[dict[str, float], "The same time by host."]
+
+
+class LiveVictim(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A query that lost time in the window."""
+
+    query_id: QueryId
+    name: Annotated[str, "What a reader sees."]
+    number: Number
+    fingerprint: Fingerprint
+    running: Running
+    elapsed_ms: Annotated[float, "Since its start, before the window too."]
+    lost_ms: Annotated[float, "Lost in the window."]
+    lost_to_others_ms: float
+    waiting: Annotated[int, "Its tasks that wait to be launched."]
+    blamed: Annotated[
+        list[Annotated[LiveBlamed, Meta(description="Whom a loss is attributed to.")]],
+        "The largest first.",
+    ]
+
+
+class LiveAggressor(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A query that others lost time to in the window."""
+
+    query_id: QueryId
+    name: Annotated[str, "What a reader sees."]
+    number: Number
+    fingerprint: Fingerprint
+    running: Running
+    lost_ms: Annotated[float, "Elapsed time that others lost to it."]
+    victims: Annotated[int, "How many others."]
+    resource: Annotated[str, "For which most was lost."]
+    slots: Annotated[float, "Slots that its tasks hold at the end."]
+
+
+class LiveSlowTask(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A task that runs for long."""
+
+    query_id: QueryId
+    name: Annotated[str, "What a reader sees."]
+    number: Number
+    stage_id: int
+    attempt: Annotated[int, "Of the stage."]
+    index: Annotated[int, "Partition."]
+    task_id: int
+    host: str
+    executor: str
+    running_ms: float
+    median_ms: Annotated[float, "Of those of its stage that succeeded in the window."]
+
+
+class LiveLoop(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The rule loop."""
+
+    rules: Annotated[
+        list[dict[str, Any]], "Rules of the loop that act now, with the fields of rule.schema.json."
+    ]
+    decisions: Annotated[list[dict[str, Any]], "Lines of the journal that the window led to."]
+    stopped: Annotated[str, "Why the loop no longer acts; empty while it does."]
+
+
+class LiveWindow(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What a running application did in a window of time.
+
+    Times are in ms since the epoch, by the clocks that wrote the log.
+    """
+
+    schema_version: Annotated[Literal["1"], "Changes when a reader would have to change."]
+    iqcar_version: str
+    application_id: Annotated[str, "As Spark wrote it."]
+    application_name: str
+    state: Annotated[
+        Literal["running", "ended", "gone"],
+        "`gone`: the log was removed, or cannot be read any further.",
+    ]
+    start_ms: Annotated[float, "Start of the window; not before that of the application."]
+    end_ms: Annotated[
+        float,
+        "End of the window: the newest event, and the time that the log has been quiet since.",
+    ]
+    newest_event_ms: Annotated[float, "Time of the newest event."]
+    now: Annotated[LiveNow, "At the end of the window."]
+    so_far: Annotated[LiveSoFar, "Since the start of the log."]
+    finding: Annotated[
+        ResultFinding | None, "What would save most of the window; null where nothing would."
+    ]
+    lost_ms: Annotated[float, "Elapsed time that all queries lost in the window."]
+    lost_to_others_ms: Annotated[float, "The part that other queries cost them."]
+    resources: Annotated[
+        list[Annotated[LiveResource, Meta(description="Time lost.")]],
+        "For what time was lost, the most first.",
+    ]
+    hosts: Annotated[
+        list[Annotated[LiveResource, Meta(description="Time lost.")]], "Where, the most first."
+    ]
+    victims: Annotated[
+        list[Annotated[LiveVictim, Meta(description="A query that lost time.")]],
+        "Those that lost most to others first.",
+    ]
+    aggressors: Annotated[
+        list[Annotated[LiveAggressor, Meta(description="A query that cost others time.")]],
+        "Those that cost most first.",
+    ]
+    slow_tasks: Annotated[
+        list[
+            Annotated[
+                LiveSlowTask,
+                Meta(description="A task that runs for longer than others of its stage took."),
+            ]
+        ],
+        "Those longest beyond the median first.",
+    ]
+    rules: Annotated[
+        list[dict[str, Any]], "Scheduler rules that the window proposes, as in the result."
+    ]
+    loop: Annotated[
+        LiveLoop | UnsetType | None,
+        "With --apply: what the loop did with the window; null without, or where there was no "
+        "window to act on.",
+    ] = UNSET
+    notes: Annotated[list[str], "What went wrong while the log was followed."]
+    doubts: Annotated[list[str], "What is doubtful, in sentences."]
+
 
 SCHEMA_VERSION = "1"
 """Changes when a reader of the JSON would have to change."""

@@ -10,8 +10,8 @@ import pandas as pd
 from iqcar.causes.topics.topic_counts import causes_per_job, coverage, query_mixtures
 from iqcar.causes.topics.topic_result import Topics
 from iqcar.rules.vocabulary.topics import TopicName, topic_name
-from iqcar.say.straggler_links import names_of
-from iqcar.show.json.plain import plain
+from iqcar.say.straggler_sections import names_of
+from iqcar.show.json.described import plain
 
 if TYPE_CHECKING:
     from iqcar.causes.stragglers.straggler_result import Labels

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
-from iqcar.logs.text.redact import redact_text
+from iqcar.logs.text import redact_text
 from iqcar.model.waits.pending import YarnWaits
 from iqcar.tables.yarn_told import YarnApplication
 

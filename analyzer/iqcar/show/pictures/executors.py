@@ -9,7 +9,7 @@ import pandas as pd
 
 from iqcar.base.limits import fold
 from iqcar.base.units import printable
-from iqcar.causes.blame.executor_blame import held_slots
+from iqcar.causes.blame.held_blame import held_slots
 from iqcar.causes.blame.task_intervals import BlameColumns
 from iqcar.model.waits.shared_cluster import clusters_of
 from iqcar.show.pictures import theme as look

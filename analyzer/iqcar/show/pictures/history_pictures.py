@@ -8,8 +8,7 @@ import numpy as np
 import pandas as pd
 
 from iqcar.base.units import DAYS, duration, moment, percent, resource_name
-from iqcar.history.ask_store import told_duration
-from iqcar.history.query_changes import QueryChange
+from iqcar.history.ask_store import QueryChange, told_duration
 from iqcar.show.pictures import drawing as svg
 from iqcar.show.pictures.palette import AFTER, BEFORE
 

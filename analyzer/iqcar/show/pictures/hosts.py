@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from iqcar.base.units import DAYS, moment
-from iqcar.causes.stragglers.host_features import clock_offsets, sampled_quantities
+from iqcar.causes.stragglers.features import clock_offsets, sampled_quantities
 from iqcar.enums import Resource
 from iqcar.model.queries.gaps import Gap, fold, folded_ends, gaps_of
 from iqcar.show.pictures import theme as look

@@ -10,8 +10,8 @@ import pandas as pd
 from iqcar.base.limits import LEAST_MISSING, MOST_STAGES, fold
 from iqcar.base.units import RESOURCE_NAMES, duration, short
 from iqcar.enums import Resource
-from iqcar.model.waits.by_query import TELLING
 from iqcar.model.waits.columns import MISSING, evidence_column, requests_of, wait_column
+from iqcar.model.waits.measure import TELLING
 from iqcar.show.pictures import theme as look
 from iqcar.show.pictures.palette import RESOURCE_COLOURS
 from iqcar.tables import Tables, texts
@@ -44,7 +44,7 @@ def stage_waits(tables: Tables, task_waits: pd.DataFrame, target: int) -> StageW
 
     task_waits: DataFrame of :data:`iqcar.model.waits.columns.WAITS`
     target: row of the query.
-    Sums over stages are those of :func:`iqcar.model.waits.by_query.sum_query_waits`, but
+    Sums over stages are those of :func:`iqcar.model.waits.measure.sum_query_waits`, but
     for tasks of no known stage.
     """
     of_stage = tables.tasks["stage"].to_numpy(np.int64)

@@ -13,8 +13,8 @@ from iqcar.base.units import breakdown, one_unit, percent, printable, resource_n
 from iqcar.diagnosis import Diagnosis
 from iqcar.enums import BlameKind, Resource
 from iqcar.say import Blamed, Finding, Target, Verdict, all_doubts, find_verdict
-from iqcar.say.finding_driver import driver_section
-from iqcar.say.host_sections import hosts_section
+from iqcar.say.finding_stages import driver_section
+from iqcar.say.input_sections import hosts_section
 from iqcar.say.rule_lines import advice_lines
 from iqcar.say.section import Section
 from iqcar.say.sections import (
@@ -27,9 +27,13 @@ from iqcar.say.sections import (
     wasted_section,
 )
 from iqcar.say.sentences import counts, wait_words
-from iqcar.say.straggler_links import link_lines, names_of
-from iqcar.say.straggler_sections import causes_section, headline
-from iqcar.say.topic_sections import topics_section
+from iqcar.say.straggler_sections import (
+    causes_section,
+    headline,
+    link_lines,
+    names_of,
+    topics_section,
+)
 from iqcar.say.wasted_lines import WastedLine
 from iqcar.say.yarn_section import yarn_section, yarn_sentence
 from iqcar.show.terminal.layout import (

@@ -16,7 +16,7 @@ from iqcar.diagnosis import Diagnosis
 from iqcar.enums import Request
 from iqcar.say import Target, find_verdict
 from iqcar.say.sentences import wait_words
-from iqcar.say.straggler_links import link_lines
+from iqcar.say.straggler_sections import link_lines
 from iqcar.show.terminal.analyze import blame_table
 from iqcar.show.terminal.layout import indented, print_doubts, terminal
 

@@ -27,8 +27,7 @@ from iqcar.show.terminal.layout import indented, plain_table, print_section, ter
 
 if TYPE_CHECKING:
     from iqcar.history.add_logs import Added
-    from iqcar.history.ask_store import Top
-    from iqcar.history.query_changes import Changes, QueryChange
+    from iqcar.history.ask_store import Changes, QueryChange, Top
 
 MOST_FAILED = 10
 NOTHING = "Nothing in this part of the store."

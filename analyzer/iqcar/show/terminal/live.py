@@ -22,7 +22,7 @@ from iqcar.base.units import (
 )
 from iqcar.live.overview import Lost, Overview, Victim, overview_of
 from iqcar.live.window import Window
-from iqcar.say.rules_acting import ActingRule, acting_rules, since_start
+from iqcar.say.rule_lines import ActingRule, acting_rules, since_start
 from iqcar.show.terminal.layout import indented, plain_table
 from iqcar.tables import Tables
 

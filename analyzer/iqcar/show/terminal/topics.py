@@ -13,9 +13,9 @@ from iqcar.causes.stragglers.straggler_result import Labels
 from iqcar.causes.topics.topic_result import Topics
 from iqcar.rules.vocabulary.topics import topic_name
 from iqcar.say.section import Section
-from iqcar.say.straggler_links import names_of
-from iqcar.say.straggler_sections import WHAT_TO_DO
-from iqcar.say.topic_sections import (
+from iqcar.say.straggler_sections import (
+    WHAT_TO_DO,
+    names_of,
     topic_blame_section,
     topic_causes_section,
     topic_queries_section,

@@ -14,7 +14,7 @@ import org.iqcar.spark.text.PyRegex;
 
 /**
  * Removes from a query's name what differs between its runs (dates, times, ids, numbers of runs), as
- * the analyzer does (analyzer/iqcar/logs/text/name_family.py), after the data file that both
+ * the analyzer does (analyzer/iqcar/logs/text.py), after the data file that both
  * read.
  */
 final class NameFamily {

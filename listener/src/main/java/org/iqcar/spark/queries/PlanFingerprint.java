@@ -15,7 +15,7 @@ import org.iqcar.spark.text.PyRegex;
  * Hashes a plan without ids, literals, dates and run numbers, to recognise a recurring query.
  *
  * <p>The analyzer computes the same hashes from event logs
- * (analyzer/iqcar/logs/events/fingerprint.py); a test compares the two.
+ * (analyzer/iqcar/logs/events/operators.py); a test compares the two.
  */
 public final class PlanFingerprint {
   /** Hex digits of SHA-256 in a hash. */

@@ -10,7 +10,7 @@ import org.iqcar.spark.text.Secrets;
 
 /**
  * Derives a query's name and fingerprint from descriptions, job groups and call sites, as the
- * analyzer does (analyzer/iqcar/logs/events/descriptions.py and
+ * analyzer does (analyzer/iqcar/logs/events/settings.py and
  * analyzer/iqcar/model/queries/identify.py).
  */
 final class QueryName {

@@ -7,7 +7,7 @@ import java.util.regex.Pattern;
 
 /**
  * Removes keys from calls that encrypt or decrypt, such as {@code aes_encrypt(text, 'key')}, as the
- * analyzer does (analyzer/iqcar/logs/text/redact.py).
+ * analyzer does (analyzer/iqcar/logs/text.py).
  */
 final class SealedKeys {
   private static final Pattern PIECE =

@@ -6,7 +6,7 @@ import java.util.regex.Pattern;
 
 /**
  * Removes secrets from descriptions as the analyzer does
- * (analyzer/iqcar/logs/text/redact.py), so that rules, which hold redacted names, match.
+ * (analyzer/iqcar/logs/text.py), so that rules, which hold redacted names, match.
  *
  * <p>The analyzer's regular expressions run in linear time; Java's backtrack. So each repetition
  * here is possessive, bounded, or ends before the next match can start, and a match whose closing

@@ -1,4 +1,4 @@
-"""Two runs and their rules as text on a terminal: what ``iqcar rules check`` prints."""
+"""What ``iqcar rules`` prints: pools that rules were compiled to, and two runs with their rules."""
 
 from __future__ import annotations
 
@@ -9,10 +9,13 @@ from rich.console import Console
 from rich.text import Text
 
 from iqcar.base.units import change_words, one_unit, printable, short
-from iqcar.show.terminal.layout import plain_table, terminal
+from iqcar.rules.rule import PoolPlan
+from iqcar.rules.rule_sentences import cap_words
+from iqcar.show.terminal.layout import NARROW, plain_table, terminal
 
 if TYPE_CHECKING:
     from iqcar.comparison.check_rules import Check
+
 
 MAX_NAMES = 10
 """Names of queries without a partner that are shown; the rest is counted."""
@@ -64,3 +67,34 @@ def _listed(names: Sequence[str]) -> str:
     shown = ", ".join(short(name, 40) for name in names[:MAX_NAMES])
     more = len(names) - MAX_NAMES
     return f"{shown} and {more} more" if more > 0 else shown
+
+
+def print_plan(plan: PoolPlan, harmful: Sequence[str] = (), console: Console | None = None) -> None:
+    """Print a row per pool, then what was decided and why; first of all the ids of what harms."""
+    console = console or terminal(width=NARROW)
+    if harmful:
+        ids = printable(", ".join(harmful))
+        console.print(Text(f"Do not apply these pools: {ids} are expected to harm.", style="bold"))
+    if plan.pools:
+        count = len({a.pool for a in plan.assignments})
+        pools = "1 pool of its own" if count == 1 else f"{count:,} pools of their own"
+        console.print(Text(f"{pools}; all other queries stay in default.", style="bold"))
+        capped = any(pool.is_capped for pool in plan.pools)
+        cap = ["cap"] if capped else []
+        table = plain_table("pool", ">weight", ">minShare", "mode", *cap, "for queries like")
+        matches = {a.pool: a.fingerprint or a.description or a.job_group for a in plan.assignments}
+        for pool in plan.pools:
+            match = matches.get(pool.name, "")
+            table.add_row(
+                Text(short(pool.name)),
+                str(pool.weight),
+                str(pool.min_share),
+                pool.mode,
+                *([cap_words(pool)] if capped else []),
+                Text(short(match)) if match else Text("any other", style="dim"),
+            )
+        console.print(table)
+    else:
+        console.print("No rule acts through pools: there is nothing to apply.")
+    for note in plan.notes:
+        console.print(Text(f"- {printable(note)}"))

@@ -1,26 +1,119 @@
-"""Keeping secrets out of tables: what users write into descriptions, SQL and error messages.
+"""Texts from logs: replaced in time that grows with their length, secrets taken out, names unified.
 
-Text is searched for what looks like a secret, and cut to a bounded length. The Spark plugin does
-the same (Secrets.java), because names that users gave are compared. Of a setting the name decides
-too: where it names a secret, nothing of its value is kept.
+Python's own `re` tries one way after the other; of a text made for it, or just of a long one, it
+needs the square of its length or worse. RE2 follows all ways at once. It works on UTF-8, so texts
+are encoded once for all patterns. It knows no looking ahead or behind: a pattern holds what must
+stand around a match too, and its first group is the part that is replaced.
+
+What users write into descriptions, SQL and error messages is searched for what looks like a secret,
+and cut to a bounded length. Of a setting the name decides too: where it names a secret, nothing of
+its value is kept. Names of queries lose what differs between their runs: dates, times, ids, numbers
+of runs. The Spark plugin does the same (Secrets.java, NameFamily.java, with the same data files),
+because names that users gave are compared, and rules are matched by them. Letters that are newer
+than the Unicode of a driver's Java (13 in Java 17) are none to the plugin: beside them the two may
+differ.
 """
 
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from functools import lru_cache
+from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from iqcar.logs.text.linear import (
-    BLANK,
-    START,
-    WORD,
-    Replacement,
-    compiled,
-    encoded,
-    replacement,
-)
+import re2
+
+Match = Any
+
+WORD = r"\p{L}\p{N}_"
+"""What Python's ``\\w`` stands for, to be put between square brackets; RE2's knows only ASCII."""
+
+BLANK = "\t-\r\x1c-\x20\x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000"
+"""What Python's ``\\s`` stands for, to be put between square brackets."""
+
+START = rf"(?:^|[^{WORD}])"
+"""The start of the text, or a character before a word."""
+
+STOP = rf"(?:\z|[^{WORD}])"
+"""The end of the text, or a character behind a word."""
+
+END = r"\n?\z"
+"""The end of the text, or of its last line: Python's ``$``."""
+
+
+class Replacement(NamedTuple):
+    """What is replaced, and by what.
+
+    Attributes
+    ----------
+    held : what each match holds: texts without it are not searched.
+    pattern : compiled pattern
+        Its first group is the part that is replaced; a match without it is passed over.
+    instead : makes of a match what stands in that place.
+    back : whether the last byte of a replaced part may be what stands before the next one.
+    """
+
+    held: bytes
+    pattern: Any
+    instead: Callable[[Match], bytes]
+    back: bool = False
+
+    def apply(self, text: bytes) -> bytes:
+        """Return a text with every match replaced, from left to right."""
+        if self.held not in text:
+            return text
+        search, done = self.pattern.search, 0
+        pieces: list[bytes] = []
+        match = search(text)
+        while match is not None:
+            start, end = match.span(1)
+            if start < 0:
+                end = max(match.end(), done)
+            else:
+                pieces += text[done:start], self.instead(match)
+                done = end
+            match = search(text, max(end - self.back, 0)) if end < len(text) else None
+        if not pieces:
+            return text
+        pieces.append(text[done:])
+        return b"".join(pieces)
+
+
+def compiled(pattern: str) -> Any:
+    """Compile a pattern for texts in UTF-8."""
+    return re2.compile(pattern, _OPTIONS)
+
+
+def replacement(held: str, pattern: str, instead: str, back: bool = False) -> Replacement:
+    r"""Make a replacement by fixed text, in which ``\2`` and so on stand for groups."""
+    pieces = instead.split("\\")
+    first = pieces[0].encode()
+    rest = [(int(piece[0]), piece[1:].encode()) for piece in pieces[1:]]
+
+    def fill(match: Match) -> bytes:
+        return first + b"".join((match[group] or b"") + text for group, text in rest)
+
+    def same(_: Match) -> bytes:
+        return first
+
+    return Replacement(held.encode(), compiled(pattern), fill if rest else same, back)
+
+
+def encoded(text: str) -> bytes:
+    """Encode a text; half a surrogate pair, which is no text, becomes a question mark."""
+    return text.encode("utf-8", "replace")
+
+
+def _options() -> Any:
+    options = re2.Options()
+    options.log_errors = False
+    return options
+
+
+_OPTIONS = _options()
+
 
 SECRETS, NAMES = "iqcar_secrets.json", "iqcar_names.json"
 SHARED = (SECRETS, NAMES)
@@ -31,7 +124,7 @@ def shared_file(name: str) -> Path:
 
     Raises FileNotFoundError if the data file is missing, which an installation can never cause.
     """
-    package = Path(__file__).resolve().parents[2]
+    package = Path(__file__).resolve().parents[1]
     resources = package.parents[1] / "listener" / "src" / "main" / "resources"
     for path in (package / "data" / name, resources / name):
         if path.is_file():
@@ -326,3 +419,59 @@ _remembered_setting = lru_cache(_SETTINGS)(_redacted_setting)
 def _is_mixed(key: bytes) -> bool:
     """Tell whether base64 has small and capital letters and digits: no path and no word has."""
     return key.lower() != key != key.upper() and any(48 <= each <= 57 for each in key)
+
+
+_MARK = b"*"
+_LEFT = compiled(r"[\p{L}\p{N}]")
+
+
+def family(name: str) -> str:
+    """Return a name as it is in every run of its query; blanks become single.
+
+    >>> family("daily_sales 20261001"), family("tpcds_q39b  v2"), family("load 12:30, run 7")
+    ('daily_sales *', 'tpcds_q39b v2', 'load *, run *')
+    """
+    return _remembered_family(name) if len(name) <= _SHORT else _family(name)
+
+
+def tells_apart(name: str) -> bool:
+    """Tell whether letters or numbers are left of a name: if not, it names every query alike.
+
+    >>> tells_apart("q1"), tells_apart("2026-10-01 12:30")
+    (True, False)
+    """
+    return _LEFT.search(encoded(family(name))) is not None
+
+
+def _family(name: str) -> str:
+    text = encoded(" ".join(name.split()))
+    for step in _steps():
+        text = step.apply(text)
+    return text.decode("utf-8")
+
+
+_remembered_family = lru_cache(_REMEMBERED)(_family)
+
+
+@lru_cache(1)
+def _steps() -> tuple[Replacement, ...]:
+    data = json.loads(shared_file(NAMES).read_text(encoding="utf-8"))
+    parts = list(data["parts"].items())
+    return tuple(_step(step, parts) for step in data["steps"])
+
+
+def _step(step: dict[str, Any], parts: list[tuple[str, str]]) -> Replacement:
+    shape, least = step["shape"], step.get("changes", 0)
+    for name, part in reversed(parts):  # a part may hold parts above it
+        shape = shape.replace(f"<{name}>", part)
+
+    def instead(match: Any) -> bytes:
+        found: bytes = match[1]
+        return _MARK if not least or _changes(found) >= least else found
+
+    return Replacement(b"", compiled(shape), instead)
+
+
+def _changes(found: bytes) -> int:
+    """Count how often letters follow numbers or numbers letters."""
+    return sum(a.isdigit() != b.isdigit() for a, b in pairwise(found.decode("ascii")))

@@ -1,4 +1,8 @@
-"""Estimates what each query saves if a stage has other partitions, or no spill or collection.
+"""What stages would save: with other partitions, memory, broadcasts, sound hosts, warm executors.
+
+The large side is then neither written, fetched nor sorted, and its rows are joined where they are
+made. What that took cannot be told from what else the two stages did, so the range is of what the
+rows and bytes of a shuffle take of a processor, as a share of the processor time of both stages.
 
 Time counts only where a stage held its query up (``query_paths`` in iqcar.model.waits.stage_parts).
 With S slots and a stage of k tasks whose work is W (task time over the k tasks that could run at
@@ -25,9 +29,8 @@ from collections.abc import Callable
 import numpy as np
 import pandas as pd
 
-from iqcar.causes.savings.broadcasts import broadcasts
-from iqcar.causes.savings.slow_hosts import slow_hosts
 from iqcar.enums import FindingKind, Request
+from iqcar.model.waits.executor_memory import memory_of_executor
 from iqcar.model.waits.stage_parts import (
     PART_NAMES,
     TASK_PARTS,
@@ -37,7 +40,180 @@ from iqcar.model.waits.stage_parts import (
     stage_times,
 )
 from iqcar.tables import Tables
-from iqcar.tables.arrays import Floats, known_or_zero, positive_or_zero, sum_by
+from iqcar.tables.arrays import Floats, Ints, known_or_zero, positive_or_zero, sum_by
+
+PER_RECORD_MS, PER_BYTE_MS = (0.12e-3, 1.5e-3), (1e-6, 5e-6)
+"""Processor time of writing, reading and sorting a row, and a byte of its shuffle: from and to."""
+AT_MOST = 0.95
+"""Share of both stages that is saved at most: something made the rows."""
+SEND_RATE = 1e5
+"""Bytes per ms at which the driver collects what is broadcast, and executors fetch it, at least."""
+MEMORY_SHARE, LARGEST_BYTES = 1 / 8, 256 * 2.0**20
+"""What is broadcast takes at most this share of an executor's memory, and is at most this large."""
+TIMES = 3.0
+"""How much more the large side's shuffle holds at least; sides alike are better left shuffled."""
+
+
+def broadcasts(facts: pd.DataFrame, tables: Tables) -> pd.DataFrame:
+    """Return the facts of the stages that joined two sides of which one could be broadcast.
+
+    Parameters
+    ----------
+    facts : by stage, of those that held a query up.
+
+    Returns them with their savings; ``bytes`` is the size of the small side.
+    """
+    edges = tables.stage_parents
+    edges = edges[edges["stage"].isin(edges["stage"][edges["side_bytes"].notna()]).to_numpy(bool)]
+    small = edges.sort_values("side_bytes", kind="stable").drop_duplicates("stage")
+    large = edges.drop(small.index).set_index("stage")["parent"]
+    joins = small.set_index("stage").join(large.rename("large"), how="inner")
+    found = facts.drop(columns="bytes").join(
+        joins.rename(columns={"parent": "small", "side_bytes": "bytes"}), on="stage", how="inner"
+    )
+    memory = np.array([memory_of_executor(tables, row) for row in range(len(tables.applications))])
+    app = tables.stages["app"].to_numpy(np.int64)[found["stage"].to_numpy(np.int64)]
+    most = np.minimum(MEMORY_SHARE * memory[app], LARGEST_BYTES)
+    stage = tables.tasks["stage"].to_numpy(np.int64)
+
+    def of_tasks(name: str) -> Floats:
+        each = positive_or_zero(tables.tasks[name].to_numpy(np.float64))
+        return sum_by(stage[stage >= 0], each[stage >= 0], len(tables.stages))
+
+    ran, cpu = of_tasks("run_ms"), of_tasks("cpu_ms") + of_tasks("gc_ms")
+    worked = np.where(cpu > 0, cpu, ran)
+    rows, written = of_tasks("shuffle_write_records"), of_tasks("shuffle_write_bytes")
+    large_bytes, small_bytes = (
+        written[found[name].to_numpy(np.int64)] for name in ("large", "small")
+    )
+    is_small = (found["bytes"].to_numpy(np.float64) <= most) & (large_bytes >= TIMES * small_bytes)
+    found = found[is_small]
+    held = np.zeros(len(tables.stages))
+    held[facts["stage"].to_numpy(np.int64)] = facts["held_ms"].to_numpy(np.float64)
+    join, small_side, large_side = (
+        found[name].to_numpy(np.int64) for name in ("stage", "small", "large")
+    )
+    # Both sides are often written at once: of that time the large one has its part of the work.
+    both = np.maximum(ran[large_side] + ran[small_side], 1.0)
+    time = held[join] + (held[large_side] + held[small_side]) * ran[large_side] / both
+    work = np.maximum(worked[join] + worked[large_side], 1.0)
+    low, high = (
+        time * np.minimum((rows[large_side] * row + written[large_side] * byte) / work, AT_MOST)
+        for row, byte in zip(PER_RECORD_MS, PER_BYTE_MS, strict=True)
+    )
+    low = np.maximum(low - found["bytes"].to_numpy(np.float64) / SEND_RATE, 0.0)
+    return found.assign(
+        kind=FindingKind.BROADCAST, low_ms=low, high_ms=high, saves_ms=(low + high) / 2.0
+    )
+
+
+SLOWER = 1.5
+"""Median task of a host over that of the next slowest host from which on it is slow: what makes a
+straggler."""
+LEAST_TASKS, LEAST_STAGES = 2, 2
+"""Tasks of a stage on the host, and stages in which it is slow: once is chance."""
+LEAST_SHARE = 0.5
+"""Part of the stages with as many tasks there in which the host is slow."""
+LEAST_TASK_MS = 500.0
+"""Tasks shorter than that differ by what starting them costs."""
+MORE_BYTES = 1.25
+"""Bytes of its tasks over those of the others from which on it has more to do, and is not slow."""
+
+
+def slow_hosts(tables: Tables) -> pd.DataFrame:
+    """Name the slow host of each stage that has one.
+
+    Returns frame by stage: ``host`` (row), and ``host_ms``: task time that its tasks took longer
+    than as many of the other hosts.
+    """
+    tasks = tables.tasks
+    lasted = (tasks["finish_ms"] - tasks["launch_ms"]).to_numpy(np.float64)
+    columns = ("input_bytes", "remote_bytes", "local_bytes")
+    moved = sum(positive_or_zero(tasks[name].to_numpy(np.float64)) for name in columns)
+    frame = pd.DataFrame({"lasted": lasted, "bytes": moved})
+    frame["stage"], frame["host"] = tasks["stage"].to_numpy(), tasks["host"].to_numpy()
+    done = (tasks["status"] == "success").to_numpy(bool) & np.isfinite(lasted)
+    frame = frame[done & (frame["stage"] >= 0).to_numpy() & (frame["host"] >= 0).to_numpy()]
+    of = frame.groupby(["stage", "host"], sort=False)
+    each = of[["lasted", "bytes"]].median().assign(tasks=of.size()).reset_index()
+    each = each.sort_values(["stage", "lasted"], ascending=[True, False], kind="stable")
+    each = each[each.duplicated("stage", keep=False)]
+    of_stage = each.groupby("stage", sort=False)
+    slowest = of_stage.nth(0).set_index("stage")
+    second = of_stage.nth(1).set_index("stage")
+    more_to_do = slowest["bytes"] > MORE_BYTES * second["bytes"].clip(lower=1.0)
+    enough = (slowest["tasks"] >= LEAST_TASKS) & (slowest["lasted"] >= LEAST_TASK_MS)
+    slow = slowest[enough & (slowest["lasted"] >= SLOWER * second["lasted"]) & ~more_to_do]
+    usual = of_stage["lasted"].median().reindex(slow.index)
+    slow = slow.assign(host_ms=slow["tasks"] * (slow["lasted"] - usual))
+    could = each[(each["tasks"] >= LEAST_TASKS) & (each["lasted"] >= LEAST_TASK_MS)]
+    stages = could["host"].value_counts().reindex(slow["host"]).to_numpy(np.float64)
+    times = slow.groupby("host")["tasks"].transform("size").to_numpy(np.float64)
+    return slow.loc[(times >= LEAST_STAGES) & (times >= LEAST_SHARE * stages), ["host", "host_ms"]]
+
+
+def start_up_time(tables: Tables) -> tuple[Floats, Floats, Floats]:
+    """Return what each query would save if all slots had been there whenever it had tasks to run.
+
+    While the stage that held it up waited to launch tasks, s slots were there of the S that it
+    could have used, at most as many as it had tasks: 1 − s / S of that time is saved.
+
+    Returns (n_queries,) each: ms saved, ms in which slots were missing, and slots missing then.
+    """
+    stages, n = tables.stages, len(tables.queries)
+    held = query_paths(tables, np.ones(n, bool)).stage_ms
+    began, _ = stage_times(tables)
+    last, count = np.full(len(stages), -np.inf), np.zeros(len(stages))
+    stage = tables.tasks["stage"].to_numpy(np.int64)
+    launch = tables.tasks["launch_ms"].to_numpy(np.float64)
+    known = (stage >= 0) & np.isfinite(launch)
+    np.maximum.at(last, stage[known], launch[known])
+    np.add.at(count, stage[known], 1)
+    query, app = (stages[name].to_numpy(np.int64) for name in ("query", "app"))
+    rows = np.flatnonzero((held > 0) & (query >= 0) & (last > began))
+    found = np.zeros((3, len(stages)))
+    for one in np.unique(app[rows]).tolist():
+        when, slots = _slots(tables, one)
+        if slots.max(initial=0.0) > 0 and len(when) > 1:
+            for row in rows[app[rows] == one].tolist():
+                found[:, row] = _missing(when, slots, began[row], last[row], count[row])
+    saved = np.minimum(found[0], held)
+    saves, missed, area = (sum_by(query[rows], one[rows], n) for one in (saved, found[1], found[2]))
+    return saves, missed, np.divide(area, missed, out=np.zeros(n), where=missed > 0)
+
+
+def _slots(tables: Tables, app: int) -> tuple[Floats, Floats]:
+    """From when on how many slots an application had."""
+    executors = tables.executors
+    mine = (executors["app"] == app).to_numpy(bool)
+    start, end = (float(tables.applications[n].iloc[app]) for n in ("start_ms", "end_ms"))
+    since, until = (executors[n].to_numpy(np.float64)[mine] for n in ("added_ms", "removed_ms"))
+    each = float(positive_or_zero(tables.applications["task_cpus"].to_numpy(np.float64))[app])
+    cores = known_or_zero(executors["cores"].to_numpy(np.float64)[mine]) / max(each, 1.0)
+    since, until = np.fmax(since, start), np.fmin(until, end)
+    since, until = np.nan_to_num(since, nan=-np.inf), np.nan_to_num(until, nan=np.inf)
+    there = until > since
+    when = np.concatenate([since[there], until[there]])
+    order: Ints = np.argsort(when, kind="stable")
+    return when[order], np.cumsum(np.concatenate([cores[there], -cores[there]])[order])
+
+
+def _missing(
+    when: Floats, slots: Floats, began: float, last: float, tasks: float
+) -> tuple[float, float, float]:
+    """Return the time saved, the time in which slots were missing, and their integral."""
+    could = min(float(slots.max()), tasks)
+    first, end = np.searchsorted(when, [began, last], side="right")
+    edges = np.concatenate([[began], when[first:end], [last]])
+    there = np.append(0.0, slots)[first : end + 1]
+    lacks = np.maximum(could - there, 0.0)
+    spans = np.diff(edges)
+    return (
+        float(np.sum(lacks / could * spans)),
+        float(spans[lacks > 0].sum()),
+        float(np.sum(lacks * spans)),
+    )
+
 
 LONG_TASK_MS = 1_000.0
 """Median from which on splitting tasks is worth what starting them costs (up to 20 ms each)."""

@@ -1,1 +1,0 @@
-"""Texts from logs: matched in linear time, and redacted."""
