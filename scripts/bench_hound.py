@@ -21,6 +21,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+from iqcar_lab.traces.trace_topic_search import TraceStream, find_topics_in_trace
 
 from iqcar.base.processes import usable_cores
 from iqcar.causes.topics.analyse_job import profiles_of_job
@@ -29,8 +30,7 @@ from iqcar.causes.topics.kernels.ranks import Ranks
 from iqcar.causes.topics.learners import Learners
 from iqcar.causes.topics.topic_result import TopicSettings
 from iqcar.enums import LearnerSet
-from iqcar.lab.traces.trace_topic_search import TraceStream, find_topics_in_trace
-from iqcar.papers.hound_learners import SETTINGS
+from iqcar_lab.printed.hound import SETTINGS
 from scripts.benchmarks import REPO, Goals, parser_of, peak_mb, run_again, sized, timed
 from tests.support import hound_traces
 from tests.support.hound_traces import METRICS, Planted, plant

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from iqcar.papers.hound_learners import SETTINGS
+from iqcar_lab.printed.hound import SETTINGS
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 

@@ -21,7 +21,7 @@ A file that a command writes is made new beside its target and then takes the ta
 is whole or not there. `--force` replaces what stands there: of a link the link, never the file that
 it leads to. Written into are `/dev/stdout` and other open descriptors (`/dev/fd/3`, `>(program)`),
 `/dev/null`, terminals by `/dev/tty`, and named pipes of your own; they need no `--force`. The log
-of `iqcar inject` is appended to, and refused where it is a link.
+of `iqcar-lab inject` is appended to, and refused where it is a link.
 """
 """How commands write files."""
 

@@ -43,19 +43,19 @@ from iqcar.enums import (
     WhatIfMethod,
 )
 from iqcar.history.stored_tables import STORED
-from iqcar.lab.inject.anomalies import Anomaly, Pattern
 from iqcar.model.demand.estimate import CAPACITIES, OWN_RATES
 from iqcar.model.waits.by_query import QUERY_WAITS
 from iqcar.model.waits.columns import WAITS
 from iqcar.model.waits.driver_kinds import DriverPart, DriverWork
 from iqcar.model.waits.driver_time import DRIVER_WORK
 from iqcar.model.waits.phases import PHASES
-from iqcar.papers.bigroots import PRINTED_STRAGGLERS
-from iqcar.papers.hound import PRINTED_MIXTURES, PRINTED_TOPICS
-from iqcar.papers.intervention import PRINTED_READING, TASK_CURVES
-from iqcar.papers.printed_blame import PRINTED_BLAME
-from iqcar.papers.spectroscope import PRINTED_FINDINGS
 from iqcar.tables import SPECS, TableSpec
+from iqcar_lab.inject.anomalies import Anomaly, Pattern
+from iqcar_lab.printed.bigroots import PRINTED_STRAGGLERS
+from iqcar_lab.printed.hound import PRINTED_MIXTURES, PRINTED_TOPICS
+from iqcar_lab.printed.intervention import PRINTED_READING, TASK_CURVES
+from iqcar_lab.printed.iqcar import PRINTED_BLAME
+from iqcar_lab.printed.spectroscope import PRINTED_FINDINGS
 from scripts.printed_pages.page_parts import PRINTED
 
 COMPARED_TABLES = (*COMPARISON_TABLES, STRUCTURES, VARIATION, PRINTED_FINDINGS, PRINTED_BLAME)

@@ -12,8 +12,8 @@ import numpy as np
 from iqcar.comparison.comparison import Comparison
 from iqcar.comparison.sides.comparison_tables import MEASURES
 from iqcar.comparison.stats.decision_tree import explain_change
-from iqcar.papers.spectroscope import printed_findings
 from iqcar.tables import texts
+from iqcar_lab.printed.spectroscope import printed_findings
 from tests.support.compare_scores import Found
 
 CAUSE_OF_PARAMETER = {

@@ -20,7 +20,7 @@ from iqcar.causes.topics.mixture_by_straggler import deviations_of_job
 from iqcar.causes.topics.topic_result import TopicSettings
 from iqcar.causes.topics.validate import differences
 from iqcar.enums import LearnerSet
-from iqcar.papers.hound_learners import SETTINGS as KINDS
+from iqcar_lab.printed.hound import SETTINGS as KINDS
 from tests.support import naive_hound
 from tests.support.hound_traces import Planted, features_from, plant
 from tests.support.topic_truth import known

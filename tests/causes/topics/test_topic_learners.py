@@ -19,7 +19,7 @@ from iqcar.causes.topics.learners import (
     treatments,
 )
 from iqcar.enums import LearnerSet
-from iqcar.papers.hound_learners import SETTINGS, LeastSquares, LogisticIPW, PearsonCorrelation
+from iqcar_lab.printed.hound import SETTINGS, LeastSquares, LogisticIPW, PearsonCorrelation
 from tests.support import naive_hound
 
 ALL = (

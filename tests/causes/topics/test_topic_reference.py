@@ -13,8 +13,7 @@ from iqcar.causes.topics.analyse_job import profiles_of_job
 from iqcar.causes.topics.build_topics import find_topics
 from iqcar.causes.topics.jobs import Jobs
 from iqcar.enums import BaseModel
-from iqcar.papers.hound import ensemble, meta_learn, vocabulary
-from iqcar.papers.hound_learners import PaperSettings
+from iqcar_lab.printed.hound import PaperSettings, ensemble, meta_learn, vocabulary
 from tests.support import reference_hound
 from tests.support.hound_traces import Planted, cause_of_words, plant
 from tests.support.topic_truth import Nearness, known, nearness, nearness_of, variation_of_profiles

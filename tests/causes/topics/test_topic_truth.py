@@ -12,7 +12,7 @@ from iqcar.causes.topics.jobs import Jobs
 from iqcar.causes.topics.topic_counts import mixture_matrix
 from iqcar.causes.topics.topic_result import Topics, TopicSettings
 from iqcar.enums import LearnerSet
-from iqcar.papers.hound_learners import SETTINGS
+from iqcar_lab.printed.hound import SETTINGS
 from tests.support.hound_traces import CAUSES, NOISE, Planted, features_from, plant
 from tests.support.topic_truth import Nearness, causes_found, known, nearness
 

@@ -13,15 +13,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
-from iqcar.apps.cli.main import app
 from iqcar.base.processes import usable_cores
 from iqcar.errors import IqcarError, UsageError
-from iqcar.lab.inject.anomalies import Anomaly, Pattern
-from iqcar.lab.inject.host_limits import available_memory_bytes
-from iqcar.lab.inject.injection_log import InjectionRecord, read_log
-from iqcar.lab.inject.load_generators import IoSettings, MemorySettings
-from iqcar.lab.inject.plan import Injection, check_room, read_plan
-from iqcar.lab.inject.random_plans import InjectedHost, random_plan
+from iqcar_lab.commands.main import app
+from iqcar_lab.inject.anomalies import (
+    Anomaly,
+    IoSettings,
+    MemorySettings,
+    Pattern,
+    available_memory_bytes,
+)
+from iqcar_lab.inject.plan import InjectedHost, Injection, check_room, random_plan, read_plan
+from iqcar_lab.inject.run_plan import InjectionRecord, read_log
 
 MB = 1 << 20
 CORES = usable_cores()

@@ -1,24 +1,18 @@
-"""The entry point of ``iqcar``: registers the commands and turns errors into one line."""
+"""The entry point of ``iqcar``: registers the commands."""
 
 from __future__ import annotations
 
 import os
-import signal
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from importlib import import_module
 from pkgutil import iter_modules
-from threading import current_thread, main_thread
-from types import FrameType
 from typing import Annotated, Any
 
 import typer
 
 import iqcar.apps.cli
-from iqcar.apps.cli.command import explain_line
+from iqcar.apps.cli.command import run_commands
 from iqcar.apps.cli.grouped_help import Grouped
-from iqcar.errors import DEBUG, ExitCode, IqcarError, explain_bug
+from iqcar.errors import DEBUG
 from iqcar.version import __version__
 
 app = typer.Typer(
@@ -45,7 +39,7 @@ app = typer.Typer(
 
 FIRST = (
     *("analyze", "report", "queries", "blame", "compare", "whatif", "live", "stragglers", "topics"),
-    *("schema", "serve", "mcp", "conf", "sample", "experiment", "demo", "history", "rules"),
+    *("schema", "serve", "mcp", "conf", "sample", "demo", "history", "rules"),
 )
 """What the list of commands begins with; the others follow by name."""
 
@@ -92,52 +86,9 @@ def _root(
         os.environ[DEBUG] = "1"  # the processes that read logs and serve inherit it
 
 
-@contextmanager
-def _ended_by_sigterm() -> Iterator[None]:
-    """Let SIGTERM end a command as an error does, so that it leaves no half file; then exit 143."""
-    told: list[int] = []
-
-    def end(number: int, _frame: FrameType | None) -> None:
-        signal.signal(number, signal.SIG_IGN)  # a second one would interrupt the tidying up
-        told.append(128 + number)
-        sys.exit(told[0])
-
-    is_default = signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
-    if not is_default or current_thread() is not main_thread():
-        yield
-        return
-    previous = signal.signal(signal.SIGTERM, end)
-    try:
-        yield
-    except Exception:
-        if told:  # a library made another error of it
-            sys.exit(told[0])
-        raise
-    finally:
-        signal.signal(signal.SIGTERM, previous)
-
-
 def main() -> None:
     """Run the command line; ends the process with an :class:`iqcar.errors.ExitCode`."""
-    try:
-        with _ended_by_sigterm():
-            app()
-    except IqcarError as error:
-        for line in getattr(error, "lines", ()):
-            explain_line(line)
-        explain_line(f"iqcar: {error}")
-        sys.exit(error.exit_code)
-    except KeyboardInterrupt:
-        typer.echo("iqcar: stopped", err=True)
-        sys.exit(130)
-    except BrokenPipeError:
-        # The reader of the output (head, less) has closed the pipe, which is no error.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(ExitCode.OK)
-    except Exception as error:
-        # Caught here for all commands: tracebacks are printed only on request.
-        explain_line(f"iqcar: the analysis {explain_bug(error)}")
-        sys.exit(ExitCode.NOTHING)
+    run_commands(app)
 
 
 if __name__ == "__main__":

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pandas as pd
 
 from iqcar.base.files.json_text import json_bytes
 from iqcar.base.units import printable
@@ -41,7 +40,6 @@ def compare_to_json(
     comparison: Comparison,
     gate: Gate | None = None,
     explained: Explanation | None = None,
-    printed: pd.DataFrame | None = None,
 ) -> bytes:
     """Encode a comparison; numbers nobody knows become null.
 
@@ -52,12 +50,10 @@ def compare_to_json(
         What :meth:`Comparison.gate` said.
     explained : Explanation, optional
         What :meth:`Comparison.explain` said.
-    printed : DataFrame of PRINTED_FINDINGS, optional
     """
     fields = {
         **compare_to_dict(comparison, gate),
         "explanation": None if explained is None else _explanation(comparison, explained),
-        "printed": None if printed is None else _printed(comparison, printed),
     }
     return json_bytes(fields, indent=1) + b"\n"
 
@@ -125,24 +121,6 @@ def _node(node: TreeNode) -> dict[str, Any]:
         "yes": _node(node.yes),
         "no": _node(node.no),
     }
-
-
-def _printed(comparison: Comparison, printed: pd.DataFrame) -> list[dict[str, Any]]:
-    return [
-        {
-            "query": _query(comparison, row["category"]),
-            "kind": row["kind"],
-            "graph": row["graph"].split("\n"),
-            "before_ms": plain(row["before_ms"]),
-            "after_ms": plain(row["after_ms"]),
-            "runs": [row["runs_before"], row["runs_after"]],
-            "contribution_ms": plain(row["contribution_ms"]),
-            "p": plain(row["p"]),
-            "stages": [comparison.name(int(of)) for of in row["stages"].split(", ") if of],
-            "precursors": [graph.split("\n") for graph in row["precursors"].split("\n\n") if graph],
-        }
-        for row in printed.to_dict("records")
-    ]
 
 
 def _side(facts: SideFacts) -> dict[str, Any]:

@@ -289,38 +289,6 @@ class CompareExplanation(msgspec.Struct, frozen=True, forbid_unknown_fields=True
     tree: Annotated[CompareNode, Meta(description="The tree of parameters.")]
 
 
-class ComparePrinted(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A finding of the method as printed."""
-
-    query: Annotated[CompareQuery, Meta(description="The query.")]
-    kind: Annotated[Literal["response-time", "structural"], Meta(description="Kind of mutation.")]
-    graph: Annotated[list[str], Meta(description="Its stage graph: depth and label of each stage.")]
-    before_ms: Annotated[
-        float, Meta(description="Mean before, of its precursors where structural.")
-    ]
-    after_ms: Annotated[float, Meta(description="Mean after.")]
-    runs: Annotated[
-        list[Annotated[int, Meta(ge=0)]],
-        Meta(
-            description="Runs of the query with this graph, before and after.",
-            min_length=2,
-            max_length=2,
-        ),
-    ]
-    contribution_ms: Annotated[
-        float, Meta(description="Expected contribution to the time of all runs.")
-    ]
-    p: Annotated[float | None, Meta(description="Of the test, not adjusted; null if structural.")]
-    stages: Annotated[
-        list[str],
-        Meta(description="Stages on the critical path with other latencies; [] if structural."),
-    ]
-    precursors: Annotated[
-        list[list[str]],
-        Meta(description="Stage graphs that its runs may have had before, the most similar first."),
-    ]
-
-
 class ComparisonResult(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What `iqcar compare --json` writes.
 
@@ -364,12 +332,5 @@ class ComparisonResult(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         CompareExplanation | None,
         Meta(
             description="What tells the runs of one change apart; null if --explain was not given."
-        ),
-    ]
-    printed: Annotated[
-        list[ComparePrinted] | None,
-        Meta(
-            description="What Spectroscope as printed finds; null if --method printed was not "
-            "given."
         ),
     ]

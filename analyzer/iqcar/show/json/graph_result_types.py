@@ -65,21 +65,6 @@ class ResultGraph(msgspec.Struct, frozen=True):
     edges: list[ResultEdge]
 
 
-class ResultPrinted(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A vertex of iQC-Graph as printed; null where its level names no such thing, or unknown."""
-
-    target_query_id: Annotated[str, Meta(description="The target query.")]
-    level: Annotated[int, Meta(description="1 target stage … 6 source query.", ge=1, le=6)]
-    stage_id: Annotated[int | None, Meta(description="The target stage.")]
-    resource: Annotated[str | None, Meta(description="At level 2.")]
-    request: Annotated[str | None, Meta(description="At levels 3 and 4.")]
-    host: Annotated[str | None, Meta(description="At levels 3 and 4.")]
-    source_query_id: Annotated[str | None, Meta(description="From level 4 on.")]
-    source_stage_id: Annotated[int | None, Meta(description="At levels 4 and 5.")]
-    contribution: Annotated[float, Meta(description="VC, of the level's own unit.", ge=0)]
-    dor: Annotated[float, Meta(description="DOR towards the target.", ge=0, le=1.000001)]
-
-
 class ResultHotResource(msgspec.Struct, frozen=True):
     """A resource that time was lost to."""
 

@@ -18,7 +18,6 @@ from iqcar.show.json.graph_result_types import (
     ResultHotResource,
     ResultOwnerLoss,
     ResultPath,
-    ResultPrinted,
     ResultSlowNode,
 )
 from iqcar.show.json.straggler_result_types import (
@@ -297,10 +296,6 @@ class DiagnosisResult(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
         list[ResultPath],
         Meta(description="The heaviest impact paths from a source query to a target."),
     ]
-    printed: Annotated[
-        list[ResultPrinted] | UnsetType | None,
-        Meta(description="First vertices of each level; null without --method printed."),
-    ] = UNSET
     wasted_work: Annotated[
         ResultWastedWork,
         Meta(

@@ -271,19 +271,6 @@ class WhatIfDevice(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     time_ms_after: Annotated[float | None, Meta(description="R: time per task, after the change.")]
 
 
-class WhatIfPrinted(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The reading time of a query's tasks by the printed model."""
-
-    query_id: Annotated[str, Meta(description="Id of the query.")]
-    name: Annotated[str, Meta(description="Its name.")]
-    tasks: Annotated[int, Meta(description="Its tasks that read.")]
-    recorded_ms: Annotated[float | None, Meta(description="Their reading times, summed.")]
-    model_ms: Annotated[float | None, Meta(description="By the model, with nothing changed.")]
-    predicted_ms: Annotated[float | None, Meta(description="By the model, with the change.")]
-    low_ms: LowMs
-    high_ms: Annotated[float | None, Meta(description="Upper end.")]
-
-
 class WhatIfAnswer(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What `iqcar whatif --json` writes: the answer to a question, a plan, blame by removal, as
     asked for. Durations are milliseconds. Null is unknown, never zero.
@@ -338,13 +325,6 @@ class WhatIfAnswer(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
         Meta(
             description="Who made a query wait, by replays without the others; there with "
             "`--blame`."
-        ),
-    ] = UNSET
-    printed: Annotated[
-        list[WhatIfPrinted] | UnsetType,
-        Meta(
-            description="Reading times by the intervention paper's model as printed; there with "
-            "`--method printed`."
         ),
     ] = UNSET
     devices: Annotated[
