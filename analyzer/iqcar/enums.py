@@ -292,7 +292,7 @@ class LearnerSet(Kind):
     PAPER = (
         "paper",
         "The paper's, fast: bagged ElasticNet, Schweizer–Wolff, AdaBoost propensities. "
-        "`--method printed` has them as printed.",
+        "`iqcar-lab printed topics` has them as printed.",
     )
     SIMPLE = "simple", "The paper's baselines: least squares, Pearson, logistic propensities."
 

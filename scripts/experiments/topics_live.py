@@ -4,8 +4,8 @@
 
 A standalone cluster of three hosts runs queries whose tasks are even but for a skewed shuffle.
 During some sessions `iqcar-lab inject` loads the processor or the disk of one host. Topics are
-found from the event log alone and held against what was going on in each stage. Needs root and control
-groups of version 1 (:mod:`loadable_hosts`); a run takes about six minutes.
+found from the event log alone and held against what was going on in each stage. Needs root and
+control groups of version 1 (:mod:`loadable_hosts`); a run takes about six minutes.
 """
 
 from __future__ import annotations

@@ -15,7 +15,6 @@ import jsonschema
 import typer
 
 from iqcar.apps.cli.main import app, main
-from iqcar.enums import LearnerSet
 from iqcar.errors import ExitCode
 from tests.support.fuzz_case import Finding, check_result, listening, no_number
 from tests.support.fuzz_doors import ask_server, ask_tools
@@ -72,13 +71,11 @@ WAYS: dict[str, Callable[[Place], list[Words]]] = {
     "report": lambda p: [["report", p.before, "--out", p.new("report.html")]],
     "queries": lambda p: [["queries", p.before], ["queries", p.before, "--json", "-"]],
     "blame": lambda p: [
-        ["blame", p.before, "--json", "-", f"--target={p.query}", *more]
-        for more in ([], ["--method=printed"])
+        ["blame", p.before, "--json", "-", f"--target={p.query}"],
     ],
     "compare": lambda p: [
         ["compare", p.before, p.after, "--json", "-"],
         ["compare", p.before, p.after, "--out", p.new("compare.html")],
-        ["compare", p.before, p.after, "--method", "printed", "--run-by", "application"],
         ["compare", p.after, p.before, "--fail-on", "10%", "--structure-only"],
     ],
     "whatif": lambda p: [_whatif(p), _whatif(p)],
@@ -86,7 +83,6 @@ WAYS: dict[str, Callable[[Place], list[Words]]] = {
     "stragglers": lambda p: [["stragglers", p.before, "--json", "-"], ["stragglers", p.after]],
     "topics": lambda p: [
         ["topics", p.before, p.after, "--json", "-"],
-        ["topics", p.one_job, "--method", "printed", "--learners", p.draw.choice(list(LearnerSet))],
     ],
     "schema": lambda p: [["schema", p.draw.choice(("result", "compare", "whatif", "history"))]],
     "conf": lambda p: [["conf", "--properties"], ["conf", "--pyspark"]],
@@ -117,11 +113,6 @@ ELSEWHERE = {
     "mcp": "asked by fuzz_doors",
     "sample": "samples this host",
     "demo": "starts a Spark",
-    "experiment": "runs queries on a cluster",
-    **{
-        f"inject {kind}": "loads this host"
-        for kind in ("cpu", "io", "network", "memory", "ordered", "schedule")
-    },
 }
 MAY_FIND_NOTHING = {
     ExitCode.OK, ExitCode.PARTIAL, ExitCode.NOTHING, ExitCode.USAGE, ExitCode.GATE,
