@@ -18,7 +18,6 @@ from iqcar.apps.cli.main import app, main
 from iqcar.errors import ExitCode
 from tests.support.fuzz_case import Finding, check_result, listening, no_number
 from tests.support.fuzz_doors import ask_server, ask_tools
-from tests.support.one_job_log import one_job_log
 from tests.support.unseen import unseen
 from tests.support.varied_cluster import VariedSet, varied_set
 
@@ -38,7 +37,6 @@ class Place:
         self.host = draw.choice(made.hosts or ["nowhere"])
         running = [before / made.running] if made.running else []
         self.log = str(next(iter([*running, *sorted(before.iterdir())])))
-        self.one_job = str(one_job_log(random.Random(draw.random())).write(folder / "one-job"))
 
     def new(self, name: str) -> str:
         """A path for a result."""

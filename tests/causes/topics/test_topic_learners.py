@@ -18,6 +18,7 @@ from iqcar.causes.topics.learners import (
     binned,
     treatments,
 )
+from iqcar.causes.topics.topic_result import TopicSettings
 from tests.support import naive_hound
 
 ALL = (
