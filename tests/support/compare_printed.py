@@ -30,7 +30,7 @@ CAUSE_OF_PARAMETER = {
 def found_as_printed(comparison: Comparison) -> list[Found]:
     """Categories of one query are one finding; the largest contribution decides its kind."""
     by_query = defaultdict(list)
-    for row in printed_findings(comparison).to_dict("records"):
+    for row in printed_findings(comparison):
         by_query[comparison.name(row["category"])].append(row)
     said = []
     for name, rows in by_query.items():

@@ -15,7 +15,7 @@ import typer
 from iqcar.apps.cli.command import Result, command, explain_line
 from iqcar.errors import ExitCode, IqcarError, UsageError
 from iqcar.version import __version__
-from iqcar_lab.inject.anomalies import Anomaly, Pattern
+from iqcar_lab.inject.anomalies import Anomaly
 
 if TYPE_CHECKING:
     from iqcar_lab.inject.plan import Injection
@@ -283,96 +283,23 @@ def ordered() -> None:
 
 @inject.command()
 @command()
-def schedule(
-    *,
-    hosts: str = "",
-    kinds: str = "cpu,io,network",
-    for_: str = "120s",
-    mean_length: str = "20s",
-    mean_gap: str = "",
-    pattern: Pattern = Pattern.MULTI_NODE,
-    seed: int = 0,
-    plan: str = "",
-    dry_run: bool = False,
-    carrying: Carrying,
-) -> Result:
-    """Inject anomalies at random times on several hosts, which are parts of this machine.
+def schedule(*, plan: str, carrying: Carrying) -> Result:
+    """Carry out a plan of anomalies on several hosts, which are parts of this machine.
 
     Made for a standalone cluster whose workers listen on 127.0.0.2, 127.0.0.3, … and are each
-    pinned to cores of their own. Other strengths: edit what --dry-run --json writes, give --plan.
+    pinned to cores of their own.
 
-    Example: iqcar-lab inject schedule --seed 7 --hosts '127.0.0.2=0;127.0.0.3=1' --log truth.jsonl
+    Example: iqcar-lab inject schedule --plan plan.json --log truth.jsonl
 
     Parameters
     ----------
-    hosts : LIST
-        Hosts and what of this machine stands for each: HOST=CORES:DIR, with semicolons between:
-        '127.0.0.2=0:/data/a;127.0.0.3=1'. Cores and DIR may be left out.
-    kinds : LIST
-        Anomalies to draw from: cpu,io,network,memory.
-    for_ : TIME
-        How long the whole schedule lasts.
-    mean_length : TIME
-        Mean length of an injection.
-    mean_gap : TIME
-        Mean quiet time before each. Default: twice the mean length.
-    pattern
-        Where injections may meet.
-    seed
-        The same seed gives the same schedule.
     plan : FILE
-        Carry out this plan instead of drawing one: what --dry-run --json wrote, or one written by
-        hand.
-    dry_run
-        Print the schedule and do nothing.
+        JSON with `injections`: host, anomaly, after_ms, for_ms and settings of each.
     """
-    from iqcar_lab.inject.plan import parse_hosts, random_plan, read_plan
+    from iqcar_lab.inject.plan import read_plan
 
     check_system()
-    if bool(plan) == bool(hosts):
-        raise UsageError("give either --hosts to draw a schedule, or --plan")
-    about: dict[str, Any] = {"plan": plan}
-    if plan:
-        injections = read_plan(plan)
-    else:
-        injections = random_plan(
-            seed,
-            parse_hosts(hosts),
-            _anomalies(kinds),
-            for_ms=length_ms(for_, "--for"),
-            mean_length_ms=length_ms(mean_length, "--mean-length"),
-            mean_gap_ms=length_ms(mean_gap, "--mean-gap") if mean_gap else None,
-            pattern=pattern,
-        )
-        about = {"seed": seed, "pattern": str(pattern)}
-    if dry_run:
-        return _drawn(injections, about)
-    if not injections:
-        raise UsageError("the seed gives no injection in this time", "--for", "make it longer")
-    return carrying.carry_out(injections, about)
-
-
-def _anomalies(text: str) -> list[Anomaly]:
-    words = [word.strip() for word in text.split(",") if word.strip()]
-    wrong = [word for word in words if word not in set(Anomaly)]
-    if wrong or not words:
-        what = f"{wrong[0][:40]!r} is no anomaly" if wrong else "names no anomaly"
-        raise UsageError(what, "--kinds", f"take some of {','.join(Anomaly)}")
-    return [Anomaly(word) for word in words]
-
-
-def _drawn(plan: list[Injection], about: dict[str, Any]) -> Result:
-    """Print a plan, or write it in the format of `--plan`."""
-    from iqcar.base.files.json_text import json_bytes
-
-    def show() -> None:
-        width = max((len(injection.host) for injection in plan), default=0)
-        for i in plan:
-            times = f"{i.after_ms / 1000:8.1f} s to {i.until_ms / 1000:8.1f} s"
-            typer.echo(f"{times}  {i.host:<{width}}  {i.anomaly}")
-
-    content = {**about, "injections": [injection.as_json() for injection in plan]}
-    return Result(show, lambda: json_bytes(content, indent=2) + b"\n")
+    return carrying.carry_out(read_plan(plan), {"plan": plan})
 
 
 def _bytes(text: str, option: str) -> int:

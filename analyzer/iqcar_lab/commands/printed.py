@@ -68,7 +68,7 @@ def blame(
 
 
 def _vertices(tables: Tables, rows: pd.DataFrame) -> list[dict[str, Any]]:
-    """Lay out ``PRINTED_BLAME``: ids and names in place of rows of tables."""
+    """Lay out vertices: ids and names in place of rows of tables."""
     ids, hosts, stages = _texts(tables, "queries.query_id", "hosts.host", "stages.stage_id")
 
     def named(names: Sequence[Any], row: int) -> Any:
@@ -213,23 +213,18 @@ def compare(
     return _answer(said, _mutations(compared, printed_findings(compared)), most=top, tables=tables)
 
 
-def _mutations(compared: Comparison, rows: pd.DataFrame) -> list[dict[str, Any]]:
+def _mutations(compared: Comparison, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     from iqcar.show.json.plain import plain
 
     return [
         {
-            "query": compared.name(row["category"]),
-            "kind": row["kind"],
+            "query": compared.name(row.pop("category")),
+            **{name: plain(value) for name, value in row.items()},
             "graph": row["graph"].split("\n"),
-            "before_ms": plain(row["before_ms"]),
-            "after_ms": plain(row["after_ms"]),
-            "runs": [row["runs_before"], row["runs_after"]],
-            "contribution_ms": plain(row["contribution_ms"]),
-            "p": plain(row["p"]),
-            "stages": [compared.name(int(of)) for of in row["stages"].split(", ") if of],
-            "precursors": [graph.split("\n") for graph in row["precursors"].split("\n\n") if graph],
+            "stages": [compared.name(int(of)) for of in row["stages"]],
+            "precursors": [graph.split("\n") for graph in row["precursors"]],
         }
-        for row in rows.to_dict("records")
+        for row in rows
     ]
 
 

@@ -98,14 +98,6 @@ class Anomaly(Kind):
     MEMORY = "memory", "Processes that hold memory and keep walking through it."
 
 
-class Pattern(Kind):
-    """Where and how injections may meet (the experiments of BigRoots section IV-B)."""
-
-    SINGLE = "single", "One anomaly at a time on one host, which the seed picks."
-    MIXED = "mixed", "Each anomaly on its own on one host, so that they meet there."
-    MULTI_NODE = "multi-node", "One anomaly at a time on each host, each host on its own."
-
-
 @dataclass(frozen=True)
 class HogSpec:
     """What one hog of an injection needs beside the settings.

@@ -41,13 +41,12 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import StatisticsError, correlation, fmean, median
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 
 from iqcar.tables import Tables, texts
-from iqcar.tables.declarations import TableSpec, declare
 
 NUMERICAL = {
     "read_bytes": ("input_bytes",),
@@ -69,20 +68,6 @@ FLOOR = 0.2
 """Of time features (§III-B)."""
 STRAGGLER = 1.5
 """Times the median of the stage (§II-A)."""
-
-PRINTED_STRAGGLERS = TableSpec(
-    "printed_stragglers",
-    "One row per straggler and cause that BigRoots as printed finds (`--method printed`).",
-    declare(
-        ("task", "int32", "row", "The straggler."),
-        ("duration_ms", "float64", "ms", "Launch to finish."),
-        ("median_ms", "float64", "ms", "Median duration in its stage."),
-        ("feature", "str", "", "The feature, as the paper calls it; empty: nothing explains it."),
-        ("value", "float64", "", "F of eq. 1 to 4 and table II."),
-        ("quantile", "float64", "", "What F is above in eq. 5; NaN for locality."),
-        ("peer_mean", "float64", "", "Mean over the peers; for locality over normal tasks."),
-    ),
-)
 
 
 class PrintedThresholds(NamedTuple):
@@ -365,20 +350,23 @@ def tasks_with_features(
 
 
 def printed_stragglers(tables: Tables) -> pd.DataFrame:
-    """Find stragglers and their causes: ``PRINTED_STRAGGLERS``, the most delayed first."""
+    """Find stragglers and their causes, the most delayed first.
+
+    A row per straggler and cause: `task` (row in the tables), `duration_ms`, `median_ms` of its
+    stage, `feature` (empty: nothing explains it), its `value`, the `quantile` that it is above in
+    eq. 5 (NaN for locality), and `peer_mean` (for locality over normal tasks).
+    """
     rows, tasks = tasks_with_features(tables)
     pool = FeaturePool.of(tasks)
     causes: dict[int, list[PrintedCause]] = defaultdict(list)
     for cause in root_causes(tasks):
         causes[cause.task].append(cause)
-    found = []
+    found: list[tuple[Any, ...]] = []
     for number in pool.stragglers():
         took, usual = tasks[number].duration, pool.medians[tasks[number].stage]
         unknown = PrintedCause(number, "", np.nan, np.nan, np.nan)
         of_it = causes.get(number, [unknown])
         found += [(rows[number], took, usual, *cause[1:]) for cause in of_it]
     found.sort(key=lambda one: (one[2] - one[1], one[0]))  # stable: causes keep their order
-    columns = list(zip(*found, strict=True)) or [()] * len(PRINTED_STRAGGLERS.columns)
-    return PRINTED_STRAGGLERS.frame(
-        dict(zip(PRINTED_STRAGGLERS.column_names(), columns, strict=True))
-    )
+    names = ("task", "duration_ms", "median_ms", *PrintedCause._fields[1:])
+    return pd.DataFrame(found, columns=list(names))

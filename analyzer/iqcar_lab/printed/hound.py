@@ -67,7 +67,6 @@ from iqcar.causes.topics.jobs import Jobs
 from iqcar.causes.topics.topic_result import TopicSettings
 from iqcar.enums import BaseModel
 from iqcar.tables.arrays import Floats, Ints, share_of
-from iqcar.tables.declarations import TableSpec, declare
 
 PrintedLearner: TypeAlias = Callable[[Floats, Floats, np.random.Generator], Floats]
 """From X and y to the effects; draws from the generator."""
@@ -277,31 +276,6 @@ ENSEMBLE = "ensemble"
 Member: TypeAlias = tuple[int, int]
 """A model and a topic of it."""
 
-PRINTED_TOPICS = TableSpec(
-    "printed_topics",
-    "One row per keyword of a topic that Hound as printed finds (tables 4 and 14 to 16). Of a"
-    " topic that a job has and no keyword is left of, there is one row without a word.",
-    declare(
-        ("model", "str", "", "Kind of base learner, or ensemble."),
-        ("topic", "int32", "", "Number of the topic among the model's."),
-        ("word", "str", "", "The metric, with (+) where stragglers have more, (-) less."),
-        ("weight", "float64", "", "Its part of the topic; those of a topic sum to 1, or are 0."),
-        ("cluster", "int32", "", "Topic of the ensemble that it became; −1 if it was rejected."),
-        ("coverage", "float64", "", "Share of the jobs that have the topic."),
-        ("dominant_coverage", "float64", "", "Share of the jobs of which it is over a half."),
-    ),
-)
-PRINTED_MIXTURES = TableSpec(
-    "printed_mixtures",
-    "One row per job, model and topic in its mixture by Hound as printed (tables 17 and 18).",
-    declare(
-        ("stage", "int32", "row", "The job."),
-        ("model", "str", "", "Kind of base learner, or ensemble."),
-        ("topic", "int32", "", "Number of the topic among the model's."),
-        ("share", "float64", "", "Part of the job's stragglers; those of a job sum to 1."),
-    ),
-)
-
 
 class PrintedModel(NamedTuple):
     """Initial causal topics of one kind of base learners."""
@@ -449,9 +423,12 @@ class PrintedHound(NamedTuple):
     """What is found in the jobs of some logs."""
 
     topics: pd.DataFrame
-    """``PRINTED_TOPICS``: first the ensemble's."""
+    """A row per keyword of a topic (tables 4 and 14 to 16), the ensemble's first: `model`, `topic`,
+    `word` with (+) where stragglers have more, its `weight`, the `cluster` of the ensemble that the
+    topic became (−1: rejected), the shares of jobs that have it and that it dominates. A topic that
+    a job has and no keyword is left of has one row without a word."""
     mixtures: pd.DataFrame
-    """``PRINTED_MIXTURES``."""
+    """A row per job, model and topic (tables 17 and 18): `stage`, `model`, `topic`, `share`."""
 
 
 def printed_topics(
@@ -512,11 +489,8 @@ def _laid_out(
             order = np.argsort(-mixture, kind="stable")
             had = (topic for topic in order if mixture[topic] > 0)
             shares.extend((jobs.stage[job], name, topic, mixture[topic]) for topic in had)
-    return PrintedHound(_frame(PRINTED_TOPICS, rows), _frame(PRINTED_MIXTURES, shares))
-
-
-def _frame(spec: TableSpec, rows: Sequence[tuple[object, ...]]) -> pd.DataFrame:
-    if not rows:
-        return spec.empty()
-    columns = zip(*rows, strict=True)
-    return spec.frame({c.name: list(v) for c, v in zip(spec.columns, columns, strict=True)})
+    names = ["model", "topic", "word", "weight", "cluster", "coverage", "dominant_coverage"]
+    return PrintedHound(
+        pd.DataFrame(rows, columns=names),
+        pd.DataFrame(shares, columns=["stage", "model", "topic", "share"]),
+    )

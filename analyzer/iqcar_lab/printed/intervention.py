@@ -43,7 +43,6 @@ from iqcar.replay.whatif.question import Question
 from iqcar.replay.whatif.question_parts import option_of
 from iqcar.tables import Tables, texts
 from iqcar.tables.arrays import Floats, Ints, positive_or_zero
-from iqcar.tables.declarations import TableSpec, declare
 from iqcar_lab.printed.bigroots import tasks_with_features
 
 Values = Mapping[str, Floats]
@@ -52,21 +51,6 @@ WITHIN_80 = 1.2816
 """Standard deviations that 80 % of a Gaussian lie within."""
 LEAST_SPREAD = 1e-12
 """Variance of what a law predicts exactly."""
-
-PRINTED_READING = TableSpec(
-    "printed_reading",
-    "One row per query: the reading time of its tasks, before and after an intervention, by the "
-    "paper's model (`--method printed`).",
-    declare(
-        ("query", "int32", "row", "The query."),
-        ("tasks", "int64", "count", "Its tasks that read."),
-        ("recorded_ms", "float64", "ms", "Their reading times, summed."),
-        ("model_ms", "float64", "ms", "The same by the model, with nothing changed."),
-        ("predicted_ms", "float64", "ms", "By the model, with the change."),
-        ("low_ms", "float64", "ms", "Lower end of the range (80 %)."),
-        ("high_ms", "float64", "ms", "Upper end."),
-    ),
-)
 
 
 class Law(NamedTuple):
@@ -205,7 +189,10 @@ CHANGES = {"disk": "disk_time", "network": "network_time", "cpu": "cpu"}
 
 
 def printed_what_if(tables: Tables, waits: pd.DataFrame, question: Question) -> pd.DataFrame:
-    """Predict reading times after an intervention: ``PRINTED_READING``, by query.
+    """Predict reading times after an intervention, by query.
+
+    `tasks` that read; their times summed: `recorded_ms`, `model_ms` with nothing changed,
+    `predicted_ms` with the change, and the ends of its range (80 %).
 
     Raises UsageError if the question asks for what is no variable of the model.
     """
@@ -236,7 +223,7 @@ def printed_what_if(tables: Tables, waits: pd.DataFrame, question: Question) -> 
 
     either = WITHIN_80 * np.sqrt(total(spread))
     predicted = total(after)
-    return PRINTED_READING.frame(
+    return pd.DataFrame(
         {
             "query": whose,
             "tasks": np.bincount(at, minlength=len(whose)),

@@ -29,9 +29,8 @@ import pandas as pd
 
 from iqcar.enums import LEVELS
 from iqcar.model.waits.columns import launch_wait
-from iqcar.tables import NONE, Tables, TableSpec
+from iqcar.tables import NONE, Tables
 from iqcar.tables.arrays import Floats, positive_or_zero, sum_known
-from iqcar.tables.declarations import declare
 
 Name: TypeAlias = int | str
 """Of a query, stage or host."""
@@ -344,22 +343,6 @@ def critical_path(
     return (*max(chains, key=lambda chain: sum(runtime[s] for s in chain), default=()), root)
 
 
-PRINTED_BLAME = TableSpec(
-    "printed_blame",
-    "One row per vertex of iQC-Graph as printed, of those with the highest DOR.",
-    declare(
-        ("target", "int32", "row", "The target query."),
-        ("level", "int32", "", "1 to 6."),
-        ("stage", "int32", "row", "The target stage; −1 at levels 5 and 6."),
-        ("resource", "str", "", "At level 2; else empty."),
-        ("request", "str", "", "At levels 3 and 4; else empty."),
-        ("host", "int32", "row", "At levels 3 and 4; else −1."),
-        ("source_stage", "int32", "row", "At levels 4 and 5; −1 if unknown."),
-        ("source_query", "int32", "row", "From level 4 on; −1 if unknown."),
-        ("contribution", "float64", "", "VC."),
-        ("dor", "float64", "", "DOR towards the target."),
-    ),
-)
 _PLACES = {
     1: ("stage",),
     2: ("stage", "resource"),
@@ -369,6 +352,10 @@ _PLACES = {
     6: ("source_query",),
 }
 """What a vertex of each level names, after its level."""
+COLUMNS = (
+    *("target", "level", "stage", "resource", "request", "host", "source_stage", "source_query"),
+    *("contribution", "dor"),
+)
 
 
 def printed_blame(
@@ -379,7 +366,10 @@ def printed_blame(
     *,
     critical_path: bool = False,
 ) -> pd.DataFrame:
-    """Return the ``top`` vertices of every level towards each target: ``PRINTED_BLAME``.
+    """Return the ``top`` vertices of every level towards each target, a row each.
+
+    Columns: `target`, `level` 1 to 6, what the vertex names as rows of the tables (−1: nothing, or
+    unknown), its `contribution` (VC), and its `dor` towards the target.
 
     critical_path: whether only stages on the targets' critical paths are looked at.
     """
@@ -394,8 +384,7 @@ def printed_blame(
         for vertex, part in top_vertices(dor, top, level, target)
         if part > 0
     ]
-    columns = PRINTED_BLAME.column_names()
-    return PRINTED_BLAME.frame({name: [row[name] for row in rows] for name in columns})
+    return pd.DataFrame(rows, columns=COLUMNS)
 
 
 def printed_shares(tables: Tables, waits: pd.DataFrame, targets: Sequence[int]) -> Floats:

@@ -33,7 +33,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -43,9 +43,8 @@ from iqcar.comparison.match.structures import distance
 from iqcar.errors import UsageError
 from iqcar.model.queries.critical_path import add_critical_path
 from iqcar.model.waits.stage_parts import stage_times
-from iqcar.tables import TableSpec, texts
+from iqcar.tables import texts
 from iqcar.tables.arrays import Floats, Ints, sum_by
-from iqcar.tables.declarations import declare
 
 ALPHA = 0.05
 """Level of the tests, "almost always 5 %" (section 5.1); nothing corrects for their number."""
@@ -55,25 +54,6 @@ LEAST_REQUESTS = 1
 """The same for runs of queries."""
 MOST_EXACT = 10_000
 """Product of the numbers of values up to which p is exact; beyond, its limit is near."""
-
-PRINTED_FINDINGS = TableSpec(
-    "printed_findings",
-    "One row per mutation that Spectroscope as printed finds.",
-    declare(
-        ("category", "int32", "row", "The query."),
-        ("kind", "str", "", "response-time or structural."),
-        ("graph", "str", "", "The stage graph, a line per stage."),
-        ("before_ms", "float64", "ms", "Mean before, of its precursors where structural."),
-        ("after_ms", "float64", "ms", "Mean after."),
-        ("runs_before", "int64", "count", "Runs of the query before with this graph."),
-        ("runs_after", "int64", "count", "Runs of the query after with this graph."),
-        ("contribution_ms", "float64", "ms", "Expected contribution to all requests' time."),
-        ("p", "float64", "", "Of the Kolmogorov–Smirnov test, not adjusted; NaN if structural."),
-        ("stages", "str", "", "Categories of the stages with other latencies, by `, `."),
-        ("precursors", "str", "", "Graphs of its candidate precursors, the most similar first, an "
-         "empty line between them."),
-    ),
-)  # fmt: skip
 
 
 class PrintedFinding(NamedTuple):
@@ -269,11 +249,12 @@ def _finding(
     )  # fmt: skip
 
 
-def printed_findings(comparison: Comparison) -> pd.DataFrame:
-    """Find and rank mutations as the text does (:mod:`iqcar_lab.printed.spectroscope`).
+def printed_findings(comparison: Comparison) -> list[dict[str, Any]]:
+    """Find and rank mutations as the text does.
 
-    Returns ``PRINTED_FINDINGS``: by falling contribution. Raises UsageError if a side is a
-    baseline, which does not keep single runs of queries.
+    A row per mutation, by falling contribution: the query and its stages as categories, graphs as
+    texts of a line per stage. Raises UsageError if a side is a baseline, which does not keep single
+    runs of queries.
     """
     names: list[str] = []
     requests: list[tuple[Ints, Ints, Floats]] = []
@@ -308,21 +289,21 @@ def printed_findings(comparison: Comparison) -> pd.DataFrame:
         alpha=comparison.alpha,
         threshold=LEAST_REQUESTS,
     )
-    return PRINTED_FINDINGS.frame(
+    return [
         {
-            "category": [one.root for one in found],
-            "kind": [one.kind for one in found],
-            "graph": [graphs[one.graph] for one in found],
-            "before_ms": [one.before_ms for one in found],
-            "after_ms": [one.after_ms for one in found],
-            "runs_before": [one.requests[0] for one in found],
-            "runs_after": [one.requests[1] for one in found],
-            "contribution_ms": [one.contribution_ms for one in found],
-            "p": [one.p for one in found],
-            "stages": [", ".join(map(str, one.edges)) for one in found],
-            "precursors": ["\n\n".join(graphs[g] for g in one.precursors) for one in found],
+            "category": one.root,
+            "kind": one.kind,
+            "graph": graphs[one.graph],
+            "before_ms": one.before_ms,
+            "after_ms": one.after_ms,
+            "runs": list(one.requests),
+            "contribution_ms": one.contribution_ms,
+            "p": one.p,
+            "stages": list(one.edges),
+            "precursors": [graphs[precursor] for precursor in one.precursors],
         }
-    )
+        for one in found
+    ]
 
 
 def ks_test(category: Ints, side: Ints, value: Floats, n: int) -> Floats:

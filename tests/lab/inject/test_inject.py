@@ -313,10 +313,6 @@ def test_a_log_is_appended_to_and_a_delay_is_kept(tmp_path: Path) -> None:
         (["network", "--for", "1s", "--source", "10.0.0.1"], "is no loopback address"),
         (["network", "--for", "1s", "--rate", "fast"], "is no size"),
         (["memory", "--for", "1s", "--size", "9999TB"], "are more than 80 %"),
-        (["schedule"], "give either --hosts"),
-        (["schedule", "--hosts", "a;a"], "names a host twice"),
-        (["schedule", "--hosts", "a", "--kinds", "cpu,disk"], "'disk' is no anomaly"),
-        (["schedule", "--hosts", "a", "--for", "10s"], "--mean-length: 20 s are not"),
         (["schedule", "--plan", __file__], "is no plan"),
     ],
 )
