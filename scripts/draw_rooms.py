@@ -75,14 +75,11 @@ def wrapped(text: str) -> list[str]:
     return lines
 
 
-def draw_package(
-    ground: Iterable[str], flow: str, aside: Iterable[str], inner: Mapping[str, str]
-) -> str:
+def draw_package(ground: Iterable[str], flow: str, inner: Mapping[str, str]) -> str:
     """The rooms of the Python package as SVG; `inner` names rooms inside rooms."""
     bands = {
         "Everybody may import these; each imports only from its left": ground,
         "The flow: a room imports only from its left and from the rows above": flow.split(" → "),
-        "Beside the flow: they import all of it but apps; only apps and lab import them": aside,
     }
     return draw(
         "The rooms of the package in the order of the flow",

@@ -102,8 +102,8 @@ def coverage_of(spark: Spark, python: str) -> Coverage:
 
 INTRODUCTION = """\
 What the tests run on. Reading event logs needs Python alone, and takes those of Spark 1.3 to 4.x.
-The table is about what runs with Spark: the [plugin](listener.md), `iqcar demo`, `iqcar experiment`
-and `--on-spark`."""
+The table is about what runs with Spark: the [plugin](listener.md), `iqcar demo`, `--on-spark` and
+`iqcar-lab experiment`."""
 NOTES = """\
 *Linked with* is the release whose jars each reference of the plugin to Spark and Scala is checked
 against when it is built. Spark 3.3 runs Python functions with Python 3.10 or older only: the smoke

@@ -56,9 +56,9 @@ def compatibility_matrix() -> str:
 def rooms_picture() -> str:
     """The rooms of the package, as SVG."""
     from scripts.draw_rooms import draw_package
-    from tests.project.test_layers import ASIDE, FLOW, GROUND, ROOMS
+    from tests.project.test_layers import FLOW, GROUND, ROOMS
 
-    return draw_package(GROUND, FLOW, ASIDE, ROOMS)
+    return draw_package(GROUND, FLOW, ROOMS)
 
 
 def listener_rooms_picture() -> str:

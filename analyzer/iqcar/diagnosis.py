@@ -99,7 +99,7 @@ class Diagnosis:
     yarn: YarnWaits | None = None
     """What a YARN resource manager told of waits before applications ran; None if not asked."""
     curves: tuple[Curve, ...] = ()
-    """Own rates of stages that ``iqcar experiment`` measured, for what-if questions."""
+    """Own rates of stages that ``iqcar-lab experiment`` measured, for what-if questions."""
     fitted: Model | None = field(default=None, repr=False, compare=False)
     """The causal model, where the effect of rules was predicted by it."""
 

@@ -208,41 +208,6 @@ class MatchBy(Kind):
     PLAN = "plan", "Tables and operators of the plan alone, whatever the names are."
 
 
-class CompareMethod(Kind):
-    """How it is decided what changed between two sets of runs."""
-
-    RUNS = "runs", "Runs decide: time, CPU time and bytes against a margin, variances shrunk."
-    PRINTED = "printed", "Spectroscope as it is printed, as a baseline to compare with."
-
-
-class StragglerMethod(Kind):
-    """How it is decided what delayed a straggler."""
-
-    WAITS = "waits", "Measured waits where recorded, else the load of hosts, and what can matter."
-    PRINTED = "printed", "BigRoots as it is printed, as a baseline to compare with."
-
-
-class TopicMethod(Kind):
-    """How it is decided what keeps making tasks slow."""
-
-    STRAGGLERS = "stragglers", "Three kinds of learners, then each straggler's own metrics."
-    PRINTED = "printed", "Hound as it is printed, as a baseline to compare with."
-
-
-class WhatIfMethod(Kind):
-    """What answers a what-if question."""
-
-    REPLAY = "replay", "A replay of the run with shared devices and slots, fitted to the log."
-    PRINTED = "printed", "The intervention paper's causal model as it is printed: reading times."
-
-
-class BlameMethod(Kind):
-    """How blame is divided among queries."""
-
-    DEMAND = "demand", "By time lost against what tasks would have needed alone."
-    PRINTED = "printed", "iQCAR as it is printed, as a baseline to compare with."
-
-
 class ChangeKind(Kind):
     """What kind of change a query or stage went through between two sets of runs."""
 
@@ -327,7 +292,7 @@ class LearnerSet(Kind):
     PAPER = (
         "paper",
         "The paper's, fast: bagged ElasticNet, Schweizer–Wolff, AdaBoost propensities. "
-        "`--method printed` has them as printed.",
+        "`iqcar-lab printed topics` has them as printed.",
     )
     SIMPLE = "simple", "The paper's baselines: least squares, Pearson, logistic propensities."
 

@@ -225,7 +225,7 @@ def diagnose(
         What earlier runs told of these queries and hosts
         (:func:`iqcar.history.known_demand`): likely before the data of this run.
     curves : MeasuredCurves, optional
-        What ``iqcar experiment`` measured of these stages and hosts
+        What ``iqcar-lab experiment`` measured of these stages and hosts
         (:func:`iqcar.replay.whatif.curves.read_curves`): the same, and surer than earlier runs.
     yarn : YarnTold, optional
         What a resource manager told:

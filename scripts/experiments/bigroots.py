@@ -144,10 +144,12 @@ def inject(spark: Cluster, folder: Path, experiments: list[Part]) -> list[int]:
                     continue
                 file = folder / f"plan-{part.name}-{host.name}.json"
                 file.write_text(json.dumps(plan))
-                words = [sys.executable, "-m", "iqcar", "inject", "schedule", "--plan", str(file)]
-                words += ["--start-at", str(moment), "--log", str(folder / "truth.jsonl")]
+                words = [sys.executable, "-m", "iqcar_lab", "inject", "schedule", "--plan", file]
+                wait_ms = max(round(moment - time.time() * 1000), 10)
+                words += ["--delay", f"{wait_ms}ms", "--log", folder / "truth.jsonl"]
                 env = {**os.environ, "PYTHONPATH": str(REPO / "analyzer")}
-                injecting.append(host.start(words, host.hogs, env, folder / "inject.log"))
+                said = folder / "inject.log"
+                injecting.append(host.start([*map(str, words)], host.hogs, env, said))
         time.sleep(max(0.0, moments[-1] / 1000 + experiments[-1].for_s - time.time()))
         for one in injecting:
             if one.wait(timeout=60):

@@ -24,7 +24,7 @@ from straggler_tables import bigroots_kinds
 
 import iqcar
 from iqcar.apps.demo.mix import make_data
-from iqcar.papers.bigroots import printed_stragglers
+from iqcar_lab.printed.bigroots import printed_stragglers
 
 EXPERIMENT = "bigroots_kinds"
 TIMEOUT_S = 1800

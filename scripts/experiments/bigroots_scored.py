@@ -27,9 +27,8 @@ from numpy.typing import NDArray
 
 import iqcar
 from iqcar.causes.stragglers.features import build_features
-from iqcar.lab.inject.injection_log import read_log
-from iqcar.lab.inject.run_plan import LEAD_S
 from iqcar.model.waits.measure import measure_waits
+from iqcar_lab.inject.run_plan import LEAD_S, read_log
 
 Floats = NDArray[np.float64]
 READING = "scan"

@@ -214,7 +214,7 @@ def parts(seed: int, hosts: int, times: int) -> list[Part]:
 def plan_of(
     part: Part, host: int, name: str, settings: dict[str, dict[str, Any]]
 ) -> dict[str, Any]:
-    """One host's injections as a file for ``iqcar inject schedule --plan``."""
+    """One host's injections as a file for ``iqcar-lab inject schedule --plan``."""
     injections = [
         {
             "host": name,

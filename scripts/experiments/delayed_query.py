@@ -31,7 +31,7 @@ from loadable_hosts import Size, check_machine
 import iqcar
 from iqcar.apps.demo.mix import make_data
 from iqcar.enums import Resource
-from iqcar.papers.printed_blame import printed_shares
+from iqcar_lab.printed.iqcar import printed_shares
 
 EXPERIMENT = "delayed_query"
 HOST = "127.0.0.2"

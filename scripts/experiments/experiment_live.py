@@ -1,4 +1,4 @@
-"""Measure curves of two queries on a live Spark by ``iqcar experiment``, and keep them as figures.
+"""Measure curves of two queries on a live Spark by an experiment, and keep them as figures.
 
     .venv/bin/python scripts/experiments/experiment_live.py [--again]
 
@@ -54,7 +54,7 @@ def main() -> None:
     if not given.again:
         (folder / "plan.json").write_text(json.dumps(plan(folder)), "utf-8")
         command = ["experiment", "plan.json", "--yes", "--out", "out", "--force"]
-        subprocess.run([sys.executable, "-m", "iqcar", *command], cwd=folder, check=True)
+        subprocess.run([sys.executable, "-m", "iqcar_lab", *command], cwd=folder, check=True)
     found = json.loads((folder / "out" / "curves.json").read_text("utf-8"))
     kept = ("law", "ended_by", "curves", "validation")
     save(EXPERIMENT, given.results, {name: found[name] for name in kept}, experiment_live)

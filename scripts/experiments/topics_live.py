@@ -3,9 +3,9 @@
     sudo .venv/bin/python scripts/experiments/topics_live.py [--seed N] [--again]
 
 A standalone cluster of three hosts runs queries whose tasks are even but for a skewed shuffle.
-During some sessions `iqcar inject` loads the processor or the disk of one host. Topics are found
-from the event log alone and held against what was going on in each stage. Needs root and control
-groups of version 1 (:mod:`loadable_hosts`); a run takes about six minutes.
+During some sessions `iqcar-lab inject` loads the processor or the disk of one host. Topics are
+found from the event log alone and held against what was going on in each stage. Needs root and
+control groups of version 1 (:mod:`loadable_hosts`); a run takes about six minutes.
 """
 
 from __future__ import annotations
@@ -127,7 +127,7 @@ def start_trouble(folder: Path, host: Host, anomaly: str) -> subprocess.Popen[by
     one = {"host": host.name, "anomaly": anomaly, "after_ms": 0, "for_ms": 1000 * LONGEST_S}
     plan = log.with_suffix(".plan.json")
     plan.write_text(json.dumps({"injections": [{**one, "settings": settings}]}))
-    words = [sys.executable, "-m", "iqcar", "inject", "schedule", "--plan", str(plan)]
+    words = [sys.executable, "-m", "iqcar_lab", "inject", "schedule", "--plan", str(plan)]
     env = {**os.environ, "PYTHONPATH": str(REPO / "analyzer")}
     running = host.start([*words, "--log", str(log)], host.hogs, env, folder / "inject.log")
     wait_until(lambda: log.exists() and log.stat().st_size > 0, f"{anomaly} load", [running])

@@ -21,22 +21,25 @@ A file that a command writes is made new beside its target and then takes the ta
 is whole or not there. `--force` replaces what stands there: of a link the link, never the file that
 it leads to. Written into are `/dev/stdout` and other open descriptors (`/dev/fd/3`, `>(program)`),
 `/dev/null`, terminals by `/dev/tty`, and named pipes of your own; they need no `--force`. The log
-of `iqcar inject` is appended to, and refused where it is a link.
+of `iqcar-lab inject` is appended to, and refused where it is a link.
 """
 """How commands write files."""
 
 
 def commands_page() -> str:
-    """Every command with its arguments and options."""
+    """Every command of both packages with its arguments and options."""
     from typer.main import get_command
 
     from iqcar.apps.cli.main import app
+    from iqcar_lab.commands.main import app as laboratory
 
     commands = {}
-    for name, command in get_command(app).commands.items():  # type: ignore[attr-defined]
-        parts = getattr(command, "commands", {})
-        commands[name] = command
-        commands |= {f"{name} {part}": of_group for part, of_group in parts.items()}
+    for each in (app, laboratory):
+        for name, command in get_command(each).commands.items():  # type: ignore[attr-defined]
+            words = f"{each.info.name} {name}"
+            parts = getattr(command, "commands", {})
+            commands[words] = command
+            commands |= {f"{words} {part}": of_group for part, of_group in parts.items()}
     lines = ["# Commands", PRINTED.rstrip(), "", "Exit codes of every command:", ""]
     lines += ["| code | meaning |", "|---|---|"]
     lines += [f"| {code.value} | {sentence} |" for code, sentence in EXIT_CODES.items()]
@@ -44,7 +47,7 @@ def commands_page() -> str:
     for name, command in commands.items():
         lines += [
             "",
-            f"## iqcar {name}",
+            f"## {name}",
             "",
             " ".join((command.help or "").split(" Example: ")[:1]),
         ]

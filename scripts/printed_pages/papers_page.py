@@ -12,16 +12,16 @@ from scripts.printed_pages.page_parts import PRINTED
 REPO = Path(__file__).resolve().parents[2]
 PAPERS = {
     "iQCAR": "P. Kalmegh, S. Babu, S. Roy: *iQCAR: Inter-Query Contention Analyzer for Cluster "
-    "Computing Frameworks*, 2018. `iqcar blame --method printed`",
+    "Computing Frameworks*, 2018. `iqcar-lab printed blame`",
     "BigRoots": "H. Zhou, Y. Li, H. Yang, J. Jia, W. Li: *BigRoots: An Effective Approach for "
     "Root-cause Analysis of Stragglers in Big Data System*, 2018. "
-    "`iqcar stragglers --method printed`",
+    "`iqcar-lab printed stragglers`",
     "Hound": "P. Zheng, B. C. Lee: *Hound: Causal Learning for Datacenter-scale Straggler "
-    "Diagnosis*, SIGMETRICS 2018. `iqcar topics --method printed`",
+    "Diagnosis*, SIGMETRICS 2018. `iqcar-lab printed topics`",
     "Spectroscope": "R. R. Sambasivan et al.: *Diagnosing performance changes by comparing system "
-    "behaviours*, CMU-PDL-10-107, 2010. `iqcar compare --method printed`",
+    "behaviours*, CMU-PDL-10-107, 2010. `iqcar-lab printed compare`",
     "Intervention": "M. Goldszmidt, R. Isaacs: *More intervention now!*, HotOS 2011. "
-    "`iqcar whatif --method printed`",
+    "`iqcar-lab printed whatif`",
 }
 """Each paper, and the command that answers as it is printed."""
 MARK = re.compile(r"^Paper: (.+?)(?=\nPaper: |\n\n|\Z)", re.MULTILINE | re.DOTALL)
@@ -38,15 +38,15 @@ class PaperMark(NamedTuple):
 
 
 def marks() -> list[PaperMark]:
-    """Return all marks of the package, by paper, those of `papers/` first."""
+    """Return all marks of both packages, by paper, those of the laboratory first."""
     found = []
-    for file in sorted((REPO / "analyzer" / "iqcar").rglob("*.py")):
+    for file in sorted((REPO / "analyzer").rglob("*.py")):
         said = ast.get_docstring(ast.parse(file.read_text("utf-8"))) or ""
         for mark in MARK.findall(said):
             parts = " ".join(mark.split()).split(" | ")
-            found.append(PaperMark(*parts, str(file.relative_to(REPO / "analyzer" / "iqcar"))))
+            found.append(PaperMark(*parts, str(file.relative_to(REPO / "analyzer"))))
     order = list(PAPERS)
-    return sorted(found, key=lambda m: (order.index(m.paper), not m.file.startswith("papers/")))
+    return sorted(found, key=lambda m: (order.index(m.paper), not m.file.startswith("iqcar_lab/")))
 
 
 def papers_page() -> str:
@@ -54,9 +54,9 @@ def papers_page() -> str:
     lines = [
         "# Papers",
         PRINTED,
-        "What of the five papers is in which file, and which test checks it. Files in `papers/`",
-        "say what they take where a paper leaves a choice; others leave the paper where our own",
-        "methods do better ([evaluation](evaluation.md)).",
+        "What of the five papers is in which file, and which test checks it. Files of the",
+        "laboratory, `iqcar_lab/printed/`, say what they take where a paper leaves a choice;",
+        "others leave the paper where our own methods do better ([evaluation](evaluation.md)).",
     ]
     listed = marks()
     for paper, said in PAPERS.items():

@@ -20,11 +20,9 @@ from iqcar.comparison.sides.comparison_tables import COMPARISON_TABLES
 from iqcar.enums import (
     BaseModel,
     BlameKind,
-    BlameMethod,
     CauseEvidence,
     ChangeKind,
     ChangeVerdict,
-    CompareMethod,
     DemandEvidence,
     Domain,
     Evidence,
@@ -37,30 +35,20 @@ from iqcar.enums import (
     Request,
     Resource,
     RunBy,
-    StragglerMethod,
-    TopicMethod,
     WasteCause,
-    WhatIfMethod,
 )
 from iqcar.history.stored_tables import STORED
-from iqcar.lab.inject.anomalies import Anomaly, Pattern
 from iqcar.model.demand.estimate import CAPACITIES, OWN_RATES
 from iqcar.model.waits.columns import WAITS
 from iqcar.model.waits.driver_time import DRIVER_WORK, DriverPart, DriverWork
 from iqcar.model.waits.measure import QUERY_WAITS
 from iqcar.model.waits.phases import PHASES
-from iqcar.papers.bigroots import PRINTED_STRAGGLERS
-from iqcar.papers.hound import PRINTED_MIXTURES, PRINTED_TOPICS
-from iqcar.papers.intervention import PRINTED_READING, TASK_CURVES
-from iqcar.papers.printed_blame import PRINTED_BLAME
-from iqcar.papers.spectroscope import PRINTED_FINDINGS
 from iqcar.tables import SPECS, TableSpec
 from scripts.printed_pages.page_parts import PRINTED
 
-COMPARED_TABLES = (*COMPARISON_TABLES, STRUCTURES, VARIATION, PRINTED_FINDINGS, PRINTED_BLAME)
+COMPARED_TABLES = (*COMPARISON_TABLES, STRUCTURES, VARIATION)
 DEMAND_TABLES = (OWN_RATES, CAPACITIES)
-STRAGGLER_TABLES = (STRAGGLERS, STRAGGLER_CAUSES, STRAGGLER_SOURCES, PRINTED_STRAGGLERS)
-WHATIF_TABLES = (PRINTED_READING, TASK_CURVES)
+STRAGGLER_TABLES = (STRAGGLERS, STRAGGLER_CAUSES, STRAGGLER_SOURCES)
 TOPIC_TABLES = (
     TOPICS,
     TOPIC_WORDS,
@@ -69,8 +57,6 @@ TOPIC_TABLES = (
     VALIDATION,
     STRAGGLER_TOPICS,
     TOPIC_SOURCES,
-    PRINTED_TOPICS,
-    PRINTED_MIXTURES,
 )
 
 
@@ -85,7 +71,7 @@ def tables_page() -> str:
     ]
     waited = (WAITS, PHASES, QUERY_WAITS, DRIVER_WORK)
     derived = (*waited, *DEMAND_TABLES, WASTED_TASKS, WASTED_WORK, FEATURES)
-    answers = (*STRAGGLER_TABLES, *TOPIC_TABLES, *COMPARED_TABLES, *WHATIF_TABLES)
+    answers = (*STRAGGLER_TABLES, *TOPIC_TABLES, *COMPARED_TABLES)
     for spec in (*SPECS, *derived, *answers):
         lines += _columns(spec)
     return "\n".join(lines) + "\n"
@@ -118,9 +104,8 @@ def kinds_page() -> str:
     lines = ["# Kinds", PRINTED, "The words that results, options and tables use."]
     for kind in (
         Resource, Request, Domain, Evidence, DemandEvidence, QueryBy, BlameKind,
-        WasteCause, InputStatus, Level, FeatureKind, CauseEvidence, BaseModel, LearnerSet, Anomaly,
-        Pattern, ChangeVerdict, ChangeKind, RunBy, MatchBy, DriverPart, DriverWork,
-        CompareMethod, BlameMethod, StragglerMethod, TopicMethod, WhatIfMethod,
+        WasteCause, InputStatus, Level, FeatureKind, CauseEvidence, BaseModel, LearnerSet,
+        ChangeVerdict, ChangeKind, RunBy, MatchBy, DriverPart, DriverWork,
     ):  # fmt: skip
         lines += ["", f"## {kind.__name__}", "", "| value | meaning |", "|---|---|"]
         lines += [f"| `{member.value}` | {member.sentence} |" for member in kind]

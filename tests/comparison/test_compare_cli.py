@@ -216,26 +216,6 @@ def test_a_change_is_explained_and_asked_again_without_a_parameter(folder: Path)
     assert "did you mean compute_ms" in done.stderr
 
 
-@pytest.mark.slow
-def test_the_printed_method_stands_beside_ours(folder: Path, tmp_path: Path) -> None:
-    words = ("compare", folder / "before", folder / "slower", "--method", "printed")
-    done = iqcar(*words, "--explain", "1", "--json", tmp_path / "out.json")
-    assert done.returncode == 0, done.stderr
-    result = json.loads((tmp_path / "out.json").read_text())
-    jsonschema.validate(result, json.loads(compare_schema()))
-    (found,) = result["printed"]
-    assert found["query"]["name_after"] == "etl_load"
-    assert found["kind"] == "response-time"
-    assert found["stages"] == ["join"]
-    assert result["explanation"]["tree"]["parameter"]
-    assert "response-time" in iqcar(*words).stdout
-    logs = [sorted((folder / name).iterdir()) for name in ("before", "slower")]
-    pairs = [word for log in logs[0][1:3] for word in ("--before", log)]
-    pairs += [word for log in logs[1][1:3] for word in ("--after", log)]
-    done = iqcar("compare", logs[0][0], logs[1][0], *pairs, "--method", "printed")
-    assert "No mutation was found." in done.stdout  # three runs a side can never be told apart
-
-
 def test_more_data_is_told_from_slower_code(folder: Path, tmp_path: Path) -> None:
     scan, window = SUITE["sessions"].stages
     grown = replace(window, task_ms=window.task_ms * 2, task_bytes=window.task_bytes * 2)

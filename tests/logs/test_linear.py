@@ -53,7 +53,6 @@ BACKTRACKING = {
     "rules/queues/fair_file.py": "with bounded counts, and blanks between two words",
     "logs/log_summary.py": "500 bytes",
     "apps/serve/report_banner.py": "our own page",
-    "lab/traces/trace_columns.py": "one class of letters",
     "model/waits/shared_cluster.py": "anchored, and nothing repeated overlaps",
     "replay/whatif/question.py": "what the user typed",
     "logs/events/known_plans.py": "from one literal to a word of a list: no place is tried twice",

@@ -12,6 +12,7 @@ from typer.main import get_command
 
 from iqcar.apps.cli import options
 from iqcar.apps.cli.main import app
+from iqcar_lab.commands.main import app as laboratory
 from scripts.printed_pages.page_parts import PRINTED
 from tests.conftest import REPO
 
@@ -84,9 +85,8 @@ def test_a_command_is_a_module_of_its_own(command: str) -> None:
 
 
 def test_every_option_says_what_it_is_for() -> None:
-    parts = [
-        part for one in COMMANDS.values() for part in getattr(one, "commands", {"": one}).values()
-    ]
+    every = [*COMMANDS.values(), *get_command(laboratory).commands.values()]
+    parts = [part for one in every for part in getattr(one, "commands", {"": one}).values()]
     silent = [f"{part.name} {one.name}" for part in parts for one in part.params if not one.help]
     assert not silent
 

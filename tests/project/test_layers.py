@@ -11,6 +11,7 @@ import pytest
 
 REPO = Path(__file__).resolve().parents[2]
 PACKAGE = REPO / "analyzer" / "iqcar"
+LABORATORY = REPO / "analyzer" / "iqcar_lab"
 
 FLOW = (
     "tables → logs → model → causes → rules → replay → diagnosis → say → pipeline →"
@@ -18,8 +19,8 @@ FLOW = (
 )
 """The architecture in one line; a room counts by its own name, whatever is inside."""
 
-ASIDE = ("papers", "lab")
-"""Rooms beside the flow: they may import from all of it, and nothing of it imports from them."""
+LAB_FLOW = "inject → experiment → printed → commands"
+"""The same of the laboratory, which may import all of the product and is imported by none of it."""
 
 ROOMS = {
     "base": "files",
@@ -31,7 +32,6 @@ ROOMS = {
     "replay": "loop → rule_effect → whatif → queues",
     "rules": "vocabulary → queues",
     "show": "json → terminal → pictures → html",
-    "lab": "inject → traces → experiment",
     "apps": "serve → mcp → demo → cli",
 }
 """The flow inside rooms that have rooms; their other modules stand to the right of all named."""
@@ -50,14 +50,10 @@ them, and the report; none of the steps in between."""
 GROUND = ("version", "errors", "enums", "base")
 """What everybody may import; each imports only from those to its left."""
 
-FACE = "iqcar"
-"""The package's `__init__`: it may import everything, and nothing imports from it."""
-
 
 def violations(package: Path, flow: str) -> list[str]:
     """Every import against the flow and every module without a place in it, one line each."""
-    order = [*GROUND, *flow.split(" → "), "__main__", FACE]
-    order[order.index("apps") if "apps" in order else -2 : 0] = ASIDE
+    order = [*GROUND, *flow.split(" → "), "__main__", package.name]
     found = []
     for file in sorted(package.rglob("*.py")):
         module = module_of(file, package)
@@ -98,14 +94,20 @@ def violations_inside(package: Path, rooms: Mapping[str, str]) -> list[str]:
 
 
 def module_of(file: Path, package: Path) -> str:
-    """The name in FLOW that a file belongs to."""
+    """The name in FLOW that a file belongs to; of `__init__`, the package's face, its own.
+
+    The face may import everything, and nothing imports from it.
+    """
     top = file.relative_to(package).parts[0].removesuffix(".py")
-    return FACE if top == "__init__" else top
+    return package.name if top == "__init__" else top
 
 
-def imports(file: Path, package: Path) -> Iterator[tuple[int, list[str]]]:
-    """Line and dotted name of every import of the package, in functions and TYPE_CHECKING too."""
-    inside = (FACE, *file.relative_to(package).parts[:-1])
+def imports(file: Path, package: Path, of: str = "") -> Iterator[tuple[int, list[str]]]:
+    """Line and dotted name of every import of the package, in functions and TYPE_CHECKING too.
+
+    of: another package than its own.
+    """
+    inside = (package.name, *file.relative_to(package).parts[:-1])
     for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"), str(file))):
         if isinstance(node, ast.Import):
             dotted = [alias.name for alias in node.names]
@@ -117,20 +119,39 @@ def imports(file: Path, package: Path) -> Iterator[tuple[int, list[str]]]:
             continue
         for name in dotted:
             parts = name.split(".")
-            if parts[0] == FACE:
+            if parts[0] == (of or package.name):
                 yield node.lineno, parts
 
 
 def top_name(parts: list[str], package: Path) -> str:
     """`iqcar.tables.Tables` → tables; what `__init__` itself offers (`iqcar.read`) → iqcar."""
     if len(parts) == 1:
-        return FACE
+        return package.name
     is_module = (package / parts[1]).is_dir() or (package / f"{parts[1]}.py").is_file()
-    return parts[1] if is_module else FACE
+    return parts[1] if is_module else package.name
 
 
 def test_modules_import_only_from_their_left() -> None:
     assert violations(PACKAGE, FLOW) == []
+    assert violations(LABORATORY, LAB_FLOW) == []
+
+
+def imported_laboratory(package: Path) -> list[str]:
+    """Every import of the laboratory, one line each."""
+    return [
+        f"{file.name}:{line}: {'.'.join(parts)}"
+        for file in sorted(package.rglob("*.py"))
+        for line, parts in imports(file, package, LABORATORY.name)
+    ]
+
+
+def test_the_product_imports_nothing_of_the_laboratory() -> None:
+    assert imported_laboratory(PACKAGE) == []
+
+
+def test_an_import_of_the_laboratory_is_found(planted: Path) -> None:
+    (planted / "left.py").write_text("def late():\n    from iqcar_lab.inject import plan\n")
+    assert imported_laboratory(planted) == ["left.py:2: iqcar_lab.inject.plan"]
 
 
 def test_rooms_inside_rooms_import_only_from_their_left() -> None:
@@ -151,7 +172,7 @@ def circles(package: Path) -> list[list[str]]:
 
 
 def test_no_modules_import_each_other_in_a_circle() -> None:
-    assert circles(PACKAGE) == []
+    assert circles(PACKAGE) == circles(LABORATORY) == []
 
 
 def test_a_circle_is_found(house: Path) -> None:
@@ -179,7 +200,9 @@ def test_an_import_past_the_front_door_is_found(planted: Path) -> None:
 
 
 def test_every_name_in_the_flow_is_a_module() -> None:
-    assert [name for name in FLOW.split(" → ") if top_name([FACE, name], PACKAGE) == FACE] == []
+    for flow, package in ((FLOW, PACKAGE), (LAB_FLOW, LABORATORY)):
+        names = flow.split(" → ")
+        assert [name for name in names if top_name(["", name], package) == package.name] == []
     for room, flow in ROOMS.items():
         names = {file.stem for file in (PACKAGE / room).iterdir()}
         assert set(flow.split(" → ")) <= names
@@ -189,16 +212,6 @@ def test_every_room_with_rooms_has_a_flow() -> None:
     rooms = {init.parent.relative_to(PACKAGE) for init in PACKAGE.glob("*/**/__init__.py")}
     with_rooms = {room.parent.as_posix() for room in rooms if len(room.parts) > 1}
     assert with_rooms == set(ROOMS)
-
-
-def test_the_main_path_imports_nothing_of_the_papers() -> None:
-    importers = {
-        file.relative_to(PACKAGE).parts[0]
-        for file in PACKAGE.rglob("*.py")
-        for _, parts in imports(file, PACKAGE)
-        if parts[1:2] == ["papers"]
-    }
-    assert importers <= {"papers", "lab", "apps"}
 
 
 def test_no_file_name_stands_twice() -> None:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 REPO = Path(__file__).resolve().parents[2]
-PACKAGE = REPO / "analyzer" / "iqcar"
+PACKAGES = REPO / "analyzer"
 MOST_LINES_OF_A_FILE = 700
 MOST_LINES_OF_A_FUNCTION = 60
 MOST_POSITIONAL = 5
@@ -24,7 +24,7 @@ def sources() -> list[Path]:
     """Every file of Python in the package, its tests and its scripts."""
     return sorted(
         file
-        for place in ("analyzer/iqcar", "listener/src/main/resources", "tests", "scripts")
+        for place in ("analyzer", "listener/src/main/resources", "tests", "scripts")
         for file in (REPO / place).rglob("*.py")
     )
 
@@ -101,12 +101,12 @@ def test_no_file_is_too_long() -> None:
 
 
 def test_no_function_is_too_long() -> None:
-    found = {file.name: long_functions(parsed(file)) for file in PACKAGE.rglob("*.py")}
+    found = {file.name: long_functions(parsed(file)) for file in PACKAGES.rglob("*.py")}
     assert {name for name, functions in found.items() if functions} == set(LONG_FUNCTIONS)
 
 
 def test_no_call_has_more_positional_arguments_than_can_be_told_apart() -> None:
-    trees = {file: parsed(file) for file in PACKAGE.rglob("*.py")}
+    trees = {file: parsed(file) for file in PACKAGES.rglob("*.py")}
     public = {name for name in takes_fields(trees.values()) if not name.startswith("_")}
     found = {
         file.name: crowded_calls(tree, public | takes_fields([tree]))

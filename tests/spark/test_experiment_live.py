@@ -16,7 +16,7 @@ import jsonschema
 import psutil
 import pytest
 
-from iqcar.show.json.experiment import curves_schema
+from iqcar_lab.experiment.curves_file import curves_schema
 from tests.support.command import iqcar
 from tests.support.listener_spark import build_jar, environment, spark_params
 
@@ -59,7 +59,7 @@ def stopped(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
     folder = tmp_path_factory.mktemp("experiment")
     (folder / "plan.json").write_text(json.dumps(PLAN), "utf-8")
     process = subprocess.Popen(
-        [sys.executable, "-m", "iqcar", "experiment", "plan.json", "--yes", "--out", "out"],
+        [sys.executable, "-m", "iqcar_lab", "experiment", "plan.json", "--yes", "--out", "out"],
         cwd=folder,
         env=environment(request.param),
         stdout=subprocess.PIPE,

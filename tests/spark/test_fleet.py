@@ -9,23 +9,17 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import pytest
 
-from iqcar.causes.topics.build_topics import find_topics
 from iqcar.causes.topics.topic_result import TopicSettings
 from iqcar.errors import IqcarError, UsageError
 from iqcar.fleet import logs_on_spark, packing, send_code, topics_on_spark
 from iqcar.fleet.session import spark_session
-from iqcar.lab.traces.trace_columns import TraceColumns
-from iqcar.lab.traces.trace_survey import read_trace
-from iqcar.lab.traces.trace_topics import trace_topics_on_spark
 from iqcar.logs.text import SHARED, shared_file
 from iqcar.pipeline import read, topics_of
 from iqcar.show.json.analyze import topics_to_json
 from tests.conftest import shared_logs_folder
 from tests.support.fleet_logs import fleet_log, write_fleet
-from tests.support.hound_traces import plant
 
 pytestmark = [
     pytest.mark.spark,
@@ -198,30 +192,6 @@ def test_real_logs_have_the_topics_of_the_local_engine(spark: Any, shared_logs: 
     here = same(local(shared_logs, settings), on_spark(spark, shared_logs, settings))
     (found,) = here["topics"]
     assert found["count"] and any(stage["blamed"] for stage in found["stages"])
-
-
-def test_a_trace_in_parquet_has_the_topics_of_the_local_engine(spark: Any, tmp_path: Path) -> None:
-    planted = plant(30, 5, tasks=(20, 60))
-    names = [feature.name for feature in planted.features.features]
-    table = planted.features.frame[["stage", "duration_ms", *names]]
-    table = table.rename(columns={"stage": "job id", "duration_ms": "took.s"})
-    table["job id"] = table["job id"].astype("Int64")
-    table.loc[table.index[7], "job id"] = pd.NA
-    table.loc[table.index[8], "took.s"] = np.inf
-    table["none"], table["below"], table["words"] = np.nan, -1.0, "x"
-    table["machine"] = np.arange(len(table)) % 3
-    trace = tmp_path / "trace.parquet"
-    table.sample(frac=1, random_state=1).to_parquet(trace, row_group_size=100)
-    columns = TraceColumns.parse("job=job id,latency=took.s,unit=s,host=machine")
-    here = find_topics(read_trace(trace, columns), SETTINGS)
-    there = trace_topics_on_spark(spark, str(trace), columns, SETTINGS)
-    same(topics_to_json(None, [here]), topics_to_json(None, [there]))
-    assert list(there.labels.stages) == list(here.labels.stages)
-    assert len(here.topics) and "2 of" in here.doubts[0] and "none, below, words" in here.doubts[1]
-    with pytest.raises(IqcarError, match=r"nothing\.parquet: cannot be read: .*PATH_NOT_FOUND"):
-        trace_topics_on_spark(spark, str(tmp_path / "nothing.parquet"))
-    with pytest.raises(UsageError, match="no column tells how long a task took"):
-        trace_topics_on_spark(spark, str(trace), TraceColumns.parse("job=job id"))
 
 
 def test_logs_without_jobs_and_folders_without_logs_say_so(

@@ -9,8 +9,8 @@ import pytest
 
 import iqcar
 from iqcar.causes.stragglers.straggler_result import Stragglers
-from iqcar.papers.bigroots import printed_stragglers
 from iqcar.pipeline import stragglers_of
+from iqcar_lab.printed.bigroots import printed_stragglers
 from tests.support import SUPPORT
 from tests.support.golden import recorded_app
 from tests.support.listener_spark import PLUGIN, App, run_alone, spark_params

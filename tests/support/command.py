@@ -75,6 +75,7 @@ def iqcar(
     cwd: Path | None = None,
     env: Mapping[str, str] | None = None,
     memory_limit: int | None = None,
+    package: str = "iqcar.apps.cli",
 ) -> subprocess.CompletedProcess[str]:
     """Run the command as ``python -m iqcar`` does.
 
@@ -87,14 +88,16 @@ def iqcar(
         Variables beside those of this process.
     memory_limit : int, optional
         Bytes that its data segment may take.
+    package : str
+        The package with the ``main`` module of the command.
     """
     words = [str(argument) for argument in arguments]
     with tempfile.TemporaryDirectory() as folder:
         out, errors = Path(folder, "out"), Path(folder, "errors")
         variables = {**os.environ, **(env or {})}
-        place = str(cwd or Path.cwd())
+        place, files = str(cwd or Path.cwd()), [str(out), str(errors)]
         child = _forking.Process(
-            target=_run, args=(words, str(out), str(errors), place, variables, memory_limit)
+            target=_run, args=(words, files, place, variables, memory_limit, package)
         )
         child.start()
         child.join(TIMEOUT_S)
@@ -107,19 +110,24 @@ def iqcar(
         )
 
 
+def iqcar_lab(*arguments: object, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
+    """Run the laboratory's command as ``python -m iqcar_lab`` does."""
+    return iqcar(*arguments, cwd=cwd, package="iqcar_lab.commands")
+
+
 def _run(
     words: list[str],
-    out: str,
-    errors: str,
+    paths: list[str],
     place: str,
     variables: dict[str, str],
     memory_limit: int | None,
+    package: str,
 ) -> None:
-    files = [os.open(path, os.O_WRONLY | os.O_CREAT) for path in (out, errors)]
+    files = [os.open(path, os.O_WRONLY | os.O_CREAT) for path in paths]
     os.chdir(place)
     if memory_limit is not None:
         resource.setrlimit(resource.RLIMIT_DATA, (memory_limit, memory_limit))
-    _main(words, files, variables)
+    _main(words, files, variables, package)
 
 
 def _run_into(
@@ -189,9 +197,13 @@ def _become_fork_server(channel: socket.socket) -> None:
     fork_server.main()
 
 
-def _main(words: list[str], files: list[int], variables: dict[str, str]) -> None:
-    from iqcar.apps.cli.main import main
-
+def _main(
+    words: list[str],
+    files: list[int],
+    variables: dict[str, str],
+    package: str = "iqcar.apps.cli",
+) -> None:
+    main = import_module(f"{package}.main").main
     for number, file in zip((1, 2), files, strict=True):
         os.dup2(file, number)
         os.close(file)
@@ -201,5 +213,5 @@ def _main(words: list[str], files: list[int], variables: dict[str, str]) -> None
     signal.signal(signal.SIGINT, signal.default_int_handler)
     os.environ.clear()
     os.environ.update(variables)
-    sys.argv = ["iqcar", *words]
+    sys.argv = [package.partition(".")[0].replace("_", "-"), *words]
     main()

@@ -23,7 +23,6 @@ import iqcar.comparison.compare_sets
 import iqcar.comparison.comparison
 import iqcar.history.ask_store
 import iqcar.history.stored_tables
-import iqcar.lab.traces.trace_survey
 import iqcar.live
 import iqcar.live.overview
 import iqcar.live.rule_loop

@@ -12,8 +12,8 @@ import numpy as np
 from iqcar.comparison.comparison import Comparison
 from iqcar.comparison.sides.comparison_tables import MEASURES
 from iqcar.comparison.stats.decision_tree import explain_change
-from iqcar.papers.spectroscope import printed_findings
 from iqcar.tables import texts
+from iqcar_lab.printed.spectroscope import printed_findings
 from tests.support.compare_scores import Found
 
 CAUSE_OF_PARAMETER = {
@@ -30,7 +30,7 @@ CAUSE_OF_PARAMETER = {
 def found_as_printed(comparison: Comparison) -> list[Found]:
     """Categories of one query are one finding; the largest contribution decides its kind."""
     by_query = defaultdict(list)
-    for row in printed_findings(comparison).to_dict("records"):
+    for row in printed_findings(comparison):
         by_query[comparison.name(row["category"])].append(row)
     said = []
     for name, rows in by_query.items():

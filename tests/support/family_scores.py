@@ -14,8 +14,8 @@ from itertools import product
 
 import numpy as np
 
-from iqcar.papers.printed_blame import printed_shares
 from iqcar.replay.alone import blame_run
+from iqcar_lab.printed.iqcar import printed_shares
 from tests.support.cluster_simulator import Simulation
 from tests.support.quiet_clusters import LOUD, QUIET, Plans, Run, amounts_of, said, with_noise
 from tests.support.ranking_ceiling import OTHER_LUCK

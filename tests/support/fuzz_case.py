@@ -63,10 +63,8 @@ COMMANDS: tuple[tuple[str, ...], ...] = (
     ("queries", "--json", "-"),
     ("queries",),
     ("stragglers", "--json", "-"),
-    ("stragglers", "--method", "printed"),
     ("topics", "--json", "-"),
     ("topics",),
-    ("topics", "--method", "printed", "--learners", "simple"),
 )
 
 

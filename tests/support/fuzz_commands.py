@@ -15,11 +15,9 @@ import jsonschema
 import typer
 
 from iqcar.apps.cli.main import app, main
-from iqcar.enums import LearnerSet
 from iqcar.errors import ExitCode
 from tests.support.fuzz_case import Finding, check_result, listening, no_number
 from tests.support.fuzz_doors import ask_server, ask_tools
-from tests.support.one_job_log import one_job_log
 from tests.support.unseen import unseen
 from tests.support.varied_cluster import VariedSet, varied_set
 
@@ -39,7 +37,6 @@ class Place:
         self.host = draw.choice(made.hosts or ["nowhere"])
         running = [before / made.running] if made.running else []
         self.log = str(next(iter([*running, *sorted(before.iterdir())])))
-        self.one_job = str(one_job_log(random.Random(draw.random())).write(folder / "one-job"))
 
     def new(self, name: str) -> str:
         """A path for a result."""
@@ -72,13 +69,11 @@ WAYS: dict[str, Callable[[Place], list[Words]]] = {
     "report": lambda p: [["report", p.before, "--out", p.new("report.html")]],
     "queries": lambda p: [["queries", p.before], ["queries", p.before, "--json", "-"]],
     "blame": lambda p: [
-        ["blame", p.before, "--json", "-", f"--target={p.query}", *more]
-        for more in ([], ["--method=printed"])
+        ["blame", p.before, "--json", "-", f"--target={p.query}"],
     ],
     "compare": lambda p: [
         ["compare", p.before, p.after, "--json", "-"],
         ["compare", p.before, p.after, "--out", p.new("compare.html")],
-        ["compare", p.before, p.after, "--method", "printed", "--run-by", "application"],
         ["compare", p.after, p.before, "--fail-on", "10%", "--structure-only"],
     ],
     "whatif": lambda p: [_whatif(p), _whatif(p)],
@@ -86,7 +81,6 @@ WAYS: dict[str, Callable[[Place], list[Words]]] = {
     "stragglers": lambda p: [["stragglers", p.before, "--json", "-"], ["stragglers", p.after]],
     "topics": lambda p: [
         ["topics", p.before, p.after, "--json", "-"],
-        ["topics", p.one_job, "--method", "printed", "--learners", p.draw.choice(list(LearnerSet))],
     ],
     "schema": lambda p: [["schema", p.draw.choice(("result", "compare", "whatif", "history"))]],
     "conf": lambda p: [["conf", "--properties"], ["conf", "--pyspark"]],
@@ -117,11 +111,6 @@ ELSEWHERE = {
     "mcp": "asked by fuzz_doors",
     "sample": "samples this host",
     "demo": "starts a Spark",
-    "experiment": "runs queries on a cluster",
-    **{
-        f"inject {kind}": "loads this host"
-        for kind in ("cpu", "io", "network", "memory", "ordered", "schedule")
-    },
 }
 MAY_FIND_NOTHING = {
     ExitCode.OK, ExitCode.PARTIAL, ExitCode.NOTHING, ExitCode.USAGE, ExitCode.GATE,

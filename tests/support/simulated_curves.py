@@ -8,8 +8,8 @@ from dataclasses import replace
 import numpy as np
 
 from iqcar.enums import Request
-from iqcar.lab.experiment.curves_file import Point, curve_of
 from iqcar.replay.whatif.curves import SCHEMA_VERSION, STAGE, MeasuredCurves
+from iqcar_lab.experiment.curves_file import Point, curve_of
 from tests.support.cluster_simulator import Simulation
 from tests.support.known_runs import Crowd, label_of
 from tests.support.simulated_work import QueryPlan, StagePlan

@@ -16,9 +16,9 @@ import pandas as pd
 
 from iqcar.causes.blame.attribute import Blame, attribute
 from iqcar.causes.blame.demand_weights import QUERY
-from iqcar.papers.printed_blame import printed_shares
 from iqcar.tables import Tables
 from iqcar.tables.arrays import share_of
+from iqcar_lab.printed.iqcar import printed_shares
 from tests.support.cluster_simulator import Simulation
 from tests.support.simulated_work import ROUNDS, Cluster, QueryPlan, StagePlan
 

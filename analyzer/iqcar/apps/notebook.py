@@ -24,7 +24,6 @@ from iqcar.comparison.gate import Gate, check_gate
 from iqcar.comparison.stats.density import Density
 from iqcar.diagnosis import Progress, WhatIfs
 from iqcar.model.waits.phases import phases_of
-from iqcar.papers.phase_model import most_likely_states
 from iqcar.replay.whatif.curves import read_curves
 from iqcar.replay.whatif.model import Model
 from iqcar.replay.whatif.plan_capacity import Plan
@@ -39,9 +38,6 @@ from iqcar.show.pictures.plots import Plots, WhatIfPlots
 P = ParamSpec("P")
 Made = TypeVar("Made")
 Shown = TypeVar("Shown")
-
-STATE_FINDERS = {"merge": None, "hmm": most_likely_states}
-"""How phases are found: neighbours alike, or the paper's hidden Markov model."""
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -64,21 +60,14 @@ class Diagnosis(data.Diagnosis):
         """
         return losses_by_owner(self, grouping)
 
-    def phases(self, method: str = "merge") -> pd.DataFrame:
-        """Phases of tasks that the plugin profiled: :func:`iqcar.model.waits.phases.phases_of`.
-
-        Parameters
-        ----------
-        method : str
-            ``merge`` or ``hmm`` (Intervention, §4).
-        """
-        if method not in STATE_FINDERS:
-            known = " or ".join(STATE_FINDERS)
-            raise ValueError(f"phases are found by {known}, not by {method!r}")
-        return phases_of(self.tables, STATE_FINDERS[method])
+    def phases(self) -> pd.DataFrame:
+        """Phases of tasks that the plugin profiled: :func:`iqcar.model.waits.phases.phases_of`."""
+        return phases_of(self.tables)
 
     def with_curves(self, path: str) -> Diagnosis:
-        """Return the same with questions answered by own rates that ``iqcar experiment`` measured.
+        """Return the same with what-if questions answered by measured own rates.
+
+        path: a file that ``iqcar-lab experiment`` wrote.
 
         Raises
         ------

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from iqcar.base.files.derived import open_derived, open_to_append, write_derived
-from tests.support.command import iqcar
+from tests.support.command import iqcar, iqcar_lab
 from tests.support.small_log import small_log
 
 LOST, KEPT = "\udcff", "kept"
@@ -85,7 +85,7 @@ def test_samples_go_through_no_link_that_was_laid(out: Path, mine: Path) -> None
 def test_what_was_injected_is_appended_to_no_link(out: Path, mine: Path) -> None:
     log = out / "truth"
     log.symlink_to(mine)
-    done = iqcar("inject", "cpu", "--cores", 1, "--for", "100ms", "--log", log)
+    done = iqcar_lab("inject", "cpu", "--cores", 1, "--for", "100ms", "--log", log)
     assert done.returncode == 1, done.stderr
     assert "it is a link" in done.stderr
     assert mine.read_text() == KEPT

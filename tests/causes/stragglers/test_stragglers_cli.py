@@ -1,4 +1,4 @@
-"""``iqcar stragglers``: what it prints and writes, on real logs, on traces, and on rubbish."""
+"""``iqcar stragglers``: what it prints and writes, on real logs, and on rubbish."""
 
 from __future__ import annotations
 
@@ -87,28 +87,12 @@ def test_analyze_has_a_section_of_it(log: Path) -> None:
     assert result["stragglers"]["count"] == 1
 
 
-def test_a_trace_needs_no_event_log(tmp_path: Path) -> None:
-    trace = tmp_path / "trace.csv"
-    trace.write_text("job,latency,bytes\n" + "j,10,1\n" * 5 + "j,90,\n" + "j,80,9\n")
-    done = iqcar("stragglers", "--trace", trace, "--columns", "unit=s")
-    assert done.returncode == 0, done.stderr
-    assert "2 of 7 tasks" in done.stdout
-    assert "- bytes: 9, " in done.stdout
-    found = json.loads(iqcar("stragglers", "--trace", trace, "--json", "-").stdout)
-    fits_schema(found["stragglers"][0])
-    assert found["inputs"] == []
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        ([], "neither an event log nor a trace"),
         (["LOG", "--settings", "ratio=0"], "ratio"),
         (["LOG", "--settings", "nonsense"], "is no setting"),
-        (["--trace", "missing.csv"], "missing.csv"),
-        (["LOG", "--trace", "missing.csv"], "missing.csv"),
-        (["LOG", "--columns", "job"], "names no column"),
         (["nowhere"], "nowhere"),
         (["LOG", "--json", "no/such/folder.json"], "folder does not exist"),
     ],
@@ -122,13 +106,10 @@ def test_wrong_use_is_one_clear_line(log: Path, arguments: list[str], says: str)
     assert says in done.stderr
 
 
-def test_names_in_logs_and_traces_cannot_drive_the_terminal(tmp_path: Path) -> None:
+def test_names_in_logs_cannot_drive_the_terminal(tmp_path: Path) -> None:
     hostile = "q\x1b[31m\x07\u202e[bold]x"
     log = skewed_log(hostile).write(tmp_path / "app-1")
-    trace = tmp_path / "trace.csv"
-    rows = f"{hostile},10,1\n" * 5 + f"{hostile},90,9\n"
-    trace.write_text(f"job,latency,{hostile}\n{rows}", encoding="utf-8")
-    done = iqcar("stragglers", log, "--trace", trace)
+    done = iqcar("stragglers", log)
     assert done.returncode == 0, done.stderr
     assert not {"\x1b", "\x07", "\u202e"} & set(done.stdout)
     assert "[bold]x" in done.stdout
@@ -139,7 +120,7 @@ def test_names_in_logs_and_traces_cannot_drive_the_terminal(tmp_path: Path) -> N
 def test_every_real_log_gives_a_whole_result(name: str) -> None:
     diagnosis = diagnosis_of_log(name)
     found = diagnosis.stragglers
-    (as_json,) = json.loads(stragglers_to_json(diagnosis.tables, [found]))["stragglers"]
+    (as_json,) = json.loads(stragglers_to_json(diagnosis.tables, found))["stragglers"]
     fits_schema(as_json)
     assert as_json["count"] == len(as_json["worst"])
     counted = by_cause(found)
@@ -197,22 +178,3 @@ def fits_schema(found: dict) -> None:
     schema = json.loads(result_schema())
     part = {"$defs": schema["$defs"], "$ref": "#/$defs/ResultStragglers"}
     jsonschema.Draft202012Validator(part).validate(found)
-
-
-@pytest.mark.slow
-def test_the_printed_method_stands_beside_ours(log: Path, tmp_path: Path) -> None:
-    out = tmp_path / "stragglers.json"
-    done = iqcar("stragglers", log, "--method", "printed", "--json", out)
-    assert done.returncode == 0, done.stderr
-    assert "BigRoots as printed" in done.stdout
-    result = json.loads(out.read_text())
-    (printed,) = result["printed"]
-    (ours,) = result["stragglers"][0]["worst"]
-    for name in ("app", "stage", "query_id", "host", "task", "duration_ms", "median_ms"):
-        assert printed[name] == ours[name]
-    (cause,) = printed["causes"]
-    assert cause["feature"] == "read_bytes"
-    assert cause["value"] / cause["peer_mean"] == pytest.approx(8.0)
-    refused = iqcar("stragglers", log, "--method", "printed", "--settings", "ratio=2")
-    assert refused.returncode == 2
-    assert json.loads(iqcar("stragglers", log, "--json", "-").stdout)["printed"] is None

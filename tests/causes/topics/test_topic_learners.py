@@ -18,13 +18,11 @@ from iqcar.causes.topics.learners import (
     binned,
     treatments,
 )
-from iqcar.enums import LearnerSet
-from iqcar.papers.hound_learners import SETTINGS, LeastSquares, LogisticIPW, PearsonCorrelation
+from iqcar.causes.topics.topic_result import TopicSettings
 from tests.support import naive_hound
 
 ALL = (
-    BaggedElasticNet, LeastSquares, SignedSchweizerWolff, PearsonCorrelation, AdaBoostIPW,
-    LogisticIPW,
+    BaggedElasticNet, SignedSchweizerWolff, AdaBoostIPW,
 )  # fmt: skip
 seeds = st.integers(0, 2**32 - 1)
 
@@ -246,14 +244,6 @@ def test_the_same_seed_gives_the_same_profile_and_another_one_nearly_the_same() 
     assert np.abs(other - first).sum() < 0.2
 
 
-def test_least_squares_equals_scikit_learns() -> None:
-    from sklearn.linear_model import LinearRegression
-
-    x, y = job(9)
-    z, r = (x - x.mean(axis=0)) / x.std(axis=0), (y - y.mean()) / y.std()
-    assert LeastSquares().fit(x, y).coef_ == pytest.approx(LinearRegression().fit(z, r).coef_)
-
-
 def test_cutting_off_wrong_readings_keeps_the_profile_where_it_was() -> None:
     moved = {0.0: [], 0.005: []}
     for share, distances in moved.items():
@@ -273,13 +263,11 @@ def test_collinear_metrics_share_the_blame_instead_of_opposite_signs() -> None:
     x = np.stack([latent + 0.02 * rng.normal(size=60) for _ in range(3)], axis=1)
     y = latent + 0.3 * rng.normal(size=60)
     assert (BaggedElasticNet().fit(x, y).profile_ > 0).all()
-    assert (LeastSquares().fit(x, y).profile_ < 0).any()
 
 
-@pytest.mark.parametrize("chosen", LearnerSet)
-def test_every_set_has_three_kinds_of_learners_that_find_the_plain_cause(chosen) -> None:
+def test_three_kinds_of_learners_find_the_plain_cause() -> None:
     x, y = job(11, tasks=300)
-    for learner in SETTINGS[chosen]().learners().of_model.values():
+    for learner in TopicSettings().learners().of_model.values():
         profile = learner.fit(x, y).profile_
         assert profile[0] > 0.1 or profile[2] > 0.1
         assert profile[1] < 0

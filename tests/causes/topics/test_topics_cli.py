@@ -1,4 +1,4 @@
-"""``iqcar topics``: what it prints and writes, on logs, on traces, and on rubbish; names, links."""
+"""``iqcar topics``: what it prints and writes, on logs, and on rubbish; names, links."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from iqcar.rules.vocabulary.topics import topic_name, topic_vocabulary
 from iqcar.show.json.analyze import result_schema, to_json, topics_to_json
 from tests.conftest import REPO
 from tests.support.command import iqcar
-from tests.support.hound_traces import CAUSES, plant, words_of_cause
+from tests.support.hound_traces import CAUSES, words_of_cause
 from tests.support.real_logs import LOGS, diagnosis_of_log
 from tests.support.straggler_truth import simulate
 from tests.support.synthetic_log import SyntheticLog, stage_info, task_metrics
@@ -82,28 +82,6 @@ def test_each_query_has_its_recurring_cause_with_name_and_advice(log: Path) -> N
 
 
 @pytest.mark.slow
-def test_the_printed_method_stands_beside_ours(log: Path, tmp_path: Path) -> None:
-    out = tmp_path / "topics.json"
-    done = iqcar("topics", log, "--method", "printed", "--json", out)
-    assert done.returncode == 0, done.stderr
-    assert "Hound as printed" in done.stdout
-    result = json.loads(out.read_text())
-    (printed,), (ours,) = result["printed"], result["topics"]
-    kept = [topic for topic in printed["topics"] if topic["model"] == "ensemble"]
-    assert {"data skew: input", "garbage collection"} <= {topic["name"] for topic in kept}
-    assert {topic["name"] for topic in ours["topics"]} <= {topic["name"] for topic in kept}
-    assert all(sum(topic["keywords"].values()) == pytest.approx(1) for topic in printed["topics"])
-    assert len(printed["stages"]) == STAGES
-    for stage in printed["stages"]:
-        assert set(stage["mixtures"]) <= {"ensemble", "predictive", "dependence", "causal"}
-    simpler = iqcar("topics", log, "--method", "printed", "--learners", "simple", "--json", "-")
-    (appendix_f,) = json.loads(simpler.stdout)["printed"]
-    assert appendix_f["topics"] and appendix_f["topics"] != printed["topics"]
-    assert iqcar("topics", log, "--method", "printed", "--settings", "trim=0.2").returncode == 2
-    assert json.loads(iqcar("topics", log, "--json", "-").stdout)["printed"] is None
-
-
-@pytest.mark.slow
 def test_the_json_says_the_same_fits_its_schema_and_repeats(log: Path, tmp_path: Path) -> None:
     out = tmp_path / "topics.json"
     done = iqcar("topics", log, "--json", out, "--seed", 7)
@@ -158,32 +136,12 @@ def test_topics_never_become_pools(log: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_trace_needs_no_event_log_and_takes_learners(tmp_path: Path) -> None:
-    planted = plant(40, 5, tasks=(20, 60))
-    names = [f.name for f in planted.features.features]
-    trace = tmp_path / "trace.csv"
-    frame = planted.features.frame[["stage", "duration_ms", *names]]
-    frame.rename(columns={"stage": "job", "duration_ms": "latency"}).to_csv(trace, index=False)
-    arguments = ("topics", "--trace", trace, "--json", "-", "--learners")
-    found = {}
-    for learners in ("recommended", "simple"):
-        done = iqcar(*arguments, learners)
-        assert done.returncode == 0, done.stderr
-        (found[learners],) = json.loads(done.stdout)["topics"]
-        fits_schema(found[learners])
-        assert found[learners]["settings"]["learners"] == learners
-    assert found["simple"]["topics"] != found["recommended"]["topics"]
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        ([], "neither an event log nor a trace"),
         (["LOG", "--settings", "trim=7"], "trim"),
         (["LOG", "--settings", "nonsense"], "is no setting"),
         (["LOG", "--settings", "seed=x"], "is not a whole number"),
-        (["--trace", "missing.csv"], "missing.csv"),
         (["nowhere"], "nowhere"),
         (["LOG", "--names", "missing.json"], "missing.json"),
         (["LOG", "--json", "no/such/folder.json"], "folder does not exist"),

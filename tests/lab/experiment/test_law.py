@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from iqcar.lab.experiment.cells import LEAST_NOISE, fit_law, slowdown
+from iqcar_lab.experiment.experiment_plan import LEAST_NOISE, fit_law, slowdown
 
 SEED = 20261122
 LEVELS = np.repeat([0.25, 0.5, 1.0, 2.0], 3)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from iqcar.lab.experiment.query_runs import attached
 from iqcar.logs.attach.spark_conf import PLUGIN
+from iqcar_lab.experiment.run_experiment import attached
 from tests.support.listener_spark import build_jar
 
 

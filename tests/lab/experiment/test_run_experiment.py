@@ -18,8 +18,8 @@ import psutil
 import pytest
 
 from iqcar.replay.whatif.curves import read_curves
-from iqcar.show.json.experiment import curves_schema
-from tests.support.command import iqcar
+from iqcar_lab.experiment.curves_file import curves_schema
+from tests.support.command import iqcar_lab
 
 pytestmark = pytest.mark.slow
 
@@ -42,7 +42,7 @@ if runs >= 3:
 ]
 """The second pair begins with the run under load: it is the third."""
 
-LIKE_SSH = shlex.join(["sh", "-c", 'cat | setsid "$0" -m "$@"', sys.executable])
+LIKE_SSH = shlex.join(["sh", "-c", 'shift; cat | setsid "$0" -m iqcar_lab "$@"', sys.executable])
 """Runs a command outside its own process group, and passes the end of its input on."""
 
 
@@ -58,7 +58,7 @@ def plan_file(folder: Path, queries: list[dict[str, Any]], **changes: Any) -> Pa
 
 def started(file: Path) -> subprocess.Popen[str]:
     return subprocess.Popen(
-        [sys.executable, "-m", "iqcar", "experiment", str(file), "--yes", "--out", "out"],
+        [sys.executable, "-m", "iqcar_lab", "experiment", str(file), "--yes", "--out", "out"],
         cwd=file.parent,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -68,7 +68,7 @@ def started(file: Path) -> subprocess.Popen[str]:
 
 def test_each_cell_is_a_pair_and_the_file_is_as_described(tmp_path: Path) -> None:
     file = plan_file(tmp_path, [{"name": "work", "command": WORK}], repeats=2, warm_up=1)
-    done = iqcar("experiment", str(file), "--yes", "--out", "out", "--json", "-", cwd=tmp_path)
+    done = iqcar_lab("experiment", str(file), "--yes", "--out", "out", "--json", "-", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
     jsonschema.validate(found, json.loads(curves_schema()))
@@ -80,13 +80,13 @@ def test_each_cell_is_a_pair_and_the_file_is_as_described(tmp_path: Path) -> Non
     (curve,) = read_curves(str(tmp_path / "out" / "curves.json")).curves
     assert (curve.of, curve.query, curve.resource, curve.pairs) == ("query", "work", "cpu", 4)
     assert [row["level"] for row in found["validation"]] == [0.5, 1]
-    again = iqcar("experiment", str(file), "--yes", "--out", "out", cwd=tmp_path)
+    again = iqcar_lab("experiment", str(file), "--yes", "--out", "out", cwd=tmp_path)
     assert again.returncode == 2 and "--force" in again.stderr
 
 
 def test_a_query_that_fails_marks_its_cells_and_others_go_on(tmp_path: Path) -> None:
     queries = [{"name": "bad", "command": ["false"]}, {"name": "good", "command": WORK}]
-    done = iqcar("experiment", str(plan_file(tmp_path, queries)), "--yes", cwd=tmp_path)
+    done = iqcar_lab("experiment", str(plan_file(tmp_path, queries)), "--yes", cwd=tmp_path)
     assert done.returncode == 3, done.stderr
     found = json.loads((tmp_path / "iqcar-experiment" / "curves.json").read_text("utf-8"))
     assert {run["failed"] for run in found["runs"] if run["query"] == "bad"} == {"exit code 1"}
@@ -97,7 +97,7 @@ def test_a_query_that_fails_marks_its_cells_and_others_go_on(tmp_path: Path) -> 
 def test_nothing_begins_after_the_budget(tmp_path: Path) -> None:
     query = {"name": "pair", "command": HALF_OF_BUDGET}
     file = plan_file(tmp_path, [query], budget=BUDGET, repeats=50)
-    done = iqcar("experiment", str(file), "--yes", "--json", "-", cwd=tmp_path)
+    done = iqcar_lab("experiment", str(file), "--yes", "--json", "-", cwd=tmp_path)
     found = json.loads(done.stdout)
     assert found["ended_by"] == "budget"
     assert {run["pair"] for run in found["runs"]} == {1}  # the one that ran then, finished
@@ -105,7 +105,7 @@ def test_nothing_begins_after_the_budget(tmp_path: Path) -> None:
 
 def test_a_run_that_takes_too_long_has_failed(tmp_path: Path) -> None:
     file = plan_file(tmp_path, [{"name": "long", "command": LONG}], longest_run="200ms")
-    done = iqcar("experiment", str(file), "--yes", cwd=tmp_path)
+    done = iqcar_lab("experiment", str(file), "--yes", cwd=tmp_path)
     assert done.returncode == 1
     assert "nothing was measured" in done.stderr and "longer than 0.2 s" in done.stderr
 
@@ -129,7 +129,7 @@ def under_load(tmp_path: Path) -> Iterator[tuple[subprocess.Popen[str], list[psu
 
 
 def hogs_of(processes: list[psutil.Process]) -> list[psutil.Process]:
-    return running("iqcar.lab.inject.hog", processes)
+    return running("iqcar_lab.inject.hog", processes)
 
 
 def running(words: str, processes: list[psutil.Process]) -> list[psutil.Process]:
@@ -188,7 +188,7 @@ def test_a_run_whose_connection_to_a_host_is_lost_has_failed_and_hogs_end(
 ) -> None:
     process, descendants = under_load
     (ordered,) = running(
-        "iqcar inject ordered", [each for each in descendants if each.name() != "sh"]
+        "iqcar_lab inject ordered", [each for each in descendants if each.name() != "sh"]
     )
     beyond = [ordered, *hogs_of(ordered.children())]
     (connection,) = (each for each in descendants if each.name() == "cat")
@@ -205,11 +205,11 @@ def test_a_host_whose_command_fails_is_refused_before_anything_runs(tmp_path: Pa
     left = tmp_path / "left behind"
     queries = [{"name": "q", "command": ["touch", str(left)]}]
     hosts = {"other": shlex.join(["sh", "-c", "echo no route to host >&2; exit 255"])}
-    done = iqcar(
+    done = iqcar_lab(
         "experiment", str(plan_file(tmp_path, queries, hosts=hosts)), "--yes", cwd=tmp_path
     )
     assert done.returncode == 1
-    assert "iqcar inject does not run on other: no route to host" in done.stderr
+    assert "iqcar-lab inject does not run on other: no route to host" in done.stderr
     assert not left.exists()
 
 

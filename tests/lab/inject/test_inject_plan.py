@@ -1,118 +1,17 @@
-"""Plans and logs of injections: what is drawn, what is refused, what is read back."""
+"""Plans and logs of injections: what is refused, what is read back."""
 
 from __future__ import annotations
 
 import json
-from collections import defaultdict
-from itertools import combinations, pairwise
 from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-from typer.testing import CliRunner
 
-from iqcar.apps.cli.main import app
-from iqcar.base.workers import usable_cores
 from iqcar.errors import IqcarError, UsageError
-from iqcar.lab.inject.anomalies import Anomaly, Pattern
-from iqcar.lab.inject.host_limits import available_memory_bytes
-from iqcar.lab.inject.injection_log import InjectionRecord, read_log
-from iqcar.lab.inject.load_generators import IoSettings, MemorySettings
-from iqcar.lab.inject.plan import Injection, check_room, read_plan
-from iqcar.lab.inject.random_plans import InjectedHost, random_plan
-
-MB = 1 << 20
-CORES = usable_cores()
-
-
-def schedule(*arguments: object) -> str:
-    """What the command prints."""
-    done = CliRunner().invoke(app, ["inject", "schedule", *map(str, arguments)])
-    assert done.exit_code == 0, done.output
-    return done.stdout
-
-
-places = st.lists(
-    st.sampled_from(["127.0.0.2", "127.0.0.3", "worker-4"]), min_size=1, unique=True
-).map(
-    lambda hosts: [InjectedHost(h, (CORES[i % len(CORES)],)) for i, h in enumerate(sorted(hosts))]
-)
-arguments = st.fixed_dictionaries(
-    {
-        "for_ms": st.integers(60_000, 600_000),
-        "mean_length_ms": st.integers(100, 40_000),
-        "mean_gap_ms": st.none() | st.integers(1000, 60_000),
-    }
-)
-anomalies = st.lists(st.sampled_from(list(Anomaly)), min_size=1)
-
-
-@given(st.integers(), places, anomalies, arguments, st.sampled_from(list(Pattern)))
-def test_a_random_plan_keeps_its_bounds(
-    seed: int, places: list[InjectedHost], kinds: list[Anomaly], given: Any, pattern: Pattern
-) -> None:
-    plan = random_plan(seed, places, kinds, pattern=pattern, **given)
-    assert plan == random_plan(seed, places, kinds[::-1], pattern=pattern, **given)
-    cores = {place.host: place.cores for place in places}
-    for injection in plan:
-        assert 0 <= injection.after_ms < injection.until_ms <= given["for_ms"]
-        assert injection.for_ms <= max(100, 1.5 * given["mean_length_ms"]) + 1
-        assert injection.anomaly in kinds
-        assert injection.settings.cores == cores[injection.host]
-    if pattern is not Pattern.MULTI_NODE:
-        assert len({i.host for i in plan}) <= 1
-    lanes = defaultdict(list)
-    for injection in plan:
-        kind = injection.anomaly if pattern is Pattern.MIXED else ""
-        lanes[injection.host, kind].append(injection)
-    for lane in lanes.values():
-        assert all(a.until_ms <= b.after_ms for a, b in pairwise(lane))
-
-
-@given(st.integers(), anomalies, arguments)
-def test_another_host_changes_nothing_on_the_first(
-    seed: int, kinds: list[Anomaly], given: Any
-) -> None:
-    alone = random_plan(seed, [InjectedHost("a")], kinds, **given)
-    both = random_plan(seed, [InjectedHost("b"), InjectedHost("a")], kinds, **given)
-    assert [i for i in both if i.host == "a"] == alone
-
-
-def test_seeds_differ_and_mixed_anomalies_meet() -> None:
-    def drawn(seed: int) -> list[Injection]:
-        kinds = [Anomaly.CPU, Anomaly.IO]
-        return random_plan(
-            seed,
-            [InjectedHost("a")],
-            kinds,
-            for_ms=600_000,
-            mean_length_ms=20_000,
-            pattern=Pattern.MIXED,
-        )
-
-    assert drawn(1) != drawn(2)
-    assert any(b.after_ms < a.until_ms for a, b in combinations(drawn(1), 2))
-
-
-def test_a_dry_run_prints_the_plan_that_plan_takes(tmp_path: Path) -> None:
-    words = ["--seed", 7, "--hosts", f"127.0.0.2={CORES[0]}:{tmp_path};h3", "--kinds", "cpu,io"]
-    words += ["--for", "10m", "--dry-run"]
-    shown = [schedule(*words, "--json", "-") for _ in range(2)]
-    assert shown[0] == shown[1]
-    file = tmp_path / "plan.json"
-    file.write_text(shown[0])
-    plan = read_plan(str(file))
-    assert [i.as_json() | {"settings": None} for i in plan] == [
-        i | {"settings": None} for i in json.loads(shown[0])["injections"]
-    ]
-    assert {i.settings.folder for i in plan if isinstance(i.settings, IoSettings)} >= {
-        str(tmp_path)
-    }
-    lines = schedule(*words).splitlines()
-    assert len(lines) == len(plan) > 2
-
+from iqcar_lab.inject.anomalies import MemorySettings, available_memory_bytes
+from iqcar_lab.inject.plan import Injection, check_room, read_plan
+from iqcar_lab.inject.run_plan import InjectionRecord, read_log
 
 TABLE_4 = {
     "Slave1": [(0, 10, "cpu"), (100, 110, "io")],

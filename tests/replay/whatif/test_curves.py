@@ -78,7 +78,7 @@ def test_a_measured_stage_goes_at_the_measured_rate_and_does_the_same_work(
         rate = moved[mine].sum() / after.alone[rows, READ][mine].sum()
         assert rate == pytest.approx(SHARE * demands.capacity[host[mine][0], DISK], rel=1e-6)
     assert (after.alone <= demands.spent + 1e-9).all()
-    assert "own rates of" in said and "iqcar experiment" in said
+    assert "own rates of" in said and "iqcar-lab experiment" in said
 
 
 def test_other_stages_and_phases_stay(run: Tables, demands: TaskDemands) -> None:
@@ -111,7 +111,7 @@ def test_an_answer_says_that_curves_were_used(run: Tables) -> None:
         model = build_model(run, waits, demand, curves)
         assert model is not None
         found = answer(model, Question(disk=2.0), lambda name, _: ())
-        said.append([line for line in found.assumptions if "iqcar experiment" in line])
+        said.append([line for line in found.assumptions if "iqcar-lab experiment" in line])
     assert [len(lines) for lines in said] == [0, 1]
 
 

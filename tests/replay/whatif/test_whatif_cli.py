@@ -205,16 +205,3 @@ def test_a_wait_that_nothing_recorded_is_unknown_and_not_zero(diagnosis: package
     assert told.queries["network_wait_before_ms"].isna().all()
     assert "network" not in str(waits_before_after(told))
     assert json.loads(whatif_to_json(told))["queries"][0]["waits"]["network"] == [None, None]
-
-
-def test_the_printed_model_stands_beside_ours(log: Path) -> None:
-    done = iqcar("whatif", log, "--cpu", "2x", "--method", "printed", "--json", "-")
-    assert done.returncode == 0, done.stderr
-    result = json.loads(done.stdout)
-    jsonschema.Draft202012Validator(json.loads(whatif_schema())).validate(result)
-    assert {"queries", "printed"} <= result.keys()
-    assert "as printed" in iqcar("whatif", log, "--cpu", "2x", "--method", "printed").stdout
-    for asked in (("--slots", "+2"), ("--blame", "report")):
-        refused = iqcar("whatif", log, *asked, "--method", "printed")
-        assert refused.returncode == 2
-        assert "printed" in refused.stderr

@@ -7,7 +7,6 @@ from functools import partial
 
 from iqcar.apps.cli import options
 from iqcar.apps.cli.command import Result, command
-from iqcar.enums import BlameMethod
 
 
 @command("One query, level by level.")
@@ -18,7 +17,6 @@ def blame(
     how: options.Diagnosing,
     topics: bool | None = None,
     all_sources: bool = False,
-    method: BlameMethod = BlameMethod.DEMAND,
 ) -> Result:
     """Explain one query level by level: its stages, resources, hosts, and source queries.
 
@@ -28,21 +26,12 @@ def blame(
     ----------
     target : QUERY
         The query: its id, name or fingerprint.
-    method
-        How blame is divided.
     """
     from iqcar.apps.cli.reading import diagnosed, logs_of
-    from iqcar.papers.printed_blame import printed_blame
     from iqcar.show.json.analyze import json_chunks
-    from iqcar.show.terminal.blame import print_levels, print_printed_levels
+    from iqcar.show.terminal.blame import print_levels
 
     found = diagnosed(
         logs_of(logs), targets=[target], topics=topics, all_sources=all_sources, **asdict(how)
     )
-    show, printed = partial(print_levels, found), None
-    if method is BlameMethod.PRINTED:
-        printed = printed_blame(
-            found.tables, found.waits, found.targets, how.top, critical_path=how.critical_path
-        )
-        show = partial(print_printed_levels, found, printed)
-    return Result(show, partial(json_chunks, found, printed), tables=[found.tables])
+    return Result(partial(print_levels, found), partial(json_chunks, found), tables=[found.tables])

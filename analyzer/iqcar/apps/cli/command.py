@@ -7,19 +7,23 @@ writes are checked before it runs; then its text is printed, or its JSON written
 from __future__ import annotations
 
 import os
+import signal
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.util import find_spec
 from inspect import Parameter, Signature
 from pathlib import Path
+from threading import current_thread, main_thread
+from types import FrameType
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 import typer
 
 from iqcar.apps.cli.options import make_option, options_of, split_doc
 from iqcar.base.files.derived import is_stream, write_derived
-from iqcar.errors import ExitCode, IqcarError
+from iqcar.errors import ExitCode, IqcarError, explain_bug
 
 if TYPE_CHECKING:
     from iqcar.tables import Tables
@@ -200,3 +204,52 @@ def explain_line(text: str, *, err: bool = True) -> None:
     from iqcar.base.units import printable
 
     typer.echo(printable(text), err=err)
+
+
+@contextmanager
+def _ended_by_sigterm() -> Iterator[None]:
+    """Let SIGTERM end a command as an error does, so that it leaves no half file; then exit 143."""
+    told: list[int] = []
+
+    def end(number: int, _frame: FrameType | None) -> None:
+        signal.signal(number, signal.SIG_IGN)  # a second one would interrupt the tidying up
+        told.append(128 + number)
+        sys.exit(told[0])
+
+    is_default = signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+    if not is_default or current_thread() is not main_thread():
+        yield
+        return
+    previous = signal.signal(signal.SIGTERM, end)
+    try:
+        yield
+    except Exception:
+        if told:  # a library made another error of it
+            sys.exit(told[0])
+        raise
+    finally:
+        signal.signal(signal.SIGTERM, previous)
+
+
+def run_commands(app: typer.Typer) -> None:
+    """Run commands, and turn errors into one line; ends the process with an exit code."""
+    name = app.info.name
+    try:
+        with _ended_by_sigterm():
+            app()
+    except IqcarError as error:
+        for line in getattr(error, "lines", ()):
+            explain_line(line)
+        explain_line(f"{name}: {error}")
+        sys.exit(error.exit_code)
+    except KeyboardInterrupt:
+        typer.echo(f"{name}: stopped", err=True)
+        sys.exit(130)
+    except BrokenPipeError:
+        # The reader of the output (head, less) has closed the pipe, which is no error.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(ExitCode.OK)
+    except Exception as error:
+        # Caught here for all commands: tracebacks are printed only on request.
+        explain_line(f"{name}: the analysis {explain_bug(error)}")
+        sys.exit(ExitCode.NOTHING)

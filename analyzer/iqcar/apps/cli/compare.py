@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from iqcar.apps.cli.command import Result, command, explain_line, write_result
-from iqcar.enums import CompareMethod, MatchBy, QueryBy, RunBy
+from iqcar.enums import MatchBy, QueryBy, RunBy
 from iqcar.errors import ExitCode, UsageError
 
 if TYPE_CHECKING:
@@ -30,7 +30,6 @@ def compare(
     structure_only: bool = False,
     explain: str | None = None,
     without: list[str] | None = None,
-    method: CompareMethod = CompareMethod.RUNS,
     fail_on: list[str] | None = None,
     fail_on_new_plan: bool = False,
     strict: bool = False,
@@ -81,8 +80,6 @@ def compare(
         for the second stage of the first, or the name of a query.
     without : PARAMETER
         Leave a parameter out of --explain, to see the next best; several times.
-    method
-        How it is decided what changed.
     fail_on : LIMIT
         End with code 4 if a query on both sides got slower by more than 10%, 500ms, or (one query)
         NAME=20%; several times.
@@ -103,7 +100,6 @@ def compare(
     from iqcar.comparison.explore import explain_category, find_change
     from iqcar.comparison.gate import check_gate, parse_limit
     from iqcar.comparison.sides.side import dump_baseline
-    from iqcar.papers.spectroscope import printed_findings
 
     least = parse_share(margin, "--margin")
     check_levels(least, alpha)
@@ -137,24 +133,21 @@ def compare(
     explained = None
     if explain is not None:
         explained = explain_category(compared, find_change(compared, explain), without or ())
-    printed = printed_findings(compared) if method is CompareMethod.PRINTED else None
     failures = gate.failures if gated and not gate.passed else ()
 
     def show() -> None:
         from iqcar.show.terminal.compare import print_comparison
-        from iqcar.show.terminal.compare_explain import print_explanation, print_printed
+        from iqcar.show.terminal.compare_explain import print_explanation
 
         if explained is not None:
             print_explanation(compared, explained)
-        elif printed is not None:
-            print_printed(compared, printed, top)
         else:
             print_comparison(shown, top)
 
     def as_json() -> bytes:
         from iqcar.show.json.compare import compare_to_json
 
-        return compare_to_json(shown, gate if gated else None, explained, printed)
+        return compare_to_json(shown, gate if gated else None, explained)
 
     def page() -> bytes:
         from iqcar.show.html.compare import render_comparison

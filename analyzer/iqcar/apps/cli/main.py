@@ -1,48 +1,19 @@
-"""The entry point of ``iqcar``: registers the commands, groups help, turns errors into one line."""
+"""The entry point of ``iqcar``: registers the commands."""
 
 from __future__ import annotations
 
 import os
-import signal
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from importlib import import_module
 from pkgutil import iter_modules
-from threading import current_thread, main_thread
-from types import FrameType
 from typing import Annotated, Any
 
 import typer
-import typer.core
 
 import iqcar.apps.cli
-from iqcar.apps.cli.command import explain_line
-from iqcar.apps.cli.options import GROUPS
-from iqcar.errors import DEBUG, ExitCode, IqcarError, explain_bug
+from iqcar.apps.cli.command import run_commands
+from iqcar.apps.cli.options import Grouped
+from iqcar.errors import DEBUG
 from iqcar.version import __version__
-
-MANY = 9
-"""Options from which they are shown in groups: as many can be looked through at once."""
-
-
-class Grouped(typer.core.TyperCommand):
-    """A command whose help shows its options under the titles of ``GROUPS``."""
-
-    def format_options(self, ctx: Any, formatter: Any) -> None:
-        """Write the options, the untitled ones first."""
-        groups: dict[str, list[Any]] = {"Arguments": [], "Options": []}
-        for one in self.get_params(ctx):
-            if (record := one.get_help_record(ctx)) is None:
-                continue
-            titled = getattr(one, "rich_help_panel", None) if len(self.params) >= MANY else None
-            kind = "Arguments" if one.param_type_name == "argument" else titled or "Options"
-            groups.setdefault(kind, []).append(record)
-        for title in ("Arguments", "Options", *GROUPS):
-            if groups.get(title):
-                with formatter.section(title):
-                    formatter.write_dl(groups[title])
-
 
 app = typer.Typer(
     name="iqcar",
@@ -68,7 +39,7 @@ app = typer.Typer(
 
 FIRST = (
     *("analyze", "report", "queries", "blame", "compare", "whatif", "live", "stragglers", "topics"),
-    *("schema", "serve", "mcp", "conf", "sample", "experiment", "demo", "history", "rules"),
+    *("schema", "serve", "mcp", "conf", "sample", "demo", "history", "rules"),
 )
 """What the list of commands begins with; the others follow by name."""
 
@@ -115,52 +86,9 @@ def _root(
         os.environ[DEBUG] = "1"  # the processes that read logs and serve inherit it
 
 
-@contextmanager
-def _ended_by_sigterm() -> Iterator[None]:
-    """Let SIGTERM end a command as an error does, so that it leaves no half file; then exit 143."""
-    told: list[int] = []
-
-    def end(number: int, _frame: FrameType | None) -> None:
-        signal.signal(number, signal.SIG_IGN)  # a second one would interrupt the tidying up
-        told.append(128 + number)
-        sys.exit(told[0])
-
-    is_default = signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
-    if not is_default or current_thread() is not main_thread():
-        yield
-        return
-    previous = signal.signal(signal.SIGTERM, end)
-    try:
-        yield
-    except Exception:
-        if told:  # a library made another error of it
-            sys.exit(told[0])
-        raise
-    finally:
-        signal.signal(signal.SIGTERM, previous)
-
-
 def main() -> None:
     """Run the command line; ends the process with an :class:`iqcar.errors.ExitCode`."""
-    try:
-        with _ended_by_sigterm():
-            app()
-    except IqcarError as error:
-        for line in getattr(error, "lines", ()):
-            explain_line(line)
-        explain_line(f"iqcar: {error}")
-        sys.exit(error.exit_code)
-    except KeyboardInterrupt:
-        typer.echo("iqcar: stopped", err=True)
-        sys.exit(130)
-    except BrokenPipeError:
-        # The reader of the output (head, less) has closed the pipe, which is no error.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(ExitCode.OK)
-    except Exception as error:
-        # Caught here for all commands: tracebacks are printed only on request.
-        explain_line(f"iqcar: the analysis {explain_bug(error)}")
-        sys.exit(ExitCode.NOTHING)
+    run_commands(app)
 
 
 if __name__ == "__main__":

@@ -9,6 +9,7 @@ from inspect import Parameter, cleandoc, signature
 from typing import Annotated, Any, get_type_hints
 
 import typer
+import typer.core
 
 from iqcar.enums import Kind, QueryBy
 from iqcar.errors import UsageError
@@ -22,13 +23,6 @@ logs : PATH
     (s3a://, gs://, abfs://, hdfs://), or a History Server (http://host:18080/history/APP). Default:
     where Spark writes them, as spark.eventLog.dir of its spark-defaults.conf says, else
     /tmp/spark-events.
-trace : FILE
-    A trace of another system: CSV (plain or .gz) or Parquet with a row per task and columns for
-    job, task, latency and metrics. Can be given several times; each is analysed alone.
-columns : KEY=COLUMN,…
-    Which columns of a trace are what, where their names do not tell: job, task, latency, host,
-    start, end, metrics, times (parts of the latency), unit (us, ms, s). Several columns are joined
-    by +, e.g. job=job_name+task_name,latency=runtime,unit=s.
 query_by
     What counts as one query.
 critical_path
@@ -65,7 +59,7 @@ recall : --store STORE
     A store (`iqcar history`): what earlier runs in it told of these queries and hosts counts as
     likely before these logs tell.
 curves : FILE
-    What `iqcar experiment` measured of these queries' own rates: surer than what a store tells.
+    What `iqcar-lab experiment` measured of these queries' own rates: surer than what a store tells.
 yarn : URL
     A resource manager (http://HOST:8088), which is only asked: how long applications waited before
     they had a log, in which queue, and who held containers meanwhile. A token goes in
@@ -80,7 +74,7 @@ force
 GROUPS = {
     "Output": "json rules html out force full title show",
     "Method": "query_by critical_path topics advice samples all_sources all_rules previous by"
-    " on_spark master columns trace threshold confidence recall curves yarn",
+    " on_spark master threshold confidence recall curves yarn",
 }
 """Options that the help shows under a title of their own, by parameter, where there are many."""
 _GROUP_OF = {name: title for title, names in GROUPS.items() for name in names.split()}
@@ -216,7 +210,23 @@ def check_master(master: str, on_spark: bool) -> None:
         raise UsageError("goes with --on-spark only", "--master")
 
 
-def need_logs_or_traces(paths: list[str] | None, traces: list[str] | None) -> None:
-    """Raise :class:`~iqcar.errors.UsageError` if there is nothing to read."""
-    if not paths and not traces:
-        raise UsageError("neither an event log nor a trace", "", "give a PATH or --trace FILE")
+MANY = 9
+"""Options from which they are shown in groups: as many can be looked through at once."""
+
+
+class Grouped(typer.core.TyperCommand):
+    """A command whose help shows its options under the titles of ``GROUPS``."""
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        """Write the options, the untitled ones first."""
+        groups: dict[str, list[Any]] = {"Arguments": [], "Options": []}
+        for one in self.get_params(ctx):
+            if (record := one.get_help_record(ctx)) is None:
+                continue
+            titled = getattr(one, "rich_help_panel", None) if len(self.params) >= MANY else None
+            kind = "Arguments" if one.param_type_name == "argument" else titled or "Options"
+            groups.setdefault(kind, []).append(record)
+        for title in ("Arguments", "Options", *GROUPS):
+            if groups.get(title):
+                with formatter.section(title):
+                    formatter.write_dl(groups[title])

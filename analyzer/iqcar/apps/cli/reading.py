@@ -90,7 +90,7 @@ def recall_from(store: str, tables: Tables) -> Recalled | None:
 
 
 def curves_from(path: str) -> MeasuredCurves | None:
-    """Read a file that `iqcar experiment` wrote; None where none is named."""
+    """Read a file that `iqcar-lab experiment` wrote; None where none is named."""
     if not path:
         return None
     from iqcar.replay.whatif.curves import read_curves

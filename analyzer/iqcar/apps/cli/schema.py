@@ -16,8 +16,6 @@ SCHEMAS = {
     "check": "show.json.analyze",
     "compare": "show.json.compare",
     "whatif": "show.json.whatif",
-    "experiment": "show.json.experiment",
-    "curves": "show.json.experiment",
     "live": "show.json.live",
     "history": "show.json.history",
     "fleet": "show.json.fleet",

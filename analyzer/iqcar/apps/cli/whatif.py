@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from iqcar.apps.cli.command import Result, command
-from iqcar.enums import QueryBy, WhatIfMethod
-from iqcar.errors import UsageError
+from iqcar.enums import QueryBy
 from iqcar.replay.whatif.question import parse_request
 from iqcar.replay.whatif.question_parts import PARTS, SEVERAL, Part, PartKind, option_of
 
@@ -36,7 +35,6 @@ def whatif(
     asked: Asked,
     curves: str = "",
     recall: str = "",
-    method: WhatIfMethod = WhatIfMethod.REPLAY,
     top: int = 10,
     query_by: QueryBy = QueryBy.SQL,
 ) -> Result:
@@ -51,40 +49,27 @@ def whatif(
     Parameters
     ----------
     curves : FILE
-        Own rates that `iqcar experiment` measured.
-    method
-        What answers the question.
+        Own rates that `iqcar-lab experiment` measured.
     top : 1..1000
         How many queries to show.
     """
     from iqcar.apps.cli.reading import counting, curves_from, read_for, recall_from, working
     from iqcar.diagnosis import WhatIfs
-    from iqcar.papers.intervention import printed_what_if
     from iqcar.pipeline import diagnose
     from iqcar.show.json.whatif import whatif_to_json
-    from iqcar.show.terminal.whatif import (
-        print_plan,
-        print_printed,
-        print_removal_blame,
-        print_what_if,
-    )
+    from iqcar.show.terminal.whatif import print_plan, print_removal_blame, print_what_if
 
     measured = curves_from(curves)
     wanted = parse_request(**asdict(asked))
-    as_printed = method is WhatIfMethod.PRINTED
-    if as_printed and not wanted.question:
-        raise UsageError("answers changes only", "--method printed", "give --disk 2x or such")
     tables = read_for(paths, query_by)
     recalled = recall_from(recall, tables)
-    found, planned, blamed, printed = None, None, None, None
+    found, planned, blamed = None, None, None
     with working("fitting what tasks need"):
         diagnosis = diagnose(
             tables, query_by=query_by, rules=False, recalled=recalled, curves=measured
         )
         diagnosis = replace(diagnosis, curves=tuple(measured.curves) if measured else ())
         replays = WhatIfs(diagnosis)
-        if as_printed:
-            printed = printed_what_if(diagnosis.tables, diagnosis.waits, wanted.question)
         _ = replays.model
     if wanted.question:
         with counting("replaying") as progress:
@@ -97,15 +82,12 @@ def whatif(
             blamed = replays.blame_by_removal(wanted.blame, progress)
 
     def show() -> None:
-        if printed is not None:
-            print_printed(diagnosis.tables, printed, wanted.question.sentence(), top)
-        elif found is not None:
+        if found is not None:
             print_what_if(found, top)
         if planned is not None:
             print_plan(planned)
         if blamed is not None:
             print_removal_blame(blamed, top)
 
-    of_paper = None if printed is None else (diagnosis.tables, printed)
-    content = partial(whatif_to_json, found, planned, blamed, printed=of_paper)
+    content = partial(whatif_to_json, found, planned, blamed)
     return Result(show, content, tables=[diagnosis.tables])

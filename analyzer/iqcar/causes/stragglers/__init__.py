@@ -3,9 +3,7 @@
     tables → features → peers → marks (BigRoots, measured waits) → causes → blamed queries
 
 A straggler takes more than 1.5 times its stage's median. Each of its features is compared with
-those of its peers; what stands out is a cause. Features come from event logs
-(:func:`build_features`) or from a trace of another system
-(:mod:`iqcar.lab.traces.trace_survey`).
+those of its peers; what stands out is a cause.
 """
 
 from iqcar.causes.stragglers.features import build_features

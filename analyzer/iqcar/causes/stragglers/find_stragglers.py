@@ -279,8 +279,7 @@ def find_stragglers(
 def explain(features: TaskFeatures, settings: StragglerSettings = DEFAULT) -> Stragglers:
     """Find the stragglers among tasks of any origin, and their causes; nobody is blamed.
 
-    features: of event logs (:func:`iqcar.causes.stragglers.build_features`) or of a trace
-        (:func:`iqcar.lab.traces.trace_survey.read_trace`).
+    features: of event logs (:func:`iqcar.causes.stragglers.build_features`).
     """
     compared = ComparedTasks.from_features(features, settings)
     marks = find_marks(features, compared, settings)

@@ -257,7 +257,7 @@ def find_topics(
     With a reason where there are none.
 
     features: of event logs (:func:`iqcar.causes.stragglers.build_features`), of one or many
-        applications, or of a trace (:func:`iqcar.lab.traces.trace_survey.read_trace`).
+        applications.
     progress: called with the jobs done and the jobs in all, every now and then.
     most_tasks: tasks that are looked at at most, of evenly chosen jobs; all by default.
     """

@@ -2,12 +2,10 @@
 
 A phase is named by the resource that took most of its time: reading, computing, fetching, writing,
 spilling, or waiting for anything else. Runs of like intervals of the plugin's profile are merged.
-The paper proposes a hidden Markov model (Intervention, §4): :mod:`iqcar.papers.phase_model`.
+The paper proposes a hidden Markov model (Intervention, §4).
 """
 
 from __future__ import annotations
-
-from collections.abc import Callable
 
 import numpy as np
 import pandas as pd
@@ -19,9 +17,6 @@ from iqcar.tables.arrays import Floats, Ints, positive_or_zero, share_of, sum_by
 PHASE_NAMES = ("read", "compute", "fetch", "write", "spill", "wait")
 READ, COMPUTE, FETCH, WRITE, SPILL, WAIT = range(len(PHASE_NAMES))
 _PART_OF = {Request.IO_READ: READ, Request.SHUFFLE_FETCH: FETCH, Request.IO_WRITE: WRITE}
-
-FindStates = Callable[["Floats", "Ints"], tuple["Ints", "Floats"]]
-"""From shares (intervals, phases) and each task's first interval: states, and their mean shares."""
 
 PHASES = TableSpec(
     "phases",
@@ -36,14 +31,12 @@ PHASES = TableSpec(
 )
 
 
-def phases_of(tables: Tables, find_states: FindStates | None = None) -> pd.DataFrame:
+def phases_of(tables: Tables) -> pd.DataFrame:
     """Find the phases of all tasks that have a profile.
 
     Frame of `PHASES`.
 
     tables: ``intervals`` and ``tasks`` are used.
-    find_states: finds hidden states, each named by what dominates in it; by default neighbours in
-        which the same thing dominates are one phase.
     """
     intervals = tables.intervals
     task = intervals["task"].to_numpy(np.int64)
@@ -56,13 +49,8 @@ def phases_of(tables: Tables, find_states: FindStates | None = None) -> pd.DataF
     task, start, end = task[row], start[row], end[row]
     parts = _parts(tables, row, task, end - start)
     first = np.diff(task, prepend=-1) != 0
-    if find_states is not None:
-        shares = share_of(parts, parts.sum(axis=1, keepdims=True))
-        state, means = find_states(shares, np.flatnonzero(first))
-        kind = means.argmax(axis=1)[state]
-    else:
-        state = kind = parts.argmax(axis=1)
-    begins = first | (np.diff(state, prepend=-1) != 0)
+    kind = parts.argmax(axis=1)
+    begins = first | (np.diff(kind, prepend=-1) != 0)
     group = np.cumsum(begins) - 1
     at = np.flatnonzero(begins)
     last = np.append(at[1:], len(task)) - 1

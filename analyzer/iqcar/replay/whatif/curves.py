@@ -1,4 +1,4 @@
-"""Sets the own rates of stages from the curves that ``iqcar experiment`` measured."""
+"""Sets the own rates of stages from the curves that ``iqcar-lab experiment`` measured."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class Curve(msgspec.Struct, frozen=True):
 
 
 class MeasuredCurves(msgspec.Struct, frozen=True):
-    """What ``iqcar experiment`` wrote, as far as later analyses use it.
+    """What ``iqcar-lab experiment`` wrote, as far as later analyses use it.
 
     hosts: Names of the hosts under hogs.
     """
@@ -75,7 +75,7 @@ class MeasuredCurves(msgspec.Struct, frozen=True):
 
 
 def read_curves(path: str) -> MeasuredCurves:
-    """Read a file that ``iqcar experiment`` wrote.
+    """Read a file that ``iqcar-lab experiment`` wrote.
 
     Raises UsageError if it cannot be read or is no such file.
     """
@@ -87,7 +87,7 @@ def read_curves(path: str) -> MeasuredCurves:
     except OSError as error:
         raise UsageError(f"cannot be read: {error.strerror}", path) from error
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        advice = "iqcar experiment writes one"
+        advice = "iqcar-lab experiment writes one"
         raise UsageError(f"is no file of curves: {error}", path, advice) from error
     if read.schema_version != SCHEMA_VERSION:
         what = f"has version {read.schema_version[:20]!r}; this iqcar reads {SCHEMA_VERSION!r}"
@@ -158,7 +158,7 @@ def set_own_rates(
             )
             touched |= set(stage[rows][fits].tolist())
     said = (
-        f"own rates of {len(touched)} of {len(label)} stages are those that iqcar experiment "
+        f"own rates of {len(touched)} of {len(label)} stages are those that iqcar-lab experiment "
         "measured; capacities are this log's"
     )
     return replace(demands, alone=alone, use=use), said

@@ -24,10 +24,9 @@ from iqcar.say.straggler_sections import links_to_dict
 from iqcar.say.wasted_lines import wasted_lines
 from iqcar.show.json.check_types import RulesCheck
 from iqcar.show.json.described import METHOD, plain, schema_text
-from iqcar.show.json.printed_blame import printed_blame_to_list
 from iqcar.show.json.result_types import DiagnosisResult
-from iqcar.show.json.stragglers import printed_stragglers_to_list, stragglers_to_dict
-from iqcar.show.json.topics import printed_topics_to_list, topics_to_dict
+from iqcar.show.json.stragglers import stragglers_to_dict
+from iqcar.show.json.topics import topics_to_dict
 from iqcar.show.json.yarn import yarn_to_dict
 from iqcar.tables import INPUTS, Tables, texts
 from iqcar.version import __version__
@@ -192,12 +191,9 @@ def to_json(diagnosis: Diagnosis) -> bytes:
     return b"".join(json_chunks(diagnosis))
 
 
-def json_chunks(diagnosis: Diagnosis, printed: pd.DataFrame | None = None) -> Iterator[bytes]:
-    """Encode a diagnosis piece by piece, a query at a time: never the whole in memory.
-
-    printed: ``PRINTED_BLAME``, if asked for.
-    """
-    return _chunks(_fields(diagnosis, printed))
+def json_chunks(diagnosis: Diagnosis) -> Iterator[bytes]:
+    """Encode a diagnosis piece by piece, a query at a time: never the whole in memory."""
+    return _chunks(_fields(diagnosis))
 
 
 def queries_to_json(diagnosis: Diagnosis) -> bytes:
@@ -220,48 +216,20 @@ def check_to_json(check: Check) -> bytes:
     return _encode({**head, **check.to_dict()})
 
 
-def _head(tables: Tables | None) -> dict[str, Any]:
+def _head(tables: Tables) -> dict[str, Any]:
     """Say which version wrote it, of which inputs."""
-    inputs = [] if tables is None else _inputs(tables.inputs)
+    inputs = _inputs(tables.inputs)
     return {"schema_version": SCHEMA_VERSION, "iqcar_version": __version__, "inputs": inputs}
 
 
-def stragglers_to_json(
-    tables: Tables | None, found: Sequence[Stragglers], printed: pd.DataFrame | None = None
-) -> bytes:
-    """Encode the stragglers of event logs and of traces: what ``iqcar stragglers`` finds.
-
-    printed: of the tables, as ``PRINTED_STRAGGLERS``.
-    """
-    of_paper = (
-        None if tables is None or printed is None else printed_stragglers_to_list(tables, printed)
-    )
-    return _encode(
-        {
-            **_head(tables),
-            "stragglers": [stragglers_to_dict(one, most=None) for one in found],
-            "printed": of_paper,
-        }
-    )
+def stragglers_to_json(tables: Tables, found: Stragglers) -> bytes:
+    """Encode the stragglers of event logs: what ``iqcar stragglers`` finds."""
+    return _encode({**_head(tables), "stragglers": [stragglers_to_dict(found, most=None)]})
 
 
-def topics_to_json(
-    tables: Tables | None,
-    found: Sequence[Topics],
-    names: str = "",
-    printed: Sequence[tuple[pd.DataFrame, pd.DataFrame]] | None = None,
-) -> bytes:
-    """Encode the topics of event logs and of traces: what ``iqcar topics`` finds.
-
-    printed: of each as ``PRINTED_TOPICS`` and ``PRINTED_MIXTURES``.
-    """
-    return _encode(
-        {
-            **_head(tables),
-            "topics": [topics_to_dict(one, names) for one in found],
-            "printed": printed_topics_to_list(found, printed, names),
-        }
-    )
+def topics_to_json(tables: Tables, found: Sequence[Topics], names: str = "") -> bytes:
+    """Encode the topics of event logs: what ``iqcar topics`` finds."""
+    return _encode({**_head(tables), "topics": [topics_to_dict(one, names) for one in found]})
 
 
 def to_dict(diagnosis: Diagnosis) -> dict[str, Any]:
@@ -276,9 +244,7 @@ def _with_lists(value: Any) -> Any:
     return list(value) if isinstance(value, Iterator) else value
 
 
-def _fields(
-    diagnosis: Diagnosis, printed: pd.DataFrame | None = None
-) -> dict[str, Callable[[], Any]]:
+def _fields(diagnosis: Diagnosis) -> dict[str, Callable[[], Any]]:
     """Functions that make the fields of the result, in order; an iterator stands for a list."""
     graph, settings, together = diagnosis.graph, diagnosis.settings, diagnosis.rules_together
     topics = diagnosis.topics
@@ -304,7 +270,6 @@ def _fields(
             _each_record(losses_by_owner(diagnosis, settings.by)) if settings.by else ()
         ),
         "paths": lambda: _paths(diagnosis),
-        "printed": lambda: None if printed is None else printed_blame_to_list(diagnosis, printed),
         "wasted_work": lambda: wasted_to_dict(diagnosis),
         "yarn": lambda: yarn_to_dict(diagnosis.yarn),
         "stragglers": lambda: stragglers_to_dict(diagnosis.stragglers),

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import msgspec
 import numpy as np
-import pandas as pd
 from msgspec import UNSET, Meta, UnsetType
 
 from iqcar.base.files.json_text import json_bytes
@@ -262,29 +261,6 @@ class CompareExplanation(msgspec.Struct, frozen=True, forbid_unknown_fields=True
     tree: Annotated[CompareNode, "The tree of parameters."]
 
 
-class ComparePrinted(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A finding of the method as printed."""
-
-    query: Annotated[CompareQuery, "The query."]
-    kind: Annotated[Literal["response-time", "structural"], "Kind of mutation."]
-    graph: Annotated[list[str], "Its stage graph: depth and label of each stage."]
-    before_ms: Annotated[float, "Mean before, of its precursors where structural."]
-    after_ms: Annotated[float, "Mean after."]
-    runs: Annotated[
-        list[Annotated[int, Meta(ge=0)]],
-        Meta(min_length=2, max_length=2),
-        "Runs of the query with this graph, before and after.",
-    ]
-    contribution_ms: Annotated[float, "Expected contribution to the time of all runs."]
-    p: Annotated[float | None, "Of the test, not adjusted; null if structural."]
-    stages: Annotated[
-        list[str], "Stages on the critical path with other latencies; [] if structural."
-    ]
-    precursors: Annotated[
-        list[list[str]], "Stage graphs that its runs may have had before, the most similar first."
-    ]
-
-
 class ComparisonResult(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What `iqcar compare --json` writes.
 
@@ -315,10 +291,6 @@ class ComparisonResult(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         CompareExplanation | None,
         "What tells the runs of one change apart; null if --explain was not given.",
     ]
-    printed: Annotated[
-        list[ComparePrinted] | None,
-        "What Spectroscope as printed finds; null if --method printed was not given.",
-    ]
 
 
 SCHEMA_VERSION = "1"
@@ -336,7 +308,6 @@ def compare_to_json(
     comparison: Comparison,
     gate: Gate | None = None,
     explained: Explanation | None = None,
-    printed: pd.DataFrame | None = None,
 ) -> bytes:
     """Encode a comparison; numbers nobody knows become null.
 
@@ -347,12 +318,10 @@ def compare_to_json(
         What :meth:`Comparison.gate` said.
     explained : Explanation, optional
         What :meth:`Comparison.explain` said.
-    printed : DataFrame of PRINTED_FINDINGS, optional
     """
     fields = {
         **compare_to_dict(comparison, gate),
         "explanation": None if explained is None else _explanation(comparison, explained),
-        "printed": None if printed is None else _printed(comparison, printed),
     }
     return json_bytes(fields, indent=1) + b"\n"
 
@@ -420,24 +389,6 @@ def _node(node: TreeNode) -> dict[str, Any]:
         "yes": _node(node.yes),
         "no": _node(node.no),
     }
-
-
-def _printed(comparison: Comparison, printed: pd.DataFrame) -> list[dict[str, Any]]:
-    return [
-        {
-            "query": _query(comparison, row["category"]),
-            "kind": row["kind"],
-            "graph": row["graph"].split("\n"),
-            "before_ms": plain(row["before_ms"]),
-            "after_ms": plain(row["after_ms"]),
-            "runs": [row["runs_before"], row["runs_after"]],
-            "contribution_ms": plain(row["contribution_ms"]),
-            "p": plain(row["p"]),
-            "stages": [comparison.name(int(of)) for of in row["stages"].split(", ") if of],
-            "precursors": [graph.split("\n") for graph in row["precursors"].split("\n\n") if graph],
-        }
-        for row in printed.to_dict("records")
-    ]
 
 
 def _side(facts: SideFacts) -> dict[str, Any]:

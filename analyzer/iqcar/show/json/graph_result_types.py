@@ -52,21 +52,6 @@ class ResultGraph(msgspec.Struct, frozen=True):
     edges: list[ResultEdge]
 
 
-class ResultPrinted(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A vertex of iQC-Graph as printed; null where its level names no such thing, or unknown."""
-
-    target_query_id: Annotated[str, "The target query."]
-    level: Annotated[int, Meta(ge=1, le=6), "1 target stage … 6 source query."]
-    stage_id: Annotated[int | None, "The target stage."]
-    resource: Annotated[str | None, "At level 2."]
-    request: Annotated[str | None, "At levels 3 and 4."]
-    host: Annotated[str | None, "At levels 3 and 4."]
-    source_query_id: Annotated[str | None, "From level 4 on."]
-    source_stage_id: Annotated[int | None, "At levels 4 and 5."]
-    contribution: Annotated[float, Meta(ge=0), "VC, of the level's own unit."]
-    dor: Annotated[float, Meta(ge=0, le=1.000001), "DOR towards the target."]
-
-
 class ResultHotResource(msgspec.Struct, frozen=True):
     """A resource that time was lost to."""
 

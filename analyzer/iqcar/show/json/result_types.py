@@ -17,7 +17,6 @@ from iqcar.show.json.graph_result_types import (
     ResultHotResource,
     ResultOwnerLoss,
     ResultPath,
-    ResultPrinted,
     ResultSlowNode,
 )
 from iqcar.show.json.stragglers import ResultQueryStragglers, ResultStragglers, ResultWastedWork
@@ -257,10 +256,6 @@ class DiagnosisResult(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
         "queries' lost_ms. Empty without --by.",
     ]
     paths: Annotated[list[ResultPath], "The heaviest impact paths from a source query to a target."]
-    printed: Annotated[
-        list[ResultPrinted] | UnsetType | None,
-        "First vertices of each level; null without --method printed.",
-    ] = UNSET
     wasted_work: Annotated[
         ResultWastedWork,
         "Work of task attempts that failed, were killed or did again what had been done.",

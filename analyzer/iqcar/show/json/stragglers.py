@@ -14,12 +14,10 @@ from iqcar.causes.stragglers.straggler_result import (
     Stragglers,
     by_cause,
     by_group,
-    labels_of,
 )
 from iqcar.rules.vocabulary.topics import straggler_cause, what_helps
 from iqcar.show.json.described import plain
 from iqcar.show.json.topic_result_types import Kind, QueryId, ResultTopicBlamed, Share, Topic
-from iqcar.tables import Tables
 
 Cause = Annotated[
     Literal[
@@ -349,29 +347,3 @@ def _advice(found: Stragglers) -> list[dict[str, Any]]:
             what = {"name": known.name, "sentence": known.sentence, "advice": helps}
             rows.append({"kind": "advice", "cause": row["cause"], **what})
     return rows
-
-
-def printed_stragglers_to_list(tables: Tables, printed: pd.DataFrame) -> list[dict[str, Any]]:
-    """Lay out what BigRoots as printed finds: an object per straggler, with its causes."""
-    labels, tasks = labels_of(tables), tables.tasks
-    listed = []
-    for row, of in printed.groupby("task", sort=False):
-        task = tasks.iloc[int(row)]
-        causes = of[of["feature"] != ""]
-        names = ("feature", "value", "quantile", "peer_mean")
-        listed.append(
-            {
-                "app": labels.app(int(task["app"])),
-                "stage": labels.stage(int(task["stage"])),
-                "query_id": labels.query_id(int(task["query"])) or None,
-                "host": labels.host(int(task["host"])) or None,
-                "task": labels.task(int(row), int(task["task_id"])),
-                "duration_ms": float(of["duration_ms"].iloc[0]),
-                "median_ms": float(of["median_ms"].iloc[0]),
-                "causes": [
-                    {name: plain(cause[name]) for name in names}
-                    for cause in causes.to_dict("records")
-                ],
-            }
-        )
-    return listed

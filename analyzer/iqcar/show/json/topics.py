@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
-
-import pandas as pd
 
 from iqcar.causes.topics.topic_counts import causes_per_job, coverage, query_mixtures
 from iqcar.causes.topics.topic_result import Topics
-from iqcar.rules.vocabulary.topics import TopicName, topic_name
+from iqcar.rules.vocabulary.topics import TopicName
 from iqcar.say.straggler_sections import names_of
 from iqcar.show.json.described import plain
 
@@ -143,48 +140,3 @@ def _advice(named: list[TopicName]) -> list[dict[str, Any]]:
         }
         for one in once.values()
     ]  # fmt: skip
-
-
-def printed_topics_to_list(
-    found: Sequence[Topics],
-    printed: Sequence[tuple[pd.DataFrame, pd.DataFrame]] | None,
-    names: str = "",
-) -> list[dict[str, Any]] | None:
-    """Lay out what Hound as printed finds: all models' topics, then each job's mixtures of them.
-
-    printed: of each, the frames of ``PRINTED_TOPICS`` and ``PRINTED_MIXTURES``.
-    """
-    if printed is None:
-        return None
-    return [_printed(one.labels, *of, names) for one, of in zip(found, printed, strict=True)]
-
-
-def _printed(
-    labels: Labels, topics: pd.DataFrame, mixtures: pd.DataFrame, names: str
-) -> dict[str, Any]:
-    listed = []
-    for (model, number), rows in topics.groupby(["model", "topic"], sort=False):
-        words = rows[rows["word"] != ""]
-        keywords = dict(zip(words["word"].tolist(), words["weight"].tolist(), strict=True))
-        cluster = int(rows["cluster"].iloc[0])
-        listed.append(
-            {
-                "model": model,
-                "topic": int(number),
-                "name": topic_name(keywords, names).name,
-                "keywords": keywords,
-                "cluster": cluster if cluster >= 0 else None,
-                **{key: float(rows[key].iloc[0]) for key in ("coverage", "dominant_coverage")},
-            }
-        )
-    stages = [
-        {
-            "stage": labels.stage(int(stage)),
-            "mixtures": {
-                str(model): of[["topic", "share"]].to_dict("records")
-                for model, of in rows.groupby("model", sort=False)
-            },
-        }
-        for stage, rows in mixtures.groupby("stage")
-    ]
-    return {"topics": listed, "stages": stages}

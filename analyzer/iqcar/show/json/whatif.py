@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import msgspec
-import pandas as pd
 from msgspec import UNSET, UnsetType
 
 from iqcar.base.files.json_text import json_bytes
 from iqcar.replay.whatif.plan_capacity import Plan
 from iqcar.replay.whatif.removal_blame import RemovalBlame
 from iqcar.replay.whatif.what_if import SCHEMA_VERSION, WhatIf
-from iqcar.show.json.described import plain, schema_text
-from iqcar.tables import Tables, texts
+from iqcar.show.json.described import schema_text
 from iqcar.version import __version__
 
 Resource = Annotated[Literal["disk", "network", "processors"], "Kind of device."]
@@ -220,19 +218,6 @@ class WhatIfDevice(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     time_ms_after: Annotated[float | None, "R: time per task, after the change."]
 
 
-class WhatIfPrinted(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The reading time of a query's tasks by the printed model."""
-
-    query_id: Annotated[str, "Id of the query."]
-    name: Annotated[str, "Its name."]
-    tasks: Annotated[int, "Its tasks that read."]
-    recorded_ms: Annotated[float | None, "Their reading times, summed."]
-    model_ms: Annotated[float | None, "By the model, with nothing changed."]
-    predicted_ms: Annotated[float | None, "By the model, with the change."]
-    low_ms: LowMs
-    high_ms: Annotated[float | None, "Upper end."]
-
-
 class WhatIfAnswer(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What `iqcar whatif --json` writes: the answer to a question, a plan, blame by removal, as
     asked for. Durations are milliseconds. Null is unknown, never zero.
@@ -270,11 +255,6 @@ class WhatIfAnswer(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
         WhatIfRemovalBlame | UnsetType,
         "Who made a query wait, by replays without the others; there with `--blame`.",
     ] = UNSET
-    printed: Annotated[
-        list[WhatIfPrinted] | UnsetType,
-        "Reading times by the intervention paper's model as printed; there with `--method "
-        "printed`.",
-    ] = UNSET
     devices: Annotated[
         list[WhatIfDevice] | UnsetType,
         "Operational laws of the devices in use most, at most 120 of them.",
@@ -305,31 +285,13 @@ def whatif_to_json(
     answer: WhatIf | None,
     plan: Plan | None = None,
     blame: RemovalBlame | None = None,
-    *,
-    printed: tuple[Tables, pd.DataFrame] | None = None,
 ) -> bytes:
-    """Encode what was asked for; numbers nobody knows become null.
-
-    printed: the tables, and ``PRINTED_READING`` of them.
-    """
+    """Encode what was asked for; numbers nobody knows become null."""
     fields = {
         "iqcar_version": __version__,
         "schema_version": SCHEMA_VERSION,
         **({} if answer is None else answer.to_dict()),
         **({} if plan is None else {"plan": plan.to_dict()}),
         **({} if blame is None else {"removal_blame": blame.to_dict()}),
-        **({} if printed is None else {"printed": _printed(*printed)}),
     }
     return json_bytes(fields, indent=1) + b"\n"
-
-
-def _printed(tables: Tables, printed: pd.DataFrame) -> list[dict[str, Any]]:
-    ids, names = texts(tables.queries, "query_id"), texts(tables.queries, "name")
-    return [
-        {
-            "query_id": ids[row["query"]],
-            "name": names[row["query"]],
-            **{str(name): plain(value) for name, value in row.items() if name != "query"},
-        }
-        for row in printed.to_dict("records")
-    ]

@@ -11,7 +11,6 @@ from rich.console import Console
 from rich.text import Text
 
 from iqcar.base.units import REQUEST_NAMES, duration, percent, printable, resource_name, short
-from iqcar.causes.graph.contents import Names
 from iqcar.diagnosis import Diagnosis
 from iqcar.enums import Request
 from iqcar.say import Target, find_verdict
@@ -40,43 +39,6 @@ LEVEL_TITLES = (
     "Which queries that makes",
 )
 """Of levels 1 to 6."""
-
-
-def print_printed_levels(
-    diagnosis: Diagnosis, printed: pd.DataFrame, console: Console | None = None
-) -> None:
-    """Print the vertices of ``PRINTED_BLAME``, level by level, with their DOR."""
-    console = console or terminal()
-    console.print("iQCAR as printed: shares of responsibility (DOR); it names no lost time.")
-    names = diagnosis.graph.names
-    for target in diagnosis.targets:
-        title = f"{names.query_names[target]}  {names.query_ids[target]}"
-        console.print(Text(printable(title), style="bold"))
-        mine = printed[(printed["target"] == target).to_numpy()]
-        for level, rows in mine.groupby("level"):
-            _title(console, int(str(level)))
-            for row in rows.to_dict("records"):
-                _line(console, f"{percent(row['dor']):>5}  {_printed_label(names, row)}")
-        if mine.empty:
-            _line(console, "None of its tasks waited while it processed data.")
-        console.print()
-
-
-def _printed_label(names: Names, row: dict[Any, Any]) -> str:
-    level, source = row["level"], row["source_query"]
-    if level == 6:
-        return short(names.query_names[source], 80) if source >= 0 else "unknown"
-    stage = short(names.stage_label(row["stage"]), 60) if level < 5 else ""
-    if level == 1:
-        return stage
-    if level == 2:
-        return f"{resource_name(row['resource'])}, {stage}"
-    blamed = row["source_stage"]
-    blamed = short(names.stage_label(blamed), 80) if blamed >= 0 else "unknown"
-    if level == 5:
-        return blamed
-    where = f"waiting for {REQUEST_NAMES[Request(row['request'])]} on {names.host(row['host'])}"
-    return f"{where}, {stage}" if level == 3 else f"{blamed}, in the way of {stage}"
 
 
 def _print_target(

@@ -8,8 +8,8 @@ import pandas as pd
 from rich.console import Console
 from rich.text import Text
 
-from iqcar.base.units import duration, printable, short
-from iqcar.causes.stragglers.straggler_result import Stragglers, labels_of
+from iqcar.base.units import printable, short
+from iqcar.causes.stragglers.straggler_result import Stragglers
 from iqcar.say.section import Section
 from iqcar.say.straggler_sections import (
     GROUPS,
@@ -21,13 +21,11 @@ from iqcar.say.straggler_sections import (
 )
 from iqcar.show.terminal.layout import (
     indented,
-    plain_table,
     print_doubts,
     print_part,
     section_block,
     terminal,
 )
-from iqcar.tables import Tables
 
 
 def print_stragglers(found: Stragglers, top: int, console: Console | None = None) -> None:
@@ -36,39 +34,6 @@ def print_stragglers(found: Stragglers, top: int, console: Console | None = None
     for app in dict.fromkeys(found.compared_stages["app"].tolist()):
         _application(found, int(app), top, console)
     print_doubts(found.doubts, console)
-
-
-def print_printed_stragglers(
-    tables: Tables, printed: pd.DataFrame, top: int, console: Console | None = None
-) -> None:
-    """Print how many stragglers have each cause by BigRoots as printed, then the worst."""
-    console = console or terminal()
-    labels, per_task = labels_of(tables), printed.groupby("task", sort=False)
-    console.print("BigRoots as printed: how busy hosts were, no waits, amounts of any size.")
-    if printed.empty:
-        console.print(Text("No task took more than 1.5 times its stage's median.", style="bold"))
-        return
-    counts = plain_table("", ">stragglers", "cause")
-    for name, count in printed["feature"].value_counts().items():
-        counts.add_row("", str(count), str(name) or "not explained")
-    console.print(counts)
-    worst = plain_table("", "stage", ">task", "host", ">took", ">median", "causes")
-    for number, (row, of) in enumerate(per_task, 1):
-        if number > top:
-            break
-        task = tables.tasks.iloc[int(row)]
-        worst.add_row(
-            f"{number}.",
-            short(printable(labels.stage(int(task["stage"]))), 40),
-            str(task["task_id"]),
-            short(printable(labels.host(int(task["host"]))), 24),
-            duration(of["duration_ms"].iloc[0]),
-            duration(of["median_ms"].iloc[0]),
-            ", ".join(filter(None, of["feature"])) or "not explained",
-        )
-    console.print(worst)
-    if per_task.ngroups > top:
-        console.print(indented(f"and {per_task.ngroups - top} more (--top)"))
 
 
 def _application(found: Stragglers, app: int, top: int, console: Console) -> None:

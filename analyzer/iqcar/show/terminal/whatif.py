@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-import pandas as pd
 from rich.console import Console
 from rich.text import Text
 
-from iqcar.base.units import duration, printable, short
+from iqcar.base.units import printable
 from iqcar.replay.whatif.plan_capacity import Plan
 from iqcar.replay.whatif.removal_blame import RemovalBlame
 from iqcar.replay.whatif.what_if import WhatIf
@@ -22,8 +21,7 @@ from iqcar.say.what_if_sentences import (
     total_lines,
     what_if_section,
 )
-from iqcar.show.terminal.layout import NARROW, plain_table, print_doubts, show_section, terminal
-from iqcar.tables import Tables, texts
+from iqcar.show.terminal.layout import NARROW, print_doubts, show_section, terminal
 
 
 def print_what_if(answer: WhatIf, top: int, console: Console | None = None) -> None:
@@ -60,31 +58,6 @@ def print_removal_blame(blame: RemovalBlame, top: int, console: Console | None =
     section = removal_section(blame).first(top, "more (--top)")
     show_section(console, replace(section, title=section.sentence, sentence=""))
     print_doubts((f"{doubt}." for doubt in blame.doubts), console)
-
-
-def print_printed(
-    tables: Tables, printed: pd.DataFrame, asked: str, top: int, console: Console | None = None
-) -> None:
-    """Print the reading times of queries by the printed model, those that change most first."""
-    console = console or terminal(width=NARROW)
-    console.print("The causal model as printed: reading times of tasks, no slots, no others.")
-    console.print(Text(printable(f"{asked[:1].upper()}{asked[1:]}"), style="bold"))
-    if printed.empty:
-        console.print("No task of a query read anything.")
-        return
-    names = texts(tables.queries, "name")
-    order = (printed["predicted_ms"] - printed["model_ms"]).abs().sort_values(ascending=False)
-    table = plain_table("query", ">tasks", ">recorded", ">model", ">predicted", ">(80 %)")
-    for row in printed.loc[order.index].head(top).to_dict("records"):
-        table.add_row(
-            short(printable(names[row["query"]]), 40),
-            str(row["tasks"]),
-            *(duration(row[name]) for name in ("recorded_ms", "model_ms", "predicted_ms")),
-            f"{duration(row['low_ms'])} … {duration(row['high_ms'])}",
-        )
-    console.print(table)
-    if len(printed) > top:
-        console.print(f"and {len(printed) - top} more (--top)")
 
 
 def _print_refused(refused: Sequence[str], console: Console) -> None:

@@ -1,1 +1,0 @@
-"""Finds stragglers and topics of traces of other systems: a row per task."""
