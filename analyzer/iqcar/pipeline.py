@@ -24,11 +24,10 @@ from iqcar.causes.topics.jobs import enough_for_topics
 from iqcar.causes.topics.topic_result import FEW_JOBS, Topics, TopicSettings
 from iqcar.causes.wasted.wasted_work import find_wasted_work
 from iqcar.diagnosis import Diagnosis, Settings, find_query
-from iqcar.enums import QueryBy, Request
+from iqcar.enums import QueryBy
 from iqcar.logs import ReadProgress, join_samples, read_logs
 from iqcar.logs.find.log_parts import EventLog
 from iqcar.logs.merge import without_faulty
-from iqcar.model.demand.device import Device
 from iqcar.model.demand.known import CONTRADICTED, Known, Recalled
 from iqcar.model.doubts import find_doubts
 from iqcar.model.queries.critical_path import add_critical_path
@@ -176,7 +175,6 @@ def diagnose(
     all_sources: bool = False,
     all_rules: bool = False,
     previous: RulesFile | None = None,
-    devices: dict[Request, Device] | None = None,
     by: str = "",
     recalled: Recalled | None = None,
     curves: MeasuredCurves | None = None,
@@ -215,9 +213,6 @@ def diagnose(
         The rules that the run was recorded with (:func:`iqcar.rules.rule_file.load_rules_file`).
         They stay unless nothing needs them any more, new ones are added to them, and none undoes
         them; ``earlier`` says what became of each.
-    devices : dict of Request to Device, optional
-        Devices of the hosts, if estimated from more than these tables
-        (:mod:`iqcar.fleet.shared_hosts`).
     by : str
         What reports group victims and sources by: as for
         :func:`iqcar.say.owner_losses.losses_by_owner`.
@@ -253,7 +248,6 @@ def diagnose(
         targets=tuple(targets),
         topics=topics,
         most_sources=None if all_sources else MOST_SOURCES,
-        devices=devices,
         recalled=recalled,
         curves=curves,
         yarn=yarn,
@@ -280,7 +274,6 @@ class _DiagnosisOptions:
     targets: tuple[str, ...]
     topics: bool | None
     most_sources: int | None
-    devices: dict[Request, Device] | None
     recalled: Recalled | None
     curves: MeasuredCurves | None
     yarn: YarnTold | None
@@ -299,7 +292,6 @@ def _diagnose(asked: _DiagnosisOptions, tables: Tables) -> Diagnosis:
     blame, _ = blame_run(
         tables,
         waits,
-        asked.devices,
         most_sources=asked.most_sources,
         critical_path=settings.critical_path,
         known=known,

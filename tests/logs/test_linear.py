@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from iqcar.fleet import session
+from iqcar.fleet import on_spark
 from iqcar.logs import log_summary
 from iqcar.logs.events import (
     descriptions,
@@ -44,7 +44,8 @@ BACKTRACKING = {
     "lab/experiment/curves_file.py": "with a bounded count",
     "base/files/xml_text.py": "anchored, and each class ends where the next begins",
     "base/files/json_text.py": "a few bytes at each place",
-    "fleet/session.py": "20,000 characters, one start a line",
+    "fleet/groups.py": "with bounded counts",
+    "fleet/on_spark.py": "20,000 characters, one start a line",
     "history/file_names.py": "names of our own files",
     "history/merged_months.py": "anchored, with fixed counts",
     "history/store_views.py": "anchored, with fixed counts",
@@ -116,7 +117,7 @@ MATCHERS: dict[str, Callable[[str], object]] = {
     "digits": lambda text: task_lines._DIGITS.match(text.encode()),
     "wanted": lambda text: log_summary._WANTED.search(text.encode(), 0, log_summary.MAX_NAME),
     "others": finds(pool_plan._OTHERS),
-    "error": lambda text: session._PYTHON_ERROR.findall(text[: session._READ]),
+    "error": lambda text: on_spark._PYTHON_ERROR.findall(text[: on_spark._READ]),
 }
 
 

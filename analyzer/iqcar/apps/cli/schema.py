@@ -20,7 +20,6 @@ SCHEMAS = {
     "curves": "show.json.experiment",
     "live": "show.json.live",
     "history": "show.json.history",
-    "fleet": "show.json.fleet",
     "queues": "show.json.queues",
 }
 """The module with the function ``…_schema`` of each file."""

@@ -31,8 +31,6 @@ def topics(
     top: int = 10,
     query_by: QueryBy = QueryBy.SQL,
     samples: list[str] | None = None,
-    on_spark: bool = False,
-    master: str = "",
 ) -> Result:
     """Find what keeps making tasks slow: causes of stragglers that recur in many stages.
 
@@ -41,8 +39,6 @@ def topics(
     query gets its mixture of topics. The more applications, the more there is to learn from.
 
     Example: iqcar topics spark-events/ --json topics.json
-
-    For many logs: iqcar topics s3a://logs/ --on-spark --master spark://host:7077
 
     Parameters
     ----------
@@ -63,9 +59,6 @@ def topics(
         Write topics and all mixtures as JSON.
     top : 1..1000
         How many stages and queries to show.
-    on_spark
-        Read the logs, or the traces if they are Parquet, and look at their stages on Spark: on the
-        active session or the application of spark-submit, else on --master. The result is the same.
     """
     from iqcar.causes.topics.topic_result import TopicSettings
     from iqcar.errors import UsageError
@@ -79,19 +72,15 @@ def topics(
     named = TraceColumns.parse(columns)
     topic_vocabulary(names)
     options.need_logs_or_traces(paths, trace)
-    if on_spark and samples:
-        raise UsageError("cannot be joined on Spark", "--samples", "leave out one of the two")
-    options.check_master(master, on_spark)
     as_printed = method is TopicMethod.PRINTED
-    if as_printed and (on_spark or settings):
+    if as_printed and settings:
         raise UsageError(
-            "looks at jobs here, with its own thresholds", "--method printed",
-            "leave --on-spark and --settings out",
-        )  # fmt: skip
-    find = partial(_on_spark, master) if on_spark else partial(_here, samples)
-    tables, found = find(
-        paths or [], trace or [], columns=named, settings=chosen, query_by=query_by, names=names
-    )
+            "looks at jobs with its own thresholds", "--method printed", "leave --settings out"
+        )
+    tables, found = _here(
+        samples, paths or [], trace or [], columns=named, settings=chosen, query_by=query_by,
+        names=names,
+    )  # fmt: skip
 
     printed = None
     if as_printed:
@@ -134,36 +123,6 @@ def _here(
         with counting(f"learning from stages {FIRST}") as progress:
             trace = TraceStream.open(path, columns)
             found.append(find_topics_in_trace(trace, settings, progress))
-    return tables, found
-
-
-def _on_spark(
-    master: str,
-    paths: list[str],
-    traces: list[str],
-    columns: TraceColumns,
-    settings: TopicSettings,
-    query_by: QueryBy,
-    names: str,
-) -> tuple[Tables | None, list[Topics]]:
-    """Read the logs and find topics on Spark, in one session for all logs and traces."""
-    from iqcar.apps.cli.reading import check_any, on_executors
-    from iqcar.fleet import topics_on_spark
-    from iqcar.fleet.session import spark_session
-    from iqcar.lab.traces.trace_topics import trace_topics_on_spark
-
-    tables, found = None, []
-    with spark_session(master) as spark, on_executors() as progress:
-        if paths:
-            tables, topics = topics_on_spark(
-                spark, paths, settings, query_by=query_by, names=names, progress=progress
-            )
-            check_any(tables)
-            if topics is not None:
-                found.append(topics)
-        for path in traces:
-            one = trace_topics_on_spark(spark, path, columns, settings, progress=progress)
-            found.append(one)
     return tables, found
 
 
