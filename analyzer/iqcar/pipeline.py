@@ -27,6 +27,7 @@ from iqcar.diagnosis import Diagnosis, Settings, find_query
 from iqcar.enums import QueryBy
 from iqcar.logs import ReadProgress, join_samples, read_logs
 from iqcar.logs.find.log_parts import EventLog
+from iqcar.logs.find.resource_manager import YarnTold
 from iqcar.logs.merge import without_faulty
 from iqcar.model.demand.known import CONTRADICTED, Known, Recalled
 from iqcar.model.doubts import find_doubts
@@ -43,7 +44,6 @@ from iqcar.replay.whatif.curves import MeasuredCurves
 from iqcar.rules.rule_file import RulesFile
 from iqcar.rules.vocabulary.topics import topic_name
 from iqcar.tables import Tables
-from iqcar.tables.yarn_told import YarnTold
 
 Given = TypeVar("Given")
 
@@ -253,8 +253,6 @@ def diagnose(
         yarn=yarn,
         rules=WantedRules(expected, advice, all_rules, previous) if rules else None,
     )
-    if yarn is not None:
-        tables = replace(tables, yarn=yarn)
     if wanted is not tables.query_by:
         tables = without_faulty(tables, partial(_grouped, query_by=asked.settings.query_by))
     alone = replace(asked, targets=())

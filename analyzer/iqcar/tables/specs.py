@@ -31,7 +31,6 @@ from iqcar.tables.recorded_tables import (
 
 if TYPE_CHECKING:
     from iqcar.tables.arrays import Flags, Ints
-    from iqcar.tables.yarn_told import YarnTold
 
 INPUTS = TableSpec(
     "inputs",
@@ -319,7 +318,6 @@ class Tables:
     """Everything read from the event logs: one frame per :data:`SPECS` entry.
 
     ``query_by`` says what one row of ``queries`` is; None before jobs are grouped into queries.
-    ``yarn`` is what a resource manager told of the cluster; None where none was asked.
     ``given`` is what a command is given to read them again, quoted for a shell.
     """
 
@@ -347,7 +345,6 @@ class Tables:
     driver_phases: pd.DataFrame
     samples: pd.DataFrame
     query_by: QueryBy | None = None
-    yarn: YarnTold | None = None
     given: str = "PATH"
 
     def __iter__(self) -> Iterator[tuple[str, pd.DataFrame]]:
