@@ -12,7 +12,7 @@ from tests.support.yarn_tenants import HOLDER, VICTIMS, apply_plan
 
 pytestmark = [pytest.mark.spark, pytest.mark.long]
 
-TARGETS = [PlanTarget.YARN_CAPACITY, PlanTarget.DYNAMIC_ALLOCATION, PlanTarget.YARN_FAIR]
+TARGETS = [PlanTarget.YARN_CAPACITY, PlanTarget.YARN_FAIR]
 
 
 @pytest.mark.parametrize("target", TARGETS, ids=str)

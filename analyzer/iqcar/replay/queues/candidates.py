@@ -1,4 +1,4 @@
-"""Drafts plans for the queues of a cluster, or for its applications' settings; the mildest first.
+"""Drafts plans for the queues of a cluster, the mildest first.
 
 Victims in the queue of a holder move into a new queue beside it, and are guaranteed a part of it;
 who has a queue of their own get more of what the holder's has. Queues of others keep what they had.
@@ -11,33 +11,25 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from iqcar.errors import IqcarError
-from iqcar.replay.queues.cluster_replay import AllocationLimit, QueuePlan
-from iqcar.replay.queues.cluster_setup import IDLE_TIMEOUT_MS, Tenant
+from iqcar.replay.queues.cluster_replay import QueuePlan
+from iqcar.replay.queues.cluster_setup import Tenant
 from iqcar.replay.queues.sides import Key, Sides, key_of
-from iqcar.rules.executor_advice import LEAST_IDLE
 from iqcar.rules.pool_plan import pool_name
 from iqcar.rules.queues.capacity_file import CapacityFile, percent_text
 from iqcar.rules.queues.fair_file import FairFile
-from iqcar.rules.queues.queue_setup import Capacity, QueueSetup
+from iqcar.rules.queues.queue_setup import QueueSetup
 
 SHARES = (0.25, 0.5, 0.75)
 """Parts of a holder's queue that victims are guaranteed, the mildest first."""
 WEIGHTS = (1.0, 2.0, 4.0)
 """Weights of victims' queues, as multiples of the holder's."""
-KEPT = (0.75, 0.5, 0.25)
-"""Parts of the executors that a holder had at most which it may still have."""
-SHORT_IDLE_MS = 10_000.0
-"""Idle timeout of a holder that others waited for while its executors ran nothing."""
 
 
 class Draft(NamedTuple):
-    """A plan, and what is written for it.
-
-    content: of the scheduler's file; empty for settings of applications.
-    """
+    """A plan, and the content of the scheduler's file for it."""
 
     plan: QueuePlan
-    content: bytes = b""
+    content: bytes
 
 
 def queue_of(setup: QueueSetup, tenant: Tenant, where: str) -> str:
@@ -174,11 +166,11 @@ def fair_drafts(
     file: FairFile,
     tenants: Sequence[Tenant],
     sides: Sides,
-    whole: Capacity,
+    cores: int,
     preempts_after_ms: float,
 ) -> Iterator[Draft]:
     """Draft plans for the FairScheduler: weights, then maxima of the holders' queues too."""
-    setup = file.setup(whole, preempts_after_ms)
+    setup = file.setup(cores, preempts_after_ms)
     places = _places(setup, tenants, sides, file.where)
     seconds = f"{preempts_after_ms / 1000:g}"
     for held in (False, True):
@@ -195,30 +187,9 @@ def fair_drafts(
                 if math.isfinite(preempts_after_ms):
                     values[target]["fairSharePreemptionTimeout"] = seconds
                 if held:
-                    left = file.maximum(holder, whole) / (1 + weight)
+                    left = file.maximum(holder, cores) / (1 + weight)
                     values[holder] = {"maxResources": f"{100 * left:.1f}%"}
             if values:
                 edited = file.edited(values)
-                after = edited.setup(whole, preempts_after_ms)
+                after = edited.setup(cores, preempts_after_ms)
                 yield Draft(QueuePlan(after, tuple(moves)), edited.content)
-
-
-def allocation_drafts(
-    setup: QueueSetup, tenants: Sequence[Tenant], sides: Sides, most_held: dict[int, int]
-) -> Iterator[Draft]:
-    """Draft settings of the holders' dynamic allocation.
-
-    most_held: executors that each application, by row, had at once at most.
-    """
-    holders = [one for one in tenants if key_of(one) in sides.holders]
-    for kept in KEPT:
-        limits = []
-        for one in holders:
-            had = most_held.get(one.app, 0)
-            most = max(int(had * kept), 1)
-            idle = SHORT_IDLE_MS if sides.idle_share >= LEAST_IDLE else None
-            if one.is_fixed and idle is None:
-                idle = IDLE_TIMEOUT_MS
-            limits.append((one.app, AllocationLimit(min(most, one.most), idle)))
-        if limits:
-            yield Draft(QueuePlan(setup, limits=tuple(limits)))

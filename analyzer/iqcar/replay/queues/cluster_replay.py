@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import msgspec
@@ -13,10 +13,9 @@ from iqcar.replay.loop.event_loop import run
 from iqcar.replay.loop.joint_workload import JointWorkload, joint_shares, joint_workload
 from iqcar.replay.loop.loop_input import Shares, Slots, Steps
 from iqcar.replay.loop.run import Recording, Replayed, replay_errors
-from iqcar.replay.queues.cluster_setup import UNLIMITED, Tenant, capacity_of, tenants_of
-from iqcar.replay.queues.told_size import told_size
+from iqcar.replay.queues.cluster_setup import UNLIMITED, Tenant, most_cores_held, tenants_of
 from iqcar.replay.whatif.query_chains import chain_steps, queries_in_turn
-from iqcar.rules.queues.queue_setup import Capacity, QueueSetup
+from iqcar.rules.queues.queue_setup import QueueSetup
 from iqcar.tables import NONE, Tables
 from iqcar.tables.arrays import Floats
 
@@ -24,24 +23,15 @@ MOST_PLACES = 4096
 """Executors at once of one application that a replay keeps apart."""
 
 
-class AllocationLimit(msgspec.Struct, frozen=True):
-    """Settings of one application: dynamic allocation up to so many executors."""
-
-    most: int
-    idle_ms: float | None = None
-
-
 class QueuePlan(msgspec.Struct, frozen=True):
-    """Queues, who is in which, and settings of applications.
+    """Queues, and who is in which.
 
     setup: the queues.
     moves: queue, by its path, of applications by row that go into another.
-    limits: of applications by row.
     """
 
     setup: QueueSetup
     moves: tuple[tuple[int, str], ...] = ()
-    limits: tuple[tuple[int, AllocationLimit], ...] = ()
 
 
 @dataclass
@@ -50,14 +40,14 @@ class ClusterReplays:
 
     setup: the queues as they were, or as they are assumed to have been.
     tenants: its applications, by their starts.
-    capacity: size of the cluster.
+    cores: of the cluster.
     """
 
     tables: Tables
     recording: Recording
     setup: QueueSetup
     tenants: list[Tenant]
-    capacity: Capacity
+    cores: int
     model: str = "cluster"
     most_error: float = 0.15
     assumptions: str = (
@@ -76,8 +66,8 @@ class ClusterReplays:
 
     @property
     def slot_count(self) -> int:
-        """Size of the cluster, in its unit; plans of pools have slots."""
-        return self.capacity.amount
+        """Size of the cluster; plans of pools have slots."""
+        return self.cores
 
     def reach(self, plan: QueuePlan) -> set[int]:
         """Applications whose queries a plan can move: all of the cluster."""
@@ -89,9 +79,7 @@ class ClusterReplays:
         joint, n = self.joint, len(self.tables.queries)
         cluster = self._cluster(plan)
         shares = self.recording.shares()
-        places = int(
-            min(max(self.capacity.amount // max(cluster.size.min(initial=1), 1), 1), MOST_PLACES)
-        )
+        places = int(min(max(self.cores // max(cluster.size.min(initial=1), 1), 1), MOST_PLACES))
         slots = Slots(
             when=np.zeros(0), change=np.zeros(0, np.int64), when_idle=np.zeros(0, bool),
             app=np.zeros(0, np.int64), host=np.zeros(0, np.int64), handover=joint.slots.handover,
@@ -126,9 +114,7 @@ class ClusterReplays:
         return chain_steps(joint.steps, earlier, joint.query_start[chained], gap)
 
     def _cluster(self, plan: QueuePlan) -> Cluster:
-        moves, limits = dict(plan.moves), dict(plan.limits)
-        setup, apps = plan.setup, self.tables.applications
-        limited = [_limited(one, limits) for one in self.tenants]
+        moves, setup, apps = dict(plan.moves), plan.setup, self.tables.applications
         queue = [setup.find(moves.get(one.app, one.queue)) for one in self.tenants]
         if None in queue:
             raise ValueError("an application is in no queue")
@@ -137,27 +123,27 @@ class ClusterReplays:
         start, end = (apps[n].to_numpy(np.float64)[rows] for n in ("start_ms", "end_ms"))
         last = np.array([self._last_step(one) for one in self.tenants])
         leaves = setup.queues
-        ints, whole = np.int64, 1 if setup.fair else self.capacity.amount
+        ints, whole = np.int64, 1 if setup.fair else self.cores
         return Cluster(
-            queue=np.array(queue, ints), user=np.array([users[t.user] for t in limited], ints),
+            queue=np.array(queue, ints), user=np.array([users[t.user] for t in self.tenants], ints),
             starts=start - self.joint.origin,
-            asks=start - self.joint.origin + np.array([t.asks_after_ms for t in limited]),
+            asks=start - self.joint.origin + np.array([t.asks_after_ms for t in self.tenants]),
             tail=np.maximum(end - last, 0.0),
-            master=np.array([t.master_size for t in limited], ints),
-            size=np.array([t.size for t in limited], ints),
-            slots=np.array([t.slots for t in limited], ints),
-            least=np.array([t.least for t in limited], ints),
-            most=np.array([min(t.most, UNLIMITED) for t in limited], ints),
-            idle=np.array([t.idle_ms for t in limited]),
-            start_up=np.array([t.start_up_ms for t in limited]),
+            master=np.array([t.master_size for t in self.tenants], ints),
+            size=np.array([t.size for t in self.tenants], ints),
+            slots=np.array([t.slots for t in self.tenants], ints),
+            least=np.array([t.least for t in self.tenants], ints),
+            most=np.array([min(t.most, UNLIMITED) for t in self.tenants], ints),
+            idle=np.array([t.idle_ms for t in self.tenants]),
+            start_up=np.array([t.start_up_ms for t in self.tenants]),
             guaranteed=np.array([q.guaranteed for q in leaves]) * whole,
-            maximum=np.array([q.maximum for q in leaves]) * self.capacity.amount,
+            maximum=np.array([q.maximum for q in leaves]) * self.cores,
             user_factor=np.array([q.user_factor for q in leaves]),
             user_least=np.array([q.user_least for q in leaves]),
             priority=np.array([q.priority for q in leaves], ints),
             evenly=np.array([q.evenly for q in leaves], bool),
             gives_back=np.array([q.gives_back for q in leaves], bool),
-            capacity=self.capacity.amount, fair=setup.fair, preempts_after=setup.preempts_after_ms,
+            capacity=self.cores, fair=setup.fair, preempts_after=setup.preempts_after_ms,
         )  # fmt: skip
 
     def _last_step(self, tenant: Tenant) -> float:
@@ -166,27 +152,21 @@ class ClusterReplays:
         return float(workload.order.end.max(initial=workload.origin))
 
 
-def _limited(tenant: Tenant, limits: Mapping[int, AllocationLimit]) -> Tenant:
-    limit = limits.get(tenant.app)
-    return tenant if limit is None else tenant.limited(limit.most, limit.idle_ms)
-
-
 def cluster_replays(
     tables: Tables,
     recording: Recording,
     apps: Sequence[int],
     setup: QueueSetup,
-    capacity: Capacity | None = None,
+    cores: int | None = None,
 ) -> ClusterReplays:
     """Lay the applications of one cluster out for replays.
 
     recording: of these tables.
     apps: rows; those that cannot be replayed are left out.
     setup: the queues as they were.
-    capacity: of the cluster; by default what its resource manager told, else the cores that its
-        applications held at once at most.
+    cores: of the cluster; by default as many as its applications held at once at most.
     """
     tenants = tenants_of(tables, [app for app in apps if app in recording.workloads])
-    told = None if capacity else told_size(tables, tenants)
-    whole, tenants = told or (capacity or capacity_of(tables, tenants), tenants)
-    return ClusterReplays(tables, recording, setup, tenants, whole)
+    return ClusterReplays(
+        tables, recording, setup, tenants, cores or most_cores_held(tables, tenants)
+    )

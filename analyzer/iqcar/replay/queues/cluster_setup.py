@@ -15,7 +15,7 @@ import numpy as np
 
 from iqcar.model.waits.executor_shortage import START_UP_MS
 from iqcar.model.waits.shared_cluster import executor_offers
-from iqcar.rules.queues.queue_setup import DEFAULT_QUEUE, Capacity
+from iqcar.rules.queues.queue_setup import DEFAULT_QUEUE
 from iqcar.tables import Tables, texts
 from iqcar.tables.arrays import Floats, Ints, most_at_once
 
@@ -35,13 +35,13 @@ class Tenant:
 
     app: row of the application.
     queue: name as it asked for it.
-    size: of one executor, in the cluster's unit.
+    size: cores of one executor.
     slots: tasks at once of one executor.
     least, most: executors; equal where it asks for a fixed number.
     idle_ms: after which it gives an idle one back; infinite: at its end.
     start_up_ms: from a grant to the first task.
     asks_after_ms: from its start until its master asks.
-    master_size: of its master.
+    master_size: cores of its master.
     """
 
     app: int
@@ -62,14 +62,6 @@ class Tenant:
     def is_fixed(self) -> bool:
         """Whether it asks for a fixed number of executors."""
         return self.least == self.most
-
-    def limited(self, most: int | None, idle_ms: float | None) -> Tenant:
-        """Return it with dynamic allocation up to so many executors."""
-        if most is None:
-            return self
-        least = 0 if self.is_fixed else min(self.least, most)
-        idle = self.idle_ms if idle_ms is None else idle_ms
-        return replace(self, least=least, most=most, idle_ms=idle)
 
 
 def tenants_of(tables: Tables, apps: Sequence[int]) -> list[Tenant]:
@@ -218,8 +210,8 @@ def _first_start(tables: Tables, one: Tenant, tenants: Sequence[Tenant]) -> _Fir
     return _FirstStart(start, asked if asked <= first else math.inf, first, freed)
 
 
-def capacity_of(tables: Tables, tenants: Sequence[Tenant]) -> Capacity:
-    """Cores that applications and their masters held at once at most, or units of their sizes."""
+def most_cores_held(tables: Tables, tenants: Sequence[Tenant]) -> int:
+    """Cores that applications and their masters held at once at most."""
     offers, apps = executor_offers(tables), np.array([one.app for one in tenants])
     mine = np.isin(offers.app, apps)
     start, end = (tables.applications[n].to_numpy(np.float64)[apps] for n in ("start_ms", "end_ms"))
@@ -230,4 +222,4 @@ def capacity_of(tables: Tables, tenants: Sequence[Tenant]) -> Capacity:
     size[apps] = [one.size for one in tenants]
     units = np.concatenate([size[offers.app[mine]], masters])
     one_group: Ints = np.zeros(len(since), np.int64)
-    return Capacity(round(float(most_at_once(one_group, since, until, units, 1)[0])))
+    return round(float(most_at_once(one_group, since, until, units, 1)[0]))

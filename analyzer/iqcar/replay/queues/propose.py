@@ -11,11 +11,10 @@ import numpy as np
 
 from iqcar.causes.graph.iqc_graph import IQCGraph
 from iqcar.errors import IqcarError
-from iqcar.model.waits.shared_cluster import clusters_of, executor_offers
+from iqcar.model.waits.shared_cluster import clusters_of
 from iqcar.replay.loop.run import Recording, Replayed, record
 from iqcar.replay.queues.candidates import (
     Draft,
-    allocation_drafts,
     capacity_drafts,
     fair_drafts,
     queue_of,
@@ -32,10 +31,10 @@ from iqcar.rules.queues.capacity_file import (
     read_capacity_file,
 )
 from iqcar.rules.queues.fair_file import FairFile, assumed_fair_file, read_fair_file
-from iqcar.rules.queues.queue_setup import Capacity, PlanTarget, QueueSetup, SizeSource
+from iqcar.rules.queues.queue_setup import PlanTarget, QueueSetup
 from iqcar.rules.rule import Outlook
 from iqcar.tables import Tables
-from iqcar.tables.arrays import Floats, most_at_once
+from iqcar.tables.arrays import Floats
 
 ASSUMED = "queues as assumed"
 """What errors call a file that nobody gave."""
@@ -46,7 +45,7 @@ class QueueQuestion(msgspec.Struct, frozen=True):
 
     target: what the plan is written for.
     current: the scheduler's file that was in force, and its name; None: assumed.
-    cores: of the cluster; None: as its resource manager or the logs tell.
+    cores: of the cluster; None: as many as its applications held at once.
     preempts_after_ms: after which executors are taken back; infinite: never.
     """
 
@@ -69,7 +68,7 @@ class Judged:
 class QueueProposal:
     """A plan for a shared cluster, and what it rests on.
 
-    before_content: of the scheduler's file; empty for settings of applications.
+    before_content: of the scheduler's file as it was.
     before: the replay of the run as it was.
     chosen: None where nothing has to change, or nothing can.
     tried: how many plans were replayed.
@@ -126,12 +125,11 @@ def propose_queues(tables: Tables, graph: IQCGraph, asked: QueueQuestion) -> Que
 def _of_cluster(
     tables: Tables, graph: IQCGraph, recording: Recording, apps: list[int], asked: QueueQuestion
 ) -> QueueProposal:
-    capacity = Capacity(asked.cores, source=SizeSource.OPTION) if asked.cores else None
-    replays = cluster_replays(tables, recording, apps, QueueSetup(()), capacity)
+    replays = cluster_replays(tables, recording, apps, QueueSetup(()), asked.cores)
     sides = sides_of(tables, graph, replays.tenants)
     file = _file(asked, replays.tenants)
     if isinstance(file, FairFile):
-        replays.setup = file.setup(replays.capacity, asked.preempts_after_ms)
+        replays.setup = file.setup(replays.cores, asked.preempts_after_ms)
     else:
         replays.setup = _preempting(file.setup(), asked)
     for tenant in replays.tenants:
@@ -141,9 +139,8 @@ def _of_cluster(
     judged = [one for draft in drafts if (one := _judge(evaluator, draft, sides)) is not None]
     return QueueProposal(
         asked=asked, tables=tables, replays=replays, sides=sides,
-        before_content=b"" if asked.target is PlanTarget.DYNAMIC_ALLOCATION else file.content,
-        before=evaluator.before, errors=evaluator.errors, chosen=choose(judged),
-        tried=len(judged),
+        before_content=file.content, before=evaluator.before, errors=evaluator.errors,
+        chosen=choose(judged), tried=len(judged),
     )  # fmt: skip
 
 
@@ -156,8 +153,6 @@ def _file(asked: QueueQuestion, tenants: list[Tenant]) -> CapacityFile | FairFil
     fair = asked.target is PlanTarget.YARN_FAIR
     if asked.current is not None:
         content, where = asked.current
-        if asked.target is PlanTarget.DYNAMIC_ALLOCATION:
-            fair = b"<allocations" in content
         return read_fair_file(content, where) if fair else read_capacity_file(content, where)
     names = sorted({one.queue.rpartition(".")[2] for one in tenants})
     if fair:
@@ -171,10 +166,8 @@ def _drafts(
     asked: QueueQuestion, file: CapacityFile | FairFile, replays: ClusterReplays, sides: Sides
 ) -> Iterable[Draft]:
     tenants, after = replays.tenants, asked.preempts_after_ms
-    if asked.target is PlanTarget.DYNAMIC_ALLOCATION:
-        return allocation_drafts(replays.setup, tenants, sides, _most_held(replays))
     if isinstance(file, FairFile):
-        return fair_drafts(file, tenants, sides, replays.capacity, after)
+        return fair_drafts(file, tenants, sides, replays.cores, after)
     drafts = capacity_drafts(file, tenants, sides, math.isfinite(after))
     return [
         one._replace(
@@ -182,14 +175,6 @@ def _drafts(
         )
         for one in drafts
     ]
-
-
-def _most_held(replays: ClusterReplays) -> dict[int, int]:
-    """Executors that each application held at once at most."""
-    offers = executor_offers(replays.tables)
-    apps = len(replays.tables.applications)
-    most = most_at_once(offers.app, offers.since, offers.until, np.ones(len(offers.app)), apps)
-    return {app: int(count) for app, count in enumerate(most.tolist())}
 
 
 def _judge(evaluator: PlanEvaluator[QueuePlan], draft: Draft, sides: Sides) -> Judged | None:

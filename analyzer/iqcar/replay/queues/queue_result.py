@@ -13,14 +13,12 @@ from msgspec import Meta
 
 from iqcar.replay.queues.propose import QueueProposal
 from iqcar.replay.queues.sides import key_of
-from iqcar.rules.queues.queue_setup import PlanTarget, SizeSource, Unit
-from iqcar.tables import texts
+from iqcar.rules.queues.queue_setup import PlanTarget
 from iqcar.version import __version__
 
 FILES = {
     PlanTarget.YARN_CAPACITY: "capacity-scheduler.xml",
     PlanTarget.YARN_FAIR: "fair-scheduler.xml",
-    PlanTarget.DYNAMIC_ALLOCATION: "submit.txt",
 }
 """What is written for each target."""
 
@@ -34,25 +32,11 @@ class QueuedApplication(msgspec.Struct, frozen=True):
     role: Annotated[str, Meta(description="victim, holder or other")]
     queue_before: Annotated[str, Meta(description="Path of the queue that it ran in.")]
     queue_after: Annotated[str, Meta(description="Path of the queue that it is to run in.")]
-    settings: Annotated[
-        dict[str, str], Meta(description="Settings of Spark to submit it with, besides its own.")
-    ]
     recorded_ms: Annotated[
         float | None, Meta(description="From its start to its last query's end.")
     ]
     before_ms: Annotated[float | None, Meta(description="The same in the replay of the record.")]
     after_ms: Annotated[float | None, Meta(description="The same in the replay under the plan.")]
-
-
-class QueuedQuery(msgspec.Struct, frozen=True):
-    """A query of one of them."""
-
-    query_id: str
-    name: str
-    application_id: str
-    recorded_ms: Annotated[float | None, Meta(description="Its duration in the log.")]
-    before_ms: Annotated[float | None, Meta(description="In the replay of the recorded run.")]
-    after_ms: Annotated[float | None, Meta(description="In the replay under the plan.")]
 
 
 class SelfCheck(msgspec.Struct, frozen=True):
@@ -69,9 +53,8 @@ class QueueResult(msgspec.Struct, frozen=True, kw_only=True):
     schema_version: Annotated[str, Meta(description="Changes when readers would have to.")]
     iqcar_version: Annotated[str, Meta(description="The version of iqcar that wrote it.")]
     target: Annotated[str, Meta(description="What it is for, as in --for.")]
-    cluster_size: Annotated[int, Meta(description="Size of the cluster that was replayed.")]
-    unit: Annotated[Unit, Meta(description="What it is counted in.")]
-    size_source: Annotated[SizeSource, Meta(description="Who told it.")]
+    cores: Annotated[int, Meta(description="Of the cluster that was replayed.")]
+    cores_given: Annotated[bool, Meta(description="Whether --cores said so.")]
     queues_given: Annotated[bool, Meta(description="Whether --current said how queues were.")]
     lost_ms: Annotated[float, Meta(description="Elapsed time that queries lost to executors.")]
     outlook: Annotated[
@@ -84,7 +67,6 @@ class QueueResult(msgspec.Struct, frozen=True, kw_only=True):
     ]
     self_check: SelfCheck
     applications: list[QueuedApplication]
-    queries: list[QueuedQuery]
     diff: Annotated[str, Meta(description="Unified diff of the scheduler's file.")]
     how_to: Annotated[list[str], Meta(description="What to do, a step a line.")]
     assumptions: Annotated[list[str], Meta(description="What the prediction rests on.")]
@@ -99,9 +81,8 @@ def queue_result(found: QueueProposal, *, all_rules: bool = False) -> QueueResul
     written = chosen is not None and (all_rules or not found.rejected)
     off = np.abs(found.errors[np.isfinite(found.errors)])
     return QueueResult(
-        schema_version="1", iqcar_version=__version__, target=found.asked.target.value,
-        cluster_size=found.replays.capacity.amount, unit=found.replays.capacity.unit,
-        size_source=found.replays.capacity.source,
+        schema_version="2", iqcar_version=__version__, target=found.asked.target.value,
+        cores=found.replays.cores, cores_given=found.asked.cores is not None,
         queues_given=found.asked.current is not None, lost_ms=round(found.sides.lost_ms, 3),
         outlook=None if chosen is None else chosen.expected.outlook, written=written,
         expected=None if chosen is None else chosen.expected.to_dict(),
@@ -110,41 +91,23 @@ def queue_result(found: QueueProposal, *, all_rules: bool = False) -> QueueResul
             round(100 * float(np.median(off)), 3) if len(off) else None,
             round(100 * float(off.max()), 3) if len(off) else None,
         ),
-        applications=_applications(found), queries=_queries(found),
+        applications=_applications(found),
         diff=_diff(found) if written else "", how_to=_how_to(found) if written else [],
         assumptions=_assumptions(found),
     )  # fmt: skip
 
 
 def content_of(found: QueueProposal) -> bytes:
-    """Return the file of a plan; raises no error where there is a plan."""
-    if found.chosen is None:
-        return b""
-    if found.chosen.draft.content:
-        return found.chosen.draft.content
-    return "".join(f"{line}\n" for line in _submit_lines(found)).encode()
+    """Return the scheduler's file of a plan; empty without one."""
+    return found.chosen.draft.content if found.chosen else b""
 
 
 def _applications(found: QueueProposal) -> list[QueuedApplication]:
-    limits = dict(found.chosen.draft.plan.limits) if found.chosen else {}
     made = []
     for one in found.replays.tenants:
         key = key_of(one)
         role = "victim" if key in found.sides.victims else "other"
         role = "holder" if key in found.sides.holders else role
-        settings: dict[str, str] = {}
-        if one.app in limits:
-            limit = limits[one.app]
-            settings["spark.dynamicAllocation.maxExecutors"] = str(limit.most)
-            if limit.idle_ms is not None:
-                timeout = f"{limit.idle_ms / 1000:g}s"
-                settings["spark.dynamicAllocation.executorIdleTimeout"] = timeout
-            if one.is_fixed:
-                settings["spark.dynamicAllocation.enabled"] = "true"
-                settings["spark.dynamicAllocation.shuffleTracking.enabled"] = "true"
-        elif found.queue_after(one) != found.queue_before(one):
-            # YARN's clients name a queue by its path.
-            settings["spark.yarn.queue"] = found.queue_after(one)
         end = found.tables.queries["end_ms"].to_numpy(np.float64)
         after = found.chosen.after.end_ms if found.chosen else np.full(len(end), np.nan)
         start = float(found.tables.applications["start_ms"].iloc[one.app])
@@ -157,27 +120,10 @@ def _applications(found: QueueProposal) -> list[QueuedApplication]:
             QueuedApplication(
                 application_id=one.application_id, name=one.name, user=one.user, role=role,
                 queue_before=found.queue_before(one), queue_after=found.queue_after(one),
-                settings=settings, recorded_ms=recorded, before_ms=before, after_ms=then,
+                recorded_ms=recorded, before_ms=before, after_ms=then,
             )
         )  # fmt: skip
     return made
-
-
-def _queries(found: QueueProposal) -> list[QueuedQuery]:
-    queries, apps = found.tables.queries, {one.app: one for one in found.replays.tenants}
-    ids, names = texts(queries, "query_id"), texts(queries, "name")
-    recorded = queries["duration_ms"].to_numpy(np.float64)
-    before = found.before.duration_ms
-    after = found.chosen.after.duration_ms if found.chosen else np.full(len(ids), np.nan)
-    return [
-        QueuedQuery(
-            query_id=ids[row], name=names[row], application_id=apps[app].application_id,
-            recorded_ms=_number(recorded[row]), before_ms=_number(before[row]),
-            after_ms=_number(after[row]),
-        )
-        for row, app in enumerate(queries["app"].tolist())
-        if app in apps
-    ]  # fmt: skip
 
 
 def _number(value: float) -> float | None:
@@ -185,7 +131,7 @@ def _number(value: float) -> float | None:
 
 
 def _diff(found: QueueProposal) -> str:
-    if found.chosen is None or not found.chosen.draft.content:
+    if found.chosen is None:
         return ""
     name = FILES[found.asked.target]
     before, after = (
@@ -196,14 +142,14 @@ def _diff(found: QueueProposal) -> str:
 
 
 def _submit_lines(found: QueueProposal) -> list[str]:
-    """A comment and an option of ``spark-submit`` for each application that gets settings."""
-    lines, seen = [], set()
-    for one in _applications(found):
-        options = " ".join(f"--conf {shlex.quote(f'{k}={v}')}" for k, v in one.settings.items())
-        key = (one.name, one.user, options)
-        if options and key not in seen:
-            seen.add(key)
-            lines += [f"# {_plain(one.name or one.application_id)} of {_plain(one.user)}", options]
+    """A comment and an option of ``spark-submit`` for each application that moves."""
+    lines: list[str] = []
+    for one in found.replays.tenants:
+        if (queue := found.queue_after(one)) != found.queue_before(one):
+            # YARN's clients name a queue by its path.
+            option = f"--conf {shlex.quote(f'spark.yarn.queue={queue}')}"
+            pair = [f"# {_plain(one.name or one.application_id)} of {_plain(one.user)}", option]
+            lines += pair if pair[0] not in lines else []
     return lines
 
 
@@ -214,18 +160,14 @@ def _plain(text: str) -> str:
 
 def _how_to(found: QueueProposal) -> list[str]:
     name = FILES[found.asked.target]
-    steps = []
     if found.asked.target is PlanTarget.YARN_CAPACITY:
-        steps = [
-            f"Put {name} where the ResourceManager reads it ($HADOOP_CONF_DIR).",
-            "yarn rmadmin -refreshQueues",
-        ]
-    elif found.asked.target is PlanTarget.YARN_FAIR:
+        steps = [f"Put {name} where the ResourceManager reads it ($HADOOP_CONF_DIR)."]
+    else:
         steps = [
             f"Put {name} where yarn.scheduler.fair.allocation.file says; the ResourceManager reads "
             "it again within 10 s, or at once:",
-            "yarn rmadmin -refreshQueues",
         ]
+    steps.append("yarn rmadmin -refreshQueues")
     lines = _submit_lines(found)
     if lines:
         steps += ["From the next start on, submit with these options of spark-submit:", *lines]
@@ -234,17 +176,10 @@ def _how_to(found: QueueProposal) -> list[str]:
 
 def _assumptions(found: QueueProposal) -> list[str]:
     said = [found.replays.assumptions]
-    whole = found.replays.capacity
-    if whole.source is SizeSource.LOGS:
-        more = "--cores, --yarn" if found.tables.yarn is None else "--cores; --yarn did not tell"
+    if found.asked.cores is None:
         said.append(
-            f"The cluster has {whole.amount} cores: as many as its applications held at once at "
-            f"most ({more})."
-        )
-    elif whole.source is SizeSource.MANAGER:
-        said.append(
-            f"The cluster has {whole.amount} {whole.unit}, as its resource manager tells now; "
-            f"executors count by their {whole.unit}."
+            f"The cluster has {found.replays.cores} cores: as many as its applications held at "
+            "once at most (--cores)."
         )
     if found.asked.current is None:
         said.append(

@@ -24,14 +24,12 @@ class Sides(NamedTuple):
     victims, holders: applications that recur, the one that lost, or cost, most first.
     targets: rows of the queries that lost enough to matter.
     lost_ms: elapsed, of all targets.
-    idle_share: part of that lost to executors that ran no task.
     """
 
     victims: tuple[Key, ...]
     holders: tuple[Key, ...]
     targets: Ints
     lost_ms: float
-    idle_share: float
 
 
 def key_of(tenant: Tenant) -> Key:
@@ -55,14 +53,13 @@ def sides_of(tables: Tables, graph: IQCGraph, tenants: list[Tenant]) -> Sides:
             by_target[wait.target].append(wait)
     lost: dict[Key, float] = defaultdict(float)
     cost: dict[Key, float] = defaultdict(float)
-    targets, total, idle = [], 0.0, 0.0
+    targets, total = [], 0.0
     for target, waits in by_target.items():
         of_target = sum(wait.lost_ms for wait in waits)
         if of_target < LEAST_DELAY_MS or not of_target >= LEAST_SHARE * ran[target]:
             continue
         targets.append(target)
         total += of_target
-        idle += sum(wait.idle_ms for wait in waits)
         lost[of_app[int(app[target])]] += of_target
         for wait in waits:
             cost[of_app[wait.holder]] += wait.lost_ms
@@ -74,5 +71,4 @@ def sides_of(tables: Tables, graph: IQCGraph, tenants: list[Tenant]) -> Sides:
         holders=tuple(sorted(holders, key=lambda key: (-cost[key], key))),
         targets=np.array(of_victims, np.int64),
         lost_ms=total,
-        idle_share=idle / total if total > 0 else 0.0,
     )

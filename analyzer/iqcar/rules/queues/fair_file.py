@@ -10,17 +10,17 @@ from dataclasses import dataclass
 from iqcar.base.files.xml_text import Edit, Element, append, edited_file, parse_xml, set_text
 from iqcar.base.files.xml_text import quoted as quoted_text
 from iqcar.errors import IqcarError
-from iqcar.rules.queues.queue_setup import DEFAULT_QUEUE, Capacity, LeafQueue, QueueSetup, Unit
+from iqcar.rules.queues.queue_setup import DEFAULT_QUEUE, LeafQueue, QueueSetup
 
 ADVICE = "give the allocation file of the FairScheduler (yarn.scheduler.fair.allocation.file)"
 MAX_QUEUES = 1_000
 _QUEUE = ("queue", "pool")
 _PERCENT = re.compile(r"(\d{1,9}(?:\.\d{1,9})?)\s*%")
-_AMOUNTS = {
-    Unit.CORES: (r"(?:\bvcores\s*=\s*(\d{1,12}))|(?:(\d{1,12})\s*vcores)", r",\s*(\d{1,12})()"),
-    Unit.MB: (r"(?:\bmemory-mb\s*=\s*(\d{1,12}))|(?:(\d{1,12})\s*mb\b)", r"^\s*(\d{1,12})(),"),
-}
-"""How an amount stands in ``maxResources``: with its unit, else by its place."""
+_CORES = (
+    re.compile(r"(?:\bvcores\s*=\s*(\d{1,12}))|(?:(\d{1,12})\s*vcores)", re.IGNORECASE),
+    re.compile(r",\s*(\d{1,12})()"),
+)
+"""How cores stand in ``maxResources``: with their unit, else behind the memory."""
 
 
 @dataclass(frozen=True)
@@ -45,31 +45,31 @@ class FairFile:
         """Weight of a queue among those of its parent; 1 where it has none."""
         return self._number(path, "weight", 1.0)
 
-    def maximum(self, path: str, whole: Capacity) -> float:
+    def maximum(self, path: str, cores: int) -> float:
         """Share of the cluster that a queue gets at most, the least of its own and its parents'."""
         names = path.split(".")
         paths = (".".join(names[:end]) for end in range(1, len(names) + 1))
-        return min(self._own_maximum(one, whole) for one in paths)
+        return min(self._own_maximum(one, cores) for one in paths)
 
-    def _own_maximum(self, path: str, whole: Capacity) -> float:
+    def _own_maximum(self, path: str, cores: int) -> float:
         text = self._text(path, "maxResources")
         shares = [float(found) / 100 for found in _PERCENT.findall(text)]
         if shares:
             return min(shares)
-        named, placed = _AMOUNTS[whole.unit]
-        found = re.search(named, text, re.IGNORECASE) or re.search(placed, text)
-        return int(found[1] or found[2]) / max(whole.amount, 1) if found else 1.0
+        named, placed = _CORES
+        found = named.search(text) or placed.search(text)
+        return int(found[1] or found[2]) / max(cores, 1) if found else 1.0
 
-    def setup(self, whole: Capacity, preempts_after_ms: float = math.inf) -> QueueSetup:
+    def setup(self, cores: int, preempts_after_ms: float = math.inf) -> QueueSetup:
         """Return the queues as the scheduler sees them.
 
-        whole: size of the cluster.
+        cores: of the cluster.
         preempts_after_ms: where ``yarn.scheduler.fair.preemption`` is on.
         """
-        leaves = tuple(self._leaf(path, whole) for path in self.leaves)
+        leaves = tuple(self._leaf(path, cores) for path in self.leaves)
         return QueueSetup(leaves, fair=True, preempts_after_ms=preempts_after_ms)
 
-    def _leaf(self, path: str, whole: Capacity) -> LeafQueue:
+    def _leaf(self, path: str, cores: int) -> LeafQueue:
         share, names = 1.0, path.split(".")
         for end in range(2, len(names) + 1):
             one = ".".join(names[:end])
@@ -82,7 +82,7 @@ class FairFile:
         )
         kept = self._text(path, "allowPreemptionFrom").lower() == "false"
         return LeafQueue(
-            path, share, self.maximum(path, whole), evenly=policy.lower() != "fifo",
+            path, share, self.maximum(path, cores), evenly=policy.lower() != "fifo",
             gives_back=not kept,
         )  # fmt: skip
 

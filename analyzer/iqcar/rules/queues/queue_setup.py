@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
 
 import msgspec
 
@@ -16,33 +15,6 @@ class PlanTarget(Kind):
     FAIR_POOLS = "fair-pools", "FAIR pools inside one application, from a rules file."
     YARN_CAPACITY = "yarn-capacity", "Queues of YARN's CapacityScheduler (capacity-scheduler.xml)."
     YARN_FAIR = "yarn-fair", "Queues of YARN's FairScheduler (its allocation file)."
-    DYNAMIC_ALLOCATION = (
-        "dynamic-allocation",
-        "Settings of each application: spark.dynamicAllocation.maxExecutors and others.",
-    )
-
-
-class Unit(Kind):
-    """What a cluster counts containers by."""
-
-    CORES = "cores", "Processors of its containers."
-    MB = "MB", "Memory of its containers, as YARN does by default."
-
-
-class SizeSource(Kind):
-    """Who tells how large a cluster is."""
-
-    LOGS = "logs", "Nobody: as much as its applications held at once at most."
-    OPTION = "option", "--cores."
-    MANAGER = "manager", "Its resource manager (--yarn)."
-
-
-class Capacity(NamedTuple):
-    """The size of a cluster, and who tells it."""
-
-    amount: int
-    unit: Unit = Unit.CORES
-    source: SizeSource = SizeSource.LOGS
 
 
 DEFAULT_QUEUE = "default"
