@@ -61,7 +61,7 @@ BACKTRACKING = {
     "apps/serve/endpoints.py": "our own schema",
     "logs/find/history_server.py": "what the user typed; one class of letters",
     "logs/find/resource_manager.py": "what the user typed, and whole ids with bounded counts",
-    "rules/queues/fair_file.py": "with bounded counts, and blanks between two words",
+    "rules/queue_files.py": "with bounded counts, and blanks between two words",
     "logs/log_summary.py": "500 bytes",
     "apps/serve/report_banner.py": "our own page",
     "lab/traces/trace_columns.py": "one class of letters",

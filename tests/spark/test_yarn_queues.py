@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from iqcar.rules.queues.queue_setup import PlanTarget
+from iqcar.rules.queue_files import PlanTarget
 from tests.support.listener_spark import build_jar, spark_params
 from tests.support.yarn_tenants import HOLDER, VICTIMS, apply_plan
 

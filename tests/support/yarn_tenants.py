@@ -12,9 +12,8 @@ from pathlib import Path
 import numpy as np
 
 import iqcar
-from iqcar.replay.queues.propose import QueueProposal, QueueQuestion, propose_queues
-from iqcar.replay.queues.queue_result import content_of
-from iqcar.rules.queues.queue_setup import PlanTarget
+from iqcar.replay.queues.queue_plan import QueueProposal, QueueQuestion, content_of, propose_queues
+from iqcar.rules.queue_files import PlanTarget
 from iqcar.tables import Tables
 from tests.spark.test_executors_shared import ended, has
 from tests.spark.test_yarn import started

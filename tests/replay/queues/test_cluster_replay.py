@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from iqcar.replay.loop.run import record
 from iqcar.replay.queues.cluster_replay import ClusterReplays, QueuePlan, cluster_replays
-from iqcar.rules.queues.queue_setup import LeafQueue, QueueSetup
+from iqcar.rules.queue_files import LeafQueue, QueueSetup
 from iqcar.tables import Tables, texts
 from tests.support.examples import examples
 from tests.support.naive_queues import NaiveCluster, NaiveQueue, NaiveRun, NaiveTenant

@@ -14,10 +14,14 @@ import pytest
 import iqcar
 from iqcar.errors import IqcarError
 from iqcar.replay.queues.cluster_replay import QueuePlan
-from iqcar.replay.queues.propose import QueueProposal, QueueQuestion, propose_queues
-from iqcar.replay.queues.queue_result import content_of, queue_result
-from iqcar.rules.queues.capacity_file import assumed_capacity_file, read_capacity_file
-from iqcar.rules.queues.queue_setup import PlanTarget
+from iqcar.replay.queues.queue_plan import (
+    QueueProposal,
+    QueueQuestion,
+    content_of,
+    propose_queues,
+    queue_result,
+)
+from iqcar.rules.queue_files import PlanTarget, assumed_capacity_file, read_capacity_file
 from iqcar.rules.rule import Outlook
 from iqcar.show.json.queues import queues_schema, queues_to_json
 from iqcar.show.terminal.layout import terminal

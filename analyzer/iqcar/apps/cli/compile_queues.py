@@ -10,7 +10,7 @@ from pathlib import Path
 from iqcar.apps.cli.command import Result, check_writable, make_folder, write_result
 from iqcar.enums import QueryBy
 from iqcar.errors import IqcarError, UsageError
-from iqcar.rules.queues.queue_setup import PlanTarget
+from iqcar.rules.queue_files import PlanTarget
 
 HOW_TO_FILE = "HOW_TO.md"
 
@@ -49,8 +49,13 @@ def compile_queues(
 ) -> Result:
     """Diagnose logs, plan, and write the plan's files; raises IqcarError."""
     from iqcar.apps.cli.reading import diagnosed, working
-    from iqcar.replay.queues.propose import QueueQuestion, propose_queues
-    from iqcar.replay.queues.queue_result import FILES, content_of, queue_result
+    from iqcar.replay.queues.queue_plan import (
+        FILES,
+        QueueQuestion,
+        content_of,
+        propose_queues,
+        queue_result,
+    )
     from iqcar.show.json.queues import queues_to_json
     from iqcar.show.terminal.queues import print_queues
 

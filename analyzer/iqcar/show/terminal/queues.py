@@ -6,7 +6,7 @@ from rich.console import Console
 from rich.text import Text
 
 from iqcar.base.units import printable, short
-from iqcar.replay.queues.queue_result import QueueResult
+from iqcar.replay.queues.queue_plan import QueueResult
 from iqcar.show.terminal.layout import NARROW, plain_table, print_section, terminal
 
 

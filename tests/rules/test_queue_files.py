@@ -6,8 +6,7 @@ import pytest
 
 from iqcar.base.files.xml_text import MAX_BYTES
 from iqcar.errors import IqcarError
-from iqcar.rules.queues.capacity_file import PREFIX, read_capacity_file
-from iqcar.rules.queues.fair_file import read_fair_file
+from iqcar.rules.queue_files import PREFIX, read_capacity_file, read_fair_file
 from tests.support.hostile_texts import least_cost
 
 CAPACITY = b"""<?xml version="1.0"?>
