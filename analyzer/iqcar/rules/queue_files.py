@@ -95,9 +95,6 @@ ADVICE = "give the file that the ResourceManager reads (yarn.scheduler.capacity.
 MAX_QUEUES = 1_000
 SUM_ERROR = 1e-3
 """Percent by which the capacities of a parent's queues may miss 100: YARN allows as much."""
-PREEMPTS_AFTER_MS = 18_000.0
-"""YARN's preemption looks every 3 s, and kills what was not given back within 15 s more
-(ProportionalCapacityPreemptionPolicy: monitoring_interval, max_wait_before_kill)."""
 _LEVELS = {"property": 1, "name": 2, "value": 2, "final": 2}
 """At how many levels below the outermost element each is read. Hadoop takes them at any level."""
 _BLANKS = "".join(map(chr, range(33)))
@@ -146,14 +143,14 @@ class CapacityFile:
         value = self.number(path, "maximum-capacity", 100.0) if path != ROOT else 100.0
         return value if value >= 0 else 100.0
 
-    def setup(self, preempts: bool = False) -> QueueSetup:
+    def setup(self, preempts_after_ms: float = math.inf) -> QueueSetup:
         """Return the queues as the scheduler sees them.
 
-        preempts: Whether the ResourceManager takes executors back
-            (``yarn.resourcemanager.scheduler.monitor.enable``, which stands in another file).
+        preempts_after_ms: where ``yarn.resourcemanager.scheduler.monitor.enable`` is on, which
+            stands in another file.
         """
-        after = PREEMPTS_AFTER_MS if preempts else math.inf
-        return QueueSetup(tuple(map(self._leaf, self.leaves)), preempts_after_ms=after)
+        leaves = tuple(map(self._leaf, self.leaves))
+        return QueueSetup(leaves, preempts_after_ms=preempts_after_ms)
 
     def _leaf(self, path: str) -> LeafQueue:
         guaranteed = maximum = 1.0

@@ -11,7 +11,7 @@ import difflib
 import math
 import shlex
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated, Any, NamedTuple
 
@@ -165,7 +165,7 @@ def _new_queue(places: _Places, queue: str, taken: Sequence[str]) -> str:
 
 
 def capacity_drafts(
-    file: CapacityFile, tenants: Sequence[Tenant], sides: Sides, preempts: bool
+    file: CapacityFile, tenants: Sequence[Tenant], sides: Sides, preempts_after_ms: float
 ) -> Iterator[Draft]:
     """Draft plans for the CapacityScheduler.
 
@@ -189,11 +189,13 @@ def capacity_drafts(
                 users = places.users.get(holder if moved else target, 1)
                 if users > 1 and moved:
                     values[f"{target}.minimum-user-limit-percent"] = str(max(100 // users, 1))
-                if preempts:
+                if math.isfinite(preempts_after_ms):
                     values[f"{holder}.disable_preemption"] = "false"
             if values:
                 edited = file.edited(values)
-                yield Draft(QueuePlan(edited.setup(preempts), tuple(moves)), edited.content)
+                yield Draft(
+                    QueuePlan(edited.setup(preempts_after_ms), tuple(moves)), edited.content
+                )
 
 
 def _victims_beside(
@@ -317,7 +319,6 @@ class QueueProposal:
     before_content: of the scheduler's file as it was.
     before: the replay of the run as it was.
     chosen: None where nothing has to change, or nothing can.
-    tried: how many plans were replayed.
     """
 
     asked: QueueQuestion
@@ -328,7 +329,6 @@ class QueueProposal:
     before: Replayed
     errors: Floats
     chosen: Judged | None
-    tried: int
 
     @property
     def rejected(self) -> bool:
@@ -374,24 +374,23 @@ def _of_cluster(
     replays = cluster_replays(tables, recording, apps, QueueSetup(()), asked.cores)
     sides = sides_of(tables, graph, replays.tenants)
     file = _file(asked, replays.tenants)
+    tenants, cores, after = replays.tenants, replays.cores, asked.preempts_after_ms
     if isinstance(file, FairFile):
-        replays.setup = file.setup(replays.cores, asked.preempts_after_ms)
+        replays.setup = file.setup(cores, after)
+        drafts = fair_drafts(file, tenants, sides, cores, after)
     else:
-        replays.setup = _preempting(file.setup(), asked)
-    for tenant in replays.tenants:
+        replays.setup = file.setup(after)
+        drafts = capacity_drafts(file, tenants, sides, after)
+    for tenant in tenants:
         queue_of(replays.setup, tenant, file.where)
-    drafts = list(_drafts(asked, file, replays, sides)) if len(sides.targets) else []
+    drafts = drafts if len(sides.targets) else iter(())
     evaluator = PlanEvaluator[QueuePlan](replays)
     judged = [one for draft in drafts if (one := _judge(evaluator, draft, sides)) is not None]
     return QueueProposal(
         asked=asked, tables=tables, replays=replays, sides=sides,
         before_content=file.content, before=evaluator.before, errors=evaluator.errors,
-        chosen=choose(judged), tried=len(judged),
+        chosen=choose(judged),
     )  # fmt: skip
-
-
-def _preempting(setup: QueueSetup, asked: QueueQuestion) -> QueueSetup:
-    return msgspec.structs.replace(setup, preempts_after_ms=asked.preempts_after_ms)
 
 
 def _file(asked: QueueQuestion, tenants: list[Tenant]) -> CapacityFile | FairFile:
@@ -406,21 +405,6 @@ def _file(asked: QueueQuestion, tenants: list[Tenant]) -> CapacityFile | FairFil
     shares = {name: round(100 / len(names), 2) for name in names}
     shares[names[-1]] = round(100 - sum(shares[name] for name in names[:-1]), 2)
     return assumed_capacity_file(shares, ASSUMED)
-
-
-def _drafts(
-    asked: QueueQuestion, file: CapacityFile | FairFile, replays: ClusterReplays, sides: Sides
-) -> Iterable[Draft]:
-    tenants, after = replays.tenants, asked.preempts_after_ms
-    if isinstance(file, FairFile):
-        return fair_drafts(file, tenants, sides, replays.cores, after)
-    drafts = capacity_drafts(file, tenants, sides, math.isfinite(after))
-    return [
-        one._replace(
-            plan=msgspec.structs.replace(one.plan, setup=_preempting(one.plan.setup, asked))
-        )
-        for one in drafts
-    ]
 
 
 def _judge(evaluator: PlanEvaluator[QueuePlan], draft: Draft, sides: Sides) -> Judged | None:
@@ -580,14 +564,14 @@ def _diff(found: QueueProposal) -> str:
 
 def _submit_lines(found: QueueProposal) -> list[str]:
     """A comment and an option of ``spark-submit`` for each application that moves."""
-    lines: list[str] = []
-    for one in found.replays.tenants:
-        if (queue := found.queue_after(one)) != found.queue_before(one):
-            # YARN's clients name a queue by its path.
-            option = f"--conf {shlex.quote(f'spark.yarn.queue={queue}')}"
-            pair = [f"# {_plain(one.name or one.application_id)} of {_plain(one.user)}", option]
-            lines += pair if pair[0] not in lines else []
-    return lines
+    # YARN's clients name a queue by its path.
+    moved = {
+        f"# {_plain(one.name or one.application_id)} of {_plain(one.user)}\n"
+        f"--conf {shlex.quote(f'spark.yarn.queue={found.queue_after(one)}')}": None
+        for one in found.replays.tenants
+        if found.queue_after(one) != found.queue_before(one)
+    }
+    return [line for both in moved for line in both.split("\n")]
 
 
 def _plain(text: str) -> str:
