@@ -174,7 +174,10 @@ def _shortage(
     short &= _lasting(when, offered, short, patience)
     short[-1] = False
     missing = np.where(short, np.minimum(need, others), 0.0)
-    return Shortage(when, missing, own, others, np.unique(offers.app[~mine]), len(targets) > 0)
+    return Shortage(
+        when=when, missing=missing, own=own, others=others,
+        holders=np.unique(offers.app[~mine]), measured=len(targets) > 0,
+    )  # fmt: skip
 
 
 def _levels(
