@@ -37,7 +37,7 @@ from tests.support.yarn_cluster import NODE_MB, YarnCluster, yarn_cluster
 
 pytestmark = pytest.mark.spark
 
-CAPACITY = {"etl": "20", "adhoc": "60", "default": "20"}
+CAPACITY = {"etl": "14", "adhoc": "60", "default": "26"}
 """Of each queue in per cent; each may use the whole cluster."""
 QUEUES = {
     "root.queues": ",".join(CAPACITY),
