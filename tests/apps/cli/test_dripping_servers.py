@@ -62,7 +62,7 @@ def test_any_command_gives_a_server_up_whatever_part_of_its_answers_drips(
 @pytest.mark.parametrize("part", DRIPS)
 def test_a_resource_manager_of_which_any_part_drips_is_given_up(part: str, tmp_path: Path) -> None:
     with dripping(part) as (url, _):
-        process = Forked(*words("rules", [url], tmp_path), constants={ANSWER: 0.3})
+        process = Forked(*words("yarn", [url], tmp_path), constants={ANSWER: 0.3})
         assert process.wait(LONG_S) == 1
         said = process.stderr.read()
     assert "answers too slowly: it was given up" in said
