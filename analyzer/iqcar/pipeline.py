@@ -23,11 +23,11 @@ from iqcar.causes.topics.jobs import enough_for_topics
 from iqcar.causes.topics.topic_result import FEW_JOBS, Topics, TopicSettings
 from iqcar.causes.wasted.wasted_work import find_wasted_work
 from iqcar.diagnosis import Diagnosis, Settings, find_query
-from iqcar.enums import QueryBy, Request
+from iqcar.enums import QueryBy
 from iqcar.logs import ReadProgress, join_samples, read_logs
 from iqcar.logs.find.layouts import EventLog
+from iqcar.logs.find.resource_manager import YarnTold
 from iqcar.logs.merge import without_faulty
-from iqcar.model.demand.device import Device
 from iqcar.model.demand.known import CONTRADICTED, Known, Recalled
 from iqcar.model.doubts import find_doubts
 from iqcar.model.queries.critical_path import add_critical_path
@@ -42,7 +42,6 @@ from iqcar.replay.whatif.curves import MeasuredCurves
 from iqcar.rules.compile_pools import RulesFile
 from iqcar.rules.vocabulary.topics import topic_name
 from iqcar.tables import Tables
-from iqcar.tables.yarn_told import YarnTold
 
 Given = TypeVar("Given")
 
@@ -174,7 +173,6 @@ def diagnose(
     all_sources: bool = False,
     all_rules: bool = False,
     previous: RulesFile | None = None,
-    devices: dict[Request, Device] | None = None,
     by: str = "",
     recalled: Recalled | None = None,
     curves: MeasuredCurves | None = None,
@@ -211,13 +209,9 @@ def diagnose(
         Whether rules that are predicted to harm are kept among the rules. By default they are in
         ``rejected_rules``.
     previous : RulesFile, optional
-        The rules that the run was recorded with
-        (:func:`iqcar.rules.compile_pools.load_rules_file`). They stay unless nothing needs them any
-        more, new ones are added to them, and none undoes them; ``earlier`` says what became of
-        each.
-    devices : dict of Request to Device, optional
-        Devices of the hosts, if estimated from more than these tables
-        (:mod:`iqcar.fleet.shared_hosts`).
+        The rules that the run was recorded with (:func:`iqcar.rules.rule_file.load_rules_file`).
+        They stay unless nothing needs them any more, new ones are added to them, and none undoes
+        them; ``earlier`` says what became of each.
     by : str
         What reports group victims and sources by: as for
         :func:`iqcar.say.sections.losses_by_owner`.
@@ -253,14 +247,11 @@ def diagnose(
         targets=tuple(targets),
         topics=topics,
         most_sources=None if all_sources else MOST_SOURCES,
-        devices=devices,
         recalled=recalled,
         curves=curves,
         yarn=yarn,
         rules=WantedRules(expected, advice, all_rules, previous) if rules else None,
     )
-    if yarn is not None:
-        tables = replace(tables, yarn=yarn)
     if wanted is not tables.query_by:
         tables = without_faulty(tables, partial(_grouped, query_by=asked.settings.query_by))
     alone = replace(asked, targets=())
@@ -280,7 +271,6 @@ class _DiagnosisOptions:
     targets: tuple[str, ...]
     topics: bool | None
     most_sources: int | None
-    devices: dict[Request, Device] | None
     recalled: Recalled | None
     curves: MeasuredCurves | None
     yarn: YarnTold | None
@@ -299,7 +289,6 @@ def _diagnose(asked: _DiagnosisOptions, tables: Tables) -> Diagnosis:
     blame, _ = blame_run(
         tables,
         waits,
-        asked.devices,
         most_sources=asked.most_sources,
         critical_path=settings.critical_path,
         known=known,

@@ -18,7 +18,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 from arms import OUT, RESULTS, save
 from live_tables import yarn_queues
 
-from iqcar.rules.queues.queue_setup import PlanTarget
+from iqcar.rules.queue_files import PlanTarget
 from tests.support.listener_spark import spark_homes
 from tests.support.yarn_tenants import apply_plan
 

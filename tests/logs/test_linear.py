@@ -9,14 +9,13 @@ from typing import Any
 
 import pytest
 
-from iqcar.fleet import session
+from iqcar.fleet import on_spark
 from iqcar.logs import log_summary
 from iqcar.logs import text as redacting
 from iqcar.logs.events import lenient, operators, settings, sql_collect, wait_metrics
 from iqcar.logs.find import storage
 from iqcar.logs.tasks import task_lines
 from iqcar.model.queries import identify
-from iqcar.rules import rule
 from tests.support.hostile_texts import hostile, least_cost
 
 PACKAGE = Path(__file__).resolve().parents[2] / "analyzer" / "iqcar"
@@ -36,7 +35,10 @@ BACKTRACKING = {
     "lab/experiment/curves_file.py": "with a bounded count",
     "base/files/xml_text.py": "anchored, and each class ends where the next begins",
     "base/files/json_text.py": "a few bytes at each place",
-    "fleet/session.py": "20,000 characters, one start a line",
+    "fleet/groups.py": "with bounded counts",
+    "fleet/on_spark.py": "20,000 characters, one start a line",
+    "history/file_names.py": "names of our own files",
+    "history/merged_months.py": "anchored, with fixed counts",
     "history/store_views.py": "anchored, with fixed counts",
     "history/stored_files.py": "anchored; names of our own files",
     "base/units.py": "anchored, with bounded counts",
@@ -50,7 +52,7 @@ BACKTRACKING = {
     "apps/serve/endpoints.py": "our own schema",
     "logs/find/history_server.py": "what the user typed; one class of letters",
     "logs/find/resource_manager.py": "what the user typed, and whole ids with bounded counts",
-    "rules/queues/fair_file.py": "with bounded counts, and blanks between two words",
+    "rules/queue_files.py": "with bounded counts, and blanks between two words",
     "logs/log_summary.py": "500 bytes",
     "apps/serve/report_banner.py": "our own page",
     "model/waits/shared_cluster.py": "anchored, and nothing repeated overlaps",
@@ -105,7 +107,7 @@ MATCHERS: dict[str, Callable[[str], object]] = {
     "digits": lambda text: task_lines._DIGITS.match(text.encode()),
     "wanted": lambda text: log_summary._WANTED.search(text.encode(), 0, log_summary.MAX_NAME),
     "others": finds(rule._OTHERS),
-    "error": lambda text: session._PYTHON_ERROR.findall(text[: session._READ]),
+    "error": lambda text: on_spark._PYTHON_ERROR.findall(text[: on_spark._READ]),
 }
 
 

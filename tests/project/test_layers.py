@@ -30,7 +30,7 @@ ROOMS = {
     "causes/topics": "kernels",
     "logs": "attach → text → decode → find → events → plugin → tasks → collect → assemble",
     "replay": "loop → rule_effect → whatif → queues",
-    "rules": "vocabulary → queues",
+    "rules": "vocabulary",
     "show": "json → terminal → pictures → html",
     "apps": "serve → mcp → demo → cli",
 }

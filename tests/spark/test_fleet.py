@@ -1,34 +1,111 @@
-"""Topics of many logs on a real Spark are those of the local engine, whatever order and place."""
+"""Many logs diagnosed on a real Spark are in the store as one process would put them there."""
 
 from __future__ import annotations
 
 import json
+import os
 import shutil
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import numpy as np
+import pandas as pd
 import pytest
+from iqcar.logs.text.redact import SHARED
+from typer.testing import CliRunner
 
-from iqcar.causes.topics.topic_result import TopicSettings
-from iqcar.errors import IqcarError, UsageError
-from iqcar.fleet import logs_on_spark, packing, send_code, topics_on_spark
-from iqcar.fleet.session import spark_session
-from iqcar.logs.text import SHARED, shared_file
-from iqcar.pipeline import read, topics_of
-from iqcar.show.json.analyze import topics_to_json
-from tests.conftest import shared_logs_folder
+from iqcar.apps.cli.main import app
+from iqcar.errors import UsageError
+from iqcar.fleet import grouped_on_spark, on_spark, spark_session
+from iqcar.history import add
+from iqcar.history.add_logs import diagnosed_rows
+from iqcar.history.store_views import view_of
+from iqcar.history.stored_tables import STORED
+from iqcar.logs.find.locate import EventLog, locate
+from iqcar.logs.text import shared_file
+from tests.support import quick_spark
+from tests.support.command import iqcar
 from tests.support.fleet_logs import fleet_log, write_fleet
+from tests.support.listener_spark import APP_TIMEOUT_S, spark_params
+from tests.support.standalone_cluster import HOSTS, Cluster
 
 pytestmark = [
     pytest.mark.spark,
     pytest.mark.skipif(not shutil.which("java"), reason="needs a JDK"),
 ]
-SETTINGS = TopicSettings(least_tasks=10, seed=3)
-ROUNDING = 1e-9
-"""Running totals over the tasks of all logs round otherwise than those over a group's: by 1e-12 of
-a share."""
+GROUPS = {
+    ("app-a", "app-b"), ("app-c",), ("app-d", "app-e"), ("app-f",), ("app-g",), ("app-z",),
+    ("local-123",),
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def fleet(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Seven applications in five groups, one that ran later on a host of theirs, and no log."""
+    folder = tmp_path_factory.mktemp("fleet") / "logs"
+    write_fleet(folder)
+    fleet_log("app-z", 8, ("shared", "only-a"), start=90_000_000).write(folder / "app-z")
+    return folder
+
+
+def command(*arguments: object, **environment: str) -> subprocess.CompletedProcess[str]:
+    """Run the real command with Spark's environment variables."""
+    return subprocess.run(
+        [sys.executable, "-m", "iqcar", "analyze", *map(str, arguments), "--on-spark"],
+        env={**os.environ, "SPARK_LOCAL_IP": "127.0.0.1", **environment},
+        capture_output=True,
+        text=True,
+        timeout=APP_TIMEOUT_S,
+    )
+
+
+@pytest.fixture(params=spark_params())
+def real_spark(request: pytest.FixtureRequest) -> Any:
+    """Skips where there is no Spark."""
+    return request.param
+
+
+def test_what_the_executors_python_lacks_is_named(
+    real_spark: Any, fleet: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "numba.py").write_text("raise ImportError('No module named numba')")
+    python = tmp_path / "python"
+    python.write_text(
+        f'#!/bin/sh\nPYTHONPATH={tmp_path}:$PYTHONPATH exec "{sys.executable}" "$@"\n'
+    )
+    python.chmod(0o755)
+    done = command(
+        fleet / "app-a", "--store", tmp_path / "store", "--master", "local[1]",
+        PYSPARK_PYTHON=str(python),
+    )  # fmt: skip
+    assert (done.returncode, done.stdout) == (1, "")
+    said = done.stderr.splitlines()[-1]
+    assert "the executors' Python lacks something: No module named numba" in said
+    assert "PYSPARK_PYTHON" in said and "Traceback" not in done.stderr
+
+
+def test_a_master_that_is_none_is_one_line(real_spark: Any, fleet: Path, tmp_path: Path) -> None:
+    done = command(fleet / "app-a", "--store", tmp_path, "--master", "nonsense://x")
+    assert (done.returncode, done.stdout) == (1, "")
+    said = done.stderr.splitlines()[-1]
+    assert said.startswith("iqcar: nonsense://x: Spark did not start: ")
+
+
+def test_executors_on_two_hosts_run_the_code_that_was_shipped(
+    cluster: Cluster, fleet: Path, tmp_path: Path
+) -> None:
+    quick = f"--conf 'spark.executor.defaultJavaOptions={quick_spark.options()}' pyspark-shell"
+    done = command(
+        fleet, "--store", tmp_path / "store", "--json", "-", "--master", cluster.master,
+        PYSPARK_PYTHON=sys.executable, PYSPARK_SUBMIT_ARGS=quick,
+    )  # fmt: skip
+    assert done.returncode == 3, done.stderr[-3000:]
+    written = json.loads(done.stdout)
+    assert (written["question"], written["added"], len(written["failed"])) == ("add", 8, 1)
+    unpacked = cluster.folder.glob("*/app-*/*/iqcar-*.zip.unpacked/iqcar/fleet/on_spark.py")
+    assert {path.relative_to(cluster.folder).parts[0] for path in unpacked} == set(HOSTS)
 
 
 @pytest.fixture(scope="module")
@@ -38,190 +115,80 @@ def spark() -> Iterator[Any]:
         yield session
 
 
-@pytest.fixture(scope="module")
-def fleet(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
-    return write_fleet(tmp_path_factory.mktemp("fleet") / "logs")
+def found_logs(*paths: Path) -> list[EventLog]:
+    return [one for one in locate(paths) if isinstance(one, EventLog)]
 
 
-def local(paths: Any, settings: TopicSettings = SETTINGS) -> bytes:
-    tables = read(paths)
-    return topics_to_json(tables, [topics_of(tables, settings)])
+def test_each_group_is_diagnosed_as_in_one_process(spark: Any, fleet: Path) -> None:
+    answers, cuts = grouped_on_spark(spark, found_logs(fleet), "history.add_logs.attempt")
+    assert cuts == 0
+    assert {tuple(Path(log.path).name for log in logs) for logs, _ in answers} == GROUPS
+    for logs, rows in answers:
+        here = diagnosed_rows(logs, 1)
+        assert rows.keys() == here.keys()
+        for name, frame in here.items():
+            pd.testing.assert_frame_equal(rows[name], frame)
+    pair = next(rows for logs, rows in answers if logs[0].path.endswith("app-a"))
+    apart, cuts = grouped_on_spark(
+        spark, found_logs(fleet / "app-a", fleet / "app-b"), "history.add_logs.attempt",
+        most_tasks=200,
+    )  # fmt: skip
+    # What is compared holds something: blame across applications, which a cut loses.
+    assert blamed(pair) == {"app-a", "app-b"}
+    assert cuts == 1 and [len(blamed(rows)) for _, rows in apart] == [1, 1]
 
 
-def on_spark(spark: Any, paths: Any, settings: TopicSettings = SETTINGS) -> bytes:
-    tables, topics = topics_on_spark(spark, paths, settings)
-    assert topics is not None
-    return topics_to_json(tables, [topics])
+def blamed(rows: dict[str, pd.DataFrame]) -> set[str]:
+    return set(rows["blame"]["source_application_id"]) - {""}
 
 
-def same(here: bytes, there: bytes) -> Any:
-    """The result, if both are equal but for rounding; all but numbers is equal as it is."""
-    one, other = json.loads(here), json.loads(there)
-    assert numberless(other) == numberless(one)
-    assert numbers(other) == pytest.approx(numbers(one), rel=ROUNDING)
-    return one
-
-
-def numberless(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: numberless(inner) for key, inner in value.items()}
-    if isinstance(value, list):
-        return [numberless(inner) for inner in value]
-    return float if isinstance(value, float) else value
-
-
-def numbers(value: Any) -> list[float]:
-    inside = value.values() if isinstance(value, dict) else value
-    if isinstance(value, dict | list):
-        return [number for inner in inside for number in numbers(inner)]
-    return [value] if isinstance(value, float) else []
-
-
-def test_a_fleet_has_the_topics_and_culprits_of_the_local_engine(
-    spark: Any, fleet: list[Path]
+def test_the_command_fills_a_store_and_ranks_what_was_lost(
+    spark: Any, fleet: Path, tmp_path: Path
 ) -> None:
-    result = same(local(fleet), on_spark(spark, fleet))
-    status = {one["path"].rpartition("/")[2]: one["status"] for one in result["inputs"]}
-    assert status == {
-        **dict.fromkeys(("app-a", "app-b", "app-c", "app-d", "app-e", "app-f"), "complete"),
-        "app-g": "truncated", "local-123": "failed",
-    }  # fmt: skip
-    (found,) = result["topics"]
-    # What is compared holds something: topics, culprits in other applications, clocks, samples.
-    assert found["count"] >= 2 and found["jobs"] > 20
-    across = {
-        (stage["app"], one["query_id"].partition("/")[0])
-        for stage in found["stages"]
-        for one in stage["blamed"]
-        if one["query_id"] and not one["query_id"].startswith(stage["app"])
-    }
-    # Who shares a host with the victim, nobody else; which of the two is a matter of the draws.
-    assert across
-    assert {tuple(sorted(pair)) for pair in across} <= {("app-a", "app-b"), ("app-d", "app-e")}
-    assert any("clocks of 2 hosts" in doubt for doubt in found["doubts"])
-    assert any("no sample tells" in doubt for doubt in found["doubts"])
+    store, out = tmp_path / "store", tmp_path / "added.json"
+    words = ["analyze", str(fleet), "--on-spark", "--store", str(store)]
+    done = CliRunner().invoke(app, [*words, "--json", str(out)])
+    assert done.exit_code == 3, done.output
+    written = json.loads(out.read_text())
+    assert (written["added"], written["partial"], written["cut"]) == (8, 1, 0)
+    assert [one["path"] for one in written["failed"]] == [str(fleet / "local-123")]
+    assert f"{store}: 8 applications added" in done.output and "Hot resources" in done.output
+    again = CliRunner().invoke(app, words)
+    assert "0 applications added" in again.output and "8 logs were known" in again.output
+    here = str(tmp_path / "here")
+    add(here, [fleet / "app-a", fleet / "app-b"], processes=1)
+    for table in STORED:
+        sql = (
+            f"SELECT * EXCLUDE batch FROM {table.name} "  # noqa: S608
+            "WHERE application_id IN ('app-a', 'app-b') ORDER BY ALL"
+        )
+        pd.testing.assert_frame_equal(view_of(str(store)).ask(sql), view_of(here).ask(sql))
 
 
-def test_neither_the_order_of_logs_nor_how_they_are_shared_out_matters(
-    spark: Any, fleet: list[Path], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    some = [path for path in fleet if path.name in ("app-a", "app-b", "app-c", "app-e")]
-    forth = json.loads(local(some))
-    turned = some[::-1]
-    monkeypatch.setattr(packing, "ENOUGH_BYTES", 1)
-    monkeypatch.setattr(logs_on_spark, "TASKS_PER_PARTITION", 40)
-    back = same(local(turned), on_spark(spark, turned))
-    assert [one["path"] for one in back["inputs"]] == [str(path) for path in turned]
-    (one,), (other,) = forth["topics"], back["topics"]
-    assert mixtures(one).keys() == mixtures(other).keys()
-    for stage, mixture in mixtures(one).items():
-        assert mixtures(other)[stage] == pytest.approx(mixture)
-
-
-@pytest.mark.parametrize("count", [1, 2, 7, 64])
-def test_every_partition_gets_the_rows_of_its_key(spark: Any, count: int) -> None:
-    keys = logs_on_spark.keys_of_partitions(count)
-    rows = spark.createDataFrame([(key,) for key in keys], "key long").repartition(count, "key")
-    found = rows.selectExpr("spark_partition_id()", "key").collect()
-    assert [tuple(row) for row in sorted(found)] == list(enumerate(keys))
-
-
-def test_numbers_have_the_hash_that_spark_gives_them(spark: Any) -> None:
-    numbers = [0, 1, -1, 2**31, -(2**31), 2**40 + 7, 2**63 - 1, -(2**63), *range(2, 200)]
-    rows = spark.createDataFrame([(number,) for number in numbers], "id long")
-    hashes = [row[0] for row in rows.selectExpr("hash(id)").collect()]
-    assert logs_on_spark.hash_of(np.array(numbers)).tolist() == hashes
-
-
-BROKEN = {
-    "looks at jobs": (
-        "causes/topics/analyse_job.py",
-        "    ranks = Ranks.from_metrics(job.metrics[chosen])\n",
-        "    if len(job.latency_ms) == 31:\n        1 / 0\n",
-    ),
-    "blame": (
-        "causes/blame/attribute.py",
-        "    columns = BlameColumns.from_tables(tables, waits)\n",
-        "    if 'app-c' in set(tables.applications['application_id']):\n        1 / 0\n",
-    ),
-}
-"""Bugs planted in a copy of the package: file, a line, and what is put before it."""
-
-
-@pytest.mark.parametrize("place", BROKEN)
 def test_a_bug_in_one_application_leaves_out_that_application_only(
-    spark: Any, fleet: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str
+    spark: Any, fleet: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    sound = [path for path in fleet if path.name in ("app-a", "app-b")]
-    bad = fleet_log("app-c", 7, ("shared", "only-c"), tasks=31).write(tmp_path / "app-c")
     copy = tmp_path / "copy" / "iqcar"
-    shutil.copytree(send_code.PACKAGE, copy)
+    shutil.copytree(on_spark.PACKAGE, copy)
     (copy / "data").mkdir()
     for path in map(shared_file, SHARED):
         shutil.copy(path, copy / "data")
-    name, line, bug = BROKEN[place]
-    source = (copy / name).read_text(encoding="utf-8")
+    place = copy / "causes" / "blame" / "attribute.py"
+    source = place.read_text(encoding="utf-8")
+    line = "    columns = BlameColumns.from_tables(tables, waits)\n    tasks, pieces"
     assert source.count(line) == 1
-    (copy / name).write_text(source.replace(line, bug + line), encoding="utf-8")
-    monkeypatch.setattr(send_code, "PACKAGE", copy)
-
-    here = json.loads(local(sound))
-    there = json.loads(on_spark(spark, [*sound, bad]))
-    *kept, failed = there["inputs"]
-    assert kept == here["inputs"]
-    assert failed["status"] == "failed"
-    assert failed["message"].startswith("analysing it hit a bug of iqcar (ZeroDivisionError at ")
-    same(json.dumps(here["topics"]).encode(), json.dumps(there["topics"]).encode())
-
-    with pytest.raises(IqcarError, match="hit a bug of iqcar"):
-        topics_on_spark(spark, [bad], SETTINGS)
+    bug = "    if 'app-b' in set(tables.applications['application_id']):\n        1 / 0\n"
+    place.write_text(source.replace(line, bug + line), encoding="utf-8")
+    monkeypatch.setattr(on_spark, "PACKAGE", copy)
+    logs = found_logs(fleet / "app-a", fleet / "app-b")
+    ((_, rows),), _ = grouped_on_spark(spark, logs, "history.add_logs.attempt")
+    assert rows["applications"]["application_id"].tolist() == ["app-a"]
+    (failed,) = rows["failed"].itertuples()
+    assert failed.path == str(fleet / "app-b") and "ZeroDivisionError at " in failed.message
 
 
-def mixtures(found: dict[str, Any]) -> dict[tuple[str, str], dict[tuple[str, ...], float]]:
-    """Mixture of each stage; a topic is called by its keywords, which no order changes."""
-    words = {one["topic"]: tuple(sorted(one["keywords"])) for one in found["topics"]}
-    return {
-        (stage["app"], stage["stage"]): {words[m["topic"]]: m["share"] for m in stage["mixture"]}
-        for stage in found["stages"]
-    }
-
-
-@pytest.mark.skipif(not shared_logs_folder().is_dir(), reason="needs other people's event logs")
-def test_real_logs_have_the_topics_of_the_local_engine(spark: Any, shared_logs: Path) -> None:
-    settings = TopicSettings()
-    here = same(local(shared_logs, settings), on_spark(spark, shared_logs, settings))
-    (found,) = here["topics"]
-    assert found["count"] and any(stage["blamed"] for stage in found["stages"])
-
-
-def test_logs_without_jobs_and_folders_without_logs_say_so(
-    spark: Any, fleet: list[Path], tmp_path: Path
-) -> None:
-    (few,) = (path for path in fleet if path.name == "app-f")
-    same(local(few), on_spark(spark, few))
-    tables, topics = topics_on_spark(spark, tmp_path)
-    assert topics is None and tables.inputs["status"].tolist() == ["failed"]
-    tables, topics = topics_on_spark(spark, fleet[-1])
-    assert topics is None
-    assert tables.inputs["message"].tolist() == read(fleet[-1]).inputs["message"].tolist()
-
-
-def test_no_secret_of_a_log_comes_back(spark: Any, tmp_path: Path) -> None:
-    hidden = "hunter2-and-more"
-    log = fleet_log(f"app password={hidden}", 1, ("h",), stages=2)
-    path = log.write(tmp_path / "app-1")
-    tables, topics = topics_on_spark(spark, path, SETTINGS)
-    assert topics is not None and len(topics.jobs) == 2
-    result = topics_to_json(tables, [topics])
-    everything = result.decode() + "".join(frame.to_csv() for _, frame in tables)
-    assert hidden not in everything and "fleet app" in everything
-
-
-def test_a_session_keeps_its_settings(spark: Any, fleet: list[Path]) -> None:
-    key = "spark.sql.execution.arrow.maxRecordsPerBatch"
-    spark.conf.set(key, "777")
-    topics_on_spark(spark, fleet[2], SETTINGS)
-    assert spark.conf.get(key) == "777"
+def test_a_session_stays_as_it_was(spark: Any, fleet: Path) -> None:
+    grouped_on_spark(spark, found_logs(fleet / "app-f"), "history.add_logs.attempt")
     with spark_session() as active:
         assert active is spark
     with (
@@ -230,3 +197,32 @@ def test_a_session_keeps_its_settings(spark: Any, fleet: list[Path]) -> None:
     ):
         pass
     assert spark.range(3).count() == 3
+
+
+def test_without_pyspark_one_line_says_what_to_install(fleet: Path, tmp_path: Path) -> None:
+    program = (
+        "import sys\nsys.modules['pyspark'] = None\n"
+        f"sys.argv = ['iqcar', 'analyze', {str(fleet)!r}, '--on-spark', '--store', 's']\n"
+        "from iqcar.apps.cli.main import main\nmain()\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, cwd=tmp_path
+    )
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == "iqcar: --on-spark: needs pyspark; pip install 'iqcar[spark]'\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["--master", "local[1]"], "--master: goes with --on-spark only"),
+        (["--on-spark"], "--on-spark: needs a place for what is found; give --store STORE"),
+        (["--on-spark", "--store", "s", "--samples", "s.jsonl"], "--samples: does not go with"),
+        (["--on-spark", "--store", "s", "--query-by", "job"], "--query-by: does not go with"),
+    ],
+)
+def test_options_that_do_not_go_together_are_refused(
+    fleet: Path, arguments: list[str], says: str
+) -> None:
+    done = iqcar("analyze", fleet, *arguments)
+    assert done.returncode == 2 and says in done.stderr

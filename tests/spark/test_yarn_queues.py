@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from iqcar.rules.queues.queue_setup import PlanTarget
+from iqcar.rules.queue_files import PlanTarget
 from tests.support.listener_spark import build_jar, spark_params
 from tests.support.yarn_tenants import HOLDER, VICTIMS, apply_plan
 
 pytestmark = [pytest.mark.spark, pytest.mark.long]
 
-TARGETS = [PlanTarget.YARN_CAPACITY, PlanTarget.DYNAMIC_ALLOCATION, PlanTarget.YARN_FAIR]
+TARGETS = [PlanTarget.YARN_CAPACITY, PlanTarget.YARN_FAIR]
 
 
 @pytest.mark.parametrize("target", TARGETS, ids=str)

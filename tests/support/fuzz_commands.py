@@ -99,7 +99,7 @@ WAYS: dict[str, Callable[[Place], list[Words]]] = {
         ["rules", "compile", f"{p.folder}/rules.json", "--out", p.new("fairscheduler.xml")],
         *(
             ["rules", "compile", p.before, p.after, "--for", kind, "--out", p.new(kind)]
-            for kind in ("yarn-capacity", "yarn-fair", "dynamic-allocation")
+            for kind in ("yarn-capacity", "yarn-fair")
         ),
     ],
     "rules check": lambda p: [["rules", "check", f"{p.folder}/rules.json", p.before, p.after]],

@@ -16,13 +16,11 @@ from xdist.scheduler import LoadScopeScheduling
 if TYPE_CHECKING:
     from xdist.workermanage import WorkerController
 
-CLUSTER, FLEETS, KNOWN_WAITS, REAL_LOGS = "a cluster", "fleets", "known waits", "real logs"
+CLUSTER, KNOWN_WAITS, REAL_LOGS = "a cluster", "known waits", "real logs"
 SHARED = {
     "tests/spark/test_caps_faults.py": CLUSTER,
     "tests/spark/test_executors_shared.py": CLUSTER,
-    "tests/spark/test_fleet_cli.py": CLUSTER,
-    "tests/spark/test_fleet.py": FLEETS,
-    "tests/spark/test_fleet_diagnosis.py": FLEETS,
+    "tests/spark/test_fleet.py": CLUSTER,
     "tests/spark/test_listener_cluster.py": CLUSTER,
     "tests/spark/test_wasted_live.py": CLUSTER,
     "tests/logs/test_eventlog_codecs.py": KNOWN_WAITS,
@@ -38,7 +36,7 @@ SHARED = {
     "tests/causes/topics/test_topics_cli.py": REAL_LOGS,
 }
 """What lives as long as a process and serves several files."""
-WAITING = (CLUSTER, FLEETS, KNOWN_WAITS, "tests/spark/", "tests/browser/")
+WAITING = (CLUSTER, KNOWN_WAITS, "tests/spark/", "tests/browser/")
 LONGEST = (
     "tests/apps/serve/test_serve_live.py",
     CLUSTER,
@@ -46,7 +44,6 @@ LONGEST = (
     "tests/spark/test_yarn.py",
     "tests/spark/test_yarn_queues.py",
     "tests/spark/test_demo.py",
-    FLEETS,
     "tests/spark/test_attach.py",
     "tests/spark/test_plugin_under_faults.py",
     "tests/spark/test_listener_life.py",

@@ -190,8 +190,6 @@ def _common(folder: Path, ports: list[int]) -> dict[str, str]:
         f"{node}.pmem-check-enabled": "false",
         f"{node}.disk-health-checker.enable": "false",
         f"{node}.delete.debug-delay-sec": "600",
-        "yarn.node-labels.enabled": "true",
-        "yarn.node-labels.fs-store.root-dir": (folder / "labels").as_uri(),
         "hadoop.http.staticuser.user": getpass.getuser(),
         "hadoop.tmp.dir": str(folder / "tmp"),
     }

@@ -12,10 +12,8 @@ from pathlib import Path
 import numpy as np
 
 import iqcar
-from iqcar.logs.find.resource_manager import ask_resource_manager
-from iqcar.replay.queues.propose import QueueProposal, QueueQuestion, propose_queues
-from iqcar.replay.queues.queue_result import content_of
-from iqcar.rules.queues.queue_setup import PlanTarget, SizeSource, Unit
+from iqcar.replay.queues.queue_plan import QueueProposal, QueueQuestion, content_of, propose_queues
+from iqcar.rules.queue_files import PlanTarget
 from iqcar.tables import Tables
 from tests.spark.test_executors_shared import ended, has
 from tests.spark.test_yarn import started
@@ -83,35 +81,27 @@ def apply_plan(home: Path, folder: Path, target: PlanTarget) -> Applied:
     }
     (folder / "cluster").mkdir(parents=True)
     allocations.write_text(ALLOCATIONS, "utf-8")
-    dynamic = target is PlanTarget.DYNAMIC_ALLOCATION
     with yarn_cluster(folder / "cluster", QUEUES, settings=settings if fair else {}) as cluster:
         file = allocations if fair else cluster.conf / "capacity-scheduler.xml"
-        before = share(home, cluster, folder / "before", {}, dynamic)
+        before = share(home, cluster, folder / "before", {})
         current = (file.read_bytes(), str(file))
-        diagnosis = iqcar.diagnose(before, yarn=ask_resource_manager(cluster.url))
+        diagnosis = iqcar.diagnose(before)
         question = QueueQuestion(target, current, None, math.inf)
         found = propose_queues(diagnosis.tables, diagnosis.graph, question)
-        # The FairScheduler does not tell how it rounds sizes.
-        source = SizeSource.LOGS if fair else SizeSource.MANAGER
-        assert found.replays.capacity == (CORES, Unit.CORES, source)
+        assert found.replays.cores == CORES
         assert found.chosen is not None
         plan = found.chosen.draft.plan
         if fair:
             allocations.write_bytes(content_of(found))
             done = cluster.admin("-refreshQueues")
             assert done.returncode == 0, done.stderr
-        elif not dynamic:
+        else:
             cluster.set_queues(content_of(found).decode())
         names = {one.app: one.name for one in found.replays.tenants}
         more: dict[str, dict[str, str]] = {name: {} for name in names.values()}
         for app, queue in plan.moves:
             more[names[app]]["queue"] = queue
-        for app, limit in plan.limits:
-            more[names[app]]["spark.dynamicAllocation.maxExecutors"] = str(limit.most)
-            if limit.idle_ms is not None:
-                idle = f"{limit.idle_ms / 1000:g}s"
-                more[names[app]]["spark.dynamicAllocation.executorIdleTimeout"] = idle
-        after = share(home, cluster, folder / "after", more, dynamic)
+        after = share(home, cluster, folder / "after", more)
     return Applied(
         target, found, lasted(before), lasted(before, found.before.duration_ms),
         lasted(before, found.chosen.after.duration_ms), lasted(after),
@@ -123,11 +113,10 @@ def share(
     cluster: YarnCluster,
     folder: Path,
     more: Mapping[str, Mapping[str, str]],
-    dynamic: bool,
 ) -> Tables:
     """Let the holder take what it gets, then let the others come; read their logs.
 
-    more: settings by application, and its ``queue``.
+    more: the ``queue`` of each application that names one.
     """
 
     def conf_of(name: str) -> dict[str, str]:
@@ -135,14 +124,7 @@ def share(
         # Jobs start at once, whether executors are there or not: so the log tells who waits.
         conf = {"spark.scheduler.minRegisteredResourcesRatio": "0"}
         conf["spark.executor.instances"] = str(wanted)
-        if dynamic:
-            conf = {
-                "spark.dynamicAllocation.enabled": "true",
-                "spark.dynamicAllocation.shuffleTracking.enabled": "true",
-                "spark.dynamicAllocation.maxExecutors": str(wanted),
-            }
-        own = {key: value for key, value in more.get(name, {}).items() if key != "queue"}
-        return {**conf, **own}
+        return conf
 
     with ExitStack() as running:
         processes = {}

@@ -1,4 +1,4 @@
-"""Finds iqcar's code in a Python worker of Spark, and runs a step of it.
+"""Finds iqcar's code in a Python worker of Spark, and runs a function of it.
 
 This module is pickled by value, because a worker cannot import it before it has run: it imports
 nothing of iqcar, and only the standard library and pyspark inside its functions.
@@ -6,32 +6,31 @@ nothing of iqcar, and only the standard library and pyspark inside its functions
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 MISSING = "iqcar-on-an-executor"
 """Marks what went wrong in a worker before any of iqcar's code could run."""
 
 
-def step(home: str, archive: str, name: str, arguments: bytes) -> Callable[[Any], Any]:
-    """Make the function that Spark runs on each partition.
+def step(home: str, archive: str, name: str) -> Callable[[bytes], bytes]:
+    """Make what Spark calls with the arguments of each call, pickled; it returns so what came back.
 
     Parameters
     ----------
     home : folder that holds the package, if executors run on this machine; else empty.
-    archive : file that was shipped by :func:`iqcar.fleet.send_code.ship`; else empty.
-    name : module and function in the package, as ``fleet.steps.read_step``.
-    arguments : its first arguments, pickled; they can hold iqcar's own classes.
+    archive : file that was shipped by :func:`iqcar.fleet.on_spark.ship`; else empty.
+    name : module and function in the package, as ``fleet.on_spark.look``.
     """
 
-    def run(batches: Iterator[Any]) -> Iterator[Any]:
+    def run(arguments: bytes) -> bytes:
         function = find(home, archive, name)
         import gc
         import pickle
 
         # Spark collects garbage after every task: not again among what lives on, like modules.
         gc.freeze()
-        yield from function(*pickle.loads(arguments), batches)  # noqa: S301
+        return pickle.dumps(function(*pickle.loads(arguments)), protocol=5)  # noqa: S301
 
     return run
 

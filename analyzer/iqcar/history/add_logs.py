@@ -47,9 +47,6 @@ WRITE_EVERY_S = 60.0
 """Rows are written at the latest after so long."""
 MOST_APPLICATIONS = 500
 """Rows of so many applications are written at once."""
-_ROWS_OF = "iqcar.history.stored_rows:rows_of"
-_BUNDLE_TASKS = 5000
-"""Groups of less tasks are diagnosed at once on Spark: a diagnosis takes some 0.2 s at least."""
 LOOKING_AT_ONCE = 8
 """Logs whose first lines are read at once: it is mostly waiting where they are remote."""
 
@@ -101,8 +98,8 @@ def add(
     again : diagnose also what the store knows already.
     processes : how many groups of logs are diagnosed at once; all cores by default.
     progress : called with the logs done and the logs in all; on Spark, with its tasks.
-    spark : SparkSession, optional; read and diagnose on its executors, as
-        :func:`iqcar.fleet.diagnose_on_spark` does.
+    spark : SparkSession, optional; read and diagnose on its executors, together what met on hosts:
+        :func:`iqcar.fleet.grouped_on_spark`.
     """
     kept = open_store(store) if isinstance(store, str) else store
     kept.make()
@@ -150,21 +147,14 @@ def _add_on_spark(
     """Diagnose on executors the applications that met on hosts together, and write their rows."""
     if not logs:
         return
-    from iqcar.fleet import diagnose_on_spark
+    from iqcar.fleet import grouped_on_spark
 
-    done = (lambda _, done, total: progress(done, total)) if progress is not None else None
-    found = diagnose_on_spark(
-        spark, logs, _ROWS_OF, writer.sizes, "", bundle_tasks=_BUNDLE_TASKS, progress=done,
-        rules=False,
-    )  # fmt: skip
-    inputs = found.tables.inputs
-    failed = inputs[inputs["app"] < 0][["path", "message"]]
-    writer.result.cut = sum(cut.parts - 1 for cut in found.cuts)
+    answers, writer.result.cut = grouped_on_spark(
+        spark, logs, "history.add_logs.attempt", progress=progress
+    )
     try:
-        for answer in found.answers:
-            if answer.value is not None:
-                writer.take(answer.logs, {**answer.value, "failed": failed.iloc[:0]})
-        writer.take((), {"failed": failed})
+        for group, rows in answers:
+            writer.take(group, rows)
     finally:
         writer.flush()
 
@@ -220,7 +210,7 @@ def diagnosed_rows(logs: Sequence[EventLog], processes: int | None = None) -> Ro
     return {**rows_of(diagnosis, sizes, ""), "failed": failed}
 
 
-def _attempt(logs: Sequence[EventLog], processes: int | None = 1) -> Rows:
+def attempt(logs: Sequence[EventLog], processes: int | None = 1) -> Rows:
     """As :func:`diagnosed_rows`; a bug fails these logs only."""
     try:
         return diagnosed_rows(logs, processes)
@@ -240,7 +230,7 @@ def _diagnosed(
     """Diagnose groups, several at once, as they end; a process that dies costs its group only."""
     if len(groups) <= 1 or processes == 1:
         for group in groups:
-            yield group, _attempt(group, None if len(groups) == 1 else 1)
+            yield group, attempt(group, None if len(groups) == 1 else 1)
         return
     largest = sorted(groups, key=lambda group: -sum(log.size_bytes for log in group))
     yield from _diagnosed_apart(largest, processes)
@@ -262,7 +252,7 @@ def _diagnosed_apart(
 
 
 def _attempt_apart(logs: list[EventLog], _tell: object) -> Rows:
-    return _attempt(logs)
+    return attempt(logs)
 
 
 class _Writer:

@@ -16,7 +16,6 @@ from iqcar.base.units import percent
 from iqcar.causes.blame.attribute import Blame, attribute, measure_demand
 from iqcar.causes.blame.blame_sources import MOST_SOURCES
 from iqcar.enums import Request, Resource
-from iqcar.model.demand.device import Device
 from iqcar.model.demand.estimate import OthersCost
 from iqcar.model.demand.known import Known, Learned
 from iqcar.model.waits.columns import MEASURED, evidence_column, wait_column
@@ -52,29 +51,25 @@ nothing of a query."""
 
 NO_RANGE = "what is lost to others is divided by the load there, and has no range"
 TOO_LARGE = f"the run is too large to replay each query alone: {NO_RANGE}"
-A_PART = f"where logs are shared out to Spark, no query is replayed alone: {NO_RANGE}"
 
 
 def blame_run(
     tables: Tables,
     waits: pd.DataFrame,
-    devices: dict[Request, Device] | None = None,
     most_sources: int | None = MOST_SOURCES,
     critical_path: bool = False,
     known: Known | None = None,
 ) -> tuple[Blame, Model | None]:
     """Attribute waits, in the amount that replays tell; see :func:`~.attribute.attribute`.
 
-    devices: what was estimated from more logs than these. Then nothing is replayed: what these
-        logs alone tell of a device would not be what all tell.
     known: what earlier runs told of stages and hosts.
 
     Returns the model of the run, too; None where no two queries ran at once, or none can be
     replayed.
     """
-    demand = replace(measure_demand(tables, waits, devices), known=known or Known())
+    demand = replace(measure_demand(tables, waits), known=known or Known())
     beside = _ran_at_once(tables)
-    why = A_PART if devices is not None else TOO_LARGE if _is_large(tables) else ""
+    why = TOO_LARGE if _is_large(tables) else ""
     model = build_model(tables, waits, demand) if beside and not why else None
     cost = None if model is None else others_cost(model, waits)
     if model is not None:

@@ -13,14 +13,12 @@ from iqcar.causes.savings import start_up_time
 from iqcar.diagnosis import Diagnosis
 from iqcar.enums import BlameKind, FindingKind, Resource
 from iqcar.model.waits.stage_parts import most_slots
-from iqcar.model.waits.told_room import limited_by_user
 from iqcar.replay.whatif.question import Question
 from iqcar.rules.advice_rules import executor_advice_for
 from iqcar.rules.propose_rules import held_by_long_tasks, split_tasks
 from iqcar.rules.vocabulary.data_files import (
     NO_EXECUTORS,
     OTHER_APPLICATION,
-    QUEUE_LIMIT,
     UNATTRIBUTED,
     advice_for,
 )
@@ -206,7 +204,6 @@ def _find(diagnosis: Diagnosis, replay: bool) -> tuple[Finding, ...]:
     worth = [one for one in _ranked(found) if _is_worth(one)]
     if replay:
         worth = [*map(about.replayed, worth[:MOST_ASKED]), *worth[MOST_ASKED:]]
-    worth = [one for one in (*worth, *_limited(about)) if _is_worth(one)]
     worth += [one for one in _executors(about, worth) if _is_worth(one)]
     return tuple(_ranked(worth))
 
@@ -274,27 +271,6 @@ def _start_up(about: About) -> Iterator[Finding]:
             sentence=f"{about.called(worst)} had {had} for {time}.",
             action=advice_for(NO_EXECUTORS),
             ranged=(0.6, 1.15),
-            section="blame",
-        )
-
-
-def _limited(about: About) -> Iterator[Finding]:
-    """Queries that the limit of their application's queue kept executors from."""
-    hurts = about.diagnosis.graph.who_hurts_whom(Resource.EXECUTORS)
-    mine = hurts[(hurts["kind"] == BlameKind.KNOWN.value).to_numpy()]
-    queries = mine["target_query"].astype(int).tolist()
-    by_user = limited_by_user(about.tables) if queries else set()
-    for runs in about.grouped(queries, mine["lost_ms"].to_numpy(np.float64)):
-        worst = max(runs, key=lambda row: runs[row])
-        app = int(about.tables.queries["app"].iloc[worst])
-        whose = "one user in its" if app in by_user else "its"
-        yield about.finding(
-            FindingKind.EXECUTORS,
-            runs,
-            ranged=(0.0, 1.2),
-            sentence=f"The limit of {whose} YARN queue, which it filled alone, cost "
-            f"{about.called(worst)} {about.of_run(sum(runs.values()), worst)}.",
-            action=advice_for(QUEUE_LIMIT),
             section="blame",
         )
 

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
+from math import isfinite
 
 from iqcar.base.units import duration, percent, printable, short
+from iqcar.logs.find.resource_manager import YarnApplication
 from iqcar.logs.text import redact_text
 from iqcar.model.waits.pending import Pending, YarnWaits
 from iqcar.say.section import Section, columns
-from iqcar.tables.yarn_told import YarnApplication
 
-MOST_NODES = 50
-"""Nodes whose labels are listed."""
 NAME_WIDTH = 40
 REASON_WIDTH = 160
 """Characters shown of a name, and of what the manager says of an application that waits."""
@@ -97,21 +96,12 @@ def _notes(yarn: YarnWaits, most: int) -> list[str]:
             "applications held is the resource manager's sum, spread over time as their logs say, "
             "else evenly."
         )
-    memory = sum(node.memory_mb for node in yarn.nodes)
-    cores = sum(node.cores for node in yarn.nodes)
-    if memory == memory and cores == cores and yarn.nodes:
-        count = "1 node" if len(yarn.nodes) == 1 else f"{len(yarn.nodes):,} nodes"
+    if isfinite(yarn.memory_mb + yarn.cores + yarn.nodes):
+        count = "1 node" if yarn.nodes == 1 else f"{yarn.nodes:,.0f} nodes"
         notes.append(
-            f"{_place(yarn)} has {count} now: {memory / 1024:,.0f} GiB, {cores:,.0f} cores."
+            f"{_place(yarn)} has {count} now: {yarn.memory_mb / 1024:,.0f} GiB, "
+            f"{yarn.cores:,.0f} cores."
         )
-    labels = [
-        f"{_shown(node.host)}: {', '.join(map(_shown, node.labels))}"
-        for node in yarn.nodes
-        if node.labels
-    ]
-    if labels:
-        more = "" if len(labels) <= MOST_NODES else f" and {len(labels) - MOST_NODES:,} more"
-        notes.append(f"Labels of nodes: {'; '.join(labels[:MOST_NODES])}{more}.")
     if yarn.unknown:
         what = "1 application" if yarn.unknown == 1 else f"{yarn.unknown:,} applications"
         notes.append(f"{_place(yarn)} does not know {what} of these logs (any more).")

@@ -20,7 +20,6 @@ from iqcar.tables.declarations import TableSpec, declare, texts
 
 if TYPE_CHECKING:
     from iqcar.tables.arrays import Flags, Ints
-    from iqcar.tables.yarn_told import YarnTold
 
 
 CACHED = TableSpec(
@@ -512,7 +511,6 @@ class Tables:
     """Everything read from the event logs: one frame per :data:`SPECS` entry.
 
     ``query_by`` says what one row of ``queries`` is; None before jobs are grouped into queries.
-    ``yarn`` is what a resource manager told of the cluster; None where none was asked.
     ``given`` is what a command is given to read them again, quoted for a shell.
     """
 
@@ -540,7 +538,6 @@ class Tables:
     driver_phases: pd.DataFrame
     samples: pd.DataFrame
     query_by: QueryBy | None = None
-    yarn: YarnTold | None = None
     given: str = "PATH"
 
     def __iter__(self) -> Iterator[tuple[str, pd.DataFrame]]:

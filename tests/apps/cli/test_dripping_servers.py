@@ -18,7 +18,7 @@ from tests.support.web_server import web_server
 LONG_S = 60
 """Longer than any of these commands may take to end, shorter than any server is waited for."""
 ANSWER = "iqcar.logs.find.http_client.ANSWER_S"
-COMMANDS = ("analyze", "report", "history", "rules", "serve")
+COMMANDS = ("analyze", "report", "history", "yarn", "serve")
 
 
 def words(command: str, urls: list[str], folder: Path) -> list[object]:
@@ -28,10 +28,7 @@ def words(command: str, urls: list[str], folder: Path) -> list[object]:
         "analyze": ["analyze", *urls],
         "report": ["report", *urls, "--out", folder / "report.html"],
         "history": ["history", "add", folder / "store", *urls],
-        "rules": [
-            *("rules", "compile", log, "--for", "yarn-capacity", "--out", folder / "queues"),
-            *("--yarn", urls[0]),
-        ],
+        "yarn": ["analyze", log, "--yarn", urls[0]],
         "serve": ["serve", *urls, "--port", "0", "--cache", folder / "cache"],
     }[command]
 
@@ -65,7 +62,7 @@ def test_any_command_gives_a_server_up_whatever_part_of_its_answers_drips(
 @pytest.mark.parametrize("part", DRIPS)
 def test_a_resource_manager_of_which_any_part_drips_is_given_up(part: str, tmp_path: Path) -> None:
     with dripping(part) as (url, _):
-        process = Forked(*words("rules", [url], tmp_path), constants={ANSWER: 0.3})
+        process = Forked(*words("yarn", [url], tmp_path), constants={ANSWER: 0.3})
         assert process.wait(LONG_S) == 1
         said = process.stderr.read()
     assert "answers too slowly: it was given up" in said

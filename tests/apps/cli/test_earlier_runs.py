@@ -89,9 +89,7 @@ def test_a_store_of_other_queries_says_so(place: Path, tmp_path: Path) -> None:
     assert "it knows none of these hosts and no run of these queries" in said
 
 
-def test_there_must_be_a_store_and_no_spark(place: Path, tmp_path: Path) -> None:
+def test_there_must_be_a_store(place: Path, tmp_path: Path) -> None:
     done = iqcar("analyze", place / "crowd", "--store", tmp_path / "none")
     assert done.returncode != 0
     assert "there is no store here" in done.stderr
-    done = iqcar("analyze", place / "crowd", "--store", place / "store", "--on-spark")
-    assert "--store: does not go with --on-spark" in done.stderr

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from iqcar.replay.loop.run import record
 from iqcar.replay.queues.cluster_replay import ClusterReplays, QueuePlan, cluster_replays
-from iqcar.rules.queues.queue_setup import Capacity, LeafQueue, QueueSetup
+from iqcar.rules.queue_files import LeafQueue, QueueSetup
 from iqcar.tables import Tables, texts
 from tests.support.examples import examples
 from tests.support.naive_queues import NaiveCluster, NaiveQueue, NaiveRun, NaiveTenant
@@ -95,7 +95,7 @@ def replays_of(run: NaiveRun, folder: Path) -> tuple[Tables, ClusterReplays]:
     tables = read(run.logs(), folder)
     apps = list(range(len(tables.applications)))
     setup = setup_of(run.cluster)
-    found = cluster_replays(tables, record(tables), apps, setup, Capacity(run.cluster.cores))
+    found = cluster_replays(tables, record(tables), apps, setup, run.cluster.cores)
     start_up = 1000 * run.cluster.start_up
     plans = {one.plan.name: one.plan for one in run.tenants}
     found.tenants = [

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import jsonschema
@@ -13,10 +14,15 @@ import pytest
 import iqcar
 from iqcar.errors import IqcarError
 from iqcar.replay.queues.cluster_replay import QueuePlan
-from iqcar.replay.queues.propose import QueueProposal, QueueQuestion, propose_queues
-from iqcar.replay.queues.queue_result import content_of, queue_result
-from iqcar.rules.queues.capacity_file import assumed_capacity_file, read_capacity_file
-from iqcar.rules.queues.queue_setup import PlanTarget
+from iqcar.replay.queues.queue_plan import (
+    QueueProposal,
+    QueueQuestion,
+    content_of,
+    propose_queues,
+    queue_result,
+)
+from iqcar.rules.queue_files import PlanTarget, assumed_capacity_file, read_capacity_file
+from iqcar.rules.rule import Outlook
 from iqcar.show.json.queues import queues_schema, queues_to_json
 from iqcar.show.terminal.layout import terminal
 from iqcar.show.terminal.queues import print_queues
@@ -25,7 +31,7 @@ from tests.support.shared_cluster_logs import read
 from tests.support.synthetic_log import SyntheticLog
 
 CORES = 12
-TARGETS = [PlanTarget.YARN_CAPACITY, PlanTarget.YARN_FAIR, PlanTarget.DYNAMIC_ALLOCATION]
+TARGETS = [PlanTarget.YARN_CAPACITY, PlanTarget.YARN_FAIR]
 
 
 def hog_and_others(seed: int) -> list[NaiveTenant]:
@@ -72,17 +78,11 @@ def cluster_of(found: QueueProposal, plan: QueuePlan | None) -> NaiveCluster:
 
 def simulated(found: QueueProposal, tenants: list[NaiveTenant], plan: QueuePlan) -> NaiveRun:
     """Run the tenants as a plan says."""
-    limits, changed = dict(plan.limits), []
+    moved = []
     for one in tenants:
         row = next(t for t in found.replays.tenants if t.name == one.name)
-        queue = dict(plan.moves).get(row.app, found.queue_before(row))
-        limit = limits.get(row.app)
-        most = one.most if limit is None else limit.most
-        idle = one.idle if limit is None or limit.idle_ms is None else limit.idle_ms / 1000
-        changed.append(
-            NaiveTenant(one.name, one.user, queue, one.start, one.queries, one.cores, most, idle)
-        )
-    return NaiveRun(cluster_of(found, plan), changed)
+        moved.append(replace(one, queue=dict(plan.moves).get(row.app, found.queue_before(row))))
+    return NaiveRun(cluster_of(found, plan), moved)
 
 
 def recorded(tenants: list[NaiveTenant], fair: bool) -> NaiveRun:
@@ -141,6 +141,23 @@ def test_a_plan_is_said_in_text_and_json(
     assert content_of(found)
 
 
+def test_what_would_harm_is_written_only_if_asked_for(
+    diagnosis: iqcar.Diagnosis, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked = QueueQuestion(PlanTarget.YARN_CAPACITY, cores=CORES)
+    found = propose_queues(diagnosis.tables, diagnosis.graph, asked)
+    assert found.chosen is not None
+    harms = replace(found.chosen.expected, outlook=Outlook.HARMS.value)
+    found = replace(found, chosen=replace(found.chosen, expected=harms))
+    result = queue_result(found)
+    assert (result.written, result.diff, result.how_to) == (False, "", [])
+    print_queues(result, terminal())
+    print_queues(queue_result(found, all_rules=True), terminal())
+    shown = capsys.readouterr().out
+    assert shown.startswith("No plan is written, each would harm")
+    assert "\nDo not apply this plan" in shown
+
+
 def test_a_given_file_is_edited_and_other_queues_keep_what_they_had(
     diagnosis: iqcar.Diagnosis,
 ) -> None:
@@ -186,6 +203,4 @@ def test_applications_that_cannot_be_replayed_need_no_plan_either(tmp_path: Path
     idle = [SyntheticLog(f"application_1_{n}").app().executor() for n in range(2)]
     tables = read(idle, tmp_path)
     with pytest.raises(IqcarError, match="no two of the applications share a cluster"):
-        propose_queues(
-            tables, iqcar.diagnose(tables).graph, QueueQuestion(PlanTarget.DYNAMIC_ALLOCATION)
-        )
+        propose_queues(tables, iqcar.diagnose(tables).graph, QueueQuestion(PlanTarget.YARN_FAIR))

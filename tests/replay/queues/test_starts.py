@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from iqcar.replay.queues.cluster_setup import tenants_of
+from iqcar.replay.queues.cluster_replay import tenants_of
 from tests.support.examples import examples
 from tests.support.shared_cluster_logs import YARN, Executor, Query, application, read
 

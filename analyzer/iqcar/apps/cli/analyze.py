@@ -8,10 +8,8 @@ from functools import partial
 
 from iqcar.apps.cli import options
 from iqcar.apps.cli.command import Result, command
+from iqcar.enums import QueryBy
 from iqcar.errors import UsageError
-
-_INSTEAD = {"--topics": "use `iqcar topics --on-spark`", "--samples": "leave out one of the two"}
-"""What to do in place of options that do not go with --on-spark."""
 
 
 @command("Who made your queries wait, and what to change.", writes=("json", "rules", "html"))
@@ -45,7 +43,7 @@ def analyze(
 
     Example: iqcar analyze spark-events/ --target q39b --json diagnosis.json --rules rules.json
 
-    For many logs: iqcar analyze s3a://logs/ --on-spark --master spark://host:7077
+    For many logs: iqcar analyze s3a://logs/ --on-spark --store store/
 
     Parameters
     ----------
@@ -60,23 +58,21 @@ def analyze(
     full
         Print everything, not only what would save most.
     on_spark
-        Read and diagnose the logs on Spark, and sum up what all applications lost: on the active
-        session or the application of spark-submit, else on --master. Applications that shared hosts
-        at the same time are diagnosed together. Needs iqcar[spark].
+        Read and diagnose the logs on Spark into --store, as `iqcar history add --on-spark` does,
+        and rank what was lost in all that the store holds.
     """
     from iqcar.apps.cli.reading import diagnosed, logs_of
 
     paths = logs_of(logs)
     if on_spark:
-        _refuse(
-            {
-                "--rules": rules, "--previous": previous, "--html": html, "--target": target,
-                "--topics": topics, "--advice": advice, "--samples": samples,
-                "--all-rules": all_rules, "--by": by, "--store": recall,
-                "--curves": curves, "--yarn": yarn,
-            }
-        )  # fmt: skip
-        return _on_spark(paths, master, how, all_sources)
+        refused = {
+            "--rules": rules, "--previous": previous, "--html": html, "--target": target,
+            "--topics": topics, "--advice": advice, "--samples": samples, "--by": by,
+            "--all-rules": all_rules, "--all-sources": all_sources, "--curves": curves,
+            "--yarn": yarn, "--critical-path": how.critical_path,
+            "--query-by": how.query_by is not QueryBy.SQL,
+        }  # fmt: skip
+        return _on_spark(paths, master, recall, how.top, refused)
     options.check_master(master, on_spark)
     from iqcar.rules.compile_pools import dump_compiled, load_rules_file
     from iqcar.rules.vocabulary.advice_kinds import advice_kinds
@@ -122,32 +118,19 @@ def analyze(
     )
 
 
-def _refuse(given: Mapping[str, object]) -> None:
-    """Raise UsageError for an option that a summary of many applications has no place for."""
-    for name, value in given.items():
+def _on_spark(
+    paths: list[str], master: str, store: str, most: int, refused: Mapping[str, object]
+) -> Result:
+    """Diagnose logs on executors into a store, and rank what was lost in all that it holds."""
+    for name, value in refused.items():
         if value:
             raise UsageError(
-                "does not go with --on-spark",
-                name,
-                _INSTEAD.get(name, "analyse the logs of one group without Spark for it"),
+                "does not go with --on-spark", name, "analyse a few logs without Spark for it"
             )
+    if not store:
+        raise UsageError(
+            "needs a place for what is found", "--on-spark", "give --store STORE, of iqcar history"
+        )
+    from iqcar.apps.cli.history import added_to
 
-
-def _on_spark(paths: list[str], master: str, how: options.Diagnosing, all_sources: bool) -> Result:
-    """Diagnose logs on executors, and sum up what all applications lost."""
-    from iqcar.apps.cli.reading import check_any, on_executors
-    from iqcar.diagnosis import Settings
-    from iqcar.fleet.fleet_summary import summary_on_spark
-    from iqcar.fleet.session import spark_session
-    from iqcar.show.json.fleet import fleet_to_json
-    from iqcar.show.terminal.fleet import print_fleet
-
-    settings = Settings(**asdict(how))
-    with spark_session(master) as spark, on_executors() as progress:
-        found = summary_on_spark(spark, paths, settings, all_sources=all_sources, progress=progress)
-    check_any(found.tables)
-    return Result(
-        partial(print_fleet, found, settings.top),
-        partial(fleet_to_json, found, settings),
-        tables=[found.tables],
-    )
+    return added_to(store, paths, master, most)

@@ -10,7 +10,7 @@ from pathlib import Path
 from iqcar.apps.cli.command import Result, check_writable, make_folder, write_result
 from iqcar.enums import QueryBy
 from iqcar.errors import IqcarError, UsageError
-from iqcar.rules.queues.queue_setup import PlanTarget
+from iqcar.rules.queue_files import PlanTarget
 
 HOW_TO_FILE = "HOW_TO.md"
 
@@ -26,18 +26,14 @@ class ClusterChoice:
         FairScheduler's allocation file; the plan is an edit of it. Default: queues as
         applications named them, all alike.
     cores : 1..10000000
-        With --for a cluster: its cores. Default: as --yarn tells, else as many as its
-        applications held at once.
-    yarn : URL
-        With --for a cluster: its resource manager (http://HOST:8088), which tells its size.
+        With --for yarn-…: cores of the cluster. Default: as many as its applications held at once.
     preemption : SECONDS 0..86400
-        With --for a cluster: time after which it takes executors back from queues that hold more
+        With --for yarn-…: time after which it takes executors back from queues that hold more
         than they are guaranteed. Default: it does not.
     """
 
     current: str = ""
     cores: int | None = None
-    yarn: str = ""
     preemption: float | None = None
 
 
@@ -53,8 +49,13 @@ def compile_queues(
 ) -> Result:
     """Diagnose logs, plan, and write the plan's files; raises IqcarError."""
     from iqcar.apps.cli.reading import diagnosed, working
-    from iqcar.replay.queues.propose import QueueQuestion, propose_queues
-    from iqcar.replay.queues.queue_result import FILES, content_of, queue_result
+    from iqcar.replay.queues.queue_plan import (
+        FILES,
+        QueueQuestion,
+        content_of,
+        propose_queues,
+        queue_result,
+    )
     from iqcar.show.json.queues import queues_to_json
     from iqcar.show.terminal.queues import print_queues
 
@@ -62,7 +63,7 @@ def compile_queues(
     check_folder(folder, (FILES[target], HOW_TO_FILE), force)
     current = (_read(choice.current), choice.current) if choice.current else None
     after = math.inf if choice.preemption is None else 1000 * choice.preemption
-    found = diagnosed(paths, query_by=QueryBy.SQL, rules=False, yarn=choice.yarn)
+    found = diagnosed(paths, query_by=QueryBy.SQL, rules=False)
     with working("replaying"):
         plan = propose_queues(
             found.tables, found.graph, QueueQuestion(target, current, choice.cores, after)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import typer
 
@@ -86,30 +86,49 @@ def add_(
         Groups of logs diagnosed at once; all cores by default.
     on_spark
         Read and diagnose the logs on Spark: on the active session or the application of
-        spark-submit, else on --master. Needs iqcar[spark].
+        spark-submit, else on --master. Together are those that shared hosts at the same time.
+        Needs iqcar[spark].
+    """
+    options.check_master(master, on_spark)
+    where = master if on_spark else None
+    return added_to(store, paths, where, cluster=cluster, again=again, processes=processes)
+
+
+def added_to(
+    store: str, paths: list[str], master: str | None, most: int = 0, **chosen: Any
+) -> Result:
+    """Add the applications of some logs to a store.
+
+    Parameters
+    ----------
+    master : of the cluster whose Spark reads and diagnoses, as of
+        :func:`iqcar.fleet.spark_session`; None to do it here.
+    most : rows of each ranking of the whole store that are shown then; none by default.
+    chosen : further arguments of :func:`iqcar.history.add`.
     """
     from iqcar.apps.cli.reading import counting
-    from iqcar.fleet.session import spark_session
-    from iqcar.history import add
+    from iqcar.fleet import spark_session
+    from iqcar.history import add, top
     from iqcar.show.json.history import added_to_json
-    from iqcar.show.terminal.history import print_added, print_set_aside
+    from iqcar.show.terminal.history import print_added, print_set_aside, print_top
 
-    options.check_master(master, on_spark)
     with ExitStack() as held:
-        session = held.enter_context(spark_session(master)) if on_spark else None
+        spark = None if master is None else held.enter_context(spark_session(master))
         progress = held.enter_context(counting("diagnosing logs"))
-        added = add(
-            store, paths, cluster=cluster, again=again, processes=processes, progress=progress,
-            spark=session,
-        )  # fmt: skip
+        added = add(store, paths, progress=progress, spark=spark, **chosen)
     if added.failed and not added.added and not added.known:
         path, message = added.failed[0]
         raise IqcarError(message.rstrip("."), path)
     print_set_aside(added.set_aside)
     ends = ExitCode.PARTIAL if added.failed or added.partial else ExitCode.OK
-    return Result(
-        partial(print_added, store, added), partial(added_to_json, store, added), ends=ends
-    )
+
+    def show() -> None:
+        print_added(store, added)
+        if most:
+            with Within().of(store) as about:
+                print_top(top(about, "all", most), "all")
+
+    return Result(show, partial(added_to_json, store, added), ends=ends)
 
 
 @history.command("top")

@@ -14,10 +14,10 @@ from iqcar.errors import ExitCode, IqcarError
 if TYPE_CHECKING:
     from iqcar.diagnosis import Diagnosis
     from iqcar.logs import ReadProgress
+    from iqcar.logs.find.resource_manager import YarnTold
     from iqcar.model.demand.known import Recalled
     from iqcar.replay.whatif.curves import MeasuredCurves
     from iqcar.tables import Tables
-    from iqcar.tables.yarn_told import YarnTold
 
 FIRST = "(the first run on a machine compiles for some seconds)"
 
@@ -139,13 +139,6 @@ def counting(what: str) -> Iterator[Callable[[int, int], None] | None]:
     """Show a progress bar on a terminal; called with the number done and the total."""
     with _bar(what) as bar:
         yield None if bar is None else lambda done, total: bar("", done, total)
-
-
-@contextmanager
-def on_executors() -> Iterator[Callable[[str, int, int], None] | None]:
-    """Show Spark's current step and the number of tasks done, on a terminal."""
-    with _bar("Spark: {task.fields[doing]}", "tasks") as bar:
-        yield bar
 
 
 @contextmanager

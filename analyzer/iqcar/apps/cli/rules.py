@@ -11,7 +11,7 @@ from iqcar.apps.cli.command import Result, command, make_folder, write_result
 from iqcar.apps.cli.compile_queues import ClusterChoice, check_folder, compile_queues
 from iqcar.enums import QueryBy
 from iqcar.errors import UsageError
-from iqcar.rules.queues.queue_setup import PlanTarget
+from iqcar.rules.queue_files import PlanTarget
 
 rules = typer.Typer(
     name="rules",

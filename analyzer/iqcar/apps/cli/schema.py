@@ -18,7 +18,6 @@ SCHEMAS = {
     "whatif": "show.json.whatif",
     "live": "show.json.live",
     "history": "show.json.history",
-    "fleet": "show.json.fleet",
     "queues": "show.json.queues",
 }
 """The module with the function ``…_schema`` of each file."""

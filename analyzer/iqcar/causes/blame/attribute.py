@@ -293,19 +293,17 @@ def attribute(
     return replace(blame, cost=cost)
 
 
-def measure_demand(
-    tables: Tables, waits: pd.DataFrame, devices: dict[Request, Device] | None = None
-) -> Demand:
+def measure_demand(tables: Tables, waits: pd.DataFrame) -> Demand:
     """Estimate what tasks need in the devices of their hosts; parameters of :func:`attribute`."""
     pieces = Pieces.from_intervals(BlameColumns.from_tables(tables, waits))
-    return _demand(tables, pieces, DomainSchedules(pieces), devices)
+    return _demand(tables, pieces, DomainSchedules(pieces))
 
 
 def _demand(
     tables: Tables,
     pieces: Pieces,
     schedules: DomainSchedules,
-    devices: dict[Request, Device] | None,
+    devices: dict[Request, Device] | None = None,
 ) -> Demand:
     loads = find_loads(pieces, schedules)
     return estimate_demand(loads, devices or fit_devices(loads, len(tables.hosts)))

@@ -148,27 +148,16 @@ def _estimated_executors(columns: BlameColumns, demands: pd.DataFrame) -> Iterat
     waited = demands["request"].to_numpy() == REQUESTS.index(Request.EXECUTOR_WAIT)
     if lost[waited].sum() <= LEAST_PART * max(lost.sum(), 1.0):
         return
-    told = [one for one in columns.shortages.values() if one.way.told]
-    guessed = [one for one in columns.shortages.values() if not one.way.told]
-    if told:
-        yield (
-            f"waits for executors of {_applications(len(told))} are estimated by the cluster's "
-            "size told by the resource manager: its nodes and the limits of its queues as they are "
-            "now"
-        )
-    if guessed:
-        most = max(float((one.own + one.others).max()) for one in guessed)
-        asked = all(one.measured for one in guessed)
+    shortages = columns.shortages.values()
+    if shortages:
+        most = max(float((one.own + one.others).max()) for one in shortages)
+        asked = all(one.measured for one in shortages)
         yield (
             "waits for executors are estimated, the cluster's size guessed from the most held at "
             "once: it counts as full where its applications held as many slots as ever around then "
             f"({most:.0f} at most); the limit of a queue or a quota looks the same"
             + ("" if asked else ", and so does an application that asked for no more executors")
         )
-
-
-def _applications(number: int) -> str:
-    return "1 application" if number == 1 else f"{number:,} applications"
 
 
 def _holders_without_tasks(columns: BlameColumns) -> Iterator[str]:

@@ -15,7 +15,7 @@ from iqcar.causes.blame.sweep import SOURCE_ENDS, SOURCE_STARTS, TARGET_ENDS, TA
 from iqcar.causes.blame.task_intervals import BlameColumns, Pieces
 from iqcar.causes.blame.usage_sweep import usage_during
 from iqcar.enums import REQUESTS, Request
-from iqcar.model.waits.executor_shortage import NO_SLOTS, Shortage
+from iqcar.model.waits.executor_shortage import NO_SLOTS
 from iqcar.model.waits.shared_cluster import Offers, clusters_of, executor_offers
 from iqcar.tables import NONE, Tables
 from iqcar.tables.arrays import (
@@ -159,7 +159,7 @@ def executor_sweep_input(columns: BlameColumns, loss: Loss, group: Ints) -> Swee
     in proportion to their number. The clock of a victim advances by ``dt / H(t)`` while slots are
     missing, H being the slots that these held, so that all holders together explain the wait. Its
     rows are the waiting tasks, then the slots held by others, idle ones under the number of their
-    stage plus the number of stages; what applications without a log held has no number.
+    stage plus the number of stages.
 
     loss: to executors.
     group: (n_tasks,) group that each task belongs to as a target.
@@ -173,14 +173,17 @@ def executor_sweep_input(columns: BlameColumns, loss: Loss, group: Ints) -> Swee
     named = np.where(held.stage >= 0, held.stage + held.idle * stages, NONE)
     domain, begin, end, rate, source, task = [], [], [], [], [], []
     for victim, shortage in victims.items():
-        clock = shortage.total(share_of(shortage.short - shortage.limited, shortage.others))
+        clock = shortage.total(share_of(shortage.short, shortage.others))
         rows = np.flatnonzero(
             (columns.app == victim) & (loss.lost > 0) & np.isfinite(columns.asked + columns.launch)
         )
-        since, until, slots, names = _in_the_way(shortage, held, named)
-        since, until = (np.interp(times, shortage.when, clock) for times in (since, until))
+        others = np.flatnonzero(np.isin(held.app, shortage.holders))
+        since, until = (
+            np.interp(times[others], shortage.when, clock) for times in (held.since, held.until)
+        )
         kept = until > since
-        since, until, slots, names = since[kept], until[kept], slots[kept], names[kept]
+        since, until, others = since[kept], until[kept], others[kept]
+        slots, names = held.slots[others], named[others]
         domain.append(np.full(len(rows) + len(slots), victim))
         task.append(np.concatenate([rows, np.full(len(slots), NONE)]))
         waited = [np.interp(t[rows], shortage.when, clock) for t in (columns.asked, columns.launch)]
@@ -200,10 +203,9 @@ def executor_sweep_input(columns: BlameColumns, loss: Loss, group: Ints) -> Swee
     waits = every_task >= 0
     row_of = np.maximum(every_task, 0)
     everyone = usage_during(events, every_rate, waits)
-    others = 1.0 - share_of(loss.known, loss.slowdown)
     weights = tuple(
         share_of(np.where(waits, amount[row_of], 0.0) if len(amount) else everyone, everyone)
-        for amount in (loss.slowdown * others, loss.lost * others)
+        for amount in (loss.slowdown, loss.lost)
     )
     target = np.where(waits, group[row_of], 0) if len(group) else row_of
     return SweepInput.from_tasks(
@@ -212,48 +214,6 @@ def executor_sweep_input(columns: BlameColumns, loss: Loss, group: Ints) -> Swee
         one_domain=True,
         sources=2 * stages,
     )
-
-
-def _in_the_way(
-    shortage: Shortage, held: HeldSlots, named: Ints
-) -> tuple[Floats, Floats, Floats, Ints]:
-    """Return the slots that were in the way of an application: since, until, number and name."""
-    way = shortage.way
-    parts = []
-    for at, holders in enumerate(way.holders):
-        here = (way.which == at) & (shortage.short > 0)
-        if not here.any():
-            continue
-        mine = np.flatnonzero(np.isin(held.app, holders.apps))
-        outside = holders.outside
-        since = np.concatenate([held.since[mine], outside.since])
-        until = np.concatenate([held.until[mine], outside.until])
-        slots = np.concatenate([held.slots[mine], outside.cores])
-        names = np.concatenate([named[mine], np.full(len(outside.app), NONE)])
-        # Where others are in the way at other times, these are only while it is they.
-        for begin, end in _spans(shortage, way.which == at):
-            begun, ended = np.maximum(since, begin), np.minimum(until, end)
-            kept = ended > begun
-            parts.append((begun[kept], ended[kept], slots[kept], names[kept]))
-    if not parts:
-        none = np.zeros(0)
-        return none, none, none, np.zeros(0, np.int64)
-    since, until, slots, names = (np.concatenate(column) for column in zip(*parts, strict=True))
-    return since, until, slots, names
-
-
-def _spans(shortage: Shortage, mine: Flags) -> list[tuple[float, float]]:
-    """Return the times within which an application lacked slots for one reason and for no other."""
-    short = shortage.short > 0
-    other = short & ~mine
-    if not other.any():
-        return [(-np.inf, np.inf)]
-    # Steps that lack nothing belong to the span before: nothing counts in them.
-    change = np.flatnonzero(short)
-    edges = change[np.diff(other[change].astype(np.int64), prepend=-1) != 0]
-    ends = np.append(shortage.when[edges[1:]], np.inf)
-    pairs = zip(shortage.when[edges].tolist(), ends.tolist(), strict=True)
-    return [pair for pair, alien in zip(pairs, other[edges].tolist(), strict=True) if not alien]
 
 
 LEAST_HELD = 1e-3

@@ -125,7 +125,8 @@ def measure_loss(
     """
     wait, ratp = wait_and_ratp(columns, request)
     if request is Request.EXECUTOR_WAIT:
-        return _executor_loss(columns, wait, ratp)
+        slowdown = wait / np.maximum(columns.span, SHORTEST_MS)
+        return Loss.of_all(request, wait, ratp, slowdown, columns.span)
     if request in BYTES_REQUESTS:
         return _device_loss(columns, wait, ratp, request, contention.get(request))
     if request is Request.SLOT_WAIT:
@@ -143,20 +144,6 @@ def wait_and_ratp(columns: BlameColumns, request: Request) -> tuple[Floats, Floa
     wait = np.where(wait > 0, wait, 0.0)
     data = data_processed(columns, request)
     return wait, np.where(data > 0, wait / np.where(data > 0, data, 1.0), 0.0)
-
-
-def _executor_loss(columns: BlameColumns, wait: Floats, ratp: Floats) -> Loss:
-    """Compute the loss to who held executors, and to the limit of a queue: a known cause."""
-    slowdown = wait / np.maximum(columns.span, SHORTEST_MS)
-    known = np.zeros(len(wait))
-    for app, shortage in columns.shortages.items():
-        rows = np.flatnonzero((columns.app == app) & (wait > 0))
-        asked, launch = columns.asked[rows], columns.launch[rows]
-        short = shortage.during(shortage.short, asked, launch)
-        limited = shortage.during(shortage.limited, asked, launch)
-        known[rows] = slowdown[rows] * np.minimum(share_of(limited, short), 1.0)
-    loss = Loss.of_all(Request.EXECUTOR_WAIT, wait, ratp, slowdown, columns.span)
-    return replace(loss, known=known)
 
 
 def _device_loss(

@@ -302,11 +302,6 @@ def fit_devices(loads: dict[Request, Load], n_hosts: int) -> dict[Request, Devic
         request: load.sample(usable(load, LEAST.get(request, ENOUGH_BYTES)))
         for request, load in loads.items()
     }
-    return fit_sampled(samples, n_hosts)
-
-
-def fit_sampled(samples: dict[Request, Load], n_hosts: int) -> dict[Request, Device]:
-    """Estimate devices from samples of usable tasks; parameters as of :func:`fit_devices`."""
     devices = {}
     # Its products of small matrices take up to ten times as long on several threads.
     with _libraries().limit(limits=1, user_api="blas"):

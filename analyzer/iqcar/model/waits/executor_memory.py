@@ -69,11 +69,9 @@ def memory_for_tasks(tables: Tables, app: int, each: float) -> list[tuple[str, s
 
 
 def memory_settings(tables: Tables) -> dict[int, dict[str, str]]:
-    """Return the settings that tell of memory and of YARN's containers, by application."""
+    """Return the settings that tell of memory, by application."""
     conf = tables.conf
-    told = conf["key"].str.startswith(
-        ("spark.memory.", "spark.executor.", "spark.driver.", "spark.yarn.", "spark.submit.")
-    )
+    told = conf["key"].str.startswith(("spark.memory.", "spark.executor.", "spark.driver."))
     told |= conf["key"] == "spark.master"
     rows = conf[(told & (conf["sql_execution"] == NONE)).to_numpy(bool)]
     found: dict[int, dict[str, str]] = {}

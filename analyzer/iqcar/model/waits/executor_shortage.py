@@ -2,11 +2,9 @@
 
 An application lacks slots while it has more waiting tasks than free slots, its settings (and, where
 the plugin recorded them, its requests) allow it more executors, and the cluster has no room for
-another one. Where a resource manager told the size of its nodes and the limits of its queues, these
-tell (:mod:`iqcar.model.waits.told_room`). No event log holds the size of a cluster: else it counts
-as full where its applications hold as much as they ever held at once around that time. What is
-lacking then is at most what the applications in the way hold; where nobody but the application
-itself fills its queue, what the queue's limit keeps from it.
+another one. No event log holds the size of a cluster: it counts as full where its applications hold
+as much as they ever held at once around that time. What is lacking then is at most what the other
+applications hold.
 
 Executors take a while to start, also on an empty cluster. A shortage counts only where it lasts
 longer than that without a new executor.
@@ -19,9 +17,7 @@ from typing import NamedTuple
 import numpy as np
 
 from iqcar.model.waits.shared_cluster import Offers, clusters_of, executor_offers
-from iqcar.model.waits.told_room import ToldCluster, level_of
-from iqcar.model.waits.yarn_containers import requests_of
-from iqcar.tables import NONE, Tables
+from iqcar.tables import Tables
 from iqcar.tables.arrays import Flags, Floats, Ints, by_group_and_time, running_total
 
 CAPACITY_WINDOW_MS = 3_600_000.0
@@ -44,52 +40,23 @@ class TaskLaunches(NamedTuple):
     finish: Floats
 
 
-class SlotHolders(NamedTuple):
-    """Who shares what was in the way of an application.
-
-    apps: rows of the other applications.
-    outside: what applications without a log held, as slots of the application that lacked them.
-    """
-
-    apps: Ints
-    outside: Offers
-
-
-class InTheWay(NamedTuple):
-    """What left no room for one more executor of an application, over the steps of time.
-
-    which: (n_steps,) position in ``holders``; −1 where there was room.
-    others: (n_steps,), slots; what these held.
-    spare: (n_steps,), slots; what the limit of a queue that nobody else fills kept from it.
-    told: whether a resource manager told the size of the cluster.
-    """
-
-    which: Ints
-    others: Floats
-    spare: Floats
-    holders: tuple[SlotHolders, ...]
-    told: bool
-
-
 class Shortage(NamedTuple):
     """Missing slots of one application, as steps from each time to the next.
 
     when: (n_steps,), ms; distinct times in order; the last step has no end and misses nothing.
-    missing: (n_steps,), slots; slots it lacked because others held them, or its queue is limited.
+    missing: (n_steps,), slots; slots it lacked because others held them.
     own: (n_steps,), slots; slots that it had.
+    others: (n_steps,), slots; slots that the holders had.
+    holders: rows of the other applications of its cluster.
     measured: whether the plugin recorded how many executors it asked for.
     """
 
     when: Floats
     missing: Floats
     own: Floats
+    others: Floats
+    holders: Ints
     measured: bool
-    way: InTheWay
-
-    @property
-    def others(self) -> Floats:
-        """Slots that those in the way held in each step."""
-        return self.way.others
 
     def total(self, rate: Floats) -> Floats:
         """Return the integral of a rate per step from the first time to each time."""
@@ -106,32 +73,24 @@ class Shortage(NamedTuple):
         """1 in the steps in which slots were missing, else 0."""
         return (self.missing > NO_SLOTS).astype(np.float64)
 
-    @property
-    def limited(self) -> Floats:
-        """1 in the steps in which nobody but the limit of its queue was in the way, else 0."""
-        return self.short * (self.others <= NO_SLOTS)
-
 
 def find_shortages(
     tables: Tables, asked: Floats, launch: Floats, finish: Floats
 ) -> dict[int, Shortage]:
-    """Find the applications that lacked slots because others held them, or their queue is limited.
+    """Find the applications that lacked slots because others held them, by application row.
 
-    By application row. Empty where no two applications share a cluster, and nothing is told of it.
+    Empty where no two applications share a cluster.
 
     tables: ``applications``, ``executors``, ``executor_targets`` and the ``app`` of ``tasks`` are
         used.
     asked, launch, finish: (n_tasks,), ms; when each task started to wait, was launched and ended; a
         task with a time that is not finite is left out.
     """
-    if len(tables.applications) < 2 and tables.yarn is None:
+    if len(tables.applications) < 2:
         return {}
     cluster = clusters_of(tables)
     offers = executor_offers(tables)
-    requests = {} if tables.yarn is None else requests_of(tables, tables.yarn)
-    known = [cluster[app] for app in requests]
-    members = np.bincount(cluster[cluster >= 0])
-    shared = np.flatnonzero((members > 1) | np.isin(np.arange(len(members)), known))
+    shared = np.flatnonzero(np.bincount(cluster[cluster >= 0]) > 1)
     if not len(shared):
         return {}
     app = tables.tasks["app"].to_numpy(np.int64)
@@ -151,23 +110,17 @@ def find_shortages(
         members = np.flatnonzero(cluster == number)
         own = offers.of(np.isin(offers.app, members))
         patience = _patience(tables, own, tasks)
-        told = ToldCluster.of(tables, own, requests)
         for victim in members.tolist():
             waiting = tasks.get(victim)
-            if waiting is not None and _can_lack(victim, own, waiting, told):
-                shortage = _shortage(tables, victim, own, waiting, patience=patience, told=told)
+            if waiting is not None and _can_lack(victim, own, waiting):
+                shortage = _shortage(tables, victim, own, waiting, patience)
                 if shortage.short.any():
                     found[victim] = shortage
     return found
 
 
-def _can_lack(victim: int, offers: Offers, tasks: TaskLaunches, told: ToldCluster | None) -> bool:
-    """Tell whether a task waited, and others held executors between the first and the last one.
-
-    Or may have: those without a log, or nobody where a queue has a limit, count as well.
-    """
-    if told is not None:
-        return bool((tasks.launch > tasks.asked).any())
+def _can_lack(victim: int, offers: Offers, tasks: TaskLaunches) -> bool:
+    """Tell whether a task waited, and others held executors between the first and the last one."""
     others = (offers.app != victim) & (offers.since < tasks.finish.max())
     others &= offers.until > tasks.asked.min()
     return bool(others.any() and (tasks.launch > tasks.asked).any())
@@ -192,9 +145,7 @@ def _shortage(
     app: int,
     offers: Offers,
     tasks: TaskLaunches,
-    *,
     patience: float,
-    told: ToldCluster | None,
 ) -> Shortage:
     """Compute the missing slots of one application of a cluster."""
     settings = tables.applications.iloc[app]
@@ -203,9 +154,7 @@ def _shortage(
     mine = offers.app == app
     size = settings["executor_cores"]
     size = size if size > 0 else float(offers.cores[mine].max(initial=1.0))
-    if told is not None and not told.tells(app, tasks.asked.min(), tasks.finish.max()):
-        told = None
-    when, offered, others, waiting, busy = _levels(offers, mine, tasks, cpus, told)
+    when, offered, others, waiting, busy = _levels(offers, mine, tasks, cpus)
     # Spark can launch a task some ms before it notes the end of the one before: the slots of a
     # cluster are those of its executors.
     own = np.maximum(offered, busy)
@@ -216,76 +165,35 @@ def _shortage(
         at = np.searchsorted(known, when, side="right") - 1
         wanted = targets["executors"].to_numpy(np.float64)[np.maximum(at, 0)] * size
         need = np.where(at >= 0, np.minimum(need, np.maximum(wanted - own, 0.0)), need)
-    if told is None:
-        around = (when >= tasks.asked.min() - CAPACITY_WINDOW_MS) & (
-            when <= tasks.finish.max() + CAPACITY_WINDOW_MS
-        )
-        way = _guessed(offers, mine, others, size=size, around=around, held=offered + others)
-    else:
-        way = _told(told, app, when, offers, size)
-    in_the_way = np.where(way.others > NO_SLOTS, way.others, way.spare)
-    short = (need > NO_SLOTS) & (in_the_way > NO_SLOTS) & (way.which != NONE)
+    held = offered + others
+    around = (when >= tasks.asked.min() - CAPACITY_WINDOW_MS) & (
+        when <= tasks.finish.max() + CAPACITY_WINDOW_MS
+    )
+    room = held[around].max(initial=0.0) - held
+    short = (need > NO_SLOTS) & (others > NO_SLOTS) & (room < size - NO_SLOTS)
     short &= _lasting(when, offered, short, patience)
     short[-1] = False
-    missing = np.where(short, np.minimum(need, in_the_way), 0.0)
-    return Shortage(when, missing, own, len(targets) > 0, way)
-
-
-def _guessed(
-    offers: Offers, mine: Flags, others: Floats, *, size: float, around: Flags, held: Floats
-) -> InTheWay:
-    """Take a cluster for full where as much is held as at most around then.
-
-    held: (n_steps,), slots; by all applications.
-    """
-    room = held[around].max(initial=0.0) - held
-    which = np.where(room < size - NO_SLOTS, 0, NONE)
-    nobody = offers.of(np.zeros(len(mine), bool))
-    holders = SlotHolders(np.unique(offers.app[~mine]), nobody)
-    return InTheWay(which, others, np.zeros(len(others)), (holders,), told=False)
-
-
-def _told(told: ToldCluster, app: int, when: Floats, offers: Offers, size: float) -> InTheWay:
-    """Find the first limit that leaves no room, and who shares it."""
-    limits = told.limits(app, when)
-    fits = np.stack([limit.fits for limit in limits])
-    full = fits < 1.0
-    which = np.where(full.any(axis=0), full.argmax(axis=0), NONE)
-    others, spare, holders = np.zeros(len(when)), np.zeros(len(when)), []
-    for at, limit in enumerate(limits):
-        apps = limit.apps[limit.apps != app]
-        slots = limit.outside.mb * (size / told.requests[app].mb)
-        nowhere = np.full(len(slots), NONE)
-        outside = Offers(nowhere, slots, limit.outside.since, limit.outside.until, nowhere)
-        holders.append(SlotHolders(apps, outside))
-        theirs = offers.of(np.isin(offers.app, apps))
-        held = level_of(when, theirs.since, theirs.until, theirs.cores)
-        held += level_of(when, outside.since, outside.until, outside.cores)
-        others = np.where(which == at, held, others)
-        if limit.is_queue:
-            beyond = fits[at + 1 :].min(axis=0) * size
-            spare = np.where(which == at, beyond, spare)
-    return InTheWay(which, others, spare, tuple(holders), told=True)
+    missing = np.where(short, np.minimum(need, others), 0.0)
+    return Shortage(
+        when=when, missing=missing, own=own, others=others,
+        holders=np.unique(offers.app[~mine]), measured=len(targets) > 0,
+    )  # fmt: skip
 
 
 def _levels(
-    offers: Offers, mine: Flags, tasks: TaskLaunches, cpus: float, told: ToldCluster | None
+    offers: Offers, mine: Flags, tasks: TaskLaunches, cpus: float
 ) -> tuple[Floats, Floats, Floats, Floats, Floats]:
     """Return distinct times, and from each on: own slots, others', slots waited for, and in use."""
     zeros, held = np.zeros(len(tasks.asked)), np.full(len(tasks.asked), cpus)
     own, others = np.where(mine, offers.cores, 0.0), np.where(mine, 0.0, offers.cores)
     none = np.zeros(len(mine))
-    more = np.zeros(0) if told is None else told.times()
-    when = np.concatenate(
-        [offers.since, offers.until, tasks.asked, tasks.launch, tasks.finish, more]
-    )
-    more = np.zeros(len(more))
+    when = np.concatenate([offers.since, offers.until, tasks.asked, tasks.launch, tasks.finish])
     steps = np.stack(
         [
-            np.concatenate([own, -own, zeros, zeros, zeros, more]),
-            np.concatenate([others, -others, zeros, zeros, zeros, more]),
-            np.concatenate([none, none, held, -held, zeros, more]),
-            np.concatenate([none, none, zeros, held, -held, more]),
+            np.concatenate([own, -own, zeros, zeros, zeros]),
+            np.concatenate([others, -others, zeros, zeros, zeros]),
+            np.concatenate([none, none, held, -held, zeros]),
+            np.concatenate([none, none, zeros, held, -held]),
         ]
     )
     order = np.argsort(when, kind="stable")

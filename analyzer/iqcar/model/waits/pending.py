@@ -12,11 +12,11 @@ from typing import NamedTuple
 
 import numpy as np
 
+from iqcar.logs.find.resource_manager import YarnApplication, YarnTold
 from iqcar.model.waits.executor_shortage import START_UP_MS
 from iqcar.model.waits.shared_cluster import Offers, executor_offers
 from iqcar.tables import NONE, Tables, texts
 from iqcar.tables.arrays import Floats, Ints, sum_by
-from iqcar.tables.yarn_told import YarnApplication, YarnNode, YarnQueue, YarnTold
 
 MOST_HOLDERS = 10
 """Applications named per wait, those that held most; the others are summed up."""
@@ -45,7 +45,7 @@ class Pending(NamedTuple):
     app: its row; −1 without a log.
     since_ms, until_ms: since the epoch; until now, where it waits still.
     first_executor_ms: when its log has its first executor; NaN without.
-    held: share of the memory of all nodes that run now that others held meanwhile, on average; may
+    held: share of the memory of all nodes that run now which others held meanwhile, on average; may
         be over 1 where there were more nodes; NaN where it is not told, and of the shorter ones of
         very many waits.
     holders: those that held most, first.
@@ -76,14 +76,16 @@ class YarnWaits(NamedTuple):
     pending: waits of more than an ordinary start, the longest first.
     waiting: those among all applications that wait still, and have no log.
     unknown: applications of the logs that the manager does not know, or not any more.
+    memory_mb, cores, nodes: of the cluster now; NaN where it is not told.
     """
 
     url: str
     pending: tuple[Pending, ...]
     waiting: int
     unknown: int
-    nodes: tuple[YarnNode, ...]
-    queues: tuple[YarnQueue, ...]
+    memory_mb: float
+    cores: float
+    nodes: float
 
 
 def pending_waits(tables: Tables, told: YarnTold) -> YarnWaits:
@@ -92,12 +94,11 @@ def pending_waits(tables: Tables, told: YarnTold) -> YarnWaits:
     tables: ``applications`` and ``executors`` are used.
     """
     rows = _rows_by_id(tables)
-    memory = sum(node.memory_mb for node in told.nodes)
     waits = [one for one in told.applications if _until(one) - one.submitted_ms >= START_UP_MS]
     waits.sort(key=lambda one: one.submitted_ms - _until(one))
     held = _HeldMemory(told.applications, rows, tables)
     found = [
-        _pending(one, rows.get(one.application_id, NONE), held, memory, number * held.work)
+        _pending(one, rows.get(one.application_id, NONE), held, told.memory_mb, number * held.work)
         for number, one in enumerate(waits, 1)
     ]
     known = {one.application_id for one in told.applications}
@@ -108,8 +109,9 @@ def pending_waits(tables: Tables, told: YarnTold) -> YarnWaits:
         pending=tuple(found),
         waiting=unlogged,
         unknown=unknown,
+        memory_mb=told.memory_mb,
+        cores=told.cores,
         nodes=told.nodes,
-        queues=told.queues,
     )
 
 

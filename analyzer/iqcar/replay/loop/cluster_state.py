@@ -29,7 +29,7 @@ class Cluster(NamedTuple):
 
     guaranteed: units, or a weight where ``fair``.
     maximum: units.
-    user_factor, user_least: see :class:`~iqcar.rules.queues.queue_setup.LeafQueue`.
+    user_factor, user_least: see :class:`~iqcar.rules.queue_files.LeafQueue`.
     priority: the higher first.
     evenly: whether its applications share it, instead of one after the other.
     gives_back: whether executors can be taken from it.

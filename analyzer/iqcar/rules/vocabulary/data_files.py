@@ -118,7 +118,7 @@ ADVICE = "advice.json"
 """Causes of lost time: name, sentence, and what a Spark engineer would do about each."""
 OWN_STAGE, GARBAGE_COLLECTION, NO_EXECUTORS = "own-stage", "gc", "executors-not-there"
 UNATTRIBUTED, SLOW_HOST, CPU_LIMIT = "unattributed", "slow-host", "cpu-limit"
-PAGE_FAULTS, QUEUE_LIMIT = "page-faults", "queue-limit"
+PAGE_FAULTS = "page-faults"
 OTHER_APPLICATION, LONG_TASKS = "other-application", "long-tasks"
 SOURCE = "$source"
 """Where advice against long tasks names their query."""
@@ -134,8 +134,8 @@ def cause_of(kind: BlameKind | str, resource: Resource | str, limited: bool = Fa
     """Key of the cause of a part of lost time.
 
     Returns: The resource where another query held it; ``own-stage``, ``unattributed``; for known
-    causes ``gc`` or ``cpu-limit`` (CPU), ``executors-not-there`` (slots), ``queue-limit``
-    (executors), ``page-faults`` (memory) or ``slow-host`` (network, disks).
+    causes ``gc`` or ``cpu-limit`` (CPU), ``executors-not-there`` (slots),
+    ``page-faults`` (memory) or ``slow-host`` (network, disks).
 
     kind: Whom the part is put down to.
     resource: What was waited for.
@@ -150,7 +150,6 @@ def cause_of(kind: BlameKind | str, resource: Resource | str, limited: bool = Fa
         known = {
             Resource.CPU: CPU_LIMIT if limited else GARBAGE_COLLECTION,
             Resource.SLOTS: NO_EXECUTORS,
-            Resource.EXECUTORS: QUEUE_LIMIT,
             Resource.MEMORY: PAGE_FAULTS,
         }
         return known.get(resource, SLOW_HOST)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from iqcar.base.files.json_text import json_bytes
-from iqcar.replay.queues.queue_result import QueueResult
+from iqcar.replay.queues.queue_plan import QueueResult
 from iqcar.show.json.described import schema_text
 
 

@@ -8,9 +8,9 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
+from iqcar.logs.find.resource_manager import YarnApplication
 from iqcar.logs.text import redact_text
 from iqcar.model.waits.pending import YarnWaits
-from iqcar.tables.yarn_told import YarnApplication
 
 Ms = Annotated[float, Meta(description="Milliseconds.", ge=0)]
 Known = Annotated[str, Meta(description="As the resource manager tells; empty where it does not.")]
@@ -60,24 +60,6 @@ class ResultYarnPending(msgspec.Struct, frozen=True, forbid_unknown_fields=True)
     unattributed_ms: Annotated[float, Meta(description="Part that nobody is named for.", ge=0)]
 
 
-class ResultYarnNode(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A node that runs."""
-
-    host: Known
-    memory_mb: Annotated[float | None, Meta(description="For containers.")]
-    cores: Annotated[float | None, Meta(description="For containers.")]
-    labels: Annotated[list[str], Meta(description="Node labels.")]
-
-
-class ResultYarnQueue(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A queue of the capacity scheduler; shares of the cluster in per cent."""
-
-    path: Known
-    capacity: Annotated[float | None, Meta(description="Guaranteed.")]
-    most: Annotated[float | None, Meta(description="At most.")]
-    used: Annotated[float | None, Meta(description="In use now.")]
-
-
 class ResultYarn(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What a YARN resource manager adds to the logs (--yarn)."""
 
@@ -89,11 +71,11 @@ class ResultYarn(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     unknown: Annotated[
         int, Meta(description="Applications of the logs that it does not know.", ge=0)
     ]
-    nodes: Annotated[list[ResultYarnNode], Meta(description="Nodes that run now.")]
-    queues: Annotated[
-        list[ResultYarnQueue],
-        Meta(description="Parents before children; empty for other schedulers."),
+    memory_mb: Annotated[
+        float | None, Meta(description="Of all nodes that run now, for containers.")
     ]
+    cores: Annotated[float | None, Meta(description="The same.")]
+    nodes: Annotated[float | None, Meta(description="Nodes that run now.")]
 
 
 def yarn_to_dict(yarn: YarnWaits | None) -> dict[str, Any] | None:
@@ -121,22 +103,7 @@ def yarn_to_dict(yarn: YarnWaits | None) -> dict[str, Any] | None:
         ],
         "waiting": yarn.waiting,
         "unknown": yarn.unknown,
-        "nodes": [
-            {
-                "host": redact_text(node.host),
-                "memory_mb": _known(node.memory_mb),
-                "cores": _known(node.cores),
-                "labels": [redact_text(label) for label in node.labels],
-            }
-            for node in yarn.nodes
-        ],
-        "queues": [
-            {
-                "path": redact_text(queue.path),
-                **{n: _known(getattr(queue, n)) for n in ("capacity", "most", "used")},
-            }
-            for queue in yarn.queues
-        ],
+        **{name: _known(getattr(yarn, name)) for name in ("memory_mb", "cores", "nodes")},
     }
 
 

@@ -6,15 +6,12 @@ from rich.console import Console
 from rich.text import Text
 
 from iqcar.base.units import printable, short
-from iqcar.replay.queues.queue_result import QueueResult
+from iqcar.replay.queues.queue_plan import QueueResult
 from iqcar.show.terminal.layout import NARROW, plain_table, print_section, terminal
-
-MOST_QUERIES = 20
-"""Queries that are shown, those that change most first; JSON has all."""
 
 
 def print_queues(result: QueueResult, console: Console | None = None) -> None:
-    """Print the answer, then applications, queries, how far off the replay is, diff and steps."""
+    """Print the answer, how far off the replay is, applications, diff and steps."""
     console = console or terminal(width=NARROW)
     console.print(Text(printable(answer(result)), style="bold"))
     check = result.self_check
@@ -37,14 +34,6 @@ def print_queues(result: QueueResult, console: Console | None = None) -> None:
             _time(one.after_ms),
         )  # fmt: skip
     print_section(console, "Applications", table)
-    table = plain_table("query", ">recorded", ">before", ">after")
-    changed = sorted(
-        result.queries, key=lambda one: -abs((one.after_ms or 0.0) - (one.before_ms or 0.0))
-    )
-    for each in changed[:MOST_QUERIES]:
-        times = (each.recorded_ms, each.before_ms, each.after_ms)
-        table.add_row(Text(short(each.name)), *map(_time, times))
-    print_section(console, "Queries", table)
     if result.diff:
         lines = "\n".join(printable(line) for line in result.diff.splitlines())
         print_section(console, "Changes", Text(lines))

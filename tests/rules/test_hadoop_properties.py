@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from iqcar.errors import IqcarError
-from iqcar.rules.queues.capacity_file import PREFIX, read_capacity_file
+from iqcar.rules.queue_files import PREFIX, read_capacity_file
 from tests.support.hadoop_jars import SPARK_JARS
 
-READER = Path(__file__).resolve().parents[2] / "support" / "ReadConfiguration.java"
+READER = Path(__file__).resolve().parents[1] / "support" / "ReadConfiguration.java"
 QUEUES = f"""
 <property name="{PREFIX}root.queues" value="b"/>
 <property><name>{PREFIX}root.b.capacity</name><value>100</value></property>"""

@@ -6,9 +6,7 @@ import pytest
 
 from iqcar.base.files.xml_text import MAX_BYTES
 from iqcar.errors import IqcarError
-from iqcar.rules.queues.capacity_file import PREFIX, read_capacity_file
-from iqcar.rules.queues.fair_file import read_fair_file
-from iqcar.rules.queues.queue_setup import Capacity, Unit
+from iqcar.rules.queue_files import PREFIX, read_capacity_file, read_fair_file
 from tests.support.hostile_texts import least_cost
 
 CAPACITY = b"""<?xml version="1.0"?>
@@ -110,23 +108,21 @@ def test_what_is_no_such_file_is_refused_in_one_line(content: bytes, message: st
 
 def test_weights_and_maxima_of_an_allocation_file() -> None:
     file = read_fair_file(FAIR, "f.xml")
-    queues = {one.path: one for one in file.setup(Capacity(8)).queues}
+    queues = {one.path: one for one in file.setup(8).queues}
     shares = {path: one.guaranteed for path, one in queues.items()}
     assert shares == pytest.approx({"root.etl": 0.6, "root.adhoc": 0.2, "root.default": 0.2})
     assert queues["root.etl"].maximum == 0.5
     cores = read_fair_file(FAIR.replace(b"50%", b"8192 mb, 2 vcores"), "f.xml")
-    assert cores.maximum("root.etl", Capacity(8)) == 0.25
-    assert cores.maximum("root.etl", Capacity(32768, Unit.MB)) == 0.25
+    assert cores.maximum("root.etl", 8) == 0.25
 
 
 @pytest.mark.parametrize(
     "text",
     [b"16384 mb, 4 vcores", b"4 vcores, 16384 mb", b"memory-mb=16384, vcores=4", b"16384, 4"],
 )
-def test_a_maximum_counts_in_the_unit_of_the_cluster(text: bytes) -> None:
+def test_a_maximum_counts_in_cores_however_it_stands(text: bytes) -> None:
     file = read_fair_file(FAIR.replace(b"50%", text), "f.xml")
-    assert file.maximum("root.etl", Capacity(16)) == 0.25
-    assert file.maximum("root.etl", Capacity(32768, Unit.MB)) == 0.5
+    assert file.maximum("root.etl", 16) == 0.25
 
 
 def test_queues_of_an_allocation_file_are_edited_and_added() -> None:

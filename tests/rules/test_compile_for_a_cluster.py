@@ -37,16 +37,6 @@ def test_a_plan_is_written_with_how_to_apply_it(logs: Path, tmp_path: Path) -> N
     assert (again.returncode, "exists already" in again.stderr) == (2, True)
 
 
-def test_what_would_harm_is_written_only_if_asked_for(logs: Path, tmp_path: Path) -> None:
-    given = ("rules", "compile", "--for", "dynamic-allocation", logs, "--out", tmp_path / "out")
-    done = iqcar(*given)
-    assert done.stdout.startswith("No plan is written, each would harm")
-    assert not (tmp_path / "out").exists()
-    done = iqcar(*given, "--all-rules")
-    assert done.stdout.startswith("Do not apply this plan")
-    assert "spark.dynamicAllocation.maxExecutors=" in (tmp_path / "out" / "submit.txt").read_text()
-
-
 def test_a_file_that_is_no_queues_is_refused_in_one_line(logs: Path, tmp_path: Path) -> None:
     wrong = tmp_path / "wrong.xml"
     wrong.write_text("<!DOCTYPE a [<!ENTITY b 'c'>]><configuration/>")

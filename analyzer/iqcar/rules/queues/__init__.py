@@ -1,1 +1,0 @@
-"""Queues of cluster managers: what files declare, and edits of such files."""
