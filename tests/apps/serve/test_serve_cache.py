@@ -14,7 +14,6 @@ import pytest
 
 from iqcar.apps.serve.applications import MS_PER_HOUR, Application, NextLogs
 from iqcar.apps.serve.cache import PAGE, RESULT, Cache, write_entry
-from iqcar.apps.serve.losses import NOTHING
 from iqcar.apps.serve.result_summary import Summary
 from iqcar.enums import InputStatus
 from iqcar.logs.find.log_parts import EventLog, LogPart
@@ -24,7 +23,7 @@ from iqcar.version import __version__
 
 def summary(*keys: str, settings: str = "s") -> Summary:
     return Summary(
-        keys, _version(), settings, "p", 1, 2.0, 1.0, *[None] * 5, (), (), None, None, (), NOTHING
+        keys, _version(), settings, "p", 1, 2.0, 1.0, *[None] * 5, (), (), None, None, (), 3.0, ()
     )
 
 

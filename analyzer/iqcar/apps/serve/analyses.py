@@ -8,7 +8,7 @@ import json
 import logging
 import signal
 import time
-from collections import Counter, OrderedDict
+from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
@@ -118,8 +118,6 @@ class Analyses:
         self._waiting: OrderedDict[str, Task] = OrderedDict()
         self._running: dict[str, asyncio.Task[tuple[State, str]]] = {}
         self.closing = False
-        self.ended: Counter[State] = Counter()
-        """How many have ended in each way."""
 
     @property
     def waiting(self) -> int:
@@ -227,7 +225,6 @@ class Analyses:
         words = "analysis %s %s after %.1f s%s"
         said = f": {analysis.message}" if message else ""
         LOGGER.info(words, analysis.digest, state, analysis.running_ms / 1e3, said)
-        self.ended[state] += 1
         self._take_note(analysis)
 
     def _forget_oldest(self) -> None:

@@ -43,7 +43,7 @@ DIGEST_BYTES = 16
 LEFT_BEHIND_S = 86_400.0
 """Age from which an unfinished entry is one that a server left behind (a day)."""
 
-LAYOUT = "2"
+LAYOUT = "3"
 """Changes when the entries' files do, so that those of older versions are not read."""
 
 _DIGEST = re.compile(rf"[0-9a-f]{{{2 * DIGEST_BYTES}}}\Z")

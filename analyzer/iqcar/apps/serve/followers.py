@@ -94,15 +94,6 @@ class Followers:
         """How many look now."""
         return sum(one.looking for one in self._followed.values())
 
-    @property
-    def followed(self) -> int:
-        """How many applications they look at."""
-        return len(self._followed)
-
-    def windows(self) -> list[bytes]:
-        """Return the latest window of each application as JSON, as far as there is one."""
-        return [one.latest for one in self._followed.values() if one.latest]
-
     def look(self, key: str, wanted: FollowRequest) -> Look:
         """Begin to look at an application; raises FullError if one more cannot.
 

@@ -40,7 +40,6 @@ STATIC = {
     "live.js": "text/javascript",
     "plotly.js": "text/javascript",
     "icon.svg": "image/svg+xml",
-    "grafana.json": "application/json",
 }
 """Files that pages load, with their media types; there are no others."""
 

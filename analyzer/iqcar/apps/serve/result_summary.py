@@ -8,8 +8,9 @@ import msgspec
 import numpy as np
 import pandas as pd
 
-from iqcar.apps.serve.losses import NOTHING, Losses, losses_of
+from iqcar.base.units import short
 from iqcar.diagnosis import Diagnosis
+from iqcar.logs.text.name_family import family
 from iqcar.say.findings import find_findings
 from iqcar.say.others_words import OthersLosses
 from iqcar.show.html.whatif import most_blamed
@@ -19,7 +20,7 @@ from iqcar.version import __version__
 if TYPE_CHECKING:
     from iqcar.comparison.comparison import Comparison
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Annotated
 
 from msgspec import Meta
@@ -36,6 +37,11 @@ class FirstFinding(msgspec.Struct, frozen=True):
     share: Annotated[float, Meta(description="Of the duration of its runs.")]
     sentence: Annotated[str, Meta(description="What was found.")]
     action: Annotated[str, Meta(description="What to do.")]
+
+
+Label = tuple[str, str, str, str, str]
+"""Application, victim, kind of blame, source and resource of time that was lost. Names are those of
+families, without dates, times and numbers, so that runs of a recurring query are summed."""
 
 
 class Summary(msgspec.Struct, frozen=True):
@@ -75,8 +81,10 @@ class Summary(msgspec.Struct, frozen=True):
     """The query that others lost most to; null if none lost any time to another."""
     query_names: tuple[str, ...]
     """Names of queries, those that lost most to others first, at most :data:`MOST_NAMES`."""
-    losses: Losses
-    """Who lost time to whom; nothing for a comparison."""
+    query_ms: float
+    """Sum of the durations of these queries, in ms."""
+    losses: tuple[tuple[Label, float], ...]
+    """Who lost time to whom and for what, in ms; nothing for a comparison."""
     worst_said: str = ""
     """What it lost to others, with its range, in words."""
     worst_low_ms: float | None = None
@@ -112,7 +120,8 @@ def summarize(diagnosis: Diagnosis, keys: tuple[str, ...], settings: str, policy
         first_finding=_first_finding(diagnosis),
         culprit_name=next((name[:MAX_TEXT] for name in most_blamed(diagnosis)), None),
         query_names=_query_names(diagnosis),
-        losses=losses_of(diagnosis),
+        query_ms=float(np.nansum(tables.queries["duration_ms"].to_numpy(np.float64))),
+        losses=tuple(bounded(losses_of(diagnosis), MOST_OF_RESULT).items()),
         of_applications=application_losses(diagnosis, keys),
     )
 
@@ -140,7 +149,8 @@ def summarize_comparison(comparison: Comparison, settings: str, policy: str) -> 
         first_finding=None,
         culprit_name=None,
         query_names=(),
-        losses=NOTHING,
+        query_ms=0.0,
+        losses=(),
     )
 
 
@@ -254,3 +264,53 @@ def application_losses(diagnosis: Diagnosis, keys: Sequence[str]) -> tuple[Appli
             )
         )
     return tuple(found)
+
+
+OTHERS = "(others)"
+NAMES = {
+    BlameKind.OWN: "(itself)",
+    BlameKind.KNOWN: "(known causes)",
+    BlameKind.UNATTRIBUTED: "(unattributed)",
+    BlameKind.REST: OTHERS,
+}
+"""What stands for the source where the time was not lost to a query that is named."""
+MOST_OF_RESULT = 30
+"""Losses of one result that are told apart (30): three times what a panel of a dashboard shows.
+Some thousand results are held in memory, some KB of each, and summed at each scrape."""
+LABEL_CHARACTERS = 100
+"""Characters kept of a name: what a legend shows."""
+
+
+def losses_of(diagnosis: Diagnosis) -> dict[Label, float]:
+    """Sum the time that the queries lost, in ms; together all that they lost."""
+    tables = diagnosis.tables
+    queries = [short(name, LABEL_CHARACTERS) for name in texts(tables.queries, "family")]
+    named = [short(family(name), LABEL_CHARACTERS) for name in texts(tables.applications, "name")]
+    app_of = tables.queries["app"].tolist()
+    found: dict[Label, float] = defaultdict(float)
+    for resource in Resource:
+        hurts = diagnosis.graph.who_hurts_whom(resource)
+        columns = ("source_query", "kind", "target_query", "lost_ms")
+        for source, kind, target, lost in zip(*(hurts[name] for name in columns), strict=True):
+            if lost > 0:
+                to = queries[source] if kind == BlameKind.QUERY else NAMES[BlameKind(kind)]
+                label = named[app_of[target]], queries[target], kind, to, resource.value
+                found[label] += float(lost)
+    return found
+
+
+def bounded(sums: Mapping[Label, float], most: int) -> dict[Label, float]:
+    """Return the largest sums, and the rest by kind, resource and, of no query, source.
+
+    Their total is the same. What :func:`bounded` returned can be summed and bounded again.
+    """
+    named = sorted(
+        (label for label in sums if label[1] != OTHERS), key=lambda one: (-sums[one], one)
+    )
+    kept = defaultdict(float, {one: sums[one] for one in named[:most]})
+    for label, lost in sums.items():
+        if label not in kept or label[1] == OTHERS:
+            _, _, kind, source, resource = label
+            source = OTHERS if kind == BlameKind.QUERY else source
+            kept["", OTHERS, kind, source, resource] += lost
+    return dict(kept)

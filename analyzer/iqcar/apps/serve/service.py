@@ -19,7 +19,6 @@ from iqcar.apps.serve.cache import Cache, digest_of
 from iqcar.apps.serve.followers import EVERY_MS, WINDOW_MS, Followers, FollowRequest
 from iqcar.apps.serve.fork_server import ForkServer
 from iqcar.apps.serve.listing import Listing
-from iqcar.apps.serve.losses import Losses, LossTotals, sum_losses
 from iqcar.apps.serve.questions import Asked, ModelProcess, Questions
 from iqcar.apps.serve.result_summary import Summary
 from iqcar.apps.serve.served_paths import Places
@@ -134,14 +133,12 @@ class Service:
         )
         self._forks = ForkServer()
         self.analyses = Analyses(cache, self._forks, processes, self._take_note)
-        self.totals = LossTotals()
         self.questions = Questions(self._forks)
         self.followers = Followers(self._forks)
         self.paths = places.paths
         self._places = places
         self._next = NextLogs(new_hours, small_mib)
         self._next_digest = ""
-        self._kept: tuple[list[Summary], Losses] | None = None
 
     @contextlib.asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
@@ -293,24 +290,9 @@ class Service:
             path = log.path
         return FollowRequest(path, list(part.within), self._diagnose, WINDOW_MS, EVERY_MS)
 
-    def kept_losses(self) -> tuple[Losses, int]:
-        """Sum what all applications lost whose result is kept; return their number, too.
-
-        An application that was analysed alone counts by that result, the newest there is, also if
-        its log has grown since; results of several together do not count, or it counted twice.
-        Can be called from any thread.
-        """
-        kept = [one.summary for one in self.listing.applications() if one.summary is not None]
-        if self._kept is None or self._kept[0] != kept:
-            self._kept = kept, sum_losses(summary.losses for summary in kept)
-        return self._kept[1], len(kept)
-
     def _take_note(self, analysis: Analysis) -> None:
-        """Take the result of an analysis that has ended into the list and the totals."""
+        """Take the result of an analysis that has ended into the list."""
         self.listing.refresh_results(analysis.keys)
-        summary = self.cache.summary(analysis.digest)
-        if analysis.state is State.DONE and summary is not None and len(summary.keys) == 1:
-            self.totals.add(summary.keys[0], summary.losses)
         asyncio.get_running_loop().call_soon(self._analyse_next)
 
     def _analyse_next(self) -> None:
