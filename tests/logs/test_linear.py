@@ -62,7 +62,7 @@ BACKTRACKING = {
     "logs/find/resource_manager.py": "what the user typed, and whole ids with bounded counts",
     "rules/queues/fair_file.py": "with bounded counts, and blanks between two words",
     "logs/log_summary.py": "500 bytes",
-    "apps/serve/report_banner.py": "our own page",
+    "apps/serve/pages.py": "our own page",
     "lab/traces/trace_columns.py": "one class of letters",
     "model/waits/shared_cluster.py": "anchored, and nothing repeated overlaps",
     "replay/whatif/question.py": "what the user typed",

@@ -45,5 +45,4 @@ from iqcar.apps.serve.fork_server import prepare
 
 typer.main.get_command = cache(typer.main.get_command)
 typer.main.get_command(app).make_context("iqcar", ["queries", "log"]).close()
-prepare("iqcar.apps.serve.analysis_process")
-prepare("iqcar.apps.serve.question_process")
+prepare("iqcar.apps.serve.worker")

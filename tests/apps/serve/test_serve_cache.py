@@ -18,18 +18,10 @@ from iqcar.apps.serve.result_summary import Summary
 from iqcar.enums import InputStatus
 from iqcar.logs.find.log_parts import EventLog, LogPart
 from iqcar.logs.log_summary import Peek
-from iqcar.version import __version__
 
 
 def summary(*keys: str, settings: str = "s") -> Summary:
-    return Summary(
-        keys, _version(), settings, "p", 1, 2.0, 1.0, *[None] * 5, (), (), None, None, (), 3.0, ()
-    )
-
-
-def _version() -> str:
-
-    return __version__
+    return Summary(keys=keys, settings=settings, policy="p", queries=1, query_ms=3.0)
 
 
 def put(cache: Cache, digest: str, *keys: str, size: int = 10) -> None:

@@ -17,8 +17,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from iqcar.apps.serve.analyses import State
 from iqcar.apps.serve.handling import looked_again
+from iqcar.apps.serve.jobs import State
 from iqcar.apps.serve.result_summary import Label, bounded
 from iqcar.apps.serve.service import Service
 from iqcar.enums import InputStatus
@@ -87,7 +87,7 @@ def lost_values(service: Service) -> Iterator[tuple[Gauge, Values]]:
     for summary in kept:
         for label, ms in summary.losses:
             lost[label] += ms / 1e3
-    yield LOST, bounded(lost, MOST_NAMED)
+    yield LOST, dict[tuple[str, ...], float](bounded(lost, MOST_NAMED).items())
     yield QUERY_TIME, {(): sum(summary.query_ms for summary in kept) / 1e3}
     yield ANALYSED, {(): len(kept)}
 

@@ -13,12 +13,11 @@ from iqcar.diagnosis import Diagnosis
 from iqcar.logs.text.name_family import family
 from iqcar.say.findings import find_findings
 from iqcar.say.others_words import OthersLosses
-from iqcar.show.html.whatif import most_blamed
 from iqcar.tables import texts
 from iqcar.version import __version__
 
 if TYPE_CHECKING:
-    from iqcar.comparison.comparison import Comparison
+    pass
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Annotated
@@ -44,54 +43,50 @@ Label = tuple[str, str, str, str, str]
 families, without dates, times and numbers, so that runs of a recurring query are summed."""
 
 
-class Summary(msgspec.Struct, frozen=True):
-    """What an analysis found, in short; written as ``summary.json`` beside the result."""
+class Summary(msgspec.Struct, frozen=True, kw_only=True):
+    """What an analysis found, in short; written as ``summary.json`` beside the result.
+
+    A comparison and an answer are about no application alone: they have keys of none, and the list
+    shows nothing of them. Their ``settings`` name what was asked, too.
+    """
 
     keys: tuple[str, ...]
     """The applications that were analysed together, by their keys."""
-    iqcar_version: str
-    """The version of iqcar that analysed them."""
     settings: str
     """The settings of the analysis, as text."""
     policy: str
     """Content Security Policy of the report's page."""
-    queries: int
+    iqcar_version: str = __version__
+    """The version of iqcar that analysed them."""
+    queries: int = 0
     """Queries found."""
-    lost_ms: float
+    query_ms: float = 0.0
+    """Sum of their durations, in ms."""
+    lost_ms: float = 0.0
     """Time that all queries lost, in ms; part of it may be to their own tasks or unattributed."""
-    lost_to_others_ms: float
+    lost_to_others_ms: float = 0.0
     """Time that all queries lost to other queries, in ms."""
-    worst_query_id: str | None
+    worst_query_id: str | None = None
     """The query that lost most to other queries; null if none lost any time."""
-    worst_name: str | None
+    worst_name: str | None = None
     """Its name."""
-    worst_lost_ms: float | None
+    worst_lost_ms: float | None = None
     """What it lost, in ms."""
-    start_ms: float | None
-    """When the first of the applications started."""
-    end_ms: float | None
-    """When the last of them ended, or the time of its last event."""
-    hosts: tuple[str, ...]
-    """Hosts of their executors."""
-    messages: tuple[str, ...]
-    """What was lost or doubtful about the logs."""
-    first_finding: FirstFinding | None
-    """What would save most time; null if nothing would."""
-    culprit_name: str | None
-    """The query that others lost most to; null if none lost any time to another."""
-    query_names: tuple[str, ...]
-    """Names of queries, those that lost most to others first, at most :data:`MOST_NAMES`."""
-    query_ms: float
-    """Sum of the durations of these queries, in ms."""
-    losses: tuple[tuple[Label, float], ...]
-    """Who lost time to whom and for what, in ms; nothing for a comparison."""
     worst_said: str = ""
     """What it lost to others, with its range, in words."""
     worst_low_ms: float | None = None
     worst_high_ms: float | None = None
     """Range of what it lost to others, in ms; null where no replay tells."""
+    end_ms: float | None = None
+    """When the last of the applications ended, or the time of its last event."""
+    hosts: tuple[str, ...] = ()
+    """Hosts of their executors."""
+    first_finding: FirstFinding | None = None
+    """What would save most time; null if nothing would."""
+    losses: tuple[tuple[Label, float], ...] = ()
+    """Who lost time to whom and for what, in ms."""
     of_applications: tuple[ApplicationLoss, ...] = ()
-    """What each application lost, and to whom; empty for a comparison."""
+    """What each application lost, and to whom."""
 
 
 def summarize(diagnosis: Diagnosis, keys: tuple[str, ...], settings: str, policy: str) -> Summary:
@@ -100,10 +95,8 @@ def summarize(diagnosis: Diagnosis, keys: tuple[str, ...], settings: str, policy
     lost = diagnosis.lost_ms()
     worst = diagnosis.targets[0] if diagnosis.targets else None
     name = texts(tables.queries, "name")[worst][:MAX_TEXT] if worst is not None else None
-    applications = tables.applications
     return Summary(
         keys=keys,
-        iqcar_version=__version__,
         settings=settings,
         policy=policy,
         queries=len(tables.queries),
@@ -113,44 +106,12 @@ def summarize(diagnosis: Diagnosis, keys: tuple[str, ...], settings: str, policy
         worst_name=name,
         worst_lost_ms=float(lost[worst]) if worst is not None else None,
         **_others_of(diagnosis, worst),
-        start_ms=min(_known(applications, "start_ms"), default=None),
-        end_ms=max(_known(applications, "end_ms"), default=None),
+        end_ms=max(_known(tables.applications, "end_ms"), default=None),
         hosts=tuple(texts(tables.hosts, "host")),
-        messages=tuple(message for message in texts(tables.inputs, "message") if message),
         first_finding=_first_finding(diagnosis),
-        culprit_name=next((name[:MAX_TEXT] for name in most_blamed(diagnosis)), None),
-        query_names=_query_names(diagnosis),
         query_ms=float(np.nansum(tables.queries["duration_ms"].to_numpy(np.float64))),
         losses=tuple(bounded(losses_of(diagnosis), MOST_OF_RESULT).items()),
         of_applications=application_losses(diagnosis, keys),
-    )
-
-
-def summarize_comparison(comparison: Comparison, settings: str, policy: str) -> Summary:
-    """Describe a comparison: it is about no application alone, and the list shows none.
-
-    ``settings`` names the sets, too, so that nobody takes it for another one or for an analysis.
-    """
-    return Summary(
-        keys=(),
-        iqcar_version=__version__,
-        settings=settings,
-        policy=policy,
-        queries=len(comparison.common),
-        lost_ms=0.0,
-        lost_to_others_ms=0.0,
-        worst_query_id=None,
-        worst_name=None,
-        worst_lost_ms=None,
-        start_ms=None,
-        end_ms=None,
-        hosts=(),
-        messages=comparison.doubts,
-        first_finding=None,
-        culprit_name=None,
-        query_names=(),
-        query_ms=0.0,
-        losses=(),
     )
 
 
@@ -165,13 +126,6 @@ def _others_of(diagnosis: Diagnosis, query: int | None) -> dict[str, Any]:
         "worst_low_ms": others.low_ms if known else None,
         "worst_high_ms": others.high_ms if known else None,
     }
-
-
-def _query_names(diagnosis: Diagnosis) -> tuple[str, ...]:
-    names = texts(diagnosis.tables.queries, "name")
-    order = np.argsort(-diagnosis.lost_to_others_ms(), kind="stable").tolist()
-    known = dict.fromkeys(names[row] for row in order if 0 < len(names[row]) <= MAX_TEXT)
-    return tuple(known)[:MOST_NAMES]
 
 
 def _first_finding(diagnosis: Diagnosis) -> FirstFinding | None:
@@ -193,8 +147,6 @@ def _known(frame: pd.DataFrame, column: str) -> list[float]:
     return known
 
 
-MOST_NAMES = 100
-"""Queries to choose from in a form."""
 MAX_TEXT = 500
 """Characters kept of a name."""
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 import msgspec
 from msgspec import Meta
 
-from iqcar.apps.serve.analyses import State
 from iqcar.apps.serve.applications import neighbours_of
+from iqcar.apps.serve.jobs import State
 from iqcar.apps.serve.result_summary import ApplicationLoss, FirstFinding
 from iqcar.apps.serve.selection import Page
 from iqcar.enums import InputStatus
@@ -222,6 +222,11 @@ def comparison_progress(compared: ComparisonWork, service: Service) -> Compariso
         address=compared.address,
         **_how_far(compared, service),
     )
+
+
+def question_progress(asked: Work, service: Service, address: str = "/whatif") -> HowFar:
+    """Lay out how far the answer to a question is."""
+    return HowFar(address=address, **_how_far(asked, service))
 
 
 def _how_far(work: Work, service: Service) -> dict[str, Any]:
