@@ -227,7 +227,7 @@ def test_the_printed_method_stands_beside_ours(folder: Path, tmp_path: Path) -> 
     assert found["query"]["name_after"] == "etl_load"
     assert found["kind"] == "response-time"
     assert found["stages"] == ["join"]
-    assert result["explanation"]["tree"]["parameter"]
+    assert result["explanation"]["parameter"]
     assert "response-time" in iqcar(*words).stdout
     logs = [sorted((folder / name).iterdir()) for name in ("before", "slower")]
     pairs = [word for log in logs[0][1:3] for word in ("--before", log)]

@@ -43,7 +43,7 @@ def words(drawing: Drawing) -> list[str]:
     return [re.sub("[\u2068\u2069]", "", one.text or "") for one in texts]
 
 
-@pytest.mark.parametrize("picture", ["runs", "stages", "parts", "blame", "density"])
+@pytest.mark.parametrize("picture", ["runs", "stages", "parts", "blame"])
 @pytest.mark.parametrize("change", [None, 1, "1.1", "etl_load", "sessions", HOSTILE])
 def test_every_picture_is_drawn_of_a_rank_a_stage_and_a_name(
     compared: Comparison, picture: str, change: str | int | None

@@ -15,13 +15,11 @@ from iqcar.comparison import compare_sets
 from iqcar.comparison import comparison as compared
 from iqcar.comparison.explore import (
     Explanation,
-    density_of,
     explain_category,
     find_change,
     find_variation,
 )
 from iqcar.comparison.gate import Gate, check_gate
-from iqcar.comparison.stats.density import Density
 from iqcar.diagnosis import Progress, WhatIfs
 from iqcar.model.waits.phases import phases_of
 from iqcar.papers.phase_model import most_likely_states
@@ -32,9 +30,9 @@ from iqcar.replay.whatif.question import Question
 from iqcar.replay.whatif.removal_blame import RemovalBlame
 from iqcar.replay.whatif.what_if import WhatIf
 from iqcar.say.owner_losses import losses_by_owner
+from iqcar.show.html.plots import Plots, WhatIfPlots
 from iqcar.show.pictures.comparison_plots import ComparisonPlots
 from iqcar.show.pictures.notebook import comparison_html, notebook_html, what_if_html
-from iqcar.show.pictures.plots import Plots, WhatIfPlots
 
 P = ParamSpec("P")
 Made = TypeVar("Made")
@@ -50,7 +48,7 @@ class Diagnosis(data.Diagnosis):
 
     @property
     def plot(self) -> Plots:
-        """Pictures as Plotly figures: ``diagnosis.plot.sankey("q39b")``, ``.matrix()`` and more."""
+        """Pictures: ``diagnosis.plot.sankey("q39b")``, ``.matrix()`` and more."""
         return Plots(self)
 
     def by(self, grouping: str) -> pd.DataFrame:
@@ -149,7 +147,7 @@ class Comparison(compared.Comparison):
         return ComparisonPlots(self)
 
     def explain(self, change: str | int, without: Sequence[str] = ()) -> Explanation:
-        """Find what tells the runs of a change after from those before, by a tree of parameters.
+        """Find the parameter that best tells the runs of a change after from those before.
 
         Parameters
         ----------
@@ -168,18 +166,6 @@ class Comparison(compared.Comparison):
     def variation(self) -> pd.DataFrame:
         """Return C² of each category over its runs and over its tasks (``VARIATION``)."""
         return find_variation(self)
-
-    def density(self, query: str | int, side: int) -> Density:
-        """Return the density of the log durations of a query's runs, or of a stage's tasks.
-
-        Parameters
-        ----------
-        query : str or int
-            Name or fingerprint of a query, or a category.
-        side : int
-            0 before, 1 after.
-        """
-        return density_of(self, self.find(query), side)
 
     def gate(self, *limits: str | float, new_plan: bool = False, strict: bool = False) -> Gate:
         """Tell whether no query on both sides got slower than allowed.

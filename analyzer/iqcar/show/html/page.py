@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cache
 from typing import Any
+from urllib.parse import urlencode
 
 from jinja2 import Environment
 
@@ -30,7 +32,7 @@ from iqcar.say.yarn_section import yarn_section
 from iqcar.show.html import files
 from iqcar.show.html.blame_rows import lay_out_blame
 from iqcar.show.html.environment import escaping_environment
-from iqcar.show.html.payload import page_payload
+from iqcar.show.html.payload import explored_payload, page_payload
 from iqcar.show.html.rules import rules_part
 from iqcar.show.html.stragglers import stragglers_part, topics_part
 from iqcar.show.html.whatif import what_if_part
@@ -144,6 +146,9 @@ def render_page(diagnosis: Diagnosis, *, title: str = "", assets: str = "", home
             **_matrix(diagnosis, payload["matrix"]["left_out"]),
             payload_resources=payload["resources"],
             boxes=payload["fixed"]["boxes"],
+            measure="lost",
+            resource="all",
+            only="",
             timeline_sentence=timeline_sentence(diagnosis.tables),
         )
     )
@@ -179,6 +184,56 @@ def page_title(diagnosis: Diagnosis) -> str:
     more = len(distinct) - 1
     first = short(redact_text(str(distinct[0])), TITLE_CHARACTERS)
     return first if not more else f"{first} and {more} more"
+
+
+STEPS = {"sankey": "sankey", "heatmap": "hosts", "waits": "stages"}
+"""Steps of exploring a query by the names of the pictures that notebooks show of them."""
+
+
+def render_picture(
+    diagnosis: Diagnosis, picture: str, queries: Sequence[int], *, dark: bool, **chosen: str
+) -> str:
+    """Render one picture of the page alone, as a page that holds everything it shows.
+
+    Parameters
+    ----------
+    diagnosis : Diagnosis
+    picture : str
+        ``matrix``, or one of :data:`STEPS`.
+    queries : sequence of int
+        Rows of the queries that can be explored.
+    dark : bool
+    **chosen : str
+        What is chosen first: ``measure``, as the page's controls call it, ``stage`` (id and
+        attempt) and ``resource``.
+    """
+    payload = explored_payload(
+        diagnosis, lay_out_blame(diagnosis.graph, len(diagnosis.tables.queries)), queries
+    )
+    ids = texts(diagnosis.tables.queries, "query_id")
+    step = STEPS.get(picture, "")
+    target = {"target": ids[queries[0]]} if step else {}
+    narrowed = {name: key for name, key in chosen.items() if name != "measure"}
+    return (
+        _environment()
+        .get_template("picture.html.j2")
+        .render(
+            title=f"{picture} – {page_title(diagnosis)}",
+            policy=page_policy(),
+            style=files.style(),
+            plotly=files.plotly(),
+            program=files.program(),
+            payload=json_for_html(payload),
+            look="dark" if dark else "light",
+            only=step,
+            view=f"#explore?{urlencode({**target, **narrowed})}" if step else "",
+            measure=chosen.get("measure", "lost"),
+            resource=chosen.get("resource", "all"),
+            payload_resources=payload["resources"],
+            **_explored(payload),
+            **_matrix(diagnosis, payload["matrix"]["left_out"]),
+        )
+    )
 
 
 def _explored(payload: dict[str, Any]) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -27,9 +28,9 @@ def explored_queries(diagnosis: Diagnosis) -> list[int]:
 
 
 def explore_payload(
-    diagnosis: Diagnosis, blame_rows: BlameRows, names: PageNames
+    diagnosis: Diagnosis, blame_rows: BlameRows, names: PageNames, chosen: Sequence[int]
 ) -> dict[str, Any]:
-    """Lay out what can be explored, with sums unchanged and large parts folded.
+    """Lay out what can be explored of chosen queries, sums unchanged and large parts folded.
 
     Returns
     -------
@@ -37,7 +38,6 @@ def explore_payload(
         targets: one entry per query, each with columns; left_out: queries that lost time and are
         not here; folded: whether small parts were joined.
     """
-    chosen = explored_queries(diagnosis)
     rows = blame_rows.frame
     hosts = largest(
         rows["host"].to_numpy(np.int64), rows["lost_ms"].to_numpy(np.float64), limits.MOST_HOSTS

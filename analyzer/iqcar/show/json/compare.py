@@ -13,7 +13,6 @@ from iqcar.comparison.comparison_sentences import changes_headline
 from iqcar.comparison.explore import Explanation
 from iqcar.comparison.gate import Gate
 from iqcar.comparison.sides.side import SideFacts
-from iqcar.comparison.stats.decision_tree import TreeNode
 from iqcar.enums import ChangeVerdict
 from iqcar.model.waits.stage_parts import PART_NAMES
 from iqcar.show.json.compare_types import ComparisonResult
@@ -103,27 +102,15 @@ def compare_to_dict(comparison: Comparison, gate: Gate | None = None) -> dict[st
 
 def _explanation(comparison: Comparison, explained: Explanation) -> dict[str, Any]:
     root = int(comparison.categories["query_category"].iloc[explained.category])
+    split = explained.split
     return {
         "query": _query(comparison, root),
         "stage": _Examples(comparison).stage(explained.category),
-        "paths": [list(path) for path in explained.tree.explanations()],
-        "tree": _node(explained.tree),
-    }
-
-
-def _node(node: TreeNode) -> dict[str, Any]:
-    fields: dict[str, Any] = {"before": node.before, "after": node.after}
-    if node.yes is None or node.no is None:
-        return fields
-    return {
-        **fields,
-        "parameter": node.parameter,
-        "value": plain(node.value),
-        "gain_ratio": plain(node.gain_ratio),
-        "equally_good": list(node.equally_good),
-        "sentences": list(node.sentences),
-        "yes": _node(node.yes),
-        "no": _node(node.no),
+        "parameter": split.parameter if split else None,
+        "value": plain(split.value) if split else None,
+        "gain": plain(split.gain) if split else None,
+        "equally_good": list(split.equally_good) if split else [],
+        "sentence": split.sentence if split else None,
     }
 
 

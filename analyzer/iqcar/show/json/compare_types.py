@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated, Literal
 
 import msgspec
-from msgspec import UNSET, Meta, UnsetType
+from msgspec import Meta
 
 ContributionMs = Annotated[
     float, Meta(description="Change per run, all runs of the query in it together.")
@@ -248,31 +248,6 @@ class CompareGate(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     failures: Annotated[list[str], Meta(description="A line for each query that failed.")]
 
 
-class CompareNode(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A node of a tree of parameters."""
-
-    before: Annotated[int, Meta(description="Runs before in this part.", ge=0)]
-    after: Annotated[int, Meta(description="Runs after in it.", ge=0)]
-    parameter: Annotated[
-        str | UnsetType, Meta(description="What is asked for; a leaf has none.")
-    ] = UNSET
-    value: Annotated[
-        float | str | UnsetType, Meta(description="A number: is it above? A text: is it this?")
-    ] = UNSET
-    gain_ratio: Annotated[
-        float | UnsetType, Meta(description="Information that the answer gives, over that in it.")
-    ] = UNSET
-    equally_good: Annotated[
-        list[str] | UnsetType, Meta(description="Other parameters that tell as much.")
-    ] = UNSET
-    sentences: Annotated[
-        Annotated[list[str], Meta(min_length=2, max_length=2)] | UnsetType,
-        Meta(description="Both answers: yes, no."),
-    ] = UNSET
-    yes: Annotated[CompareNode | UnsetType, Meta(description="Runs with the answer yes.")] = UNSET
-    no: Annotated[CompareNode | UnsetType, Meta(description="The others.")] = UNSET
-
-
 class CompareExplanation(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Parameters that go with a change."""
 
@@ -280,13 +255,19 @@ class CompareExplanation(msgspec.Struct, frozen=True, forbid_unknown_fields=True
     stage: Annotated[
         CompareStage | None, Meta(description="The stage; null for the query as a whole.")
     ]
-    paths: Annotated[
-        list[list[str]],
-        Meta(
-            description="Explanations, that of most runs after first; each is a list of sentences."
-        ),
+    parameter: Annotated[
+        str | None, Meta(description="What best tells the sides apart; null if nothing does.")
     ]
-    tree: Annotated[CompareNode, Meta(description="The tree of parameters.")]
+    value: Annotated[
+        float | str | None, Meta(description="A number: it is above. A text: it is this.")
+    ]
+    gain: Annotated[
+        float | None, Meta(description="Bits about the side that the answer gives, at most 1.")
+    ]
+    equally_good: Annotated[list[str], Meta(description="Other parameters that tell as much.")]
+    sentence: Annotated[
+        str | None, Meta(description="The answer that most runs after gave, and how many did.")
+    ]
 
 
 class ComparePrinted(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -10,7 +10,7 @@ import numpy as np
 from iqcar.base.limits import MOST_BLAMED, MOST_STAGES, fold
 from iqcar.base.units import REQUEST_NAMES, duration
 from iqcar.comparison.comparison import Comparison
-from iqcar.comparison.explore import density_of, find_change
+from iqcar.comparison.explore import find_change
 from iqcar.comparison.match.compared_rows import SideMeans, side_means
 from iqcar.comparison.sides.stage_graph_key import AGAIN
 from iqcar.enums import BlameKind, Resource
@@ -20,7 +20,6 @@ from iqcar.say.blamed import cause_name
 from iqcar.show.pictures.drawing import Drawing
 from iqcar.show.pictures.sides import (
     StageNode,
-    densities,
     paired_bars,
     run_dots,
     stage_graphs,
@@ -85,10 +84,6 @@ class ComparisonPlots:
         """Draw to whom a query lost time on both sides, as far as blame was computed."""
         return self.blame_of(self._category(query))
 
-    def density(self, change: Wanted | None = None) -> Drawing:
-        """Draw the density of a query's durations, or of those of a stage's tasks."""
-        return self.density_of(self._category(change))
-
     def runs_of(self, category: int) -> Drawing:
         """As :meth:`runs`, by row of ``categories``."""
         runs = self._of.category_runs
@@ -148,10 +143,6 @@ class ComparisonPlots:
             for who, (before, after) in lost.items()
             if max(before, after) >= LEAST_SHOWN_MS
         ]
-
-    def density_of(self, category: int) -> Drawing:
-        """As :meth:`density`, by row of ``categories``."""
-        return densities([density_of(self._of, category, side)[:2] for side in (0, 1)])
 
     def stages_of(self, category: int) -> Drawing:
         """As :meth:`stages`, by row of ``categories``."""

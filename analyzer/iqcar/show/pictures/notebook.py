@@ -88,7 +88,7 @@ def comparison_html(comparison: Comparison) -> str:
     parts.append(_doubts(comparison.doubts, "comparison.doubts"))
     parts.append(
         "<p>Pictures: <code>comparison.plot.waterfall()</code>, <code>.runs(query)</code>, "
-        "<code>.stages(query)</code>, <code>.parts(query)</code>, <code>.density(query)</code></p>"
+        "<code>.stages(query)</code>, <code>.parts(query)</code></p>"
     )
     return _shown(parts)
 

@@ -1,4 +1,4 @@
-"""Drawings of two sides, before and after: steps, runs, pairs of bars, stage graphs, densities."""
+"""Drawings of two sides, before and after: steps, runs, pairs of bars, stage graphs."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from iqcar.base.limits import MOST_RUN_DOTS, MOST_STAGES, MOST_STEPS, fold
 from iqcar.base.units import duration, short
@@ -219,39 +218,3 @@ def _panel(nodes: Sequence[StageNode], left: float) -> list[str]:
         found.append(svg.text(x + 8, y + 32, short(facts, letters)))
         last_at[node.depth] = y + NODE_PX - 8
     return found
-
-
-Curve = tuple[NDArray[np.float64], NDArray[np.float64]]
-
-CURVE_WIDTH, HEIGHT = 300, 70
-POINTS = 64
-"""Points of a curve in a picture of this size."""
-
-
-def densities(curves: Sequence[Curve]) -> svg.Drawing:
-    """Draw one curve for each side.
-
-    curves: (n,) ndarray, durations in ms, and the density of their log2; before, then after; empty
-    if unknown.
-    """
-    known = [ms for ms, _ in curves if len(ms)]
-    if not known:
-        return svg.drawing("No durations", CURVE_WIDTH, 24, [svg.text(0, 16, "no durations")])
-    low = float(np.log2(min(ms[0] for ms in known)))
-    high = float(np.log2(max(ms[-1] for ms in known)))
-    top = max(float(density.max()) for _, density in curves if len(density)) or 1.0
-    found = [svg.line(0, HEIGHT, CURVE_WIDTH, HEIGHT)]
-    for (ms, density), colour in zip(curves, (BEFORE, AFTER), strict=True):
-        if not len(ms):
-            continue
-        places = np.linspace(0, len(ms) - 1, POINTS).round().astype(int)
-        xs = CURVE_WIDTH * (np.log2(ms[places]) - low) / ((high - low) or 1.0)
-        ys = HEIGHT - (HEIGHT - 6) * density[places] / top
-        points = " ".join(f"{x:.1f},{y:.1f}" for x, y in zip(xs, ys, strict=True))
-        found.append(
-            f'<polyline points="{points}" fill="none" stroke="{colour}" stroke-width="2"/>'
-        )
-    found.append(svg.text(0, HEIGHT + 15, duration(2.0**low)))
-    found.append(svg.text(CURVE_WIDTH, HEIGHT + 15, duration(2.0**high), anchor="end"))
-    said = f"Density of log durations from {duration(2.0**low)} to {duration(2.0**high)}"
-    return svg.drawing(said, CURVE_WIDTH, HEIGHT + 22, found)
