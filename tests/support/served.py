@@ -26,7 +26,7 @@ WAIT_S = 600
 CONSTANTS = {
     "rescan": "iqcar.apps.serve.listing.RESCAN_S",
     "housekeeping": "iqcar.apps.serve.service.HOUSEKEEPING_S",
-    "abandoned": "iqcar.apps.serve.jobs.ABANDONED_S",
+    "abandoned": "iqcar.apps.serve.analyses.ABANDONED_S",
     "body": "iqcar.apps.serve.guard.BODY_S",
     "forks": "iqcar.apps.serve.fork_server.FORKS",
 }

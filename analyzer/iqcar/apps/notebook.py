@@ -54,11 +54,7 @@ class Diagnosis(data.Diagnosis):
     def by(self, grouping: str) -> pd.DataFrame:
         """Sum lost time by whose queries lost it: :func:`iqcar.say.owner_losses.losses_by_owner`.
 
-        Parameters
-        ----------
-        grouping : str
-            ``user``, ``pool``, ``session``, ``application``, or a Spark property such as
-            ``spark.yarn.queue``.
+        ``grouping``: ``user``, ``pool``, ``session``, ``application``, or a Spark property.
         """
         return losses_by_owner(self, grouping)
 
@@ -78,10 +74,7 @@ class Diagnosis(data.Diagnosis):
     def with_curves(self, path: str) -> Diagnosis:
         """Return the same with questions answered by own rates that ``iqcar experiment`` measured.
 
-        Raises
-        ------
-        UsageError
-            If the file cannot be read or is no such file.
+        Raises UsageError if the file cannot be read or is no such file.
         """
         return replace(self, curves=tuple(read_curves(path).curves))
 
@@ -149,17 +142,9 @@ class Comparison(compared.Comparison):
     def explain(self, change: str | int, without: Sequence[str] = ()) -> Explanation:
         """Find the parameter that best tells the runs of a change after from those before.
 
-        Parameters
-        ----------
-        change : str or int
-            Its rank; ``"1.2"`` for the second stage of the first; or the name of a query.
-        without : sequence of str
-            Parameters not to ask for, such as that of the answer before.
-
-        Raises
-        ------
-        UsageError
-            If there is no such change or parameter.
+        ``change``: its rank; ``"1.2"`` for the second stage of the first; or the name of a query.
+        ``without``: parameters not to ask for, such as that of the answer before. Raises UsageError
+        if there is no such change or parameter.
         """
         return explain_category(self, find_change(self, change), without)
 
@@ -170,14 +155,8 @@ class Comparison(compared.Comparison):
     def gate(self, *limits: str | float, new_plan: bool = False, strict: bool = False) -> Gate:
         """Tell whether no query on both sides got slower than allowed.
 
-        Parameters
-        ----------
-        *limits : str or float
-            0.1, ``10%``, ``500ms`` or ``query=20%``.
-        new_plan : bool
-            Whether a query with another stage graph fails, too.
-        strict : bool
-            Whether a query of which nothing can be told fails, too.
+        ``limits``: 0.1, ``10%``, ``500ms`` or ``query=20%``. ``new_plan``: whether a query with
+        another stage graph fails, too; ``strict``: and one of which nothing can be told.
         """
         return check_gate(self, limits, new_plan=new_plan, strict=strict)
 

@@ -16,9 +16,9 @@ from typing import Any
 
 import pytest
 
+from iqcar.apps.serve.analyses import ABANDONED_S, Analyses, Analysis, State
 from iqcar.apps.serve.cache import Cache
 from iqcar.apps.serve.fork_server import ForkServer
-from iqcar.apps.serve.jobs import ABANDONED_S, Analyses, Analysis, State
 from iqcar.apps.serve.worker import Task
 from iqcar.diagnosis import Settings
 from iqcar.logs.find.locate import locate
@@ -284,7 +284,7 @@ def test_an_analysis_nobody_asks_about_is_stopped(tmp_path: Path) -> None:
 def test_an_analysis_that_takes_too_long_is_stopped(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("iqcar.apps.serve.jobs.MAX_RUN_S", 0.1)
+    monkeypatch.setattr("iqcar.apps.serve.analyses.MAX_RUN_S", 0.1)
     ended = analysed(tmp_path, lambda analyses, analysis: None)
     assert ended.state is State.FAILED
     assert "took longer" in ended.message

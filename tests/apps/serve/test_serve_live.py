@@ -9,7 +9,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from iqcar.apps.serve.jobs import MAX_FOLLOWED
+from iqcar.apps.serve.analyses import MAX_FOLLOWED
 from tests.live.test_window import queue
 from tests.support.contended_log import contended_log
 from tests.support.event_loop import run_apart

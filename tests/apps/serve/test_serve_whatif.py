@@ -162,6 +162,7 @@ def _refused(page: httpx.Response) -> httpx.Response | None:
 
 
 def test_a_question_is_stopped_and_its_process_ends_with_the_server(tmp_path: Path) -> None:
+    (tmp_path / "logs").mkdir()
     large_log(tmp_path / "logs" / "app-1")
     with served(tmp_path / "logs", cache=tmp_path / "cache") as server:
         form = {"app": server.key("contended"), "words": "--slots +1"}

@@ -15,6 +15,7 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
+from iqcar.apps.serve.analyses import Look, State
 from iqcar.apps.serve.cache import RESULT as RESULT_FILE
 from iqcar.apps.serve.endpoints import (
     COMPARISON,
@@ -31,7 +32,6 @@ from iqcar.apps.serve.endpoints import (
     openapi,
 )
 from iqcar.apps.serve.handling import compressed, looked_again, service_of
-from iqcar.apps.serve.jobs import Look, State
 from iqcar.apps.serve.responses import JSONResponse, Problem, problem
 from iqcar.apps.serve.schemas import (
     AnalysisId,

@@ -13,7 +13,7 @@ import msgspec
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
-from iqcar.apps.serve.jobs import FullError
+from iqcar.apps.serve.analyses import FullError
 from iqcar.apps.serve.responses import problem
 from iqcar.apps.serve.service import GoneError, Service
 from iqcar.errors import UsageError

@@ -17,8 +17,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from iqcar.apps.serve.analyses import State
 from iqcar.apps.serve.handling import looked_again
-from iqcar.apps.serve.jobs import State
 from iqcar.apps.serve.result_summary import Label, bounded
 from iqcar.apps.serve.service import Service
 from iqcar.enums import InputStatus

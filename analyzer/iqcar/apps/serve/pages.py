@@ -19,6 +19,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import Route
 
+from iqcar.apps.serve.analyses import State
 from iqcar.apps.serve.api import (
     ENDPOINTS,
     Apps,
@@ -41,7 +42,6 @@ from iqcar.apps.serve.handling import (
     read_query,
     service_of,
 )
-from iqcar.apps.serve.jobs import State
 from iqcar.apps.serve.listing import MAX_LOGS
 from iqcar.apps.serve.responses import TITLES, error_page, problem, render
 from iqcar.apps.serve.schemas import (

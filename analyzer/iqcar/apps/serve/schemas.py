@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 import msgspec
 from msgspec import Meta
 
+from iqcar.apps.serve.analyses import State
 from iqcar.apps.serve.applications import neighbours_of
-from iqcar.apps.serve.jobs import State
 from iqcar.apps.serve.result_summary import ApplicationLoss, FirstFinding
 from iqcar.apps.serve.selection import Page
 from iqcar.enums import InputStatus

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
+import numpy as np
 from jinja2 import Environment
 
 from iqcar.base import limits
@@ -14,7 +16,7 @@ from iqcar.base.units import duration, percent, printable, short
 from iqcar.diagnosis import Diagnosis
 from iqcar.enums import BlameKind
 from iqcar.logs.text.redact import redact_text
-from iqcar.say import find_verdict, meanings
+from iqcar.say import Blamed, Target, find_verdict, meanings
 from iqcar.say.finding_driver import driver_section
 from iqcar.say.host_sections import hosts_section, resources_and_hosts_sentence
 from iqcar.say.input_sections import (
@@ -37,8 +39,7 @@ from iqcar.show.html.rules import rules_part
 from iqcar.show.html.stragglers import stragglers_part, topics_part
 from iqcar.show.html.whatif import what_if_part
 from iqcar.show.pictures.executors import MOST_CLUSTERS, cluster_slots
-from iqcar.show.pictures.notebook import blame_bar
-from iqcar.show.pictures.palette import query_colours
+from iqcar.show.pictures.palette import cause_colour, query_colours
 from iqcar.show.pictures.timeline import json_for_html, source_hash
 from iqcar.tables import texts
 from iqcar.version import __version__
@@ -282,6 +283,66 @@ def _matrix(diagnosis: Diagnosis, left: dict[str, int]) -> dict[str, Any]:
         f"{names.called(source)}: {duration(ms)}. Choose a cell to see where and for what."
     )
     return {"matrix_pairs": True, "matrix_sentence": sentence, "matrix_left_out": said}
+
+
+_ORDER = (
+    BlameKind.QUERY, BlameKind.REST, BlameKind.OWN, BlameKind.KNOWN, BlameKind.UNATTRIBUTED,
+)  # fmt: skip
+
+
+class Segment(NamedTuple):
+    """A part of a bar.
+
+    start, width: as shares of the bar, 0 to 1.
+    name: who is blamed.
+    label: the same with its time and share of the loss, and what a cause means.
+    share: of its run.
+    """
+
+    start: float
+    width: float
+    colour: str
+    name: str
+    label: str
+    share: float
+
+
+def blame_bar(finding: Target, colours: Sequence[str]) -> list[Segment]:
+    """Lay out the bar of a finding; its whole width is the query's run.
+
+    colours: colour of each query by row.
+    Returns queries first, the largest first, then causes; empty where nothing was lost. Where the
+    run is not known, the loss is the whole width.
+    """
+    lost = sum(one.lost_ms for one in finding.blamed)
+    whole = max(finding.ran_ms, lost) if np.isfinite(finding.ran_ms) else lost
+    if not whole > 0:
+        return []
+    segments: list[Segment] = []
+    start = 0.0
+    times = Counter(one.name for one in finding.blamed)
+    for one in sorted(finding.blamed, key=lambda one: _ORDER.index(one.kind)):
+        width = one.lost_ms / whole
+        label = f"{one.name}: {duration(one.lost_ms)}, {percent(width)} of its run"
+        segments.append(
+            Segment(
+                start,
+                width,
+                colour=blamed_colour(one, colours),
+                name=f"{one.name} {one.number}".rstrip() if times[one.name] > 1 else one.name,
+                label=f"{label}. {one.meaning}" if one.meaning else label,
+                share=width,
+            )
+        )
+        start += width
+    return segments
+
+
+def blamed_colour(blamed: Blamed, colours: Sequence[str]) -> str:
+    """Colour of a query that is blamed, or of the kind of cause."""
+    if blamed.query >= 0:
+        return colours[blamed.query]
+    return cause_colour(blamed.kind, next(iter(blamed.by_resource), None))
 
 
 @cache
