@@ -11,19 +11,19 @@ from hypothesis import strategies as st
 from msgspec.structs import replace as with_fields
 
 import iqcar
-from iqcar.apps.serve.applications import Application
-from iqcar.apps.serve.cache import Cache, write_entry
-from iqcar.apps.serve.result_summary import (
+from iqcar.apps.serve.applications import Application, SortBy, Wanted, select
+from iqcar.apps.serve.cache import (
     LABEL_CHARACTERS,
     OTHERS,
+    Cache,
     Label,
     Summary,
     application_losses,
     bounded,
     losses_of,
     summarize,
+    write_entry,
 )
-from iqcar.apps.serve.selection import SortBy, Wanted, select
 from iqcar.enums import BlameKind
 from iqcar.model.queries.identify import identify
 from iqcar.pipeline import diagnose

@@ -13,8 +13,7 @@ from pathlib import Path
 import pytest
 
 from iqcar.apps.serve.applications import MS_PER_HOUR, Application, NextLogs
-from iqcar.apps.serve.cache import PAGE, RESULT, Cache, write_entry
-from iqcar.apps.serve.result_summary import Summary
+from iqcar.apps.serve.cache import PAGE, RESULT, Cache, Summary, write_entry
 from iqcar.enums import InputStatus
 from iqcar.logs.find.log_parts import EventLog, LogPart
 from iqcar.logs.log_summary import Peek

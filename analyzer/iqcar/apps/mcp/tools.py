@@ -15,9 +15,9 @@ from iqcar.apps.mcp import slices
 from iqcar.apps.mcp.slices import bounded
 from iqcar.apps.serve.analyses import Analysis, State
 from iqcar.apps.serve.api import AskedChanges, StoreQuery, answered, asked_live
+from iqcar.apps.serve.applications import Wanted, select
 from iqcar.apps.serve.cache import PAGE, RESULT
-from iqcar.apps.serve.schemas import list_of
-from iqcar.apps.serve.selection import Wanted, select
+from iqcar.apps.serve.endpoints import list_of
 from iqcar.apps.serve.service import Service
 from iqcar.errors import IqcarError
 from iqcar.replay.whatif.question_parts import PARTS, PartKind

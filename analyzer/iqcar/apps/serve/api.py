@@ -16,6 +16,7 @@ from starlette.responses import Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
 from iqcar.apps.serve.analyses import Look, State
+from iqcar.apps.serve.applications import Wanted, select
 from iqcar.apps.serve.cache import RESULT as RESULT_FILE
 from iqcar.apps.serve.endpoints import (
     COMPARISON,
@@ -28,12 +29,6 @@ from iqcar.apps.serve.endpoints import (
     RESULT,
     RESULT_HEADERS,
     WHAT_IF,
-    endpoint,
-    openapi,
-)
-from iqcar.apps.serve.handling import compressed, looked_again, service_of
-from iqcar.apps.serve.responses import JSONResponse, Problem, problem
-from iqcar.apps.serve.schemas import (
     AnalysisId,
     ApplicationAbout,
     ApplicationList,
@@ -46,11 +41,20 @@ from iqcar.apps.serve.schemas import (
     Wish,
     about,
     comparison_progress,
+    endpoint,
     list_of,
+    openapi,
     progress_of,
     question_progress,
 )
-from iqcar.apps.serve.selection import Wanted, select
+from iqcar.apps.serve.responses import (
+    JSONResponse,
+    Problem,
+    compressed,
+    looked_again,
+    problem,
+    service_of,
+)
 from iqcar.apps.serve.service import AnalysisWork, GoneError, Service, Work
 from iqcar.errors import IqcarError, UsageError
 from iqcar.history.store_views import StoreView

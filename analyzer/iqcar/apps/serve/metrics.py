@@ -18,8 +18,8 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from iqcar.apps.serve.analyses import State
-from iqcar.apps.serve.handling import looked_again
-from iqcar.apps.serve.result_summary import Label, bounded
+from iqcar.apps.serve.cache import Label, bounded
+from iqcar.apps.serve.responses import looked_again
 from iqcar.apps.serve.service import Service
 from iqcar.enums import InputStatus
 from iqcar.version import __version__

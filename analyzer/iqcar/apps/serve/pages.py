@@ -31,27 +31,29 @@ from iqcar.apps.serve.api import (
     part_of,
     recently,
 )
-from iqcar.apps.serve.applications import Application, neighbours_of
+from iqcar.apps.serve.applications import Application, Order, SortBy, Wanted, neighbours_of, select
 from iqcar.apps.serve.cache import PAGE
-from iqcar.apps.serve.endpoints import parameters_of
-from iqcar.apps.serve.handling import (
-    Handler,
-    answering,
-    compressed,
-    looked_again,
-    read_query,
-    service_of,
-)
-from iqcar.apps.serve.listing import MAX_LOGS
-from iqcar.apps.serve.responses import TITLES, error_page, problem, render
-from iqcar.apps.serve.schemas import (
+from iqcar.apps.serve.endpoints import (
     Sets,
     Together,
     comparison_progress,
+    parameters_of,
     progress_of,
     question_progress,
 )
-from iqcar.apps.serve.selection import Order, SortBy, Wanted, select
+from iqcar.apps.serve.listing import MAX_LOGS
+from iqcar.apps.serve.responses import (
+    TITLES,
+    Handler,
+    answering,
+    compressed,
+    error_page,
+    looked_again,
+    problem,
+    read_query,
+    render,
+    service_of,
+)
 from iqcar.apps.serve.service import MAX_TOGETHER, Service
 from iqcar.base.units import printable
 from iqcar.enums import InputStatus

@@ -14,12 +14,10 @@ from pathlib import Path
 from typing import Any
 
 from iqcar.apps.serve.analyses import Analyses, Analysis, Followers, FullError, State
-from iqcar.apps.serve.applications import Application, Identity, NextLogs
-from iqcar.apps.serve.cache import Cache, digest_of
+from iqcar.apps.serve.applications import Application, NextLogs
+from iqcar.apps.serve.cache import Cache, Identity, Summary, digest_of
 from iqcar.apps.serve.fork_server import ForkServer
-from iqcar.apps.serve.listing import Listing
-from iqcar.apps.serve.result_summary import Summary
-from iqcar.apps.serve.served_paths import Places
+from iqcar.apps.serve.listing import Listing, Places
 from iqcar.apps.serve.worker import Task, comparison_text, settings_text
 from iqcar.diagnosis import Settings
 from iqcar.errors import UsageError

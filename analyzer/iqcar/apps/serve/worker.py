@@ -180,8 +180,7 @@ def run(task: Task, tell: Callable[..., None]) -> None:
     ``tell`` is called with ``phase`` and ``share``: what is being done, and how far it is (0 to 1).
     Raises IqcarError if nothing in the logs can be analysed.
     """
-    from iqcar.apps.serve.cache import write_entry
-    from iqcar.apps.serve.result_summary import summarize
+    from iqcar.apps.serve.cache import summarize, write_entry
     from iqcar.pipeline import diagnose
     from iqcar.show.html import page_policy, render_page
     from iqcar.show.json.analyze import json_chunks
@@ -199,8 +198,7 @@ def run(task: Task, tell: Callable[..., None]) -> None:
 
 def _compare(task: Task, tell: Callable[..., None]) -> None:
     """Read both sets, compare them, and write the files of a cache entry."""
-    from iqcar.apps.serve.cache import write_entry
-    from iqcar.apps.serve.result_summary import Summary
+    from iqcar.apps.serve.cache import Summary, write_entry
     from iqcar.comparison.compare_sets import compare
     from iqcar.show.html.compare import comparison_policy, render_comparison
     from iqcar.show.json.compare import compare_to_json
@@ -232,8 +230,7 @@ def make_model(task: Task, tell: Callable[..., None]) -> WhatIfs:
 
 def answer_question(asked: WhatIfs, task: Task, tell: Callable[..., None]) -> None:
     """Answer a question as JSON and as a part of a page, the files of a cache entry."""
-    from iqcar.apps.serve.cache import write_entry
-    from iqcar.apps.serve.result_summary import Summary
+    from iqcar.apps.serve.cache import Summary, write_entry
     from iqcar.replay.whatif.question import parse_request
     from iqcar.show.html.whatif import answer_html, plan_html, removal_blame_html
     from iqcar.show.json.whatif import whatif_to_json
