@@ -13,9 +13,8 @@ from iqcar import Comparison
 from iqcar.base.units import duration
 from iqcar.comparison.sides.side import dump_baseline
 from iqcar.errors import UsageError
-from iqcar.show.pictures.comparison_plots import StageNode, stage_graphs
+from iqcar.show.pictures.comparison_plots import StageNode, run_dots, stage_graphs, waterfall
 from iqcar.show.pictures.drawing import Drawing
-from iqcar.show.pictures.sides import run_dots, waterfall
 from tests.support.compared_runs import SUITE, QueryWork, StageWork, suite_with, write_runs
 
 HOSTILE = "<script>alert(1)</script>&\"'"

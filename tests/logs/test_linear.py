@@ -52,7 +52,7 @@ BACKTRACKING = {
     "base/units.py": "anchored, with bounded counts",
     "apps/cli/options.py": "our own docstrings",
     "model/queries/identify.py": "36 characters at each place",
-    "show/html/output_name.py": "paths that the user gave",
+    "show/html/files.py": "paths that the user gave; one blank after a digit",
     "rules/executor_advice.py": "anchored, and nothing repeated overlaps",
     "rules/pool_plan.py": "one class of letters",
     "rules/vocabulary/advice_kinds.py": "anchored, with bounded counts",
@@ -67,7 +67,6 @@ BACKTRACKING = {
     "model/waits/shared_cluster.py": "anchored, and nothing repeated overlaps",
     "replay/whatif/question.py": "what the user typed",
     "logs/events/joins.py": "from one literal to a word of a list: no place is tried twice",
-    "show/html/environment.py": "one blank after a digit: no place is tried twice",
 }
 """Modules that may use Python's `re`, and why it costs no more there than the text's length."""
 

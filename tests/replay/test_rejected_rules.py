@@ -17,7 +17,7 @@ from iqcar.rules.compile_pools import compile_rules
 from iqcar.rules.propose_rules import propose
 from iqcar.rules.rule_file import dump_compiled, parse_rules_file
 from iqcar.show.html import render_page
-from iqcar.show.html.rules import rules_part
+from iqcar.show.html.page import rules_part
 from iqcar.show.json.analyze import result_schema, to_json
 from iqcar.show.pictures.notebook import notebook_html
 from iqcar.show.terminal.analyze import print_diagnosis

@@ -12,8 +12,7 @@ from hypothesis import HealthCheck, given
 from iqcar.errors import UsageError
 from iqcar.say import find_verdict
 from iqcar.show.html.page import blame_bar
-from iqcar.show.pictures.palette import query_colours
-from iqcar.show.pictures.theme import distinct, label, safe, wrapped
+from iqcar.show.pictures.theme import distinct, label, query_colours, safe, wrapped
 from tests.support.examples import examples
 from tests.support.plotted import HOSTILE, assert_only_text, diagnosis_of, nothing_read, texts_of
 from tests.support.random_tables import RandomInput, tables_and_waits

@@ -19,7 +19,7 @@ from iqcar.apps.serve.service import GoneError, Service
 from iqcar.base.files.json_text import json_bytes
 from iqcar.base.units import duration, moment, percent, printable, short, size
 from iqcar.errors import UsageError
-from iqcar.show.html.environment import escaping_environment
+from iqcar.show.html.files import escaping_environment
 from iqcar.version import __version__
 
 SHOWN_NAME = 120

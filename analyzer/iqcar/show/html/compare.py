@@ -30,10 +30,10 @@ from iqcar.comparison.comparison_sentences import (
 from iqcar.enums import ChangeKind, ChangeVerdict
 from iqcar.logs.text.redact import redact_text
 from iqcar.show.html import files
-from iqcar.show.html.environment import escaping_environment
+from iqcar.show.html.files import escaping_environment
 from iqcar.show.json.compare import compare_to_dict
 from iqcar.show.pictures.comparison_plots import ComparisonPlots
-from iqcar.show.pictures.palette import ADDED, AFTER, BEFORE, GONE, SLOWER
+from iqcar.show.pictures.theme import ADDED, AFTER, BEFORE, GONE, SLOWER
 from iqcar.show.pictures.timeline import source_hash
 from iqcar.version import __version__
 

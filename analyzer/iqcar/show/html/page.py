@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import unicodedata
 from collections import Counter
 from collections.abc import Sequence
 from functools import cache
@@ -13,9 +15,14 @@ from jinja2 import Environment
 
 from iqcar.base import limits
 from iqcar.base.units import duration, percent, printable, short
+from iqcar.causes.stragglers.straggler_result import UNEXPLAINED, by_cause
 from iqcar.diagnosis import Diagnosis
 from iqcar.enums import BlameKind
 from iqcar.logs.text.redact import redact_text
+from iqcar.rules.compile_pools import compile_rules
+from iqcar.rules.rule import scheduler_rules
+from iqcar.rules.rule_file import allocation_xml, compiled_for, dump_compiled
+from iqcar.rules.vocabulary.topics import straggler_cause
 from iqcar.say import Blamed, Target, find_verdict, meanings
 from iqcar.say.finding_driver import driver_section
 from iqcar.say.host_sections import hosts_section, resources_and_hosts_sentence
@@ -26,23 +33,152 @@ from iqcar.say.input_sections import (
     timeline_sentence,
 )
 from iqcar.say.owner_losses import groupings_that_tell
-from iqcar.say.query_names import RecurringNames
+from iqcar.say.query_names import QueryNames, RecurringNames
+from iqcar.say.rule_lines import (
+    advice_lines,
+    all_words,
+    do_not_apply,
+    rejected_lines,
+    rule_lines,
+    together_words,
+)
 from iqcar.say.section import Section, columns
-from iqcar.say.sections import owners_section, resources_section, wasted_section
+from iqcar.say.sections import (
+    acting_rules_section,
+    owners_section,
+    resources_section,
+    wasted_section,
+)
 from iqcar.say.sentences import counts
+from iqcar.say.straggler_links import names_of
+from iqcar.say.straggler_sections import (
+    CAUSE_WIDTH,
+    GROUPS,
+    causes_section,
+    group_section,
+    headline,
+    straggler_lines,
+)
+from iqcar.say.topic_sections import topic_stages_section, topics_section
 from iqcar.say.yarn_section import yarn_section
 from iqcar.show.html import files
-from iqcar.show.html.blame_rows import lay_out_blame
-from iqcar.show.html.environment import escaping_environment
+from iqcar.show.html.explored import lay_out_blame
+from iqcar.show.html.files import escaping_environment
 from iqcar.show.html.payload import explored_payload, page_payload
-from iqcar.show.html.rules import rules_part
-from iqcar.show.html.stragglers import stragglers_part, topics_part
 from iqcar.show.html.whatif import what_if_part
 from iqcar.show.pictures.executors import MOST_CLUSTERS, cluster_slots
-from iqcar.show.pictures.palette import cause_colour, query_colours
+from iqcar.show.pictures.theme import cause_colour, query_colours
 from iqcar.show.pictures.timeline import json_for_html, source_hash
 from iqcar.tables import texts
 from iqcar.version import __version__
+
+
+def stragglers_part(diagnosis: Diagnosis) -> dict[str, Any]:
+    """Lay out stragglers: counts by cause, stage, query and host, and the worst with evidence."""
+    found, names = diagnosis.stragglers, _query_names(diagnosis)
+    sentence = headline(found, found.stragglers, found.tasks)
+    causes = [one for one in by_cause(found)["cause"].tolist() if one != UNEXPLAINED]
+    if causes:
+        name = straggler_cause(causes[0]).name
+        sentence += f". Most frequent cause: {name}"
+    groups = (group_section(found, group, names) for group in GROUPS)
+    worst = found.stragglers.head(limits.MOST_STRAGGLERS)
+    return {
+        "sentence": printable(sentence[0].upper() + sentence[1:]).rstrip(".") + ".",
+        "count": len(found.stragglers),
+        "causes": causes_section(found),
+        "groups": [one.first(limits.MOST_GROUPS, "more") for one in groups if one.rows],
+        "worst": straggler_lines(found, worst, names),
+        "left_out": max(0, len(found.stragglers) - len(worst)),
+    }
+
+
+def topics_part(diagnosis: Diagnosis) -> dict[str, Any] | None:
+    """Lay out topics with keywords and the mixtures of stages; None without topics."""
+    found = diagnosis.topics
+    if found is None:
+        return None
+    named, names = names_of(found), _query_names(diagnosis)
+    return {
+        "topics": topics_section(found, named),
+        "stages": topic_stages_section(found, named, names, limits.MOST_TOPIC_STAGES),
+    }
+
+
+def _query_names(diagnosis: Diagnosis) -> dict[int, str]:
+    """What to call each query, by row."""
+    names = QueryNames(diagnosis.tables.queries)
+    return {row: names.called(row, CAUSE_WIDTH) for row in range(len(names.ids))}
+
+
+def rules_part(diagnosis: Diagnosis) -> dict[str, Any]:
+    """Lay out rules with their evidence, and the files that apply them."""
+    rules = scheduler_rules(diagnosis.rules)
+    lines = rule_lines(diagnosis.rules)
+    rejected = rejected_lines(diagnosis.rejected_rules)
+    common = {
+        "rejected": rejected,
+        "advice": advice_lines(diagnosis.rules),
+        "acted": acting_rules_section(diagnosis.tables),
+    }
+    if not rules:
+        return {
+            "sentence": "No scheduler rule is proposed: no query lost enough to another to be "
+            "worth one."
+            if not rejected
+            else do_not_apply(diagnosis),
+            "rules": [],
+            **common,
+        }
+    earlier = diagnosis.earlier
+    recorded = compiled_for(diagnosis.tables, rules, earlier.recorded)
+    plan = compile_rules(rules, recorded.slots, recorded.running, recorded.pools, all_rules=True)
+    pools = len(plan.pools) > 0
+    together = diagnosis.rules_together
+    return {
+        "sentence": _sentence(diagnosis, len(rules), pools),
+        "rules": lines,
+        "all": all_words(together) if together is not None else "",
+        "together": together_words(together) if together is not None else "",
+        "assumptions": together.assumptions if together is not None else "",
+        "notes": [printable(note) for note in (*earlier.notes, *plan.notes)],
+        "rules_file": _visible(_file_of(diagnosis)),
+        "allocation": allocation_xml(plan.pools).decode("utf-8") if pools else "",
+        "pools": pools,
+        **common,
+    }
+
+
+def _file_of(diagnosis: Diagnosis) -> str:
+    earlier = diagnosis.earlier
+    content = dump_compiled(diagnosis.tables, diagnosis.rules, earlier.recorded, earlier.notes)
+    return content.decode("utf-8")
+
+
+def _visible(json_text: str) -> str:
+    """Escape what would change how the text around it is read; as JSON it stays the same."""
+    return "".join(
+        json.dumps(c)[1:-1] if unicodedata.category(c) in ("Cf", "Zl", "Zp") else c
+        for c in json_text
+    )
+
+
+def _sentence(diagnosis: Diagnosis, count: int, pools: bool) -> str:
+    rules = "1 rule is" if count == 1 else f"{count} rules are"
+    if not pools:
+        return (
+            f"{rules} proposed, but none acts through scheduler pools: read below what would help."
+        )
+    together = diagnosis.rules_together
+    if together is not None and together.harms:
+        return do_not_apply(diagnosis)
+    text = f"{rules} proposed for the next runs"
+    if together is not None:
+        change = together.victims_change_percent
+        does = "shorten" if change < 0 else "lengthen"
+        text += f"; together they are expected to {does} their victims' time by "
+        text += percent(abs(change) / 100)
+    return text + ". Save the rules file and give it to the plugin, as shown below."
 
 
 def hosts_part(diagnosis: Diagnosis) -> dict[str, Any]:

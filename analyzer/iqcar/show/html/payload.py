@@ -21,9 +21,17 @@ from iqcar.diagnosis import Diagnosis
 from iqcar.enums import REQUESTS, BlameKind, Request, Resource
 from iqcar.say.blamed import cause_meaning, cause_name
 from iqcar.say.query_names import RecurringNames
-from iqcar.show.html.blame_rows import FOLDED, RESOURCE_OF_REQUEST, RESOURCES, largest, sums_by
-from iqcar.show.html.names import PageNames
-from iqcar.show.html.payload_explore import code_names, explore_payload, explored_queries
+from iqcar.show.html.explored import (
+    FOLDED,
+    RESOURCE_OF_REQUEST,
+    RESOURCES,
+    PageNames,
+    code_names,
+    explore_payload,
+    explored_queries,
+    largest,
+    sums_by,
+)
 from iqcar.show.pictures import (
     compare_stragglers,
     executors,
@@ -31,14 +39,20 @@ from iqcar.show.pictures import (
     mixtures,
 )
 from iqcar.show.pictures.executors import shared_clusters
-from iqcar.show.pictures.palette import BLAME_COLOURS, OTHERS, RESOURCE_COLOURS, cause_colour
 from iqcar.show.pictures.straggler_boxes import draw_boxes
-from iqcar.show.pictures.theme import FRAME_PX, ROW_PX, template
+from iqcar.show.pictures.theme import (
+    BLAME_COLOURS,
+    FRAME_PX,
+    OTHERS,
+    RESOURCE_COLOURS,
+    ROW_PX,
+    cause_colour,
+    template,
+)
 from iqcar.show.pictures.timeline_payload import timeline_payload
 
 if TYPE_CHECKING:
-    from iqcar.show.html.blame_rows import BlameRows
-    from iqcar.show.html.names import PageNames
+    from iqcar.show.html.explored import BlameRows, PageNames
 
 
 NODE_PX = 44

@@ -11,7 +11,7 @@ from iqcar.base.units import DAYS, duration, moment, percent, resource_name
 from iqcar.history.ask_store import told_duration
 from iqcar.history.query_changes import QueryChange
 from iqcar.show.pictures import drawing as svg
-from iqcar.show.pictures.palette import AFTER, BEFORE
+from iqcar.show.pictures.theme import AFTER, BEFORE
 
 WIDTH, LEFT, PLANE, HEIGHT = 900, 90, 780, 260
 MOST_RUNS = 500
