@@ -12,7 +12,6 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from iqcar.show.json.analyze import result_schema
 from scripts.printed_pages.commands_page import commands_page
-from scripts.printed_pages.metrics_page import metrics_page
 from scripts.printed_pages.page_parts import PRINTED, fields
 from scripts.printed_pages.papers_page import papers_page
 from scripts.printed_pages.rules_page import rules_page
@@ -80,7 +79,6 @@ PAGES = {
     "commands.md": commands_page,
     "rules.md": rules_page,
     "result.md": result_page,
-    "metrics.md": metrics_page,
     "papers.md": papers_page,
 }
 

@@ -9,7 +9,7 @@ import pytest
 
 import iqcar
 from iqcar.pipeline import diagnose, read
-from iqcar.show.pictures.palette import PHASE_COLOURS
+from iqcar.show.pictures.theme import PHASE_COLOURS
 from iqcar.show.pictures.timeline import Timeline
 from tests.support.browsing import Watched, needs_chromium, serious
 from tests.support.contended_log import contended_log

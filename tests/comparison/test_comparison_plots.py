@@ -13,9 +13,8 @@ from iqcar import Comparison
 from iqcar.base.units import duration
 from iqcar.comparison.sides.side import dump_baseline
 from iqcar.errors import UsageError
-from iqcar.show.pictures.comparison_plots import StageNode, stage_graphs
+from iqcar.show.pictures.comparison_plots import StageNode, run_dots, stage_graphs, waterfall
 from iqcar.show.pictures.drawing import Drawing
-from iqcar.show.pictures.sides import run_dots, waterfall
 from tests.support.compared_runs import SUITE, QueryWork, StageWork, suite_with, write_runs
 
 HOSTILE = "<script>alert(1)</script>&\"'"
@@ -43,7 +42,7 @@ def words(drawing: Drawing) -> list[str]:
     return [re.sub("[\u2068\u2069]", "", one.text or "") for one in texts]
 
 
-@pytest.mark.parametrize("picture", ["runs", "stages", "parts", "blame", "density"])
+@pytest.mark.parametrize("picture", ["runs", "stages", "parts", "blame"])
 @pytest.mark.parametrize("change", [None, 1, "1.1", "etl_load", "sessions", HOSTILE])
 def test_every_picture_is_drawn_of_a_rank_a_stage_and_a_name(
     compared: Comparison, picture: str, change: str | int | None

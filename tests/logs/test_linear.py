@@ -16,6 +16,7 @@ from iqcar.logs.events import lenient, operators, settings, sql_collect, wait_me
 from iqcar.logs.find import storage
 from iqcar.logs.tasks import task_lines
 from iqcar.model.queries import identify
+from iqcar.rules import rule
 from tests.support.hostile_texts import hostile, least_cost
 
 PACKAGE = Path(__file__).resolve().parents[2] / "analyzer" / "iqcar"
@@ -31,22 +32,18 @@ BACKTRACKING = {
     "logs/find/storage.py": "paths that the user gave, and at most 1,000 places",
     "logs/tasks/task_lines.py": "anchored, and nothing repeated overlaps",
     "base/files/derived.py": "paths that the user gave",
-    "lab/experiment/experiment_plan.py": "the user's own plan",
-    "lab/experiment/curves_file.py": "with a bounded count",
     "base/files/xml_text.py": "anchored, and each class ends where the next begins",
     "base/files/json_text.py": "a few bytes at each place",
     "fleet/groups.py": "with bounded counts",
     "fleet/on_spark.py": "20,000 characters, one start a line",
-    "history/file_names.py": "names of our own files",
-    "history/merged_months.py": "anchored, with fixed counts",
     "history/store_views.py": "anchored, with fixed counts",
     "history/stored_files.py": "anchored; names of our own files",
     "base/units.py": "anchored, with bounded counts",
     "apps/cli/options.py": "our own docstrings",
     "model/queries/identify.py": "36 characters at each place",
-    "show/html/output_name.py": "paths that the user gave",
     "rules/advice_rules.py": "anchored, and nothing repeated overlaps",
     "rules/rule.py": "one class of letters",
+    "show/html/files.py": "paths that the user gave; one blank after a digit",
     "rules/vocabulary/advice_kinds.py": "anchored, with bounded counts",
     "apps/serve/cache.py": "names of our own files",
     "apps/serve/endpoints.py": "our own schema",
@@ -54,11 +51,10 @@ BACKTRACKING = {
     "logs/find/resource_manager.py": "what the user typed, and whole ids with bounded counts",
     "rules/queue_files.py": "with bounded counts, and blanks between two words",
     "logs/log_summary.py": "500 bytes",
-    "apps/serve/report_banner.py": "our own page",
     "model/waits/shared_cluster.py": "anchored, and nothing repeated overlaps",
     "replay/whatif/question.py": "what the user typed",
     "logs/events/known_plans.py": "from one literal to a word of a list: no place is tried twice",
-    "show/html/environment.py": "one blank after a digit: no place is tried twice",
+    "apps/serve/pages.py": "our own page",
 }
 """Modules that may use Python's `re`, and why it costs no more there than the text's length."""
 

@@ -16,7 +16,7 @@ from iqcar.replay.rule_effect.effect import Prediction, predict
 from iqcar.rules.compile_pools import compile_rules, dump_compiled, parse_rules_file
 from iqcar.rules.propose_rules import propose
 from iqcar.show.html import render_page
-from iqcar.show.html.rules import rules_part
+from iqcar.show.html.page import rules_part
 from iqcar.show.json.analyze import result_schema, to_json
 from iqcar.show.pictures.notebook import notebook_html
 from iqcar.show.terminal.analyze import print_diagnosis

@@ -12,7 +12,7 @@ from iqcar.diagnosis import Diagnosis
 from iqcar.rules.compile_pools import compile_rules
 from iqcar.rules.propose_rules import LONG_MS, held_by_long_tasks, split_tasks
 from iqcar.say import find_verdict
-from iqcar.show.html.rules import rules_part
+from iqcar.show.html.page import rules_part
 from iqcar.show.terminal.analyze import print_diagnosis
 from iqcar.show.terminal.rules import print_plan
 from tests.replay.test_rejected_rules import query

@@ -13,7 +13,6 @@ from typing import Any
 
 import pandas as pd
 import pytest
-from iqcar.logs.text.redact import SHARED
 from typer.testing import CliRunner
 
 from iqcar.apps.cli.main import app
@@ -24,7 +23,7 @@ from iqcar.history.add_logs import diagnosed_rows
 from iqcar.history.store_views import view_of
 from iqcar.history.stored_tables import STORED
 from iqcar.logs.find.locate import EventLog, locate
-from iqcar.logs.text import shared_file
+from iqcar.logs.text import SHARED, shared_file
 from tests.support import quick_spark
 from tests.support.command import iqcar
 from tests.support.fleet_logs import fleet_log, write_fleet

@@ -47,12 +47,6 @@ RULES = {
 }
 
 
-def queries_of_the_dashboard() -> list[str]:
-    file = REPO / "analyzer" / "iqcar" / "apps" / "serve" / "static" / "grafana.json"
-    panels = json.loads(file.read_text(encoding="utf-8"))["panels"]
-    return [target["expr"] for panel in panels for target in panel["targets"]]
-
-
 def printed(app: App, what: str) -> Any:
     assert app.exit_code == 0, app.output[-3000:] + app.errors[-3000:]
     (line,) = (line for line in app.output.splitlines() if line.startswith(f"{what} "))
@@ -258,7 +252,7 @@ def test_a_real_prometheus_scrapes_a_driver_and_answers_the_dashboard(
             assert failed["metric"]["place"] == "a_task_s_end"
             waits = ask("iqcar_spark_application_waited_seconds")
             assert {"run_queue", "io_read"} <= {one["metric"]["wait"] for one in waits}
-            queries = [query for query in queries_of_the_dashboard() if "iqcar_spark" in query]
+            queries = re.findall(r"\| `(.*iqcar_spark.*)` \|$", PAGE, re.MULTILINE)
             # A rate takes two scrapes; nothing waits any more, so no coverage is known.
             wait_until(lambda: all(ask(query) for query in queries), "answer to each query")
     finally:

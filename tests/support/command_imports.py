@@ -11,6 +11,7 @@ from functools import cache
 import cramjam
 import duckdb
 import fsspec
+import iqcar.show.terminal.compare_explain
 import pyarrow.pandas_compat
 import rich.live
 import typer.main
@@ -34,7 +35,6 @@ import iqcar.show.html.compare
 import iqcar.show.json.analyze
 import iqcar.show.terminal.analyze
 import iqcar.show.terminal.compare
-import iqcar.show.terminal.compare_explain
 import iqcar.show.terminal.live
 import iqcar.show.terminal.rules
 import iqcar.show.terminal.stragglers
@@ -44,5 +44,4 @@ from iqcar.apps.serve.fork_server import prepare
 
 typer.main.get_command = cache(typer.main.get_command)
 typer.main.get_command(app).make_context("iqcar", ["queries", "log"]).close()
-prepare("iqcar.apps.serve.analysis_process")
-prepare("iqcar.apps.serve.question_process")
+prepare("iqcar.apps.serve.worker")

@@ -1,6 +1,6 @@
 """What Spectroscope says as it is printed of a simulated pair: the baseline beside ours.
 
-The low-level explanation is the root of the tree of parameters (section 5.5).
+The low-level explanation is the first question of the tree of parameters (section 5.5).
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from collections import defaultdict
 import numpy as np
 
 from iqcar.comparison.comparison import Comparison
+from iqcar.comparison.explore import best_split
 from iqcar.comparison.sides.comparison_tables import MEASURES
-from iqcar.comparison.stats.decision_tree import explain_change
 from iqcar.tables import texts
 from iqcar_lab.printed.spectroscope import printed_findings
 from tests.support.compare_scores import Found
@@ -24,7 +24,7 @@ CAUSE_OF_PARAMETER = {
     "bytes_max_over_mean": "skew:bytes",
     "hosts": "environment:hosts",
 }
-"""What a parameter at the tree's root says; any other is a metric."""
+"""What a parameter says; any other is a metric."""
 
 
 def found_as_printed(comparison: Comparison) -> list[Found]:
@@ -41,7 +41,7 @@ def found_as_printed(comparison: Comparison) -> list[Found]:
 
 
 def _explanation(comparison: Comparison, name: str) -> tuple[str, ...]:
-    """The parameter at the root of the tree that tells the runs before from those after."""
+    """The parameter that best tells the runs before from those after."""
     categories = comparison.categories
     both = texts(categories, "name_before"), texts(categories, "name_after")
     rows = [row for row in comparison.common.tolist() if name in (both[0][row], both[1][row])]
@@ -51,7 +51,7 @@ def _explanation(comparison: Comparison, name: str) -> tuple[str, ...]:
     runs = runs[runs["category"] == rows[0]]
     measures = [measure for measure, *_ in MEASURES if measure != "time_ms"]
     parameters = runs[[*measures, "bytes_max_over_mean"]].reset_index(drop=True)
-    node = explain_change(parameters, runs["side"].to_numpy(np.int64))
-    if not node.parameter:
+    split = best_split(parameters, runs["side"].to_numpy(np.int64))
+    if split is None:
         return ()
-    return (CAUSE_OF_PARAMETER.get(node.parameter, f"metric:{node.parameter}"),)
+    return (CAUSE_OF_PARAMETER.get(split.parameter, f"metric:{split.parameter}"),)

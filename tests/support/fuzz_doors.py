@@ -10,7 +10,7 @@ from urllib.parse import quote
 
 from iqcar.apps.mcp.agent_server import TOOLS
 from iqcar.apps.serve.cache import Cache
-from iqcar.apps.serve.served_paths import Places
+from iqcar.apps.serve.listing import Places
 from iqcar.apps.serve.service import Service
 from iqcar.diagnosis import Settings
 from tests.support.event_loop import run_apart

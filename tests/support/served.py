@@ -16,7 +16,6 @@ from typing import Any, TypeVar
 
 import httpx
 
-from iqcar.apps.serve.fork_server import name_of
 from tests.support.command import Forked
 from tests.support.contended_log import contended_log
 from tests.support.synthetic_log import SyntheticLog
@@ -28,10 +27,8 @@ CONSTANTS = {
     "rescan": "iqcar.apps.serve.listing.RESCAN_S",
     "housekeeping": "iqcar.apps.serve.service.HOUSEKEEPING_S",
     "abandoned": "iqcar.apps.serve.analyses.ABANDONED_S",
-    "head": "iqcar.apps.serve.server.HEAD_S",
     "body": "iqcar.apps.serve.guard.BODY_S",
     "forks": "iqcar.apps.serve.fork_server.FORKS",
-    "shared_answer": "iqcar.apps.serve.questions.SHARED_ANSWER_S",
 }
 """How long the server waits for what, which tests that see such a wait out make short; and whether
 it forks."""
@@ -93,13 +90,13 @@ class Served:
         self.process.send_signal(how)
         return self.process.wait(WAIT_S)
 
-    def workers(self, module: str = "analysis_process") -> list[int]:
-        """Process ids of the analyses under way, or of those that answer questions or follow."""
+    def workers(self, kind: str = "analysis") -> list[int]:
+        """Process ids of the analyses under way, or of those of a `question` or that `follow`."""
         return [
             pid
             for server, _ in _children(self.process.pid)
             for pid, name in _children(server)
-            if name == name_of(module)
+            if name == f"iqcar-{kind}"
         ]
 
 

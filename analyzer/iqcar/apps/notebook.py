@@ -15,13 +15,11 @@ from iqcar.comparison import compare_sets
 from iqcar.comparison import comparison as compared
 from iqcar.comparison.explore import (
     Explanation,
-    density_of,
     explain_category,
     find_change,
     find_variation,
 )
 from iqcar.comparison.gate import Gate, check_gate
-from iqcar.comparison.stats.density import Density
 from iqcar.diagnosis import Progress, WhatIfs
 from iqcar.model.waits.phases import phases_of
 from iqcar.replay.whatif.curves import read_curves
@@ -31,9 +29,9 @@ from iqcar.replay.whatif.question import Question
 from iqcar.replay.whatif.removal_blame import RemovalBlame
 from iqcar.replay.whatif.what_if import WhatIf
 from iqcar.say.sections import losses_by_owner
+from iqcar.show.html.plots import Plots, WhatIfPlots
 from iqcar.show.pictures.comparison_plots import ComparisonPlots
 from iqcar.show.pictures.notebook import comparison_html, notebook_html, what_if_html
-from iqcar.show.pictures.plots import Plots, WhatIfPlots
 
 P = ParamSpec("P")
 Made = TypeVar("Made")
@@ -46,17 +44,13 @@ class Diagnosis(data.Diagnosis):
 
     @property
     def plot(self) -> Plots:
-        """Pictures as Plotly figures: ``diagnosis.plot.sankey("q39b")``, ``.matrix()`` and more."""
+        """Pictures: ``diagnosis.plot.sankey("q39b")``, ``.matrix()`` and more."""
         return Plots(self)
 
     def by(self, grouping: str) -> pd.DataFrame:
         """Sum lost time by whose queries lost it: :func:`iqcar.say.sections.losses_by_owner`.
 
-        Parameters
-        ----------
-        grouping : str
-            ``user``, ``pool``, ``session``, ``application``, or a Spark property such as
-            ``spark.yarn.queue``.
+        ``grouping``: ``user``, ``pool``, ``session``, ``application``, or a Spark property.
         """
         return losses_by_owner(self, grouping)
 
@@ -69,10 +63,7 @@ class Diagnosis(data.Diagnosis):
 
         path: a file that ``iqcar-lab experiment`` wrote.
 
-        Raises
-        ------
-        UsageError
-            If the file cannot be read or is no such file.
+        Raises UsageError if the file cannot be read or is no such file.
         """
         return replace(self, curves=tuple(read_curves(path).curves))
 
@@ -138,19 +129,11 @@ class Comparison(compared.Comparison):
         return ComparisonPlots(self)
 
     def explain(self, change: str | int, without: Sequence[str] = ()) -> Explanation:
-        """Find what tells the runs of a change after from those before, by a tree of parameters.
+        """Find the parameter that best tells the runs of a change after from those before.
 
-        Parameters
-        ----------
-        change : str or int
-            Its rank; ``"1.2"`` for the second stage of the first; or the name of a query.
-        without : sequence of str
-            Parameters not to ask for, such as that of the answer before.
-
-        Raises
-        ------
-        UsageError
-            If there is no such change or parameter.
+        ``change``: its rank; ``"1.2"`` for the second stage of the first; or the name of a query.
+        ``without``: parameters not to ask for, such as that of the answer before. Raises UsageError
+        if there is no such change or parameter.
         """
         return explain_category(self, find_change(self, change), without)
 
@@ -158,29 +141,11 @@ class Comparison(compared.Comparison):
         """Return C² of each category over its runs and over its tasks (``VARIATION``)."""
         return find_variation(self)
 
-    def density(self, query: str | int, side: int) -> Density:
-        """Return the density of the log durations of a query's runs, or of a stage's tasks.
-
-        Parameters
-        ----------
-        query : str or int
-            Name or fingerprint of a query, or a category.
-        side : int
-            0 before, 1 after.
-        """
-        return density_of(self, self.find(query), side)
-
     def gate(self, *limits: str | float, new_plan: bool = False, strict: bool = False) -> Gate:
         """Tell whether no query on both sides got slower than allowed.
 
-        Parameters
-        ----------
-        *limits : str or float
-            0.1, ``10%``, ``500ms`` or ``query=20%``.
-        new_plan : bool
-            Whether a query with another stage graph fails, too.
-        strict : bool
-            Whether a query of which nothing can be told fails, too.
+        ``limits``: 0.1, ``10%``, ``500ms`` or ``query=20%``. ``new_plan``: whether a query with
+        another stage graph fails, too; ``strict``: and one of which nothing can be told.
         """
         return check_gate(self, limits, new_plan=new_plan, strict=strict)
 

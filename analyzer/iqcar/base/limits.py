@@ -84,8 +84,6 @@ MOST_SETTINGS = 200
 """Settings that differ, in a table."""
 MOST_BROWSED = 100
 """Queries and stages with their variation, those that took longest first."""
-MOST_DENSITIES = 12
-"""Queries and stages with the density of their durations."""
 MOST_UNCHANGED = 100
 """Queries listed that are the same, and queries of which nothing can be told."""
 NAME_CHARACTERS = 120

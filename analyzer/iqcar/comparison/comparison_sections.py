@@ -122,14 +122,8 @@ def settings_section(comparison: Comparison) -> Section:
     )
 
 
-def variation_section(comparison: Comparison) -> tuple[Section, list[int]]:
-    """Show how much times vary, of the queries and stages that took longest first.
-
-    Returns
-    -------
-    (Section, list of int)
-        And the category of each row.
-    """
+def variation_section(comparison: Comparison) -> Section:
+    """Show how much times vary, of the queries and stages that took longest first."""
     variation, effects = find_variation(comparison), comparison.effects
     kinds = comparison.categories["kind"].to_numpy()
     longest = effects[["before_ms", "after_ms"]].max(axis=1).to_numpy(np.float64)
@@ -137,7 +131,7 @@ def variation_section(comparison: Comparison) -> tuple[Section, list[int]]:
     order = shown[np.argsort(-longest[shown], kind="stable")].tolist()
     roots = comparison.categories["query_category"].tolist()
     names = ("runs_c2_before", "runs_c2_after", "tasks_c2_before", "tasks_c2_after")
-    section = Section(
+    return Section(
         "browse",
         "Browse",
         columns=columns(
@@ -154,7 +148,6 @@ def variation_section(comparison: Comparison) -> tuple[Section, list[int]]:
         ),
         caption="Queries and stages, those that took longest first",
     )
-    return section, order
 
 
 def interval_words(ms: float, low: float, high: float) -> str:

@@ -1,12 +1,18 @@
 """Answers questions about a comparison: what tells runs apart, how much they vary.
 
 Runs are told apart by what tasks did (bytes, spill, each part of the time), partitions, hosts,
-Spark version and settings.
+Spark version and settings. With few runs many parameters separate the sides equally well: the
+answer names them all, and whoever reads it can leave one out and ask again.
+
+Paper: Spectroscope | §5.5: explanation | the first question of the tree; equals are named |
+  tests/comparison/test_explore.py
+Paper: Spectroscope | §5.4: C² | exact |
+  tests/comparison/test_explore.py
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -16,11 +22,9 @@ from iqcar.base.units import duration, size
 from iqcar.comparison.comparison import Comparison
 from iqcar.comparison.sides.comparison_tables import MEASURES
 from iqcar.comparison.sides.side import Side, settings_of
-from iqcar.comparison.stats.decision_tree import TreeNode, explain_change
-from iqcar.comparison.stats.density import Density, density, variation
-from iqcar.errors import UsageError
+from iqcar.errors import UsageError, did_you_mean
 from iqcar.tables import TableSpec, texts
-from iqcar.tables.arrays import Floats, Ints
+from iqcar.tables.arrays import Flags, Floats, Ints, sum_by
 from iqcar.tables.declarations import declare
 
 EXPLAINED = "time_ms"
@@ -31,13 +35,33 @@ NOT_SET = "not set"
 """Value of a setting that a run did not set."""
 
 
+Show = Callable[[str, float | str], str]
+EQUAL = 1e-9
+"""Gains that differ by less are equal: they are sums of the same logarithms."""
+
+
+class Split(NamedTuple):
+    """The question about a parameter that best tells the runs after from those before."""
+
+    parameter: str
+    value: float | str
+    """A number: is the parameter above it? A text: is it this?"""
+    gain: float
+    """Information about the side that the answer gives, in bits."""
+    equally_good: tuple[str, ...]
+    """Other parameters with the same gain, the clearest first: the runs cannot tell them."""
+    sentence: str
+    """The answer that the larger share of the runs after gave, and how many of either side did."""
+
+
 class Explanation(NamedTuple):
     """What tells the runs of one category after from those before."""
 
     category: int
     parameters: pd.DataFrame
     """One row per run, before and after; a column per parameter, and `side`."""
-    tree: TreeNode
+    split: Split | None
+    """None where nothing separates the sides."""
 
 
 def explain_category(
@@ -50,8 +74,110 @@ def explain_category(
     parameters = run_parameters(comparison, category)
     side = parameters["side"].to_numpy(np.int64)
     asked = parameters.drop(columns=["side", "run"])
-    tree = explain_change(asked, side, leave_out=without, show=shown)
-    return Explanation(category, parameters, tree)
+    return Explanation(category, parameters, best_split(asked, side, without, shown))
+
+
+class _Cut(NamedTuple):
+    parameter: str
+    value: float | str
+    gain: float
+    gap: float  # between the parts, over the whole range: how clear the cut is
+    yes: Flags
+    known: Flags
+
+
+def best_split(
+    parameters: pd.DataFrame,
+    side: Ints,
+    leave_out: Collection[str] = (),
+    show: Show = lambda _, value: str(value),
+) -> Split | None:
+    """Find the parameter that tells the sides apart best; None where none does.
+
+    ``parameters``: one row per run, one column per parameter: numbers, or texts; NaN and None are
+    unknown. What differs in every run by nature, such as ids and times of day, must not be among
+    them. ``side``, (n_runs,): 0 before, 1 after. ``show``: writes a value of a parameter. Raises
+    UsageError if a parameter to leave out does not exist; names the nearest.
+    """
+    names = sorted(str(name) for name in parameters.columns)
+    for name in leave_out:
+        if name not in names:
+            advice = did_you_mean(name, names, "see --explain without it")
+            raise UsageError(f"there is no parameter {name!r}", "--without", advice)
+    after = np.asarray(side) == 1
+    cuts = [
+        cut
+        for name in names
+        if name not in set(leave_out)
+        if (cut := _best_cut(name, parameters[name], after)) is not None
+    ]
+    if not cuts:
+        return None
+    most = max(cut.gain for cut in cuts)
+    best, *others = sorted(
+        (cut for cut in cuts if cut.gain >= most - EQUAL), key=lambda cut: (-cut.gap, cut.parameter)
+    )
+    return Split(
+        best.parameter, best.value, best.gain, tuple(cut.parameter for cut in others),
+        _sentence(best, after, show),
+    )  # fmt: skip
+
+
+def _best_cut(name: str, column: pd.Series, after: Flags) -> _Cut | None:
+    """The question about one parameter that tells most; None if there is nothing to gain."""
+    if pd.api.types.is_numeric_dtype(column) and not pd.api.types.is_bool_dtype(column):
+        values = column.to_numpy(np.float64)
+        known = ~np.isnan(values)
+        distinct = np.unique(values[known])
+        # A mean can round to the upper value, above which nothing would be then.
+        asked: list[float | str] = np.minimum(
+            distinct[:-1] / 2 + distinct[1:] / 2, np.nextafter(distinct[1:], -np.inf)
+        ).tolist()
+        gaps = (np.diff(distinct) / (distinct[-1] - distinct[0])).tolist() if asked else []
+        answers = [values > value for value in asked]
+    else:
+        known = column.notna().to_numpy(bool)
+        texts_of = np.array([str(value) for value in column], object)
+        asked = sorted(set(texts_of[known]))
+        gaps = [1.0] * len(asked)
+        answers = [known & (texts_of == value) for value in asked]
+    cuts = [
+        _Cut(name, value, _gain(yes[known], after[known]) * float(known.mean()), gap, yes, known)
+        for value, gap, yes in zip(asked, gaps, answers, strict=True)
+    ]
+    # Of two texts either is as telling: that of the runs after, else the first.
+    best = max(
+        cuts,
+        key=lambda cut: (round(cut.gain, 9), cut.gap, int((cut.yes & after).sum())),
+        default=None,
+    )
+    return best if best is not None and best.gain > EQUAL else None
+
+
+def _gain(yes: Flags, after: Flags) -> float:
+    """Bits about the side that an answer gives; what is unknown tells nothing (Quinlan 1993)."""
+    inside = yes.mean() * _bits(after[yes]) + (~yes).mean() * _bits(after[~yes])
+    return _bits(after) - float(inside)
+
+
+def _bits(flags: Flags) -> float:
+    share = float(flags.mean()) if len(flags) else 0.0
+    return -sum(p * float(np.log2(p)) for p in (share, 1 - share) if p > 0)
+
+
+def _sentence(cut: _Cut, after: Flags, show: Show) -> str:
+    """Say the typical answer, and how many runs of either side gave it, of those that know."""
+    sides = (cut.known & after, cut.known & ~after)
+    mostly = cut.yes[sides[0]].mean() > cut.yes[sides[1]].mean()
+    gave = [int((cut.yes[side] == mostly).sum()) for side in sides]
+    if isinstance(cut.value, str):
+        verb = "is" if mostly else "is not"
+    else:
+        verb = "is above" if mostly else "is at most"
+    return (
+        f"{cut.parameter} {verb} {show(cut.parameter, cut.value)} in {gave[0]} of "
+        f"{int(sides[0].sum())} runs after and {gave[1]} of {int(sides[1].sum())} before"
+    )
 
 
 def shown(parameter: str, value: float | str) -> str:
@@ -169,14 +295,27 @@ def find_variation(comparison: Comparison) -> pd.DataFrame:
     return VARIATION.frame(columns)
 
 
-def density_of(comparison: Comparison, category: int, side: int) -> Density:
-    """Return the density of log2 durations of a stage's tasks, or of a query in its runs."""
-    if comparison.categories["kind"].iloc[category] == "stage":
-        category_of, time = task_times(comparison.sides[side], comparison.category_of[side])
-        return density(time[category_of == category])
-    runs = comparison.category_runs
-    here = (runs["category"].to_numpy() == category) & (runs["side"].to_numpy() == side)
-    return density(runs["time_ms"].to_numpy(np.float64)[here])
+def variation(category: Ints, value: Floats, n: int) -> Floats:
+    """Return the squared coefficient of variation C² = (σ/μ)² of every category.
+
+    Over runs it shows what runs of equal work differ by: contention, and what else changes from run
+    to run. Over the tasks of a stage it shows how unevenly its work is divided.
+
+    ``category``, (n_rows,): number of the category, < ``n``. ``value``, (n_rows,): durations or
+    bytes, ≥ 0; NaN is left out. ``n``: number of categories. Returns (n,): with the unbiased
+    variance; NaN for fewer than two values or a mean of 0. Above 1
+    is high: an exponential distribution has 1; of fewer than ten values it is unreliable.
+    """
+    known = np.isfinite(value)
+    category, value = category[known], value[known]
+    order = np.lexsort((value, category))  # sums do not depend on the order of rows
+    category, value = category[order], value[order]
+    count = np.bincount(category, minlength=n)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        mean = sum_by(category, value, n) / count
+        relative = value / mean[category] - 1
+        c2 = sum_by(category, relative**2, n) / (count - 1)
+    return np.where((count > 1) & (mean > 0), c2, np.nan)
 
 
 def task_times(side: Side, category_of: Ints) -> tuple[Ints, Floats]:

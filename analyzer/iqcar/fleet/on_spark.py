@@ -28,8 +28,7 @@ from iqcar.errors import IqcarError, UsageError
 from iqcar.fleet import executor_boot
 from iqcar.fleet.groups import MOST_TASKS, Ran, meeting_groups, ran_of
 from iqcar.logs.find.layouts import EventLog
-from iqcar.logs.text import shared_file
-from iqcar.logs.text.redact import SHARED
+from iqcar.logs.text import SHARED, shared_file
 from iqcar.rules.vocabulary.data_files import rules_folder
 
 JAVA_OPTIONS = "-XX:TieredStopAtLevel=1"

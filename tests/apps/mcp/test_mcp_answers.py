@@ -23,7 +23,7 @@ import iqcar
 from iqcar.apps.mcp.slices import MOST_INNER, MOST_ITEMS, MOST_TEXT, bounded, page_of
 from iqcar.apps.serve import fork_server
 from iqcar.apps.serve.cache import Cache
-from iqcar.apps.serve.served_paths import Places
+from iqcar.apps.serve.listing import Places
 from iqcar.apps.serve.service import Service
 from iqcar.diagnosis import Settings
 from iqcar.history import add

@@ -13,24 +13,14 @@ from pathlib import Path
 import pytest
 
 from iqcar.apps.serve.applications import MS_PER_HOUR, Application, NextLogs
-from iqcar.apps.serve.cache import PAGE, RESULT, Cache, write_entry
-from iqcar.apps.serve.losses import NOTHING
-from iqcar.apps.serve.result_summary import Summary
+from iqcar.apps.serve.cache import PAGE, RESULT, Cache, Summary, write_entry
 from iqcar.enums import InputStatus
 from iqcar.logs.find.layouts import EventLog, LogPart
 from iqcar.logs.log_summary import Peek
-from iqcar.version import __version__
 
 
 def summary(*keys: str, settings: str = "s") -> Summary:
-    return Summary(
-        keys, _version(), settings, "p", 1, 2.0, 1.0, *[None] * 5, (), (), None, None, (), NOTHING
-    )
-
-
-def _version() -> str:
-
-    return __version__
+    return Summary(keys=keys, settings=settings, policy="p", queries=1, query_ms=3.0)
 
 
 def put(cache: Cache, digest: str, *keys: str, size: int = 10) -> None:

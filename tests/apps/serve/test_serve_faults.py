@@ -17,9 +17,9 @@ from typing import Any
 import pytest
 
 from iqcar.apps.serve.analyses import ABANDONED_S, Analyses, Analysis, State
-from iqcar.apps.serve.analysis_process import Task
 from iqcar.apps.serve.cache import Cache
 from iqcar.apps.serve.fork_server import ForkServer
+from iqcar.apps.serve.worker import Task
 from iqcar.diagnosis import Settings
 from iqcar.logs.find.locate import locate
 from tests.support.command import iqcar

@@ -135,8 +135,7 @@ def test_links_that_come_and_go_are_never_peeked_through(tmp_path: Path) -> None
             new.symlink_to(secret) if number % 2 else small_log().write(new)
             new.replace(log)
 
-    from iqcar.apps.serve.listing import Listing
-    from iqcar.apps.serve.served_paths import Places
+    from iqcar.apps.serve.listing import Listing, Places
     from iqcar.logs.find.locate import locate
 
     listing = Listing(Places([str(logs)]), lambda key, identity: None)

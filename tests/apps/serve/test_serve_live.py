@@ -9,13 +9,13 @@ from pathlib import Path
 import httpx
 import pytest
 
-from iqcar.apps.serve.followers import MAX_FOLLOWED
+from iqcar.apps.serve.analyses import MAX_FOLLOWED
 from tests.live.test_window import queue
 from tests.support.contended_log import contended_log
 from tests.support.event_loop import run_apart
 from tests.support.served import Served, served, until
 
-FOLLOWING = "live_process"
+FOLLOWING = "follow"
 
 
 def events(server: Served, key: str) -> list[dict[str, object]]:

@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from iqcar.apps.serve.listing import Listing
-from iqcar.apps.serve.served_paths import Places
+from iqcar.apps.serve.listing import Listing, Places
 from iqcar.logs.find import http_client
 from tests.support.contended_log import contended_log
 from tests.support.dripping import dripping

@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
+import html
 import json
-import re
+import subprocess
+import sys
 from collections.abc import Iterator
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlencode
 
 import httpx
 import pytest
 
 import iqcar
+from iqcar.apps.serve.worker import Task
+from iqcar.diagnosis import Settings
+from iqcar.logs.find.locate import EventLog, locate
 from iqcar.show.json.whatif import whatif_to_json
 from tests.support.contended_log import contended_log
-from tests.support.served import Served, served, until
+from tests.support.long_chain import long_chain
+from tests.support.served import Served, large_log, served, until
 
 
 @pytest.fixture(scope="module")
@@ -64,9 +72,10 @@ def test_a_plan_and_blame_by_removal_are_what_iqcar_whatif_writes(
 
 def test_one_process_answers_all_questions_about_a_log(server: Served) -> None:
     asked(server, remove=["etl"])
-    (process,) = server.workers("question_process")
+    asked(server, cap=["etl=1"])
+    (process,) = server.workers("question")
     asked(server, slots="+1")
-    assert server.workers("question_process") == [process]
+    assert server.workers("question") == [process]
 
 
 @pytest.mark.parametrize(
@@ -98,63 +107,49 @@ def test_a_log_that_is_not_there_is_not_found(server: Served) -> None:
     assert server.client.post("/api/whatif", json=wish).status_code == 404
 
 
-def test_a_form_leads_to_an_address_that_shows_the_answer(server: Served) -> None:
+def test_words_of_the_command_lead_to_an_address_that_shows_the_answer(server: Served) -> None:
     key = server.key("contended")
-    form = {"app": key, "remove": "", "query": "report", "query_start": "+10s", "slots": ""}
-    sent = server.client.post("/whatif", data=form)
-    assert sent.status_code == 303
-    address = sent.headers["location"]
-    assert address == f"/whatif?app={key}&start=report%3D%2B10s"
-    page = until(lambda: _answered(server.client.get(address)))
-    assert "report 10 s later" in page
-    for wrong, said in (
-        ({"disk": "abc"}, "Disks: is no factor"),
-        ({"query_cap": "8"}, "name the query"),
-        ({"pool_weight": "etl=0"}, "Weight of a pool etl: is no number"),
-        ({"slots": ["+1", "x=+2"]}, "both set the number of slots"),
-        ({}, "nothing to change"),
+    for words, said in (
+        ("--start report=+10s", ("report 10 s later",)),
+        ("--remove 'etl' --slots=+2 --no-gc", ("without etl", "2 slots more", "no garbage")),
+        ("--plan slots=1..4 --price 0.5/h", ("Each number of slots", "as recorded", "cost")),
+        ("--blame report", ("they cost +", "Shapley", "etl")),
     ):
-        refused = server.client.post("/whatif", data={"app": key, **wrong})
-        assert refused.status_code == 400
-        assert said in refused.text
-
-
-def test_a_form_asks_for_a_plan_and_for_blame_by_removal(server: Served) -> None:
-    key = server.key("contended")
-    for form, said in (
-        ({"plan": "slots=1..4", "price": "0.5/h"}, ("Each number of slots", "as recorded", "cost")),
-        ({"blame": "report"}, ("they cost +", "Shapley", "etl")),
-    ):
-        address = server.client.post("/whatif", data={"app": key, **form}).headers["location"]
+        sent = server.client.post("/whatif", data={"app": key, "words": words})
+        assert sent.status_code == 303, sent.text
+        address = sent.headers["location"]
+        assert address == "/whatif?" + urlencode({"app": key, "words": words})
         page = until(lambda: _answered(server.client.get(address)))  # noqa: B023 (called at once)
         answer = page.partition('aria-label="Answer"')[2]
         assert all(word in answer for word in said), answer
+        assert f'value="{words}"' in html.unescape(page)
 
 
-def test_a_form_keeps_every_change_of_its_question(server: Served) -> None:
-    key = server.key("contended")
-    form = {
-        "app": key, "query": "report", "query_start": "+10s", "query_no_skew": "true",
-        "start": "etl=+5s", "scale": ["etl=2x", ""], "starts": "recorded",
-        "slots": ["", "contended=+2"], "mode": ["", "contended=FAIR"],
-        "pool_weight": "default=3", "pool_min_share": ["default=1"],
-    }  # fmt: skip
-    address = server.client.post("/whatif", data=form).headers["location"]
-    page = until(lambda: _answered(server.client.get(address)))
-    answer = page.partition('aria-label="Answer"')[2]
-    assert "starts as recorded" in answer and "etl 5 s later" in answer
-    page = page.partition('class="whatif"')[2]
-    again = re.findall(
-        r'<input(?![^>]*type="checkbox")[^>]* name="(\w+)"[^>]* value="([^"]+)"', page
-    )
-    checked = re.findall(r'name="(\w+)" value="(\w+)" checked', page)
-    chosen = re.findall(
-        r'name="(\w+)">(?:<option[^>]*>[^<]*</option>)*<option value="(\w+)" selected', page
-    )
-    sent: dict[str, list[str]] = {}
-    for name, value in [*again, *checked, *chosen]:
-        sent.setdefault(name, []).append(value)
-    assert server.client.post("/whatif", data=sent).headers["location"] == address
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("--disk abc", "--disk: is no factor"),
+        ("--slots", "--slots: has no value; give --slots +8|24"),
+        ("spark-events/ --disk 2x", "spark-events/: is no change"),
+        ("--curves file", "--curves: is no change"),
+        ("--no_gc", "--no_gc: is no change"),
+        ("--remove 'etl", "is not closed"),
+        ("--pool-weight etl=0", "--pool-weight etl: is no number"),
+        ("--remove <b>", "no query is called"),
+        ("", "nothing to change"),
+    ],
+)
+def test_wrong_words_are_refused_as_the_command_refuses_them(
+    server: Served, words: str, said: str
+) -> None:
+    form = {"app": server.key("contended"), "words": words}
+    sent = server.client.post("/whatif", data=form)
+    if sent.status_code == 303:  # only the model knows the queries
+        address = sent.headers["location"]
+        sent = until(lambda: _refused(server.client.get(address)))
+    assert sent.status_code == 400
+    assert said in html.unescape(sent.text)
+    assert "<b>" not in sent.text
 
 
 def _answered(page: httpx.Response) -> str | None:
@@ -162,10 +157,50 @@ def _answered(page: httpx.Response) -> str | None:
     return page.text if 'aria-label="Answer"' in page.text else None
 
 
-def test_the_process_ends_with_the_server(tmp_path: Path) -> None:
-    contended_log().write(tmp_path / "logs" / "app-1")
+def _refused(page: httpx.Response) -> httpx.Response | None:
+    return page if page.status_code == 400 else None
+
+
+def test_a_question_is_stopped_and_its_process_ends_with_the_server(tmp_path: Path) -> None:
+    (tmp_path / "logs").mkdir()
+    large_log(tmp_path / "logs" / "app-1")
     with served(tmp_path / "logs", cache=tmp_path / "cache") as server:
-        asked(server, remove=["etl"])
-        (process,) = server.workers("question_process")
+        form = {"app": server.key("contended"), "words": "--slots +1"}
+        address = server.client.post("/whatif", data=form).headers["location"]
+        (process,) = until(lambda: server.workers("question"))
+        assert server.client.post("/whatif/stop", data=form).headers["location"] == address
+        until(lambda: "The question was stopped" in server.client.get(address).text)
+        until(lambda: not Path(f"/proc/{process}").exists() or None)
+        server.client.post("/whatif", data=form)
+        (process,) = until(lambda: server.workers("question"))
         server.stop()
         until(lambda: not Path(f"/proc/{process}").exists() or None)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux bounds the memory of a process")
+def test_a_question_that_takes_too_much_memory_is_refused_and_the_next_one_answered(
+    tmp_path: Path,
+) -> None:
+    (log,) = locate([long_chain(400).write(tmp_path / "app-1")])
+    assert isinstance(log, EventLog)
+    program = "from iqcar.apps.serve import worker\nworker.ANSWER_BYTES = 64 << 20\nworker.main()"
+    with subprocess.Popen(
+        [sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as process:
+        assert process.stdin and process.stdout
+        ends: list[dict[str, Any]] = []
+        for changes in ({"slots": "+1"}, {"partitions": ["q=2500"]}, {"slots": "+2"}):
+            folder = tmp_path / f"answer-{len(ends)}"
+            folder.mkdir()
+            task = Task(
+                logs=(log,), settings=asdict(Settings()), folder=str(folder), changes=changes
+            )
+            process.stdin.write(task.to_line())
+            process.stdin.flush()
+            news: dict[str, Any] = {}
+            while not news.keys() & {"done", "failed"}:
+                news = json.loads(process.stdout.readline())
+            ends.append(news)
+        assert ends[0] == ends[2] == {"done": True}
+        assert "takes more than 67.1 MB of memory" in ends[1]["failed"]
+        process.stdin.close()

@@ -210,7 +210,4 @@ def test_text_page_and_pictures_say_what_the_rest_is(capsys: pytest.CaptureFixtu
     assert "more" in capsys.readouterr().out
     assert "other queries" in render_page(diagnosis)
     assert "other queries" in diagnosis._repr_html_()
-    target = diagnosis.queries["query_id"].iloc[diagnosis.targets[0]]
-    assert "other queries" in diagnosis.plot.sankey(target).to_json()
-    assert "other queries" in diagnosis.plot.matrix().to_json()
     assert len(diagnosis.graph.to_networkx()) > 0

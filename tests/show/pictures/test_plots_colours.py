@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from iqcar.enums import BlameKind, Resource
-from iqcar.show.pictures.palette import (
+from iqcar.show.pictures.theme import (
     _HUES,
     ADDED,
     AFTER,

@@ -23,9 +23,9 @@ from iqcar.show.html.page import render_page
 from iqcar.show.pictures import cluster_slots, compare_stragglers, executors, topic_mixtures
 from iqcar.show.pictures.bins import Bins
 from iqcar.show.pictures.hosts import host_series, slot_shares, span_of
-from iqcar.show.pictures.main_wait import query_waiting
 from iqcar.show.pictures.straggler_boxes import worst_stage
 from iqcar.show.pictures.theme import legend_above
+from iqcar.show.pictures.timeline_lanes import query_waiting
 from iqcar.tables import SAMPLES
 from tests.support.contended_log import contended_log
 from tests.support.examples import examples

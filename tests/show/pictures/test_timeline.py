@@ -17,9 +17,18 @@ from iqcar.enums import Resource
 from iqcar.errors import UsageError
 from iqcar.show.pictures import timeline_payload as module
 from iqcar.show.pictures.bins import Bins
-from iqcar.show.pictures.main_wait import HARDLY, MAIN_WAITS, UNKNOWN, main_waits, resource_waits
 from iqcar.show.pictures.timeline import timeline_program, timeline_style
-from iqcar.show.pictures.timeline_lanes import OVERLAP_MS, lanes_of, rows_within, slot_left
+from iqcar.show.pictures.timeline_lanes import (
+    HARDLY,
+    MAIN_WAITS,
+    OVERLAP_MS,
+    UNKNOWN,
+    lanes_of,
+    main_waits,
+    resource_waits,
+    rows_within,
+    slot_left,
+)
 from tests.support.examples import examples
 from tests.support.many_tasks import many_tasks
 from tests.support.plotted import diagnosis_of, nothing_read

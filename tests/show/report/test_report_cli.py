@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from iqcar.show.html.output_name import report_name
+from iqcar.show.html.files import report_name
 from tests.support.command import iqcar
 from tests.support.contended_log import contended_log
 from tests.support.page_reader import Reader, sections

@@ -25,9 +25,8 @@ from iqcar.say import find_verdict
 from iqcar.say.input_sections import coverage_section
 from iqcar.say.query_names import RecurringNames
 from iqcar.show.html import files, render_page
-from iqcar.show.html.blame_rows import FOLDED, KEYS, bounded, lay_out_blame
+from iqcar.show.html.explored import FOLDED, KEYS, bounded, lay_out_blame, rows_of_each
 from iqcar.show.html.payload import LABEL_LETTERS, page_payload
-from iqcar.show.html.payload_explore import rows_of_each
 from iqcar.show.json.analyze import result_schema, to_dict, to_json
 from iqcar.show.pictures.timeline import json_for_html, source_hash
 from iqcar.show.terminal.analyze import print_diagnosis

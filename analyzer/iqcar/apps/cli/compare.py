@@ -76,8 +76,8 @@ def compare(
     structure_only
         Show only other stage graphs, new queries and gone ones.
     explain : CHANGE
-        Ask which parameters tell the runs after from those before, for one change: its rank, 1.2
-        for the second stage of the first, or the name of a query.
+        Ask which parameter best tells the runs after from those before, for one change: its rank,
+        1.2 for the second stage of the first, or the name of a query.
     without : PARAMETER
         Leave a parameter out of --explain, to see the next best; several times.
     fail_on : LIMIT
@@ -136,8 +136,7 @@ def compare(
     failures = gate.failures if gated and not gate.passed else ()
 
     def show() -> None:
-        from iqcar.show.terminal.compare import print_comparison
-        from iqcar.show.terminal.compare_explain import print_explanation
+        from iqcar.show.terminal.compare import print_comparison, print_explanation
 
         if explained is not None:
             print_explanation(compared, explained)

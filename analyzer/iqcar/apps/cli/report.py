@@ -65,7 +65,7 @@ def report(
     from iqcar.rules.vocabulary.advice_kinds import advice_kinds
     from iqcar.say.verdict import find_verdict
     from iqcar.show.html import render_page
-    from iqcar.show.html.output_name import report_name
+    from iqcar.show.html.files import report_name
 
     paths = logs_of(logs)
     file = out or report_name(paths)

@@ -48,7 +48,7 @@ class Serving:
         from dataclasses import asdict
 
         from iqcar.apps.serve.cache import Cache, cache_folder
-        from iqcar.apps.serve.served_paths import Places
+        from iqcar.apps.serve.listing import Places
         from iqcar.apps.serve.service import Service
         from iqcar.diagnosis import Settings
         from iqcar.model.queries.owners import checked_grouping

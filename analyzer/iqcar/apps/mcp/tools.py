@@ -14,12 +14,11 @@ from pydantic import Field
 from iqcar.apps.mcp import slices
 from iqcar.apps.mcp.slices import bounded
 from iqcar.apps.serve.analyses import Analysis, State
+from iqcar.apps.serve.api import AskedChanges, StoreQuery, answered, asked_live
+from iqcar.apps.serve.applications import Wanted, select
 from iqcar.apps.serve.cache import PAGE, RESULT
-from iqcar.apps.serve.schemas import list_of
-from iqcar.apps.serve.selection import Wanted, select
+from iqcar.apps.serve.endpoints import list_of
 from iqcar.apps.serve.service import Service
-from iqcar.apps.serve.store_api import StoreQuery, answered
-from iqcar.apps.serve.whatif_api import AskedChanges, asked_live
 from iqcar.errors import IqcarError
 from iqcar.replay.whatif.question_parts import PARTS, PartKind
 
@@ -151,11 +150,9 @@ class Tools:
         except msgspec.ValidationError as error:
             raise IqcarError(str(error), "changes", "see the description of this tool") from error
         asked = await asked_live(self._service, await self._keys(applications), wanted, WAIT_S)
-        if asked.state is State.RUNNING:
-            return _pending("running", "replaying", 0.0)
-        if asked.state is not State.DONE:
-            raise IqcarError(asked.message)
-        return slices.what_if(msgspec.json.decode(asked.json), page)
+        if (pending := await self._wait(asked.analysis, lambda: asked.state, 0.0)) is not None:
+            return pending
+        return slices.what_if(await self._read(asked.result), page)
 
     async def history(
         self,
@@ -220,9 +217,12 @@ class Tools:
         return await self._wait(analysis, lambda: service.standing(keys).state)
 
     async def _wait(
-        self, analysis: Analysis | None, state: Callable[[], State | None]
+        self,
+        analysis: Analysis | None,
+        state: Callable[[], State | None],
+        most_s: float = WAIT_S,
     ) -> dict[str, Any] | None:
-        until = time.monotonic() + WAIT_S
+        until = time.monotonic() + most_s
         while (now := state()) in (State.QUEUED, State.RUNNING) and time.monotonic() < until:
             await asyncio.sleep(LOOK_S)
         if now is State.DONE:

@@ -21,7 +21,6 @@ import sys
 import traceback
 from collections.abc import Awaitable, Callable, Sequence
 from importlib import import_module
-from pathlib import Path
 from typing import NoReturn, Protocol
 
 from iqcar.base.workers import command
@@ -266,8 +265,6 @@ def _become(module: str, ends: Sequence[int]) -> NoReturn:
         sys.stdin = os.fdopen(0, closefd=False)
         sys.stdout = os.fdopen(1, "w", closefd=False)
         sys.stderr = os.fdopen(2, "w", 1, errors="replace", closefd=False)
-        with contextlib.suppress(OSError):
-            Path("/proc/self/comm").write_text(name_of(module))
         import_module(module).main()
         code = 0
     except BaseException:
@@ -277,11 +274,6 @@ def _become(module: str, ends: Sequence[int]) -> NoReturn:
             sys.stdout.flush()
             sys.stderr.flush()
         os._exit(code)
-
-
-def name_of(module: str) -> str:
-    """Return what `ps` and `top` call a process that runs a module's ``main``."""
-    return f"iqcar-{module.rpartition('.')[2].removesuffix('_process')}"[:15]
 
 
 def _tell_ends(channel: socket.socket) -> None:

@@ -18,7 +18,6 @@ from urllib.parse import parse_qsl, quote, urlencode, urlsplit
 from starlette.responses import HTMLResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from iqcar.apps.serve.fair_turns import CLIENT
 from iqcar.apps.serve.responses import TITLES, error_page, problem
 from iqcar.base.units import printable
 
@@ -83,7 +82,6 @@ class Guard:
             return
         began = time.monotonic()
         status = 500
-        CLIENT.set(_client(scope))
 
         async def send_guarded(message: Message) -> None:
             nonlocal status

@@ -1,11 +1,13 @@
-"""List the applications in the served places; look again from time to time.
+"""Lists the applications in the served places; looks again from time to time.
 
 Each place is looked through in a thread of its own, so none waits for another. The threads are
-daemons: a place that does not answer keeps no process alive.
+daemons: a place that does not answer keeps no process alive. A link is followed within the places
+only.
 """
 
 from __future__ import annotations
 
+import glob
 import threading
 import time
 from collections import deque
@@ -13,18 +15,75 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import groupby
+from pathlib import Path
 from typing import cast
 
-from iqcar.apps.serve.applications import Application, Identity, identity_of, key_of
-from iqcar.apps.serve.result_summary import ApplicationLoss, Summary
-from iqcar.apps.serve.served_paths import Places
+from iqcar.apps.serve.applications import Application, identity_of, key_of
+from iqcar.apps.serve.cache import ApplicationLoss, Identity, Summary
+from iqcar.base.files.derived import is_within
 from iqcar.enums import InputStatus
 from iqcar.errors import IqcarError
 from iqcar.logs.find.layouts import EventLog, Unreadable, printable
-from iqcar.logs.find.locate import NO_LOG, locate
+from iqcar.logs.find.locate import NO_LOG, absence, local_path, locate
 from iqcar.logs.find.storage import is_url
 from iqcar.logs.log_summary import Peek, peek
 from iqcar.logs.text import redact_text
+
+
+class Places:
+    """What the user gave to be served.
+
+    Parameters
+    ----------
+    paths : sequence of str
+        Files, folders, globs, zips or URLs.
+
+    Attributes
+    ----------
+    roots : tuple of str
+        The local ones, links resolved: a link is followed within them only.
+
+    Raises
+    ------
+    IqcarError
+        If a local path does not exist.
+    """
+
+    def __init__(self, paths: Sequence[str]) -> None:
+        self.paths = tuple(paths)
+        self.roots = tuple(str(_root(path)) for path in paths if not is_url(path))
+
+    def holds(self, source: str) -> bool:
+        """Tell whether a file that was found lies, links followed, in a place that was given.
+
+        Who may write into a folder of logs may lay a link there to any file that the server can
+        read: such a link is not followed out of the places given.
+        """
+        return is_url(source) or is_within(source, self.roots)
+
+    def strays(self, log: EventLog) -> bool:
+        """Tell whether a part of a log is there, but lies outside."""
+        return any(
+            not is_url(part.source) and Path(part.source).exists() and not self.holds(part.source)
+            for part in log.parts
+        )
+
+
+def _root(path: str) -> Path:
+    """Return the folder or file given; of a glob, the folder above its first wildcard."""
+    local = local_path(path)
+    if local.exists():
+        return local.resolve()
+    if not glob.has_magic(str(local)):
+        raise IqcarError(
+            absence(local),
+            path,
+            "give the file or folder that Spark writes event logs to (spark.eventLog.dir)",
+        )
+    while glob.has_magic(str(local)):
+        local = local.parent
+    return local.resolve()
+
 
 RESCAN_S = 5.0
 """Seconds after which a request makes the places be looked through again (5). A look takes 0.2 ms

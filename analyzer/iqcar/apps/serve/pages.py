@@ -5,32 +5,61 @@ from __future__ import annotations
 import asyncio
 import gzip
 import hashlib
+import re
+import shlex
 from functools import cache
 from pathlib import Path
+from typing import Annotated, Any
 from urllib.parse import parse_qsl, urlencode
 
+import msgspec
+from msgspec import Meta
 from msgspec.structs import replace
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import Route
 
-from iqcar.apps.serve.api import ENDPOINTS
-from iqcar.apps.serve.applications import Application, neighbours_of
+from iqcar.apps.serve.analyses import State
+from iqcar.apps.serve.api import (
+    ENDPOINTS,
+    Apps,
+    AskedChanges,
+    Changes,
+    StoreQuery,
+    asked_live,
+    in_turn,
+    part_of,
+    recently,
+)
+from iqcar.apps.serve.applications import Application, Order, SortBy, Wanted, neighbours_of, select
 from iqcar.apps.serve.cache import PAGE
-from iqcar.apps.serve.endpoints import parameters_of
-from iqcar.apps.serve.handling import Handler, answering, compressed, read_query, service_of
+from iqcar.apps.serve.endpoints import (
+    Sets,
+    Together,
+    comparison_progress,
+    parameters_of,
+    progress_of,
+    question_progress,
+)
 from iqcar.apps.serve.listing import MAX_LOGS
-from iqcar.apps.serve.live_pages import live_page
-from iqcar.apps.serve.report_banner import policy_with_bar, with_bar
-from iqcar.apps.serve.responses import TITLES, error_page, problem, render
-from iqcar.apps.serve.schemas import Sets, Together, comparison_progress, progress_of
-from iqcar.apps.serve.selection import Order, SortBy, Wanted, select
+from iqcar.apps.serve.responses import (
+    TITLES,
+    Handler,
+    answering,
+    compressed,
+    error_page,
+    looked_again,
+    problem,
+    read_query,
+    render,
+    service_of,
+)
 from iqcar.apps.serve.service import MAX_TOGETHER, Service
-from iqcar.apps.serve.store_api import store_page
-from iqcar.apps.serve.whatif_pages import ask_what_if, what_if
 from iqcar.base.units import printable
 from iqcar.enums import InputStatus
+from iqcar.errors import UsageError
 from iqcar.logs.text import redact_text
+from iqcar.replay.whatif.question_parts import PARTS, SEVERAL, PartKind, option_of
 from iqcar.show.html.files import plotly
 
 STATIC = {
@@ -40,7 +69,6 @@ STATIC = {
     "live.js": "text/javascript",
     "plotly.js": "text/javascript",
     "icon.svg": "image/svg+xml",
-    "grafana.json": "application/json",
 }
 """Files that pages load, with their media types; there are no others."""
 
@@ -217,6 +245,46 @@ async def _barred(
     return barred, "text/html", {"Content-Security-Policy": policy_with_bar(summary.policy)}
 
 
+_BODY = re.compile(rb'<body[^>]*>(\s*<a class="skip"[^>]*>[^<]*</a>)?')
+"""The bar stands after the link that skips what is above the report."""
+_POLICIES = re.compile(rb'<meta (?:http-equiv="Content-Security-Policy"|name="referrer")[^>]*>\n?')
+"""What a report from a disk says of itself; from here headers say it. Under its ``no-referrer``
+browsers would send the bar's forms without their origin, and they would be refused."""
+
+
+def with_bar(page: bytes, bar: str) -> bytes:
+    """Put the bar at the top of a report, and take out the policies that the bar breaks.
+
+    Parameters
+    ----------
+    page : bytes
+        As it is stored: compressed.
+    bar : str
+        Escaped HTML.
+
+    Returns
+    -------
+    bytes
+        Compressed again; has to be sent with :func:`policy_with_bar`.
+    """
+    whole = gzip.decompress(page)
+    match = _BODY.search(whole)
+    at = match.end() if match else 0
+    # Only the head: what comes from logs stands in the body.
+    head = _POLICIES.sub(b"", whole[:at])
+    return gzip.compress(head + bar.encode() + whole[at:], 1, mtime=0)
+
+
+def policy_with_bar(policy: str) -> str:
+    """Extend a report's policy by what the bar needs: our style and program, questions, forms."""
+    parts = dict(part.strip().partition(" ")[::2] for part in policy.split(";"))
+    for name in ("style-src", "script-src", "img-src"):
+        own = [value for value in parts.get(name, "").split() if value != "'self'"]
+        parts[name] = " ".join(["'self'", *own])
+    parts |= {"connect-src": "'self'", "form-action": "'self'", "frame-ancestors": "'none'"}
+    return "; ".join(f"{name} {values}" for name, values in parts.items())
+
+
 def _title(applications: tuple[Application, ...]) -> str:
     first = applications[0].name
     return first if len(applications) == 1 else f"{first} and {len(applications) - 1} more"
@@ -288,6 +356,179 @@ async def stop(request: Request) -> Response:
     return RedirectResponse(standing.address, 303)
 
 
+@page
+async def live_page(request: Request) -> Response:
+    """Show what a running application does now."""
+    service = looked_again(request)
+    (one,) = service.standing([request.path_params["key"]], waiting=False).applications
+    return HTMLResponse(render("live.html", one=one))
+
+
+FORM_S = 1.5
+"""Seconds that a sent question waits for its answer before a page shows how far it is."""
+
+
+class Question(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A what-if question in an address: about which applications, in the words of the command."""
+
+    app: Apps
+    words: Annotated[str, Meta(max_length=2000)] = ""
+
+
+def changes_of(words: str) -> Changes:
+    """Read what stands behind the paths in a command line of ``iqcar whatif``.
+
+    Raises UsageError if it is not what the command takes.
+    """
+    try:
+        left = shlex.split(words)
+    except ValueError as error:
+        raise UsageError(f"is not closed: {error}", words, "close the quotation") from error
+    found: dict[str, Any] = {}
+    while left:
+        option, equals, value = left.pop(0).partition("=")
+        name = option.removeprefix("--").replace("-", "_")
+        part = PARTS.get(name)
+        if part is None or option != option_of(name):
+            advice = "give options of iqcar whatif, such as --remove QUERY --slots +8"
+            raise UsageError("is no change", option, advice)
+        if part.kind is PartKind.FLAG:
+            found[name] = True
+            continue
+        if not equals and not left:
+            raise UsageError("has no value", option, f"give {option} {part.metavar}")
+        value = value if equals else left.pop(0)
+        found[name] = [*found.get(name, ()), value] if part.kind in SEVERAL else value
+    return AskedChanges(**found)
+
+
+@page
+async def what_if(request: Request) -> Response:
+    """Show the answer to the question in the address, or how far it is, and ask for another."""
+    service = service_of(request)
+    service.listing.look_again()
+    return _asked_page(service, read_query(request, Question))
+
+
+@page
+async def ask_what_if(request: Request) -> Response:
+    """Ask what a form says, and go on to the question's page."""
+    service, asked = service_of(request), await _sent_question(request)
+    try:
+        await asked_live(service, asked.app, changes_of(asked.words), FORM_S)
+    except UsageError as error:
+        return _asked_page(service, asked, str(error))
+    return RedirectResponse(_question_address(asked), 303)
+
+
+@page
+async def stop_what_if(request: Request) -> Response:
+    """Stop the question that a form names, and go back to its page."""
+    service, asked = service_of(request), await _sent_question(request)
+    service.analyses.cancel(service.asked(asked.app, changes_of(asked.words).given()).digest)
+    return RedirectResponse(_question_address(asked), 303)
+
+
+async def _sent_question(request: Request) -> Question:
+    given = parse_qsl((await request.body()).decode("utf-8", "replace"))
+    words = next((value for name, value in given if name == "words"), "")
+    fields = {"app": [value for name, value in given if name == "app"], "words": words}
+    try:
+        return msgspec.convert(fields, Question)
+    except msgspec.ValidationError as error:
+        raise UsageError(str(error)) from error
+
+
+def _question_address(asked: Question) -> str:
+    return "/whatif?" + urlencode({"app": asked.app, "words": asked.words}, doseq=True)
+
+
+def _asked_page(service: Service, asked: Question, problem: str = "") -> Response:
+    standing = service.standing(asked.app, waiting=False)
+    progress, ask, work = None, "", None
+    if asked.words and not problem:
+        try:
+            changes = changes_of(asked.words).given()
+            work = service.asked(asked.app, changes)
+        except UsageError as error:
+            problem = str(error)
+        else:
+            progress = question_progress(work, service, _question_address(asked))
+            ask = "/api/whatif?" + urlencode({"app": asked.app, **changes}, doseq=True)
+            ask = ask.replace("=True", "=true")
+            if work.state is State.FAILED:
+                problem = progress.message
+    wrong = bool(problem) and (work is None or bool(work.analysis and work.analysis.wrong))
+    content = service.cache.read(work.result, PAGE) if work and work.result else None
+    body = render(
+        "whatif.html",
+        standing=standing,
+        title=standing.applications[0].name,
+        words=asked.words,
+        problem=problem,
+        progress=progress,
+        ask=ask,
+        answer=gzip.decompress(content).decode() if content else "",
+        options=[
+            (f"{option_of(name)} {part.in_help}".rstrip(), part.help)
+            for name, part in PARTS.items()
+        ],
+    )
+    return HTMLResponse(body, 400 if wrong else 200)
+
+
+SHOWN = 15
+"""Rows of each table."""
+RANGES = {"7 days": 7, "30 days": 30, "90 days": 90, "a year": 365}
+
+
+@page
+async def store_page(request: Request) -> Response:
+    """Show what a store knows of some time, or the runs of one query."""
+    service = service_of(request)
+    wanted = read_query(request, StoreQuery)
+
+    def work() -> dict[str, Any]:
+        from iqcar import history
+        from iqcar.history.ask_store import told_duration
+        from iqcar.show.json.history import top_to_dict
+        from iqcar.show.pictures.history_pictures import losses_to_others, runs_over_time
+
+        about = part_of(service, wanted)
+        if wanted.query:
+            runs = history.trend(about, wanted.query)
+            fingerprint = str(runs["fingerprint"].iloc[0])
+            changes = history.changes(about, fingerprint).changes
+            return {
+                "name": str(runs["name"].iloc[-1]),
+                "picture": runs_over_time(runs, changes).svg,
+                "runs": list(runs.tail(SHOWN).iloc[::-1].itertuples(index=False)),
+                "told_duration": told_duration,
+                "total": len(runs),
+                "changes": changes,
+                "set_aside": about.store.set_aside_lines(),
+            }
+        top = history.top(about, wanted.period, SHOWN)
+        losses = history.who(about, wanted.by)
+        found = history.changes(about)
+        return {
+            "periods": sorted({p for f in vars(top).values() for p in f["period"]}, reverse=True),
+            "top": top_to_dict(top),
+            "picture": losses_to_others(losses).svg if len(losses) else "",
+            "losses": losses.head(SHOWN).to_dict("records"),
+            "more_losses": max(0, len(losses) - SHOWN),
+            "changes": found.changes[:SHOWN],
+            "series": found.series,
+            "set_aside": about.store.set_aside_lines(),
+        }
+
+    answer = await in_turn(service, work)
+    ranges = {words: recently(days) for words, days in RANGES.items()}
+    return HTMLResponse(
+        render("history.html", wanted=wanted, store=service.store, ranges=ranges, **answer)
+    )
+
+
 async def interface(request: Request) -> Response:
     """Show the API's documentation."""
     return HTMLResponse(
@@ -345,15 +586,16 @@ def routes() -> list[Route]:
     return [
         Route("/", listed),
         Route("/applications/{key}", one),
-        Route("/live/{key}", page(live_page)),
-        Route("/history", page(store_page)),
+        Route("/live/{key}", live_page),
+        Route("/history", store_page),
         Route("/together", together),
         Route("/compare", choose_sides),
         Route("/compare", start_comparison, methods=["POST"]),
         Route("/compare/stop", stop_comparison, methods=["POST"]),
         Route("/compared", compared),
-        Route("/whatif", page(what_if)),
-        Route("/whatif", page(ask_what_if), methods=["POST"]),
+        Route("/whatif", what_if),
+        Route("/whatif", ask_what_if, methods=["POST"]),
+        Route("/whatif/stop", stop_what_if, methods=["POST"]),
         Route("/analyse", start, methods=["POST"]),
         Route("/analyse-all", start_all, methods=["POST"]),
         Route("/stop", stop, methods=["POST"]),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import logging
 import os
 import time
@@ -12,17 +13,12 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from iqcar.apps.serve.analyses import Analyses, Analysis, FullError, State
-from iqcar.apps.serve.analysis_process import Task, comparison_text, settings_text
-from iqcar.apps.serve.applications import Application, Identity, NextLogs
-from iqcar.apps.serve.cache import Cache, digest_of
-from iqcar.apps.serve.followers import EVERY_MS, WINDOW_MS, Followers, FollowRequest
+from iqcar.apps.serve.analyses import Analyses, Analysis, Followers, FullError, State
+from iqcar.apps.serve.applications import Application, NextLogs
+from iqcar.apps.serve.cache import Cache, Identity, Summary, digest_of
 from iqcar.apps.serve.fork_server import ForkServer
-from iqcar.apps.serve.listing import Listing
-from iqcar.apps.serve.losses import Losses, LossTotals, sum_losses
-from iqcar.apps.serve.questions import Asked, ModelProcess, Questions
-from iqcar.apps.serve.result_summary import Summary
-from iqcar.apps.serve.served_paths import Places
+from iqcar.apps.serve.listing import Listing, Places
+from iqcar.apps.serve.worker import Task, comparison_text, settings_text
 from iqcar.diagnosis import Settings
 from iqcar.errors import UsageError
 from iqcar.logs.find.history_server import is_hosted
@@ -133,14 +129,11 @@ class Service:
         )
         self._forks = ForkServer()
         self.analyses = Analyses(cache, self._forks, processes, self._take_note)
-        self.totals = LossTotals()
-        self.questions = Questions(self._forks)
         self.followers = Followers(self._forks)
         self.paths = places.paths
         self._places = places
         self._next = NextLogs(new_hours, small_mib)
         self._next_digest = ""
-        self._kept: tuple[list[Summary], Losses] | None = None
 
     @contextlib.asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
@@ -161,7 +154,6 @@ class Service:
             housekeeping.cancel()
             self.listing.stop()
             await self.analyses.close()
-            await self.questions.close()
             await self.followers.close()
             await self._forks.close()
 
@@ -269,47 +261,46 @@ class Service:
         self.analyses.start(compared.digest, (), task)
         return self.compared(before, after)
 
-    def ask(self, keys: Sequence[str], changes: dict[str, Any]) -> Asked:
-        """Ask a what-if question about applications together; raises as :meth:`analyse`."""
-        standing = self.standing(keys, waiting=False)
-        task = Task(standing.keys, self._logs(standing.applications), self._diagnose, "")
-        return self.questions.ask(standing.digest, task, changes)
+    def asked(self, keys: Sequence[str], changes: dict[str, Any]) -> Work:
+        """Look up how far the answer to a what-if question about applications together is.
 
-    def asked(
-        self, keys: Sequence[str], changes: dict[str, Any]
-    ) -> tuple[Asked | None, ModelProcess | None]:
-        """Look a question up, and the model for it; None where there is none."""
-        digest = self.standing(keys, waiting=False).digest
-        return self.questions.look(digest, changes), self.questions.model(digest)
+        ``changes`` are what :func:`iqcar.replay.whatif.question.parse_request` takes. Raises as
+        :meth:`standing`.
+        """
+        about = self.standing(keys, waiting=False).digest
+        digest = digest_of([(about, ())], json.dumps(changes, sort_keys=True))
+        result = digest if self.cache.summary(digest) is not None else None
+        return Work(digest=digest, result=result, analysis=self.analyses.get(digest))
 
-    def follow_request(self, key: str) -> FollowRequest:
-        """Return what to follow of an application; raises as :meth:`analyse`."""
+    def ask(self, keys: Sequence[str], changes: dict[str, Any]) -> Work:
+        """Ask a what-if question, unless its answer is there; raises as :meth:`analyse`."""
+        asked = self.asked(keys, changes)
+        if asked.result is None:
+            standing = self.standing(keys, waiting=False)
+            logs = self._logs(standing.applications)
+
+            def task(folder: Path) -> Task:
+                return Task(
+                    logs=logs, settings=self._diagnose, folder=str(folder), changes=changes,
+                    model=standing.digest,
+                )  # fmt: skip
+
+            self.analyses.start(asked.digest, (), task)
+        return self.asked(keys, changes)
+
+    def follow(self, key: str) -> Task:
+        """Return the task to follow an application; raises as :meth:`analyse`."""
         (log,) = self._logs(self.standing([key], waiting=False).applications)
         part = log.parts[0]
         folder = part.source.replace(os.sep, "/").rpartition("/")[0]
         path = folder if rolling_index(part.source) is not None else part.source
         if is_hosted(part.source):
             path = log.path
-        return FollowRequest(path, list(part.within), self._diagnose, WINDOW_MS, EVERY_MS)
-
-    def kept_losses(self) -> tuple[Losses, int]:
-        """Sum what all applications lost whose result is kept; return their number, too.
-
-        An application that was analysed alone counts by that result, the newest there is, also if
-        its log has grown since; results of several together do not count, or it counted twice.
-        Can be called from any thread.
-        """
-        kept = [one.summary for one in self.listing.applications() if one.summary is not None]
-        if self._kept is None or self._kept[0] != kept:
-            self._kept = kept, sum_losses(summary.losses for summary in kept)
-        return self._kept[1], len(kept)
+        return Task(settings=self._diagnose, follow=path, within=part.within)
 
     def _take_note(self, analysis: Analysis) -> None:
-        """Take the result of an analysis that has ended into the list and the totals."""
+        """Take the result of an analysis that has ended into the list."""
         self.listing.refresh_results(analysis.keys)
-        summary = self.cache.summary(analysis.digest)
-        if analysis.state is State.DONE and summary is not None and len(summary.keys) == 1:
-            self.totals.add(summary.keys[0], summary.losses)
         asyncio.get_running_loop().call_soon(self._analyse_next)
 
     def _analyse_next(self) -> None:
@@ -351,7 +342,6 @@ class Service:
                 self.listing.look_again()
             self._analyse_next()
             self.analyses.cancel_abandoned()
-            self.questions.drop_unused()
 
 
 def _started(one: Application) -> tuple[bool, float, str]:

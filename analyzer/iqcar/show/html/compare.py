@@ -30,10 +30,10 @@ from iqcar.comparison.comparison_sentences import (
 from iqcar.enums import ChangeKind, ChangeVerdict
 from iqcar.logs.text import redact_text
 from iqcar.show.html import files
-from iqcar.show.html.environment import escaping_environment
+from iqcar.show.html.files import escaping_environment
 from iqcar.show.json.compare import compare_to_dict
 from iqcar.show.pictures.comparison_plots import ComparisonPlots
-from iqcar.show.pictures.palette import ADDED, AFTER, BEFORE, GONE, SLOWER
+from iqcar.show.pictures.theme import ADDED, AFTER, BEFORE, GONE, SLOWER
 from iqcar.show.pictures.timeline import source_hash
 from iqcar.version import __version__
 
@@ -57,7 +57,7 @@ def render_comparison(comparison: Comparison, *, title: str = "", home: str = ""
     result = compare_to_dict(comparison)
     changes = changes_section(comparison)
     drawn, queries = _drawn(comparison)
-    variation, categories = variation_section(comparison)
+    variation = variation_section(comparison)
     plots = ComparisonPlots(comparison)
     return (
         _environment()
@@ -90,8 +90,6 @@ def render_comparison(comparison: Comparison, *, title: str = "", home: str = ""
             unclear_count=len(result["cannot_tell"]),
             margin=percent(comparison.margin),
             browsed=variation.first(limits.MOST_BROWSED, "more: comparison.variation() has all"),
-            densities=[(_of_query(comparison, one), plots.density_of(one).svg)
-                       for one in categories[: limits.MOST_DENSITIES]],
             doubts=[str(doubt) for doubt in comparison.doubts[: limits.MOST_DOUBTS]],
             doubts_left=max(0, len(comparison.doubts) - limits.MOST_DOUBTS),
         )
@@ -162,13 +160,6 @@ def _drawn(comparison: Comparison) -> tuple[list[dict[str, Any]], int]:
 
 def _name(comparison: Comparison, category: int) -> str:
     return _short(comparison.name(category))
-
-
-def _of_query(comparison: Comparison, category: int) -> str:
-    """Name of a query, or of a stage with that of its query."""
-    query = int(comparison.categories["query_category"].iloc[category])
-    name = _name(comparison, category)
-    return name if query == category else f"{name} of {_name(comparison, query)}"
 
 
 def _short(name: str) -> str:

@@ -2,17 +2,27 @@
 
 from __future__ import annotations
 
+import json
+import unicodedata
+from collections import Counter
+from collections.abc import Sequence
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
+from urllib.parse import urlencode
 
+import numpy as np
 from jinja2 import Environment
 
 from iqcar.base import limits
 from iqcar.base.units import duration, percent, printable, short
+from iqcar.causes.stragglers.straggler_result import UNEXPLAINED, by_cause
 from iqcar.diagnosis import Diagnosis
 from iqcar.enums import BlameKind
 from iqcar.logs.text import redact_text
-from iqcar.say import find_verdict, meanings
+from iqcar.rules.compile_pools import allocation_xml, compile_rules, compiled_for, dump_compiled
+from iqcar.rules.rule import scheduler_rules
+from iqcar.rules.vocabulary.topics import straggler_cause
+from iqcar.say import Blamed, Target, find_verdict, meanings
 from iqcar.say.finding_stages import driver_section
 from iqcar.say.input_sections import (
     coverage_section,
@@ -22,29 +32,154 @@ from iqcar.say.input_sections import (
     settings_rows,
     timeline_sentence,
 )
-from iqcar.say.query_names import RecurringNames
+from iqcar.say.query_names import QueryNames, RecurringNames
+from iqcar.say.rule_lines import (
+    advice_lines,
+    all_words,
+    do_not_apply,
+    rejected_lines,
+    rule_lines,
+    together_words,
+)
 from iqcar.say.section import Section, columns
 from iqcar.say.sections import (
+    acting_rules_section,
     groupings_that_tell,
     owners_section,
     resources_section,
     wasted_section,
 )
 from iqcar.say.sentences import counts
+from iqcar.say.straggler_sections import (
+    CAUSE_WIDTH,
+    GROUPS,
+    causes_section,
+    group_section,
+    headline,
+    names_of,
+    straggler_lines,
+    topic_stages_section,
+    topics_section,
+)
 from iqcar.say.yarn_section import yarn_section
 from iqcar.show.html import files
-from iqcar.show.html.blame_rows import lay_out_blame
-from iqcar.show.html.environment import escaping_environment
-from iqcar.show.html.payload import page_payload
-from iqcar.show.html.rules import rules_part
-from iqcar.show.html.stragglers import stragglers_part, topics_part
+from iqcar.show.html.explored import lay_out_blame
+from iqcar.show.html.files import escaping_environment
+from iqcar.show.html.payload import explored_payload, page_payload
 from iqcar.show.html.whatif import what_if_part
 from iqcar.show.pictures.executors import MOST_CLUSTERS, cluster_slots
-from iqcar.show.pictures.notebook import blame_bar
-from iqcar.show.pictures.palette import query_colours
+from iqcar.show.pictures.theme import cause_colour, query_colours
 from iqcar.show.pictures.timeline import json_for_html, source_hash
 from iqcar.tables import texts
 from iqcar.version import __version__
+
+
+def stragglers_part(diagnosis: Diagnosis) -> dict[str, Any]:
+    """Lay out stragglers: counts by cause, stage, query and host, and the worst with evidence."""
+    found, names = diagnosis.stragglers, _query_names(diagnosis)
+    sentence = headline(found, found.stragglers, found.tasks)
+    causes = [one for one in by_cause(found)["cause"].tolist() if one != UNEXPLAINED]
+    if causes:
+        name = straggler_cause(causes[0]).name
+        sentence += f". Most frequent cause: {name}"
+    groups = (group_section(found, group, names) for group in GROUPS)
+    worst = found.stragglers.head(limits.MOST_STRAGGLERS)
+    return {
+        "sentence": printable(sentence[0].upper() + sentence[1:]).rstrip(".") + ".",
+        "count": len(found.stragglers),
+        "causes": causes_section(found),
+        "groups": [one.first(limits.MOST_GROUPS, "more") for one in groups if one.rows],
+        "worst": straggler_lines(found, worst, names),
+        "left_out": max(0, len(found.stragglers) - len(worst)),
+    }
+
+
+def topics_part(diagnosis: Diagnosis) -> dict[str, Any] | None:
+    """Lay out topics with keywords and the mixtures of stages; None without topics."""
+    found = diagnosis.topics
+    if found is None:
+        return None
+    named, names = names_of(found), _query_names(diagnosis)
+    return {
+        "topics": topics_section(found, named),
+        "stages": topic_stages_section(found, named, names, limits.MOST_TOPIC_STAGES),
+    }
+
+
+def _query_names(diagnosis: Diagnosis) -> dict[int, str]:
+    """What to call each query, by row."""
+    names = QueryNames(diagnosis.tables.queries)
+    return {row: names.called(row, CAUSE_WIDTH) for row in range(len(names.ids))}
+
+
+def rules_part(diagnosis: Diagnosis) -> dict[str, Any]:
+    """Lay out rules with their evidence, and the files that apply them."""
+    rules = scheduler_rules(diagnosis.rules)
+    lines = rule_lines(diagnosis.rules)
+    rejected = rejected_lines(diagnosis.rejected_rules)
+    common = {
+        "rejected": rejected,
+        "advice": advice_lines(diagnosis.rules),
+        "acted": acting_rules_section(diagnosis.tables),
+    }
+    if not rules:
+        return {
+            "sentence": "No scheduler rule is proposed: no query lost enough to another to be "
+            "worth one."
+            if not rejected
+            else do_not_apply(diagnosis),
+            "rules": [],
+            **common,
+        }
+    earlier = diagnosis.earlier
+    recorded = compiled_for(diagnosis.tables, rules, earlier.recorded)
+    plan = compile_rules(rules, recorded.slots, recorded.running, recorded.pools, all_rules=True)
+    pools = len(plan.pools) > 0
+    together = diagnosis.rules_together
+    return {
+        "sentence": _sentence(diagnosis, len(rules), pools),
+        "rules": lines,
+        "all": all_words(together) if together is not None else "",
+        "together": together_words(together) if together is not None else "",
+        "assumptions": together.assumptions if together is not None else "",
+        "notes": [printable(note) for note in (*earlier.notes, *plan.notes)],
+        "rules_file": _visible(_file_of(diagnosis)),
+        "allocation": allocation_xml(plan.pools).decode("utf-8") if pools else "",
+        "pools": pools,
+        **common,
+    }
+
+
+def _file_of(diagnosis: Diagnosis) -> str:
+    earlier = diagnosis.earlier
+    content = dump_compiled(diagnosis.tables, diagnosis.rules, earlier.recorded, earlier.notes)
+    return content.decode("utf-8")
+
+
+def _visible(json_text: str) -> str:
+    """Escape what would change how the text around it is read; as JSON it stays the same."""
+    return "".join(
+        json.dumps(c)[1:-1] if unicodedata.category(c) in ("Cf", "Zl", "Zp") else c
+        for c in json_text
+    )
+
+
+def _sentence(diagnosis: Diagnosis, count: int, pools: bool) -> str:
+    rules = "1 rule is" if count == 1 else f"{count} rules are"
+    if not pools:
+        return (
+            f"{rules} proposed, but none acts through scheduler pools: read below what would help."
+        )
+    together = diagnosis.rules_together
+    if together is not None and together.harms:
+        return do_not_apply(diagnosis)
+    text = f"{rules} proposed for the next runs"
+    if together is not None:
+        change = together.victims_change_percent
+        does = "shorten" if change < 0 else "lengthen"
+        text += f"; together they are expected to {does} their victims' time by "
+        text += percent(abs(change) / 100)
+    return text + ". Save the rules file and give it to the plugin, as shown below."
 
 
 def hosts_part(diagnosis: Diagnosis) -> dict[str, Any]:
@@ -149,6 +284,9 @@ def render_page(diagnosis: Diagnosis, *, title: str = "", assets: str = "", home
             **_matrix(diagnosis, payload["matrix"]["left_out"]),
             payload_resources=payload["resources"],
             boxes=payload["fixed"]["boxes"],
+            measure="lost",
+            resource="all",
+            only="",
             timeline_sentence=timeline_sentence(diagnosis.tables),
         )
     )
@@ -184,6 +322,56 @@ def page_title(diagnosis: Diagnosis) -> str:
     more = len(distinct) - 1
     first = short(redact_text(str(distinct[0])), TITLE_CHARACTERS)
     return first if not more else f"{first} and {more} more"
+
+
+STEPS = {"sankey": "sankey", "heatmap": "hosts", "waits": "stages"}
+"""Steps of exploring a query by the names of the pictures that notebooks show of them."""
+
+
+def render_picture(
+    diagnosis: Diagnosis, picture: str, queries: Sequence[int], *, dark: bool, **chosen: str
+) -> str:
+    """Render one picture of the page alone, as a page that holds everything it shows.
+
+    Parameters
+    ----------
+    diagnosis : Diagnosis
+    picture : str
+        ``matrix``, or one of :data:`STEPS`.
+    queries : sequence of int
+        Rows of the queries that can be explored.
+    dark : bool
+    **chosen : str
+        What is chosen first: ``measure``, as the page's controls call it, ``stage`` (id and
+        attempt) and ``resource``.
+    """
+    payload = explored_payload(
+        diagnosis, lay_out_blame(diagnosis.graph, len(diagnosis.tables.queries)), queries
+    )
+    ids = texts(diagnosis.tables.queries, "query_id")
+    step = STEPS.get(picture, "")
+    target = {"target": ids[queries[0]]} if step else {}
+    narrowed = {name: key for name, key in chosen.items() if name != "measure"}
+    return (
+        _environment()
+        .get_template("picture.html.j2")
+        .render(
+            title=f"{picture} – {page_title(diagnosis)}",
+            policy=page_policy(),
+            style=files.style(),
+            plotly=files.plotly(),
+            program=files.program(),
+            payload=json_for_html(payload),
+            look="dark" if dark else "light",
+            only=step,
+            view=f"#explore?{urlencode({**target, **narrowed})}" if step else "",
+            measure=chosen.get("measure", "lost"),
+            resource=chosen.get("resource", "all"),
+            payload_resources=payload["resources"],
+            **_explored(payload),
+            **_matrix(diagnosis, payload["matrix"]["left_out"]),
+        )
+    )
 
 
 def _explored(payload: dict[str, Any]) -> dict[str, Any]:
@@ -232,6 +420,66 @@ def _matrix(diagnosis: Diagnosis, left: dict[str, int]) -> dict[str, Any]:
         f"{names.called(source)}: {duration(ms)}. Choose a cell to see where and for what."
     )
     return {"matrix_pairs": True, "matrix_sentence": sentence, "matrix_left_out": said}
+
+
+_ORDER = (
+    BlameKind.QUERY, BlameKind.REST, BlameKind.OWN, BlameKind.KNOWN, BlameKind.UNATTRIBUTED,
+)  # fmt: skip
+
+
+class Segment(NamedTuple):
+    """A part of a bar.
+
+    start, width: as shares of the bar, 0 to 1.
+    name: who is blamed.
+    label: the same with its time and share of the loss, and what a cause means.
+    share: of its run.
+    """
+
+    start: float
+    width: float
+    colour: str
+    name: str
+    label: str
+    share: float
+
+
+def blame_bar(finding: Target, colours: Sequence[str]) -> list[Segment]:
+    """Lay out the bar of a finding; its whole width is the query's run.
+
+    colours: colour of each query by row.
+    Returns queries first, the largest first, then causes; empty where nothing was lost. Where the
+    run is not known, the loss is the whole width.
+    """
+    lost = sum(one.lost_ms for one in finding.blamed)
+    whole = max(finding.ran_ms, lost) if np.isfinite(finding.ran_ms) else lost
+    if not whole > 0:
+        return []
+    segments: list[Segment] = []
+    start = 0.0
+    times = Counter(one.name for one in finding.blamed)
+    for one in sorted(finding.blamed, key=lambda one: _ORDER.index(one.kind)):
+        width = one.lost_ms / whole
+        label = f"{one.name}: {duration(one.lost_ms)}, {percent(width)} of its run"
+        segments.append(
+            Segment(
+                start,
+                width,
+                colour=blamed_colour(one, colours),
+                name=f"{one.name} {one.number}".rstrip() if times[one.name] > 1 else one.name,
+                label=f"{label}. {one.meaning}" if one.meaning else label,
+                share=width,
+            )
+        )
+        start += width
+    return segments
+
+
+def blamed_colour(blamed: Blamed, colours: Sequence[str]) -> str:
+    """Colour of a query that is blamed, or of the kind of cause."""
+    if blamed.query >= 0:
+        return colours[blamed.query]
+    return cause_colour(blamed.kind, next(iter(blamed.by_resource), None))
 
 
 @cache

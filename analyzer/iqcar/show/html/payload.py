@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,9 +21,17 @@ from iqcar.diagnosis import Diagnosis
 from iqcar.enums import REQUESTS, BlameKind, Request, Resource
 from iqcar.say.blamed import cause_meaning, cause_name
 from iqcar.say.query_names import RecurringNames
-from iqcar.show.html.blame_rows import FOLDED, RESOURCE_OF_REQUEST, RESOURCES, largest, sums_by
-from iqcar.show.html.names import PageNames
-from iqcar.show.html.payload_explore import code_names, explore_payload
+from iqcar.show.html.explored import (
+    FOLDED,
+    RESOURCE_OF_REQUEST,
+    RESOURCES,
+    PageNames,
+    code_names,
+    explore_payload,
+    explored_queries,
+    largest,
+    sums_by,
+)
 from iqcar.show.pictures import (
     compare_stragglers,
     executors,
@@ -30,17 +39,30 @@ from iqcar.show.pictures import (
     mixtures,
 )
 from iqcar.show.pictures.executors import shared_clusters
-from iqcar.show.pictures.palette import BLAME_COLOURS, OTHERS, RESOURCE_COLOURS, cause_colour
-from iqcar.show.pictures.sankey import LINK_OPACITY, NODE_PX, headings
 from iqcar.show.pictures.straggler_boxes import draw_boxes
-from iqcar.show.pictures.theme import FRAME_PX, ROW_PX, template
+from iqcar.show.pictures.theme import (
+    BLAME_COLOURS,
+    FRAME_PX,
+    OTHERS,
+    RESOURCE_COLOURS,
+    ROW_PX,
+    cause_colour,
+    template,
+)
 from iqcar.show.pictures.timeline_payload import timeline_payload
 
 if TYPE_CHECKING:
-    from iqcar.show.html.blame_rows import BlameRows
-    from iqcar.show.html.names import PageNames
+    from iqcar.show.html.explored import BlameRows, PageNames
 
 
+NODE_PX = 44
+"""Height per node of the fullest column of the Sankey diagram."""
+LINK_OPACITY = 0.38
+COLUMNS = (
+    *("queries in the way", "their stages", "what for, and where"),
+    *("resource", "stages that waited", "the target"),
+)
+"""What stands above the columns of the Sankey diagram, from left to right."""
 LABEL_LETTERS = 22
 """Letters of a name beside the matrix, without the number of runs."""
 
@@ -211,6 +233,20 @@ def _shortened(value: Any) -> Any:
     return [_shortened(one) for one in value] if isinstance(value, list) else value
 
 
+def headings() -> list[dict[str, Any]]:
+    """Write what each column of the Sankey diagram is above it."""
+    last = len(COLUMNS) - 1
+    return [
+        {
+            "text": heading, "font": {"size": 12}, "opacity": 0.75, "showarrow": False,
+            "x": number / last, "y": 1.0, "xref": "paper", "yref": "paper", "yshift": 14,
+            "yanchor": "bottom",
+            "xanchor": "left" if number == 0 else "right" if number == last else "center",
+        }
+        for number, heading in enumerate(COLUMNS)
+    ]  # fmt: skip
+
+
 def figures_payload() -> dict[str, Any]:
     """What figures have in common: the template of each look, headings and sizes."""
     return {
@@ -229,11 +265,24 @@ def figures_payload() -> dict[str, Any]:
 
 def page_payload(diagnosis: Diagnosis, blame_rows: BlameRows) -> dict[str, Any]:
     """Lay out the data of every picture; its size depends on what is shown, not on the tasks."""
+    return {
+        **explored_payload(diagnosis, blame_rows, explored_queries(diagnosis)),
+        "fixed": fixed_figures(diagnosis),
+        "timeline": timeline_payload(
+            diagnosis.tables, diagnosis.waits, diagnosis.graph, diagnosis.targets
+        ),
+    }
+
+
+def explored_payload(
+    diagnosis: Diagnosis, blame_rows: BlameRows, explored: Sequence[int]
+) -> dict[str, Any]:
+    """Lay out the data of the matrix and of exploring some queries, which the browser draws."""
     names = PageNames(diagnosis)
     codes = code_names()
     for one, request in zip(codes["requests"], REQUESTS, strict=True):
         one["name"] = REQUEST_NAMES[request]
-    explore = explore_payload(diagnosis, blame_rows, names)
+    explore = explore_payload(diagnosis, blame_rows, names, explored)
     matrix = matrix_payload(blame_rows, names, RecurringNames(diagnosis.tables))
     return {
         **codes,
@@ -255,10 +304,6 @@ def page_payload(diagnosis: Diagnosis, blame_rows: BlameRows) -> dict[str, Any]:
         "explore": explore,
         "matrix": matrix,
         "figures": figures_payload(),
-        "fixed": fixed_figures(diagnosis),
-        "timeline": timeline_payload(
-            diagnosis.tables, diagnosis.waits, diagnosis.graph, diagnosis.targets
-        ),
         "people": names.to_dict(),
     }
 

@@ -30,7 +30,7 @@ from iqcar.say.what_if_sentences import (
     total_lines,
     what_if_section,
 )
-from iqcar.show.html.environment import escaping_environment
+from iqcar.show.html.files import escaping_environment
 from iqcar.show.pictures.what_if import (
     capacity_plan,
     device_use,

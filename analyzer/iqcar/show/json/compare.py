@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import msgspec
 import numpy as np
-from msgspec import UNSET, Meta, UnsetType
+from msgspec import Meta
 
 from iqcar.base.files.json_text import json_bytes
 from iqcar.base.units import printable
@@ -14,7 +14,6 @@ from iqcar.comparison.comparison_sentences import changes_headline
 from iqcar.comparison.explore import Explanation
 from iqcar.comparison.gate import Gate
 from iqcar.comparison.sides.side import SideFacts
-from iqcar.comparison.stats.decision_tree import TreeNode
 from iqcar.enums import ChangeVerdict
 from iqcar.model.waits.stage_parts import PART_NAMES
 from iqcar.show.json.described import plain, schema_text
@@ -232,33 +231,16 @@ class CompareGate(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     failures: Annotated[list[str], "A line for each query that failed."]
 
 
-class CompareNode(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A node of a tree of parameters."""
-
-    before: Annotated[int, Meta(ge=0), "Runs before in this part."]
-    after: Annotated[int, Meta(ge=0), "Runs after in it."]
-    parameter: Annotated[str | UnsetType, "What is asked for; a leaf has none."] = UNSET
-    value: Annotated[float | str | UnsetType, "A number: is it above? A text: is it this?"] = UNSET
-    gain_ratio: Annotated[
-        float | UnsetType, "Information that the answer gives, over that in it."
-    ] = UNSET
-    equally_good: Annotated[list[str] | UnsetType, "Other parameters that tell as much."] = UNSET
-    sentences: Annotated[
-        Annotated[list[str], Meta(min_length=2, max_length=2)] | UnsetType, "Both answers: yes, no."
-    ] = UNSET
-    yes: Annotated[CompareNode | UnsetType, "Runs with the answer yes."] = UNSET
-    no: Annotated[CompareNode | UnsetType, "The others."] = UNSET
-
-
 class CompareExplanation(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Parameters that go with a change."""
 
     query: Annotated[CompareQuery, "The query."]
     stage: Annotated[CompareStage | None, "The stage; null for the query as a whole."]
-    paths: Annotated[
-        list[list[str]], "Explanations, that of most runs after first; each is a list of sentences."
-    ]
-    tree: Annotated[CompareNode, "The tree of parameters."]
+    parameter: Annotated[str | None, "What best tells the sides apart; null if nothing does."]
+    value: Annotated[float | str | None, "A number: it is above. A text: it is this."]
+    gain: Annotated[float | None, "Bits about the side that the answer gives, at most 1."]
+    equally_good: Annotated[list[str], "Other parameters that tell as much."]
+    sentence: Annotated[str | None, "The answer that most runs after gave, and how many did."]
 
 
 class ComparisonResult(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -367,27 +349,15 @@ def compare_to_dict(comparison: Comparison, gate: Gate | None = None) -> dict[st
 
 def _explanation(comparison: Comparison, explained: Explanation) -> dict[str, Any]:
     root = int(comparison.categories["query_category"].iloc[explained.category])
+    split = explained.split
     return {
         "query": _query(comparison, root),
         "stage": _Examples(comparison).stage(explained.category),
-        "paths": [list(path) for path in explained.tree.explanations()],
-        "tree": _node(explained.tree),
-    }
-
-
-def _node(node: TreeNode) -> dict[str, Any]:
-    fields: dict[str, Any] = {"before": node.before, "after": node.after}
-    if node.yes is None or node.no is None:
-        return fields
-    return {
-        **fields,
-        "parameter": node.parameter,
-        "value": plain(node.value),
-        "gain_ratio": plain(node.gain_ratio),
-        "equally_good": list(node.equally_good),
-        "sentences": list(node.sentences),
-        "yes": _node(node.yes),
-        "no": _node(node.no),
+        "parameter": split.parameter if split else None,
+        "value": plain(split.value) if split else None,
+        "gain": plain(split.gain) if split else None,
+        "equally_good": list(split.equally_good) if split else [],
+        "sentence": split.sentence if split else None,
     }
 
 

@@ -1,4 +1,4 @@
-"""Pictures of a diagnosis; notebooks and reports show the same ones.
+"""Pictures of a diagnosis that need no program of the page; notebooks and reports show the same.
 
 Every function takes tables, frames or the graph. :func:`timeline` and :func:`lanes` return a
 :class:`Timeline`, all others a ``plotly.graph_objects.Figure``; Plotly is imported when the first
@@ -6,33 +6,22 @@ one is drawn.
 """
 
 from iqcar.show.pictures.executors import cluster_slots, executors
-from iqcar.show.pictures.heatmap import heatmap, heatmap_cells
 from iqcar.show.pictures.hosts import hosts
-from iqcar.show.pictures.matrix import matrix, matrix_cells
 from iqcar.show.pictures.mixtures import mixtures, topic_mixtures
-from iqcar.show.pictures.sankey import sankey
 from iqcar.show.pictures.straggler_boxes import compare_stragglers, straggler_boxes
 from iqcar.show.pictures.theme import template
 from iqcar.show.pictures.timeline import Timeline, lanes, timeline
-from iqcar.show.pictures.waits import stage_waits, waits
 
 __all__ = [
     "Timeline",
     "cluster_slots",
     "compare_stragglers",
     "executors",
-    "heatmap",
-    "heatmap_cells",
     "hosts",
     "lanes",
-    "matrix",
-    "matrix_cells",
     "mixtures",
-    "sankey",
-    "stage_waits",
     "straggler_boxes",
     "template",
     "timeline",
     "topic_mixtures",
-    "waits",
 ]

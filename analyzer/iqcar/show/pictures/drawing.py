@@ -1,7 +1,7 @@
 """Drawings as SVG that stand alone: no script, no style sheet, legible on light and dark paper.
 
 Text and lines have the colour of the text around them, marks have colours of
-:mod:`iqcar.show.pictures.palette`, which show on both.
+:mod:`iqcar.show.pictures.theme`, which show on both.
 """
 
 from __future__ import annotations

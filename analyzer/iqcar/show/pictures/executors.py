@@ -14,7 +14,7 @@ from iqcar.causes.blame.task_intervals import BlameColumns
 from iqcar.model.waits.shared_cluster import clusters_of
 from iqcar.show.pictures import theme as look
 from iqcar.show.pictures.bins import Bins
-from iqcar.show.pictures.palette import OTHERS, rgba, stable_colours
+from iqcar.show.pictures.theme import OTHERS, rgba, stable_colours
 from iqcar.tables import Tables, texts
 from iqcar.tables.arrays import Floats, sum_by
 

@@ -10,7 +10,7 @@ import pandas as pd
 from iqcar.base.units import DAYS, duration, moment, percent, resource_name
 from iqcar.history.ask_store import QueryChange, told_duration
 from iqcar.show.pictures import drawing as svg
-from iqcar.show.pictures.palette import AFTER, BEFORE
+from iqcar.show.pictures.theme import AFTER, BEFORE
 
 WIDTH, LEFT, PLANE, HEIGHT = 900, 90, 780, 260
 MOST_RUNS = 500

@@ -12,7 +12,7 @@ from iqcar.enums import Resource
 from iqcar.model.queries.gaps import Gap, fold, folded_ends, gaps_of
 from iqcar.show.pictures import theme as look
 from iqcar.show.pictures.bins import Bins
-from iqcar.show.pictures.palette import COMPUTING, RESOURCE_COLOURS, mix
+from iqcar.show.pictures.theme import COMPUTING, RESOURCE_COLOURS, mix
 from iqcar.tables import Tables, texts
 from iqcar.tables.arrays import Flags, Floats
 

@@ -11,7 +11,7 @@ from iqcar.causes.topics.topic_result import Topics
 from iqcar.errors import UsageError
 from iqcar.rules.vocabulary.topics import topic_name
 from iqcar.show.pictures import theme as look
-from iqcar.show.pictures.palette import stable_colours
+from iqcar.show.pictures.theme import stable_colours
 from iqcar.tables.arrays import Floats
 
 MOST_ROWS = 20

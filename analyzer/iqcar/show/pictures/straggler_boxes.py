@@ -12,7 +12,7 @@ from iqcar.causes.stragglers.features import TaskFeatures
 from iqcar.causes.stragglers.straggler_result import Stragglers
 from iqcar.enums import BlameKind, FeatureKind
 from iqcar.show.pictures import theme as look
-from iqcar.show.pictures.palette import BLAME_COLOURS, COMPUTING
+from iqcar.show.pictures.theme import BLAME_COLOURS, COMPUTING
 from iqcar.tables.arrays import Floats, Ints
 
 MOST_FEATURES = 8

@@ -107,15 +107,20 @@ class Timeline:
 
     def _repr_html_(self) -> str:
         """Show it in a notebook: in a frame, so that neither can change the other."""
-        style = f"width:100%;height:{HEIGHT_PX}px;border:0;resize:vertical"
-        return (
-            f'<iframe title="Timeline" sandbox="allow-scripts" style="{style}" '
-            f'srcdoc="{html.escape(self.to_html())}"></iframe>'
-        )
+        return framed("Timeline", self.to_html())
 
     def __repr__(self) -> str:
         """Say what to do where nothing can be shown."""
         return "<Timeline: shown by notebooks; write_html(file) writes a page>"
+
+
+def framed(title: str, page: str) -> str:
+    """Put a page into a frame of a notebook; it reaches neither the notebook nor the network."""
+    style = f"width:100%;height:{HEIGHT_PX}px;border:0;resize:vertical"
+    return (
+        f'<iframe title="{title}" sandbox="allow-scripts" style="{style}" '
+        f'srcdoc="{html.escape(page)}"></iframe>'
+    )
 
 
 def timeline(

@@ -19,21 +19,24 @@ from iqcar.model.queries.gaps import Gap, fold, folded_ends, gaps_of
 from iqcar.model.waits.phases import PHASE_NAMES, phases_of
 from iqcar.show.pictures.bins import Bins, Clock, packed, packed_shares
 from iqcar.show.pictures.hosts import QUANTITIES, host_series, span_of
-from iqcar.show.pictures.main_wait import (
-    MAIN_WAITS,
-    RESOURCES,
-    main_waits,
-    query_waiting,
-    resource_waits,
-)
-from iqcar.show.pictures.palette import (
+from iqcar.show.pictures.theme import (
     COMPUTING,
     OTHERS,
     PHASE_COLOURS,
     RESOURCE_COLOURS,
     query_colours,
 )
-from iqcar.show.pictures.timeline_lanes import Lanes, lanes_of, rows_within, task_bins
+from iqcar.show.pictures.timeline_lanes import (
+    MAIN_WAITS,
+    RESOURCES,
+    Lanes,
+    lanes_of,
+    main_waits,
+    query_waiting,
+    resource_waits,
+    rows_within,
+    task_bins,
+)
 from iqcar.tables import Tables, texts
 from iqcar.tables.arrays import Floats, Ints
 

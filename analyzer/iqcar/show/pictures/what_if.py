@@ -12,8 +12,8 @@ from iqcar.replay.whatif.plan_capacity import Plan
 from iqcar.replay.whatif.what_if import RESOURCES, WhatIf
 from iqcar.say.what_if_sentences import most_changed
 from iqcar.show.pictures import drawing as svg
-from iqcar.show.pictures.palette import AFTER, BEFORE
-from iqcar.show.pictures.sides import BAR_PX, PAIR_PX, paired_bars
+from iqcar.show.pictures.comparison_plots import BAR_PX, PAIR_PX, paired_bars
+from iqcar.show.pictures.theme import AFTER, BEFORE
 from iqcar.tables.arrays import Floats
 
 WIDTH, PLANE = 980, 430

@@ -8,7 +8,7 @@ import numpy as np
 from rich.console import Console
 from rich.text import Text
 
-from iqcar.base.units import percent, printable, short
+from iqcar.base.units import duration, percent, printable, short
 from iqcar.comparison.comparison import Comparison, relative
 from iqcar.comparison.comparison_sections import changes_section
 from iqcar.comparison.comparison_sentences import (
@@ -18,11 +18,13 @@ from iqcar.comparison.comparison_sentences import (
     differences_sentence,
     totals_sentence,
 )
+from iqcar.comparison.explore import Explanation
 from iqcar.comparison.stats.shrunken_t import MOST_RUNS_NEEDED
 from iqcar.enums import ChangeVerdict
 from iqcar.say.section import Section
 from iqcar.show.terminal.layout import (
     WIDTH_WITHOUT_TERMINAL,
+    indented,
     print_doubts,
     show_section,
     terminal,
@@ -32,6 +34,8 @@ MOST_STAGES = 3
 """Stages shown of each query that changed."""
 LEFT_OUT = ("kind", "runs")
 """Columns that a narrow terminal has no room for."""
+MOST_ALIKE = 6
+"""Parameters named that tell as much as the one asked for; the rest is counted."""
 LABEL_WIDTH = 40
 """Characters of a stage's label in the table."""
 
@@ -91,3 +95,27 @@ def _unclear(comparison: Comparison, row: int) -> str:
     more = " or more" if needed >= MOST_RUNS_NEEDED else ""
     needs = f", needs {needed}{more} runs a side" if needed else ""
     return f"{short(comparison.name(row), LABEL_WIDTH)} {change}{interval}{needs}"
+
+
+def print_explanation(
+    comparison: Comparison, explained: Explanation, console: Console | None = None
+) -> None:
+    """Print what tells the runs after from those before, and what else would."""
+    console = console or terminal()
+    root = int(comparison.categories["query_category"].iloc[explained.category])
+    name = comparison.name(explained.category)
+    of = "" if root == explained.category else f" of {comparison.name(root)}"
+    effect = comparison.effects.iloc[explained.category]
+    times = f"{duration(effect['before_ms'])} → {duration(effect['after_ms'])}"
+    console.print(Text(printable(f"{name}{of}: {times}"), style="bold"))
+    split = explained.split
+    if split is None:
+        console.print("No parameter tells the runs after from those before.")
+        return
+    console.print(indented(split.sentence))
+    if split.equally_good:
+        named = ", ".join(split.equally_good[:MOST_ALIKE])
+        more = len(split.equally_good) - MOST_ALIKE
+        said = f"These tell as much: {named}{f' and {more} more' if more > 0 else ''}. "
+        said += f"--without {split.parameter} asks for the next."
+        console.print(Text(printable(said)))

@@ -25,6 +25,12 @@ const name = (text) => make('bdi', {}, text);
 
 const byId = (id) => document.getElementById(id);
 
+// The button that is chosen of several.
+const checked = (name) => document.querySelector(`input[name="${name}"]:checked`).value;
+
+// Whether this is one picture of the page in a frame, which has no address of its own.
+const framed = 'view' in document.body.dataset;
+
 function say(text) {
   byId('said').textContent = text;
 }

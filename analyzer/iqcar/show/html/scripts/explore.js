@@ -5,7 +5,7 @@ function startExplore() {
   const { queries, stages, hosts } = page.people;
   const { KEYS } = selection;
   const OWN = 1;
-  const measures = { stages: 'lost', hosts: 'lost' };
+  const measures = { stages: checked('stages-measure'), hosts: checked('hosts-measure') };
   const byTarget = new Map(page.explore.targets.map((one) => [queries[one.query].id, one]));
   let rows = [];
   let current = null;
@@ -326,6 +326,6 @@ function startExplore() {
     copy(location.href, 'The link', byId('link'));
   });
   selection.onChange(paint);
-  if (selection.restore()) requestAnimationFrame(selection.reveal);
+  if (selection.restore()) requestAnimationFrame(() => framed || selection.reveal()); // a notebook keeps its focus
   else selection.show({ target: chooser.value }, false);
 }

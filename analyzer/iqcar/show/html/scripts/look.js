@@ -1,6 +1,7 @@
 // What every page has: its look, and which section is in sight.
 function startLook(again = () => {}) {
   const button = document.getElementById('look');
+  if (!button) return;
   const ORDER = ['auto', 'light', 'dark'];
   const root = document.documentElement;
   let stored = 'auto';

@@ -7,7 +7,7 @@ function startMatrix() {
   const [NARROW_PX, NAMES_PX, LETTER_PX] = [700, 170, 7.4]; // a picture in a narrow window, names of rows
   const LIMITED = page.resources.length; // the last number of a cell: what CPU limits cost
   const CPU = page.resources.findIndex((one) => one.key === 'cpu');
-  const choice = { resource: 'all', measure: 'lost' };
+  const choice = { resource: checked('matrix-resource'), measure: checked('matrix-measure') };
 
   // Rows: sources, then the folded ones, then the causes that are no other query.
   const rowKeys = [...sources.map((_, i) => `q${i}`)];

@@ -39,7 +39,7 @@ const selection = (() => {
 
   function show(next, remember) {
     chosen = { ...chosen, ...next };
-    if (remember) history.pushState(null, '', fragment());
+    if (remember && !framed) history.pushState(null, '', fragment());
     listeners.forEach((listener) => listener(chosen));
   }
 
@@ -58,7 +58,7 @@ const selection = (() => {
   }
 
   function restore() {
-    const asked = parse(location.hash);
+    const asked = parse(framed ? document.body.dataset.view : location.hash);
     if (asked) show({ ...Object.fromEntries(STEPS.map((step) => [step, null])), ...asked }, false);
     return asked !== null;
   }

@@ -1,5 +1,6 @@
 // The timeline beside exploring: the query chosen there is marked here, and the other way round.
 function startTimeline() {
+  if (!page.timeline) return;
   const explored = new Set(page.explore.targets.map((one) => page.people.queries[one.query].id));
   const timeline = iqcarTimeline(byId('timeline-view'), page.timeline, {
     selected: selection.get().target,

@@ -2,35 +2,67 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
 from iqcar.diagnosis import Diagnosis
 from iqcar.enums import Resource
 from iqcar.errors import UsageError
 from iqcar.replay.whatif.what_if import WhatIf
-from iqcar.say.query_names import RecurringNames
 from iqcar.show import pictures
+from iqcar.show.html.page import render_picture
 from iqcar.show.pictures.drawing import Drawing
 from iqcar.show.pictures.straggler_boxes import worst_stage
 from iqcar.show.pictures.theme import Figure
-from iqcar.show.pictures.timeline import Timeline
+from iqcar.show.pictures.timeline import Timeline, framed
 from iqcar.show.pictures.what_if import device_use, predicted_durations, waits_before_after
 from iqcar.tables import texts
+
+RESOURCES = {str(one): str(one) for one in Resource}
+MATRIX_MEASURES = {"lost_ms": "lost", "share_of_duration": "share"}
+"""What the page's controls call the measures of the matrix."""
+
+
+@dataclass(frozen=True)
+class Framed:
+    """A picture of the report: the value of a notebook's cell, or a page of its own."""
+
+    html: str
+
+    def to_html(self) -> str:
+        """Return a page that holds everything it shows and asks the network for nothing."""
+        return self.html
+
+    def write_html(self, file: str | Path) -> None:
+        """Write :meth:`to_html` to a file."""
+        Path(file).write_text(self.html, encoding="utf-8")
+
+    def _repr_html_(self) -> str:
+        """Show it in a notebook: in a frame, so that neither can change the other."""
+        return framed("Picture", self.html)
+
+    def __repr__(self) -> str:
+        """Say what to do where nothing can be shown."""
+        return "<Framed: shown by notebooks; write_html(file) writes a page>"
 
 
 class Plots:
     """Pictures of one diagnosis.
 
-    :meth:`timeline` and :meth:`lanes` return a :class:`iqcar.show.pictures.timeline.Timeline`, all
-    others a ``plotly.graph_objects.Figure``. A query is named by its id, its id's last part, its
-    name or its fingerprint; without one, the query that lost most to others is taken. ``dark``
-    chooses the dark look.
+    :meth:`sankey`, :meth:`heatmap`, :meth:`matrix` and :meth:`waits` return the report's own
+    picture (:class:`Framed`), :meth:`timeline` and :meth:`lanes` a
+    :class:`iqcar.show.pictures.timeline.Timeline`, all others a ``plotly.graph_objects.Figure``. A
+    query is named by its id, its id's last part, its name or its fingerprint; without one, the
+    query that lost most to others is taken. ``dark`` chooses the dark look.
     """
 
     def __init__(self, diagnosis: Diagnosis) -> None:
         self._of = diagnosis
 
-    def sankey(self, query: str | None = None, *, dark: bool = False) -> Figure:
+    def sankey(self, query: str | None = None, *, dark: bool = False) -> Framed:
         """iQC-Graph of a query: who was in the way, of what, where."""
-        return pictures.sankey(self._of.graph, self._row(query), dark=dark)
+        return Framed(render_picture(self._of, "sankey", [self._row(query)], dark=dark))
 
     def heatmap(
         self,
@@ -40,33 +72,35 @@ class Plots:
         stage: str | None = None,
         resource: str | None = None,
         dark: bool = False,
-    ) -> Figure:
+    ) -> Framed:
         """Requests × hosts of a query.
 
         measure: ``lost_ms`` or ``ratp``.
         stage: only this stage of the query, by its id (``14``) or id and attempt (``14.0``).
         resource: only this resource: slots, executors, cpu, memory, network or io.
         """
-        d, row = self._of, self._row(query)
-        return pictures.heatmap(
-            d.graph, d.tables, d.waits, d.blame, row, measure=measure,
-            stage=None if stage is None else self._stage(row, str(stage)),
-            resource=_resource(resource),
-            dark=dark,
-        )  # fmt: skip
+        row = self._row(query)
+        chosen = {"measure": _of("measure", measure, {"lost_ms": "lost", "ratp": "ratp"})}
+        if stage is not None:
+            stages = self._of.tables.stages.iloc[self._stage(row, str(stage))]
+            chosen["stage"] = f"{stages['stage_id']}.{stages['attempt']}"
+        if resource is not None:
+            chosen["resource"] = _of("resource", resource, RESOURCES)
+        return Framed(render_picture(self._of, "heatmap", [row], dark=dark, **chosen))
 
     def matrix(
         self, measure: str = "lost_ms", *, resource: str | None = None, dark: bool = False
-    ) -> Figure:
-        """Who hurts whom, runs summed: ``lost_ms``, ``share_of_duration`` or ``dor``."""
-        return pictures.matrix(
-            self._of.graph, RecurringNames(self._of.tables), measure,
-            resource=_resource(resource), dark=dark,
-        )  # fmt: skip
+    ) -> Framed:
+        """Who hurts whom, runs summed: ``lost_ms`` or ``share_of_duration``."""
+        chosen = {"measure": _of("measure", measure, MATRIX_MEASURES)}
+        if resource is not None:
+            chosen["resource"] = _of("resource", resource, RESOURCES)
+        return Framed(render_picture(self._of, "matrix", [], dark=dark, **chosen))
 
-    def waits(self, query: str | None = None, *, dark: bool = False) -> Figure:
+    def waits(self, query: str | None = None, *, dark: bool = False) -> Framed:
         """What a query's tasks waited for, stage by stage."""
-        return pictures.waits(self._of.tables, self._of.waits, self._row(query), dark=dark)
+        row = self._row(query)
+        return Framed(render_picture(self._of, "waits", [row], dark=dark, measure="wait"))
 
     def timeline(self, query: str | None = None, *, dark: bool = False) -> Timeline:
         """Queries over time, with a query's stages and its tasks that waited, and lanes of tasks.
@@ -148,11 +182,7 @@ class WhatIfPlots:
         return device_use(self._of)
 
 
-def _resource(name: str | None) -> Resource | None:
-    if name is None:
-        return None
-    try:
-        return Resource(name)
-    except ValueError:
-        known = ", ".join(str(r) for r in Resource)
-        raise UsageError(f"no resource is called {name!r}", "resource", f"take {known}") from None
+def _of(what: str, name: str, known: Mapping[str, str]) -> str:
+    if name not in known:
+        raise UsageError(f"no {what} is called {name!r}", what, f"take {', '.join(known)}")
+    return known[name]
