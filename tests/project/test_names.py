@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from pathlib import Path
 
-from tests.project.test_layers import FLOW, PACKAGE
+from tests.project.test_layers import FLOW, LAB_FLOW, LABORATORY, PACKAGE
 
 SHARED = {
     "Changes", "Comparison", "Diagnosis", "FleetSummary", "Found", "Places", "Progress", "Run",
@@ -18,7 +18,7 @@ SAID_OTHERWISE = ("logs", "show", "apps", "base", "tables")
 
 def test_a_class_name_stands_for_one_class() -> None:
     named: dict[str, list[str]] = {}
-    for file in PACKAGE.rglob("*.py"):
+    for file in PACKAGE.parent.rglob("*.py"):
         for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
             if isinstance(node, ast.ClassDef):
                 named.setdefault(node.name, []).append(file.name)
@@ -26,12 +26,12 @@ def test_a_class_name_stands_for_one_class() -> None:
 
 
 def test_a_modules_first_sentence_begins_with_what_it_does() -> None:
-    rooms = [*FLOW.split(" → "), "papers", "lab"]
+    rooms = [PACKAGE / room for room in FLOW.split(" → ") if room not in SAID_OTHERWISE]
+    rooms += [LABORATORY / room for room in LAB_FLOW.split(" → ") if room != "commands"]
     modules = [
         file
         for room in rooms
-        if room not in SAID_OTHERWISE
-        for file in (*(PACKAGE / room).rglob("*.py"), PACKAGE / f"{room}.py")
+        for file in (*room.rglob("*.py"), room.with_suffix(".py"))
         if file.exists() and file.name != "__init__.py"
     ]
     first = {file: _docstring(file).split()[0] for file in modules}

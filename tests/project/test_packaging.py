@@ -185,6 +185,7 @@ def test_the_wheel_ships_nothing_else(wheel: Path) -> None:
         shipped = archive.namelist()
     assert {name.split("/")[0] for name in shipped} == {
         "iqcar",
+        "iqcar_lab",
         f"iqcar-{iqcar.__version__}.dist-info",
     }
     assert [name for name in shipped if "test" in name or "__pycache__" in name] == []
@@ -200,6 +201,7 @@ def test_the_wheel_says_who_it_is(wheel: Path) -> None:
     assert metadata["Version"] == iqcar.__version__
     assert metadata["Requires-Python"] == ">=3.10"
     assert "iqcar = iqcar.apps.cli.main:main" in entry_points
+    assert "iqcar-lab = iqcar_lab.commands.main:main" in entry_points
 
 
 def test_no_file_of_the_project_names_a_path_of_somebody_s_machine() -> None:

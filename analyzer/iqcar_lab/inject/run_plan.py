@@ -23,14 +23,12 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
-from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from iqcar.base.files.derived import open_to_append
-from iqcar.base.units import KIB, size
 from iqcar.base.workers import at_end_of
 from iqcar.errors import IqcarError
 from iqcar_lab.inject.anomalies import HogSpec, read_order_line
@@ -480,41 +478,13 @@ def _decoded(
     return record
 
 
-_MOVED = {
-    "written_bytes": "wrote",
-    "read_bytes": "read",
-    "sent_bytes": "sent",
-    "received_bytes": "received",
-}
-
-
 def one_line(record: InjectionRecord) -> str:
     """Say what an injection was."""
     name = f"{record.anomaly} on {record.host}"
     if record.start_ms is None or record.end_ms is None:
         return f"{name}: {record.error or 'stopped before it began'}"
-    seconds = (record.end_ms - record.start_ms) / 1000
-    parts = [f"{seconds:.1f} s from {_clock(record.start_ms)}", _hogs(len(record.hogs))]
-    done = record.achieved
-    if "cores" in done:
-        parts.append(f"{done['cores']:.2f} cores")
-    for key, word in _MOVED.items():
-        if done.get(key):
-            rate = size(done.get(f"{key}_per_s", 0), KIB)
-            parts.append(f"{word} {size(done[key], KIB)} ({rate}/s)")
-    if "held_bytes" in done:
-        parts.append(f"held {size(done['held_bytes'], KIB)}")
-    if record.stopped:
-        parts.append(f"stopped by {record.stopped}")
-    if record.error:
-        parts.append(record.error)
+    parts = [f"{(record.end_ms - record.start_ms) / 1000:.1f} s"]
+    parts += [f"{what} {amount:,.4g}" for what, amount in record.achieved.items()]
+    parts += [f"stopped by {record.stopped}"] if record.stopped else []
+    parts += [record.error] if record.error else []
     return f"{name}: {', '.join(parts)}"
-
-
-def _hogs(count: int) -> str:
-    return f"{count} hog{'' if count == 1 else 's'}"
-
-
-def _clock(epoch_ms: int) -> str:
-    moment = datetime.fromtimestamp(epoch_ms / 1000, timezone.utc).astimezone()
-    return moment.isoformat(timespec="milliseconds")

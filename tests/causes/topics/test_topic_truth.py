@@ -11,7 +11,6 @@ from iqcar.causes.topics.build_topics import find_topics
 from iqcar.causes.topics.jobs import Jobs
 from iqcar.causes.topics.topic_counts import mixture_matrix
 from iqcar.causes.topics.topic_result import Topics, TopicSettings
-from iqcar.enums import LearnerSet
 from tests.support.hound_traces import CAUSES, NOISE, Planted, features_from, plant
 from tests.support.topic_truth import causes_found, known, nearness
 
@@ -83,12 +82,12 @@ def test_larger_jobs_are_nearer_and_models_agree_where_they_are_right(planted, r
     assert wrong[agreed].mean() < wrong[~agreed].mean()
 
 
-def test_shares_and_weights_sum_to_one(topics: dict[LearnerSet, Topics]) -> None:
-    for found in topics.values():
-        assert found.mixtures.groupby("job")["share"].sum().to_numpy() == pytest.approx(1)
-        assert found.words.groupby("topic")["weight"].sum().to_numpy() == pytest.approx(1)
-        assert (found.topics["dominant_coverage"] <= found.topics["coverage"]).all()
-        assert (found.mixtures["share"] >= 0.1 - 1e-9).all()
+def test_shares_and_weights_sum_to_one(recommended: Topics) -> None:
+    found = recommended
+    assert found.mixtures.groupby("job")["share"].sum().to_numpy() == pytest.approx(1)
+    assert found.words.groupby("topic")["weight"].sum().to_numpy() == pytest.approx(1)
+    assert (found.topics["dominant_coverage"] <= found.topics["coverage"]).all()
+    assert (found.mixtures["share"] >= 0.1 - 1e-9).all()
 
 
 def test_keywords_are_borne_out_by_the_tasks(recommended: Topics) -> None:
