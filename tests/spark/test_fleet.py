@@ -153,7 +153,7 @@ def test_the_command_fills_a_store_and_ranks_what_was_lost(
     written = json.loads(out.read_text())
     assert (written["added"], written["partial"], written["cut"]) == (4, 1, 0)
     assert [one["path"] for one in written["failed"]] == [str(fleet / "local-123")]
-    assert f"{store}: 4 applications added" in done.output and "Hot resources" in done.output
+    assert f"{store}: 4 applications added" in done.output and "Hot resource" in done.output
     again = CliRunner().invoke(app, words)
     assert "0 applications added" in again.output and "4 logs were known" in again.output
     here = str(tmp_path / "here")
