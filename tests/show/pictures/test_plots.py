@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, given
 import iqcar
 from iqcar.enums import Resource
 from iqcar.errors import UsageError
-from iqcar.say.query_names import RecurringNames
+from iqcar.say.blamed import RecurringNames
 from iqcar.show.pictures import (
     heatmap_cells,
     matrix_cells,

@@ -34,7 +34,7 @@ def blame(
     from iqcar.apps.cli.reading import diagnosed, logs_of
     from iqcar.papers.printed_blame import printed_blame
     from iqcar.show.json.analyze import json_chunks
-    from iqcar.show.terminal.blame import print_levels, print_printed_levels
+    from iqcar.show.terminal.analyze import print_levels, print_printed_levels
 
     found = diagnosed(
         logs_of(logs), targets=[target], topics=topics, all_sources=all_sources, **asdict(how)

@@ -14,7 +14,7 @@ from iqcar.errors import ExitCode, IqcarError
 if TYPE_CHECKING:
     from iqcar.diagnosis import Diagnosis
     from iqcar.logs import ReadProgress
-    from iqcar.model.demand.known import Recalled
+    from iqcar.model.demand.estimate import Recalled
     from iqcar.replay.whatif.curves import MeasuredCurves
     from iqcar.tables import Tables
     from iqcar.tables.yarn_told import YarnTold

@@ -50,7 +50,7 @@ def stragglers(
     from iqcar.lab.traces.trace_columns import TraceColumns
     from iqcar.papers.bigroots import printed_stragglers
     from iqcar.show.json.analyze import stragglers_to_json
-    from iqcar.show.terminal.stragglers import print_printed_stragglers, print_stragglers
+    from iqcar.show.terminal.analyze import print_printed_stragglers, print_stragglers
 
     as_printed = method is StragglerMethod.PRINTED
     if as_printed and (trace or settings):

@@ -10,7 +10,7 @@ import numpy as np
 from iqcar.base import limits
 from iqcar.base.units import printable, short
 from iqcar.diagnosis import Diagnosis
-from iqcar.say.query_names import QueryNames
+from iqcar.say.blamed import QueryNames
 from iqcar.say.sentences import OthersLosses, run_words, wait_words
 from iqcar.show.pictures.palette import query_colours
 from iqcar.tables import texts

@@ -13,6 +13,7 @@ from iqcar.diagnosis import Diagnosis
 from iqcar.enums import BlameKind
 from iqcar.logs.text import redact_text
 from iqcar.say import find_verdict, meanings
+from iqcar.say.blamed import RecurringNames
 from iqcar.say.finding_stages import driver_section
 from iqcar.say.input_sections import (
     coverage_section,
@@ -22,7 +23,6 @@ from iqcar.say.input_sections import (
     settings_rows,
     timeline_sentence,
 )
-from iqcar.say.query_names import RecurringNames
 from iqcar.say.section import Section, columns
 from iqcar.say.sections import (
     groupings_that_tell,

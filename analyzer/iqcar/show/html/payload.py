@@ -18,8 +18,7 @@ from iqcar.base.units import REQUEST_NAMES, RESOURCE_NAMES, duration, percent, s
 from iqcar.causes.blame.demand_weights import BLAME_KINDS, QUERY, REST
 from iqcar.diagnosis import Diagnosis
 from iqcar.enums import REQUESTS, BlameKind, Request, Resource
-from iqcar.say.blamed import cause_meaning, cause_name
-from iqcar.say.query_names import RecurringNames
+from iqcar.say.blamed import RecurringNames, cause_meaning, cause_name
 from iqcar.show.html.blame_rows import FOLDED, RESOURCE_OF_REQUEST, RESOURCES, largest, sums_by
 from iqcar.show.html.names import PageNames
 from iqcar.show.html.payload_explore import code_names, explore_payload

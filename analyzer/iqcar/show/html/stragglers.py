@@ -9,7 +9,7 @@ from iqcar.base.units import printable
 from iqcar.causes.stragglers.straggler_result import UNEXPLAINED, by_cause
 from iqcar.diagnosis import Diagnosis
 from iqcar.rules.vocabulary.topics import straggler_cause
-from iqcar.say.query_names import QueryNames
+from iqcar.say.blamed import QueryNames
 from iqcar.say.straggler_sections import (
     CAUSE_WIDTH,
     GROUPS,

@@ -12,8 +12,7 @@ from iqcar.base.units import RESOURCE_NAMES, duration
 from iqcar.causes.graph.iqc_graph import IQCGraph
 from iqcar.enums import BlameKind, Resource
 from iqcar.errors import UsageError
-from iqcar.say.blamed import OTHER_QUERIES, cause_name
-from iqcar.say.query_names import RecurringNames
+from iqcar.say.blamed import OTHER_QUERIES, RecurringNames, cause_name
 from iqcar.show.pictures import theme as look
 from iqcar.show.pictures.palette import BLAME_COLOURS
 from iqcar.tables.arrays import Flags, Floats, Ints

@@ -6,7 +6,7 @@ from iqcar.diagnosis import Diagnosis
 from iqcar.enums import Resource
 from iqcar.errors import UsageError
 from iqcar.replay.whatif.what_if import WhatIf
-from iqcar.say.query_names import RecurringNames
+from iqcar.say.blamed import RecurringNames
 from iqcar.show import pictures
 from iqcar.show.pictures.drawing import Drawing
 from iqcar.show.pictures.straggler_boxes import worst_stage
