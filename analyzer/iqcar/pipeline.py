@@ -28,11 +28,10 @@ from iqcar.logs import ReadProgress, join_samples, read_logs
 from iqcar.logs.find.layouts import EventLog
 from iqcar.logs.find.resource_manager import YarnTold
 from iqcar.logs.merge import without_faulty
-from iqcar.model.demand.known import CONTRADICTED, Known, Recalled
+from iqcar.model.demand.estimate import CONTRADICTED, Known, Recalled
 from iqcar.model.doubts import find_doubts
 from iqcar.model.queries.critical_path import add_critical_path
-from iqcar.model.queries.identify import identify
-from iqcar.model.queries.owners import checked_grouping
+from iqcar.model.queries.identify import checked_grouping, identify
 from iqcar.model.waits.measure import measure_waits, sum_query_waits
 from iqcar.model.waits.pending import pending_waits
 from iqcar.replay.alone import blame_run

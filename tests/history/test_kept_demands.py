@@ -12,8 +12,7 @@ from iqcar.errors import IqcarError
 from iqcar.history.stored_files import new_batch
 from iqcar.history.stored_rows import MOST_KEPT, VERSION, demand_values, known_demand, merged
 from iqcar.history.stored_tables import DEMANDS
-from iqcar.model.demand.estimate import HISTORY
-from iqcar.model.demand.known import OTHER_HOSTS, Known, KnownRates
+from iqcar.model.demand.estimate import HISTORY, OTHER_HOSTS, Known, KnownRates
 from tests.support.known_runs import (
     Crowd,
     blamed,

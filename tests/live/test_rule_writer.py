@@ -10,8 +10,7 @@ import pytest
 
 from iqcar.errors import IqcarError, UsageError
 from iqcar.live.apply_rules import RuleApplier
-from iqcar.live.rule_loop import Limits
-from iqcar.live.rule_writer import EditedElsewhereError, RuleWriter
+from iqcar.live.rule_loop import EditedElsewhereError, Limits, RuleWriter
 from iqcar.rules.compile_pools import compile_rules, dump_rules, load_rules_file
 from iqcar.rules.recorded_setup import Recorded
 from iqcar.rules.rule import Assignment, Pool, PoolPlan

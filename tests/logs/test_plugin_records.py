@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from iqcar.enums import Request, WaitClass
-from iqcar.logs.assemble.plugin_records import Records, read_tables
+from iqcar.logs.assemble.task_table import Records, read_tables
 from iqcar.logs.merge import merge
 from iqcar.logs.plugin.plugin_events import driver_tables, dropped_events
 from iqcar.logs.plugin.record_columns import RecordColumns, read_profile, read_record

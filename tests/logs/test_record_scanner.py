@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from iqcar.logs.assemble.plugin_records import read_tables
+from iqcar.logs.assemble.task_table import read_tables
 from iqcar.logs.collect import Collector
 from iqcar.logs.plugin import record_columns
 from iqcar.logs.plugin.record_columns import FIELDS, OWNERS, SERIES, TEXTS, WAITS, RecordColumns

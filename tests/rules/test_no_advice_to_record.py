@@ -19,8 +19,7 @@ from iqcar.say import find_verdict
 from iqcar.show.html import render_page
 from iqcar.show.json.analyze import to_json
 from iqcar.show.pictures.timeline_payload import timeline_payload
-from iqcar.show.terminal.analyze import print_diagnosis
-from iqcar.show.terminal.stragglers import print_stragglers
+from iqcar.show.terminal.analyze import print_diagnosis, print_stragglers
 from iqcar.tables import TASK_RECORDS, Tables, recorded_applications
 from tests.causes.stragglers.test_shared_causes import stage_log
 from tests.support.random_tables import frame

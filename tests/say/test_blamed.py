@@ -12,8 +12,14 @@ from hypothesis import strategies as st
 from iqcar.base.limits import fold
 from iqcar.enums import BlameKind, Resource
 from iqcar.say import find_verdict
-from iqcar.say.blamed import LEAST_PART, blamed_name, cause_name, find_blamed, fold_blamed
-from iqcar.say.query_names import QueryNames
+from iqcar.say.blamed import (
+    LEAST_PART,
+    QueryNames,
+    blamed_name,
+    cause_name,
+    find_blamed,
+    fold_blamed,
+)
 from iqcar.say.sentences import parts_of, run_words
 from tests.support.examples import examples
 from tests.support.plotted import diagnosis_of

@@ -25,8 +25,8 @@ import iqcar.comparison.comparison
 import iqcar.history.ask_store
 import iqcar.history.stored_tables
 import iqcar.live
-import iqcar.live.overview
 import iqcar.live.rule_loop
+import iqcar.live.window
 import iqcar.logs.attach.spark_conf
 import iqcar.logs.decode.streams
 import iqcar.replay
@@ -37,7 +37,6 @@ import iqcar.show.terminal.analyze
 import iqcar.show.terminal.compare
 import iqcar.show.terminal.live
 import iqcar.show.terminal.rules
-import iqcar.show.terminal.stragglers
 import iqcar.show.terminal.topics
 from iqcar.apps.cli.main import app
 from iqcar.apps.serve.fork_server import prepare

@@ -12,8 +12,7 @@ import numpy as np
 from iqcar.causes.blame.attribute import attribute
 from iqcar.causes.graph.iqc_graph import build_graph
 from iqcar.live.apply_rules import Applied, RuleApplier, predicted_rules
-from iqcar.live.rule_loop import Action, Limits
-from iqcar.live.rule_writer import RuleWriter
+from iqcar.live.rule_loop import Action, Limits, RuleWriter
 from iqcar.model.waits.measure import measure_waits
 from iqcar.rules.compile_pools import load_rules_file
 from iqcar.rules.propose_rules import propose

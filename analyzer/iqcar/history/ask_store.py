@@ -17,7 +17,7 @@ from iqcar.errors import IqcarError, UsageError
 from iqcar.history.change_points import ALPHA, LEAST, change_points
 from iqcar.history.store_views import LABEL, StoreView, start_of, view_of
 from iqcar.history.stored_files import Store
-from iqcar.model.queries.owners import ELSE, property_of
+from iqcar.model.queries.identify import ELSE, property_of
 from iqcar.tables import texts
 from iqcar.tables.arrays import Floats
 
@@ -229,7 +229,8 @@ def who(store: Store | str | StoreView, by: str = "query") -> pd.DataFrame:
     Parameters
     ----------
     by : one of :data:`OWNERS`, a short name or ``tag:NAME`` of Databricks
-        (:func:`iqcar.model.queries.owners.owners`), or a Spark property, such as spark.yarn.queue.
+        (:func:`iqcar.model.queries.identify.owners`), or a Spark property, such as
+        spark.yarn.queue.
 
     Returns victim, source, resource, lost_ms (elapsed time), runs (queries of the victim that
     lost), share (of all that victims lost to other queries); the largest first. What was summed

@@ -27,8 +27,8 @@ from iqcar.history.stored_tables import (
     QUERIES,
     STAGES,
 )
-from iqcar.model.demand.known import BOUNDS, HOST_KEY, STAGE_KEY, Known, Recalled, stage_keys
-from iqcar.model.queries.owners import owners
+from iqcar.model.demand.estimate import BOUNDS, HOST_KEY, STAGE_KEY, Known, Recalled, stage_keys
+from iqcar.model.queries.identify import owners
 from iqcar.model.waits.stage_parts import query_paths
 from iqcar.tables import NONE, Tables, texts
 from iqcar.tables.arrays import Floats, Ints, sum_by

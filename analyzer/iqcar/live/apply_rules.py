@@ -24,13 +24,14 @@ from iqcar.live.rule_loop import (
     NEW_SHARE,
     Action,
     Change,
+    EditedElsewhereError,
     Limits,
     LoopState,
     Proposal,
+    RuleWriter,
     WindowEvidence,
     step,
 )
-from iqcar.live.rule_writer import EditedElsewhereError, RuleWriter
 from iqcar.model.demand.host_samples import outside_load
 from iqcar.replay.rule_effect.effect import predict
 from iqcar.rules.propose_rules import MIN_LOST_MS, needs_of, victims_of

@@ -16,8 +16,7 @@ from iqcar.base.units import percent
 from iqcar.causes.blame.attribute import Blame, attribute, measure_demand
 from iqcar.causes.blame.blame_sources import MOST_SOURCES
 from iqcar.enums import Request, Resource
-from iqcar.model.demand.estimate import OthersCost
-from iqcar.model.demand.known import Known, Learned
+from iqcar.model.demand.estimate import Known, Learned, OthersCost
 from iqcar.model.waits.columns import MEASURED, evidence_column, wait_column
 from iqcar.model.waits.execution_memory import possible_memory_waits
 from iqcar.replay.loop.device_sharing import DEVICES

@@ -25,8 +25,7 @@ from iqcar.causes.stragglers.straggler_result import Stragglers
 from iqcar.enums import BlameKind, Resource
 from iqcar.rules.propose_rules import large_tasks, small_tasks
 from iqcar.rules.recorded_setup import sure_slots
-from iqcar.rules.rule import QueryType, Rule, RuleType
-from iqcar.rules.rule_sentences import in_a_sentence
+from iqcar.rules.rule import QueryType, Rule, RuleType, in_a_sentence
 from iqcar.rules.straggler_delays import (
     SlowHost,
     cause_parts,

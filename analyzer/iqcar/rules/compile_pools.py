@@ -42,8 +42,6 @@ from iqcar.rules.rule import (
     Text,
     pool_name,
     scheduler_rules,
-)
-from iqcar.rules.rule_sentences import (
     under_earlier_rules,
     what_helps_besides,
     what_it_gets,

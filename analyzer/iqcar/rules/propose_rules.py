@@ -32,8 +32,7 @@ import pandas as pd
 from iqcar.base.units import percent
 from iqcar.enums import Resource
 from iqcar.rules.recorded_setup import QueryLosses, gather, most_at_once, sure_slots
-from iqcar.rules.rule import QueryType, Rule, RuleType
-from iqcar.rules.rule_sentences import in_a_sentence
+from iqcar.rules.rule import QueryType, Rule, RuleType, in_a_sentence
 from iqcar.rules.topic_shapes import Nobodys, TopicShapes
 from iqcar.rules.vocabulary.data_files import (
     LONG_TASKS,

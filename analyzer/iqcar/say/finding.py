@@ -15,7 +15,7 @@ from iqcar.errors import UsageError
 from iqcar.replay.whatif.model import Model, build_model
 from iqcar.replay.whatif.question import Question
 from iqcar.replay.whatif.what_if import answer
-from iqcar.say.query_names import QueryNames, RecurringNames
+from iqcar.say.blamed import QueryNames, RecurringNames
 from iqcar.say.sentences import OthersLosses
 from iqcar.tables import recurring_queries
 from iqcar.tables.arrays import Floats, Ints

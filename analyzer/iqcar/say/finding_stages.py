@@ -17,8 +17,8 @@ from iqcar.model.waits.executor_memory import memory_for_tasks
 from iqcar.replay.whatif.question import Question
 from iqcar.rules.vocabulary.advice_kinds import advice_kinds
 from iqcar.rules.vocabulary.data_files import CPU_LIMIT, advice_for
+from iqcar.say.blamed import QueryNames
 from iqcar.say.finding import About, Finding
-from iqcar.say.query_names import QueryNames
 from iqcar.say.section import Section, columns
 from iqcar.tables.arrays import Floats
 

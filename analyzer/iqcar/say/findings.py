@@ -24,8 +24,8 @@ from iqcar.rules.vocabulary.data_files import (
 )
 from iqcar.say.finding import LEAST_LOST_MS, MARKED_SHARE, SLIGHT_SHARE, WIDER, About, Finding
 from iqcar.say.finding_stages import driver_findings, stage_findings
+from iqcar.say.sections import WastedLine, wasted_lines
 from iqcar.say.sentences import LostToOthers
-from iqcar.say.wasted_lines import WastedLine, wasted_lines
 from iqcar.tables import recorded_applications
 
 

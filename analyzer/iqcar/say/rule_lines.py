@@ -10,8 +10,15 @@ from iqcar.base.units import change_words, duration, percent, printable, resourc
 from iqcar.diagnosis import Diagnosis
 from iqcar.enums import Resource
 from iqcar.replay.rule_effect.expected import Expected
-from iqcar.rules.rule import Outlook, QueryType, RejectedRule, Rule, RuleType, scheduler_rules
-from iqcar.rules.rule_sentences import called
+from iqcar.rules.rule import (
+    Outlook,
+    QueryType,
+    RejectedRule,
+    Rule,
+    RuleType,
+    called,
+    scheduler_rules,
+)
 from iqcar.rules.vocabulary.advice_kinds import advice_kinds
 from iqcar.tables import Tables
 

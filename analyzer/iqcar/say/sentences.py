@@ -18,8 +18,7 @@ from iqcar.tables import Tables
 from iqcar.tables.arrays import Floats
 
 if TYPE_CHECKING:
-    from iqcar.say.blamed import Blamed
-    from iqcar.say.query_names import QueryNames
+    from iqcar.say.blamed import Blamed, QueryNames
 
 
 NOTHING = 0.02

@@ -14,18 +14,24 @@ from iqcar.enums import BlameKind
 from iqcar.logs.text import redact_text
 from iqcar.model.doubts import listener_alone, much_lost
 from iqcar.rules.rule import QueryType, RuleType
-from iqcar.say.blamed import find_blamed, fold_blamed, sum_blamed, with_cached
+from iqcar.say.blamed import (
+    QueryNames,
+    RecurringNames,
+    find_blamed,
+    fold_blamed,
+    sum_blamed,
+    with_cached,
+)
 from iqcar.say.finding import HELD_UP, Finding, Severity, severity_of
 from iqcar.say.findings import find_findings, findings_headline
-from iqcar.say.query_names import QueryNames, RecurringNames
 from iqcar.say.rule_lines import do_not_apply
+from iqcar.say.sections import wasted_lines
 from iqcar.say.sentences import LostToOthers, OthersLosses, loss_sentence, parts_of, run_words
-from iqcar.say.wasted_lines import wasted_lines
 
 if TYPE_CHECKING:
     from iqcar.say.blamed import Blamed
+    from iqcar.say.sections import WastedLine
     from iqcar.say.sentences import SentencePart
-    from iqcar.say.wasted_lines import WastedLine
 
 _DOES = {
     RuleType.AGG: "a pool of its own for",

@@ -8,9 +8,8 @@ import numpy as np
 import pytest
 
 from iqcar.causes.blame.attribute import attribute
-from iqcar.causes.blame.blame_doubts import doubts_of
 from iqcar.causes.blame.demand_weights import OWN, QUERY, UNATTRIBUTED
-from iqcar.causes.blame.ratp import measure_loss, most_explicable, used_share
+from iqcar.causes.blame.ratp import doubts_of, measure_loss, most_explicable, used_share
 from iqcar.causes.blame.task_intervals import BlameColumns
 from iqcar.enums import REQUESTS, Request
 from iqcar.model.demand.estimate import Contention, Demand, StageRates

@@ -17,8 +17,7 @@ from iqcar.rules.vocabulary.data_files import rules_folder, waste_cause, waste_c
 from iqcar.say import find_verdict
 from iqcar.show.html.page import render_page
 from iqcar.show.json.analyze import result_schema, to_dict, to_json
-from iqcar.show.terminal.analyze import print_diagnosis
-from iqcar.show.terminal.blame import print_levels
+from iqcar.show.terminal.analyze import print_diagnosis, print_levels
 from tests.support.contended_log import contended_log
 from tests.support.plotted import HOSTILE
 from tests.support.synthetic_log import SyntheticLog, stage_info, task_metrics

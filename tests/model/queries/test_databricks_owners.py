@@ -11,8 +11,7 @@ import pytest
 from iqcar.errors import UsageError
 from iqcar.logs import read_logs
 from iqcar.logs.events.settings import CLUSTER_TAGS, MAX_TAGS, MOST_TAGS
-from iqcar.model.queries.identify import identify
-from iqcar.model.queries.owners import DATABRICKS, HIDDEN, checked_grouping, owners
+from iqcar.model.queries.identify import DATABRICKS, HIDDEN, checked_grouping, identify, owners
 from iqcar.tables import Tables, texts
 from tests.support.synthetic_log import SyntheticLog
 

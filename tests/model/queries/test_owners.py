@@ -10,8 +10,7 @@ from iqcar.errors import UsageError
 from iqcar.logs import read_logs
 from iqcar.logs.events.settings import MAX_PROPERTY
 from iqcar.logs.merge import leave_out
-from iqcar.model.queries.identify import identify
-from iqcar.model.queries.owners import owners
+from iqcar.model.queries.identify import identify, owners
 from iqcar.tables import Tables, texts
 from tests.support.synthetic_log import SyntheticLog
 

@@ -11,8 +11,7 @@ import pytest
 
 from iqcar.enums import REQUESTS, DemandEvidence, Request
 from iqcar.errors import UsageError
-from iqcar.model.demand.estimate import EXPERIMENT, HISTORY
-from iqcar.model.demand.known import Known, KnownCapacities, KnownRates
+from iqcar.model.demand.estimate import EXPERIMENT, HISTORY, Known, KnownCapacities, KnownRates
 from iqcar.replay.alone import blame_run
 from iqcar.replay.whatif.curve_rates import LEAST_SPREAD, NO_CURVE, known_of_curves
 from iqcar.replay.whatif.curves import Curve, MeasuredCurves, read_curves

@@ -22,8 +22,8 @@ from iqcar.causes.topics.jobs import enough_for_topics
 from iqcar.diagnosis import Diagnosis
 from iqcar.enums import Resource
 from iqcar.say import find_verdict
+from iqcar.say.blamed import RecurringNames
 from iqcar.say.input_sections import coverage_section
-from iqcar.say.query_names import RecurringNames
 from iqcar.show.html import files, render_page
 from iqcar.show.html.explored import FOLDED, KEYS, bounded, lay_out_blame, rows_of_each
 from iqcar.show.html.payload import LABEL_LETTERS, page_payload

@@ -29,7 +29,7 @@ def blame(
     """
     from iqcar.apps.cli.reading import diagnosed, logs_of
     from iqcar.show.json.analyze import json_chunks
-    from iqcar.show.terminal.blame import print_levels
+    from iqcar.show.terminal.analyze import print_levels
 
     found = diagnosed(
         logs_of(logs), targets=[target], topics=topics, all_sources=all_sources, **asdict(how)

@@ -79,8 +79,7 @@ class Acting:
         """
         from iqcar.base.units import parse_time
         from iqcar.live.apply_rules import RuleApplier
-        from iqcar.live.rule_loop import Limits
-        from iqcar.live.rule_writer import RuleWriter
+        from iqcar.live.rule_loop import Limits, RuleWriter
 
         if not self.apply:
             if self.dry_run or self.journal or self.keep_rules or self.take_over:

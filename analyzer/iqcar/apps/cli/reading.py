@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from iqcar.diagnosis import Diagnosis
     from iqcar.logs import ReadProgress
     from iqcar.logs.find.resource_manager import YarnTold
-    from iqcar.model.demand.known import Recalled
+    from iqcar.model.demand.estimate import Recalled
     from iqcar.replay.whatif.curves import MeasuredCurves
     from iqcar.tables import Tables
 

@@ -70,7 +70,7 @@ def compile_(
     """
     from iqcar.logs.attach.spark_conf import spark_url
     from iqcar.rules.compile_pools import allocation_xml, compile_rules, dump_pools, load_rules_file
-    from iqcar.rules.rule_sentences import how_to
+    from iqcar.rules.rule import how_to
     from iqcar.show.terminal.rules import print_plan
 
     if for_ is not PlanTarget.FAIR_POOLS:

@@ -51,7 +51,7 @@ class Serving:
         from iqcar.apps.serve.listing import Places
         from iqcar.apps.serve.service import Service
         from iqcar.diagnosis import Settings
-        from iqcar.model.queries.owners import checked_grouping
+        from iqcar.model.queries.identify import checked_grouping
 
         places, kept = Places(paths), Cache(cache_folder(self.cache))
         settings = Settings(**asdict(how), by=checked_grouping(by) if by else "")

@@ -42,7 +42,7 @@ def stragglers(
     from iqcar.logs.merge import without_faulty
     from iqcar.pipeline import stragglers_of
     from iqcar.show.json.analyze import stragglers_to_json
-    from iqcar.show.terminal.stragglers import print_stragglers
+    from iqcar.show.terminal.analyze import print_stragglers
 
     chosen = StragglerSettings.parse(settings)
     tables = read_for(paths, query_by, samples)

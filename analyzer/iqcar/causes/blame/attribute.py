@@ -22,7 +22,6 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
-from iqcar.causes.blame.blame_doubts import doubts_of
 from iqcar.causes.blame.blame_sources import (
     MOST_SOURCES,
     BlameShares,
@@ -38,6 +37,7 @@ from iqcar.causes.blame.ratp import (
     ROUNDING,
     Loss,
     data_processed,
+    doubts_of,
     measure_loss,
     most_explicable,
     share_of_executors,

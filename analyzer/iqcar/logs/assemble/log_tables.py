@@ -13,8 +13,7 @@ import numpy as np
 import pandas as pd
 
 from iqcar import tables as tb
-from iqcar.logs.assemble.plugin_records import add_records
-from iqcar.logs.assemble.task_table import Rows, build_tasks
+from iqcar.logs.assemble.task_table import Rows, add_records, build_tasks
 from iqcar.logs.collect import MAX_NAME, Collector, Executor, Stage
 from iqcar.logs.events.operators import SEPARATOR, stage_label
 from iqcar.logs.events.settings import is_broadcast

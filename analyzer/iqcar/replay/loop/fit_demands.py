@@ -11,8 +11,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from iqcar.model.demand.estimate import Demand
-from iqcar.model.demand.known import Known
+from iqcar.model.demand.estimate import Demand, Known
 from iqcar.model.waits.input_moved import uncounted
 from iqcar.replay.loop.device_sharing import DEVICE
 from iqcar.replay.loop.learned_rates import contradicted, learned

@@ -10,8 +10,15 @@ from __future__ import annotations
 import numpy as np
 
 from iqcar.enums import REQUESTS
-from iqcar.model.demand.estimate import ALONE, MIDDLE, Demand
-from iqcar.model.demand.known import Known, KnownCapacities, KnownRates, Learned
+from iqcar.model.demand.estimate import (
+    ALONE,
+    MIDDLE,
+    Demand,
+    Known,
+    KnownCapacities,
+    KnownRates,
+    Learned,
+)
 from iqcar.replay.loop.device_sharing import DEVICE
 from iqcar.replay.loop.rate_fit import RateFit
 from iqcar.replay.loop.rate_point import Rates

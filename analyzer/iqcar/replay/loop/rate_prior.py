@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from iqcar.enums import REQUESTS, Request
-from iqcar.model.demand.known import Known
+from iqcar.model.demand.estimate import Known
 from iqcar.replay.loop.device_sharing import DEVICE
 from iqcar.replay.loop.task_demands import COMPUTE, PROCESSOR, REQUEST
 from iqcar.tables.arrays import Flags, Floats, Ints

@@ -15,7 +15,7 @@ import pandas as pd
 
 from iqcar.causes.blame.ratp import MOST_LOST, Users, data_processed
 from iqcar.enums import Request
-from iqcar.model.demand.estimate import ENOUGH_MS
+from iqcar.model.demand.estimate import ENOUGH_MS, Learned
 from iqcar.model.demand.host_samples import (
     Sampled,
     Use,
@@ -24,7 +24,6 @@ from iqcar.model.demand.host_samples import (
     sampled_network,
     sampled_processor,
 )
-from iqcar.model.demand.known import Learned
 from iqcar.model.waits.columns import ESTIMATED, evidence_column, wait_column
 from iqcar.model.waits.input_moved import input_moved
 from iqcar.replay.loop.device_sharing import DEVICES, PHASES

@@ -6,8 +6,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from iqcar.base.units import change_words, percent
-from iqcar.rules.rule import SLOWER_SHARE, Outlook
-from iqcar.rules.rule_sentences import in_a_sentence
+from iqcar.rules.rule import SLOWER_SHARE, Outlook, in_a_sentence
 
 MAX_FINGERPRINTS = 100
 """Victims whose fingerprints a rule lists; their durations are summed however many there are."""

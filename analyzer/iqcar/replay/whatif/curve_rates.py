@@ -14,8 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from iqcar.enums import REQUESTS, Request
-from iqcar.model.demand.estimate import MIDDLE
-from iqcar.model.demand.known import BOUNDS, Known, KnownCapacities, KnownRates
+from iqcar.model.demand.estimate import BOUNDS, MIDDLE, Known, KnownCapacities, KnownRates
 from iqcar.replay.whatif.curves import FILLED, STAGE, Curve, MeasuredCurves
 from iqcar.tables import Tables, texts
 

@@ -16,7 +16,7 @@ from iqcar.causes.blame.demand_weights import QUERY, REST, UNATTRIBUTED
 from iqcar.causes.graph.iqc_graph import IQCGraph
 from iqcar.diagnosis import Diagnosis
 from iqcar.enums import EVIDENCES, REQUESTS, Resource
-from iqcar.say.query_names import QueryNames
+from iqcar.say.blamed import QueryNames
 from iqcar.say.sentences import OthersLosses, run_words, wait_words
 from iqcar.show.pictures.theme import query_colours
 from iqcar.tables import NONE, texts

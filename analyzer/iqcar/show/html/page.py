@@ -23,6 +23,7 @@ from iqcar.rules.compile_pools import allocation_xml, compile_rules, compiled_fo
 from iqcar.rules.rule import scheduler_rules
 from iqcar.rules.vocabulary.topics import straggler_cause
 from iqcar.say import Blamed, Target, find_verdict, meanings
+from iqcar.say.blamed import QueryNames, RecurringNames
 from iqcar.say.finding_stages import driver_section
 from iqcar.say.input_sections import (
     coverage_section,
@@ -32,7 +33,6 @@ from iqcar.say.input_sections import (
     settings_rows,
     timeline_sentence,
 )
-from iqcar.say.query_names import QueryNames, RecurringNames
 from iqcar.say.rule_lines import (
     advice_lines,
     all_words,

@@ -19,8 +19,7 @@ from iqcar.base.units import REQUEST_NAMES, RESOURCE_NAMES, duration, percent, s
 from iqcar.causes.blame.demand_weights import BLAME_KINDS, QUERY, REST
 from iqcar.diagnosis import Diagnosis
 from iqcar.enums import REQUESTS, BlameKind, Request, Resource
-from iqcar.say.blamed import cause_meaning, cause_name
-from iqcar.say.query_names import RecurringNames
+from iqcar.say.blamed import RecurringNames, cause_meaning, cause_name
 from iqcar.show.html.explored import (
     FOLDED,
     RESOURCE_OF_REQUEST,

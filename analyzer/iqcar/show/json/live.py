@@ -10,13 +10,12 @@ from msgspec import UNSET, Meta, UnsetType
 
 from iqcar.base.files.json_text import json_bytes
 from iqcar.show.json.described import plain, schema_text
-from iqcar.show.json.graph_result_types import ResultFinding
+from iqcar.show.json.result_types import ResultFinding
 from iqcar.version import __version__
 
 if TYPE_CHECKING:
     from iqcar.live.apply_rules import Applied
-    from iqcar.live.overview import Victim
-    from iqcar.live.window import Window
+    from iqcar.live.window import Victim, Window
 
 
 QueryId = Annotated[str, "Unique among applications."]
@@ -220,7 +219,7 @@ def window_to_dict(window: Window, state: str, applied: Applied | None = None) -
         What the loop did with the window (``--apply``).
     """
     # Slow to import; the schema needs none of it.
-    from iqcar.live.overview import overview_of
+    from iqcar.live.window import overview_of
     from iqcar.show.json.analyze import finding_to_dict
 
     shown = overview_of(window)

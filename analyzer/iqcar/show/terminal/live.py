@@ -20,8 +20,7 @@ from iqcar.base.units import (
     resource_name,
     short,
 )
-from iqcar.live.overview import Lost, Overview, Victim, overview_of
-from iqcar.live.window import Window
+from iqcar.live.window import Lost, Overview, Victim, Window, overview_of
 from iqcar.say.rule_lines import ActingRule, acting_rules, since_start
 from iqcar.show.terminal.layout import indented, plain_table
 from iqcar.tables import Tables

@@ -9,8 +9,7 @@ from rich.console import Console
 from rich.text import Text
 
 from iqcar.base.units import change_words, one_unit, printable, short
-from iqcar.rules.rule import PoolPlan
-from iqcar.rules.rule_sentences import cap_words
+from iqcar.rules.rule import PoolPlan, cap_words
 from iqcar.show.terminal.layout import NARROW, plain_table, terminal
 
 if TYPE_CHECKING:
