@@ -225,7 +225,7 @@ class StragglerMethod(Kind):
 class TopicMethod(Kind):
     """How it is decided what keeps making tasks slow."""
 
-    STRAGGLERS = "stragglers", "Three kinds of learners, then each straggler's own metrics."
+    STRAGGLERS = "stragglers", "Two signs of every metric, then each straggler's own metrics."
     PRINTED = "printed", "Hound as it is printed, as a baseline to compare with."
 
 
@@ -315,21 +315,6 @@ class BaseModel(Kind):
     PREDICTIVE = "predictive", "Which metrics predict a job's latencies."
     DEPENDENCE = "dependence", "Which metrics a job's latencies depend on, in any monotonic way."
     CAUSAL = "causal", "Which metrics change a job's latencies while the others are held fixed."
-
-
-class LearnerSet(Kind):
-    """Which three base learners analyse each job."""
-
-    RECOMMENDED = (
-        "recommended",
-        "The paper's, with what was more accurate on planted causes.",
-    )
-    PAPER = (
-        "paper",
-        "The paper's, fast: bagged ElasticNet, Schweizer–Wolff, AdaBoost propensities. "
-        "`--method printed` has them as printed.",
-    )
-    SIMPLE = "simple", "The paper's baselines: least squares, Pearson, logistic propensities."
 
 
 class InputStatus(Kind):

@@ -30,7 +30,6 @@ from iqcar.enums import (
     Evidence,
     FeatureKind,
     InputStatus,
-    LearnerSet,
     Level,
     MatchBy,
     QueryBy,
@@ -119,7 +118,7 @@ def kinds_page() -> str:
     lines = ["# Kinds", PRINTED, "The words that results, options and tables use."]
     for kind in (
         Resource, Request, Domain, Evidence, DemandEvidence, QueryBy, BlameKind,
-        WasteCause, InputStatus, Level, FeatureKind, CauseEvidence, BaseModel, LearnerSet, Anomaly,
+        WasteCause, InputStatus, Level, FeatureKind, CauseEvidence, BaseModel, Anomaly,
         Pattern, ChangeVerdict, ChangeKind, RunBy, MatchBy, DriverPart, DriverWork,
         CompareMethod, BlameMethod, StragglerMethod, TopicMethod, WhatIfMethod,
     ):  # fmt: skip

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import pickle
-import subprocess
-import sys
-from pathlib import Path
 from typing import Any
 
 import networkx as nx
@@ -28,7 +25,6 @@ from iqcar.fleet.packing import (
 )
 from iqcar.fleet.session import failure
 from iqcar.fleet.transport import FaultsError
-from tests.support.fleet_logs import fleet_log
 
 HOSTS = st.dictionaries(
     st.integers(0, 30), st.lists(st.sampled_from("abcdefgh"), max_size=4), max_size=12
@@ -164,42 +160,6 @@ def test_what_went_wrong_on_an_executor_is_one_line() -> None:
     assert str(failure(Exception(plain))) == (
         "--on-spark: Spark failed: Job aborted: Stage cancelled because SparkContext was shut down"
     )
-
-
-LOOKED = """
-import sys
-from iqcar.fleet import steps
-from iqcar.fleet.packing import bundles
-from iqcar.pipeline import read
-from iqcar.causes.stragglers.features import build_features
-from iqcar.causes.stragglers.straggler_settings import StragglerSettings
-from iqcar.causes.topics.jobs import Jobs
-from iqcar.causes.topics.topic_result import TopicSettings
-from iqcar.model.waits.measure import measure_waits
-
-def versions():
-    kernels = [m for n, m in sys.modules.items() if n.startswith("iqcar.causes.topics.kernels.")]
-    found = [one for module in kernels for one in vars(module).values()]
-    return sum(len(one.signatures) for one in found if hasattr(one, "signatures"))
-
-settings = TopicSettings(least_tasks=10)
-tables = read(sys.argv[1])
-features = build_features(tables, measure_waits(tables), StragglerSettings().edge_ms)
-jobs = Jobs.from_tasks(features, settings)
-steps.compile_looks(settings)
-before = versions()
-sent = [steps.pack_row(0, steps.JOBS, bundle) for bundle in bundles(jobs)]
-print(len(jobs), len(list(steps.look_step(settings, 1.0, iter(sent)))), before, versions())
-"""
-
-
-@pytest.mark.slow
-def test_executors_compile_nothing_that_the_driver_has_not_compiled(tmp_path: Path) -> None:
-    log = fleet_log("app-1", 1, ("h1", "h2")).write(tmp_path / "app-1")
-    done = subprocess.run([sys.executable, "-c", LOOKED, str(log)], check=True, capture_output=True)
-    jobs, looks, before, after = map(int, done.stdout.split())
-    assert jobs and looks
-    assert after == before > 0
 
 
 def test_small_groups_are_bundled_large_ones_are_alone_and_every_core_gets_one() -> None:

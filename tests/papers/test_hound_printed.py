@@ -319,7 +319,7 @@ def test_a_whole_trace_has_tables_like_the_papers() -> None:
 @pytest.mark.parametrize("seed", range(4))
 def test_of_one_job_every_topic_of_a_mixture_is_listed(seed: int, tmp_path: Path) -> None:
     log = one_job_log(random.Random(seed)).write(tmp_path / "app")
-    words = ("topics", log, "--method", "printed", "--learners", "simple")
+    words = ("topics", log, "--method", "printed")
     shown = iqcar(*words, "--json", tmp_path / "topics.json")
     assert shown.returncode == 0, shown.stderr
     (said,) = json.loads((tmp_path / "topics.json").read_text())["printed"]

@@ -31,7 +31,7 @@ pytestmark = [
     pytest.mark.spark,
     pytest.mark.skipif(not shutil.which("java"), reason="needs a JDK"),
 ]
-SETTINGS = TopicSettings(least_tasks=10, seed=3)
+SETTINGS = TopicSettings(least_tasks=10)
 ROUNDING = 1e-9
 """Running totals over the tasks of all logs round otherwise than those over a group's: by 1e-12 of
 a share."""

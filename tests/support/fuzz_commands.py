@@ -15,7 +15,6 @@ import jsonschema
 import typer
 
 from iqcar.apps.cli.main import app, main
-from iqcar.enums import LearnerSet
 from iqcar.errors import ExitCode
 from tests.support.fuzz_case import Finding, check_result, listening, no_number
 from tests.support.fuzz_doors import ask_server, ask_tools
@@ -86,7 +85,7 @@ WAYS: dict[str, Callable[[Place], list[Words]]] = {
     "stragglers": lambda p: [["stragglers", p.before, "--json", "-"], ["stragglers", p.after]],
     "topics": lambda p: [
         ["topics", p.before, p.after, "--json", "-"],
-        ["topics", p.one_job, "--method", "printed", "--learners", p.draw.choice(list(LearnerSet))],
+        ["topics", p.one_job, "--method", "printed"],
     ],
     "schema": lambda p: [["schema", p.draw.choice(("result", "compare", "whatif", "history"))]],
     "conf": lambda p: [["conf", "--properties"], ["conf", "--pyspark"]],

@@ -18,7 +18,6 @@ from iqcar.causes.stragglers.straggler_result import labels_of
 from iqcar.causes.topics.analyse_job import JobAnalysis
 from iqcar.causes.topics.build_topics import topics_from
 from iqcar.causes.topics.jobs import Tally, metric_names
-from iqcar.causes.topics.keyword_evidence import share_kept
 from iqcar.causes.topics.topic_result import STRAGGLER_TOPICS, TOPIC_SOURCES, Topics, TopicSettings
 from iqcar.enums import QueryBy
 from iqcar.fleet import steps
@@ -75,8 +74,6 @@ def topics_on_spark(
     chosen, query_by = settings or TopicSettings(), QueryBy(query_by)
     with working_on(spark, "iqcar topics"), ExitStack() as held:
         doing = held.enter_context(watched(spark, progress))
-        doing("compiling")
-        steps.compile_looks(chosen)
         shipped = ship(spark)
         learn = _Learning(
             spark=spark, shipped=shipped, settings=chosen, query_by=query_by, names=names,
@@ -121,9 +118,8 @@ class _Learning:
         told: list[steps.GroupFacts] = [part for _, part in objects(jobs, steps.FACTS)]
         self.doing("learning from stages")
         spread = partitions(self.spark, sum(outline.tasks for outline in kept.values()))
-        share = share_kept(sum(part.jobs for part in told))
         bundles = jobs.where(jobs["kind"] == steps.JOBS).repartition(spread)
-        looked = run_step(bundles, step("fleet.steps.look_step", self.settings, share))
+        looked = run_step(bundles, step("fleet.steps.look_step"))
         topics = topics_from(
             _at_rows([look for _, looks in objects(looked, steps.LOOKS) for look in looks], tables),
             metric_names(FEATURE_LIST), self.settings,

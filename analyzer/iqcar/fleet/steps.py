@@ -15,8 +15,8 @@ from iqcar.causes.blame.attribute import attribute
 from iqcar.causes.stragglers.features import build_features
 from iqcar.causes.stragglers.host_features import clock_offsets, untold_tasks
 from iqcar.causes.stragglers.straggler_settings import StragglerSettings
-from iqcar.causes.topics.analyse_job import JobAnalysis, analyse_job
-from iqcar.causes.topics.jobs import Jobs, Tally, TopicJob
+from iqcar.causes.topics.analyse_job import analyse_job
+from iqcar.causes.topics.jobs import Jobs, Tally
 from iqcar.causes.topics.topic_of_straggler import blamed_for, straggler_topics
 from iqcar.causes.topics.topic_result import Topics, TopicSettings
 from iqcar.enums import QueryBy
@@ -137,38 +137,18 @@ def _jobs_of_group(settings: TopicSettings, group: Group) -> Iterator[pd.DataFra
         yield pack_row(int(bundle.stage[0]), JOBS, bundle)
 
 
-def look_step(
-    settings: TopicSettings, kept: float, batches: Iterator[pd.DataFrame]
-) -> Iterator[pd.DataFrame]:
+def look_step(batches: Iterator[pd.DataFrame]) -> Iterator[pd.DataFrame]:
     """Look at each bundle of jobs; the ``app`` of a job is the number of its log."""
-
-    def look(job: TopicJob) -> JobAnalysis:
-        return analyse_job(job, settings, kept)
-
     for batch in batches:
         for number, content in batch[["log", "content"]].itertuples(index=False):
             jobs: Jobs = unpack_row(content)
             try:
-                yield from rows_of(number, LOOKS, [look(job) for job in jobs])
+                yield from rows_of(number, LOOKS, [analyse_job(job) for job in jobs])
             except Exception:
-                faults = faults_of(((job.app, job) for job in jobs), look)
+                faults = faults_of(((job.app, job) for job in jobs), analyse_job)
                 if not faults:
                     raise
                 yield from rows_of(number, FAULTS, faults)
-
-
-def compile_looks(settings: TopicSettings) -> None:
-    """Look at a made-up job as executors will: what is compiled here need not be compiled there."""
-    tasks, metrics = 64, 4
-    values = np.random.default_rng(0).random((tasks, metrics))
-    latency = np.sort(values[:, 0]) + np.where(np.arange(tasks) < tasks - metrics, 1.0, 9.0)
-    names, row = tuple(map(str, range(metrics))), np.zeros(1, np.int64)
-    starts, tally = np.array([0, tasks]), Tally(1, 0, 0)
-    jobs = Jobs(
-        names=names, metrics=values, latency_ms=latency, median_ms=latency[:1], starts=starts,
-        stage=row, app=row, query=row, tally=tally, threshold=2.0,
-    )  # fmt: skip
-    list(look_step(settings, 1.0, iter([pack_row(0, JOBS, jobs)])))
 
 
 @dataclass(frozen=True)

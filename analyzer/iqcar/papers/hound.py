@@ -40,10 +40,9 @@ import numpy as np
 import pandas as pd
 
 from iqcar.causes.stragglers.features import TaskFeatures
-from iqcar.causes.topics.ensemble import average_linkage, cosine, score
+from iqcar.causes.topics.analyse_job import known_values
 from iqcar.causes.topics.jobs import Jobs
-from iqcar.causes.topics.kernels.ranks import Ranks
-from iqcar.causes.topics.learners import as_profile
+from iqcar.causes.topics.topic_model import average_linkage, cosine, score
 from iqcar.causes.topics.topic_result import TopicSettings
 from iqcar.enums import BaseModel
 from iqcar.papers.hound_learners import PRINTED, PrintedLearner
@@ -121,7 +120,11 @@ def trim(weights: Floats, least: float = TRIM) -> Floats:
 
 def causality_profile(effects: Floats) -> Floats:
     """Return C: the sizes sum to one (§3.1), or are all 0."""
-    return as_profile(effects)
+    finite = np.where(np.isfinite(effects), effects, 0.0)
+    finite = finite / max(
+        float(np.abs(finite).max(initial=0.0)), 1e-300
+    )
+    return finite / max(float(np.abs(finite).sum()), 1e-300)
 
 
 def vocabulary(metrics: Sequence[str]) -> list[str]:
@@ -248,7 +251,7 @@ def printed_topics(
     rng = np.random.default_rng(seed)
     profiles = np.zeros((len(learners), len(jobs), len(jobs.names)))
     for number, job in enumerate(jobs):
-        x, y = Ranks.from_metrics(job.metrics).values.T, job.latency_ms
+        x, y = known_values(job.metrics).T, job.latency_ms
         if len(y) > MOST_TASKS:
             drawn = rng.choice(len(y), MOST_TASKS, replace=False)
             x, y = x[drawn], y[drawn]

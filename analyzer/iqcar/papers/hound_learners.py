@@ -5,9 +5,6 @@ P. Zheng, B. C. Lee: *Hound: Causal Learning for Datacenter-scale Straggler Diag
 (tasks,), to the effect of each metric; :mod:`iqcar.papers.hound` makes profiles of them. Symbols:
 I `REPLICATES`, `ROUNDS`; λ₁, λ₂ `ridge`, `lasso`; C(u, v) `copula`; Z and e(X) `z`, `e`.
 
-`PaperSettings` and `SimpleSettings` let our search for topics take learners like these, which are
-fast (`--learners`).
-
 Where the print leaves a choice:
 
 - Algorithm 1 prints neither λ₁ and λ₂, nor I, nor an intercept. Taken: λ₂ = 2 λ₁, as λ₁ has the
@@ -36,26 +33,11 @@ Paper: Hound | appendix F: simpler learners | exact | tests/papers/test_hound_le
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from typing import ClassVar, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 
-from iqcar.causes.topics.kernels.adaboost import weighted_effect
-from iqcar.causes.topics.kernels.ranks import Ranks
-from iqcar.causes.topics.learners import (
-    CLIP,
-    AdaBoostIPW,
-    BaggedElasticNet,
-    Learners,
-    SignedSchweizerWolff,
-    as_profile,
-    significant,
-    standardised,
-    treatments,
-)
-from iqcar.causes.topics.topic_result import TopicSettings
-from iqcar.enums import BaseModel, LearnerSet
+from iqcar.enums import BaseModel
 from iqcar.tables.arrays import Floats, Ints
 
 PrintedLearner: TypeAlias = Callable[[Floats, Floats, np.random.Generator], Floats]
@@ -65,6 +47,27 @@ FOLDS = 5
 PENALTIES = np.geomspace(1.0, 1e-3, 20)
 """λ₂ looked at, of the least that leaves no metric."""
 SWEEPS = 100
+
+
+def standardised(values: Floats) -> Floats:
+    """Columns with mean 0 and standard deviation 1; a constant column becomes zeros."""
+    size = np.abs(values).max(axis=0, initial=0.0)
+    scaled = values / np.where(size > 0, size, 1.0)
+    centred = scaled - scaled.mean(axis=0)
+    spread = centred.std(axis=0)
+    # What rounding leaves of a constant is no spread.
+    varies = spread > 1e-12
+    return np.where(varies, centred / np.where(varies, spread, 1.0), 0.0)
+
+
+def least_squares(x: Floats, y: Floats, rng: np.random.Generator) -> Floats:
+    """Return coefficients of all metrics; of several solutions the smallest (appendix F)."""
+    return np.asarray(np.linalg.lstsq(standardised(x), standardised(y), rcond=1e-10)[0], np.float64)
+
+
+def pearson(x: Floats, y: Floats, rng: np.random.Generator) -> Floats:
+    """Return the linear correlation of each metric with latency (appendix F)."""
+    return np.asarray(standardised(x).T @ standardised(y) / max(len(y), 1), np.float64)
 
 
 def bagged_elastic_net(x: Floats, y: Floats, rng: np.random.Generator) -> Floats:
@@ -195,121 +198,6 @@ RIDGE = 1e-3
 """Keeps a logistic regression finite where metrics separate the treated from the others."""
 
 
-@dataclass(frozen=True)
-class PaperSettings(TopicSettings):
-    """Topics found by the paper's learners."""
-
-    LEARNERS: ClassVar[LearnerSet] = LearnerSet.PAPER
-
-    def learners(self) -> Learners:
-        """Bagged ElasticNet, Schweizer–Wolff, AdaBoost propensities."""
-        return Learners(
-            {
-                BaseModel.PREDICTIVE: BaggedElasticNet(
-                    cautious=False, outermost=0.0, random_state=self.seed
-                ),
-                BaseModel.DEPENDENCE: SignedSchweizerWolff(spearman=0.0, floor=0.0),
-                BaseModel.CAUSAL: AdaBoostIPW(rounds=50, bins=32, at_median=True, significant=0.0),
-            },
-            log_latency=False,
-            by_straggler=False,
-        )
-
-
-@dataclass(frozen=True)
-class SimpleSettings(TopicSettings):
-    """Topics found by the paper's baselines."""
-
-    LEARNERS: ClassVar[LearnerSet] = LearnerSet.SIMPLE
-
-    def learners(self) -> Learners:
-        """Least squares, Pearson's correlation, logistic propensities."""
-        return Learners(
-            {
-                BaseModel.PREDICTIVE: LeastSquares(),
-                BaseModel.DEPENDENCE: PearsonCorrelation(),
-                BaseModel.CAUSAL: LogisticIPW(),
-            },
-            log_latency=False,
-            by_straggler=False,
-        )
-
-
-SETTINGS: dict[LearnerSet, type[TopicSettings]] = {
-    one.LEARNERS: one for one in (TopicSettings, PaperSettings, SimpleSettings)
-}
-"""The settings of each set of learners."""
-
-
-@dataclass
-class PearsonCorrelation:
-    """Linear correlation of each metric with latency (the paper's simpler DP learner).
-
-    dependence_: (metrics,) in [−1, 1].
-    profile_: (metrics,) causality profile.
-    """
-
-    dependence_: Floats = field(init=False, repr=False)
-    profile_: Floats = field(init=False, repr=False)
-
-    def fit(
-        self, metrics: Floats, latency: Floats, ranks: Ranks | None = None
-    ) -> PearsonCorrelation:
-        """Learn from one job; see :class:`iqcar.causes.topics.learners.BaseLearner`."""
-        x, y = standardised(metrics), standardised(latency)
-        self.dependence_ = x.T @ y / max(len(y), 1)
-        self.profile_ = as_profile(self.dependence_)
-        return self
-
-
-@dataclass
-class LeastSquares:
-    """Linear regression of latency on all metrics (the paper's simpler PR learner, appendix F).
-
-    coef_: (metrics,) coefficients of standardised metrics and latency; the smallest of several
-        solutions.
-    profile_: (metrics,) causality profile.
-    """
-
-    coef_: Floats = field(init=False, repr=False)
-    profile_: Floats = field(init=False, repr=False)
-
-    def fit(self, metrics: Floats, latency: Floats, ranks: Ranks | None = None) -> LeastSquares:
-        """Learn from one job; see :class:`iqcar.causes.topics.learners.BaseLearner`."""
-        x, y = standardised(metrics), standardised(latency)
-        self.coef_ = np.asarray(np.linalg.lstsq(x, y, rcond=1e-10)[0], np.float64)
-        self.profile_ = as_profile(np.where(np.abs(self.coef_) > 1e-9, self.coef_, 0.0))
-        return self
-
-
-@dataclass
-class LogisticIPW:
-    """The same with propensities from logistic regression (the paper's simpler CA learner).
-
-    effect_, error_, profile_: as of `AdaBoostIPW`.
-    """
-
-    clip: float = CLIP
-    at_median: bool = True
-    significant: float = 0.0
-    effect_: Floats = field(init=False, repr=False)
-    error_: Floats = field(init=False, repr=False)
-    profile_: Floats = field(init=False, repr=False)
-
-    def fit(self, metrics: Floats, latency: Floats, ranks: Ranks | None = None) -> LogisticIPW:
-        """Learn from one job; see :class:`iqcar.causes.topics.learners.BaseLearner`."""
-        width = metrics.shape[1]
-        treated = treatments(metrics, self.at_median, ranks=ranks)
-        response, x = standardised(latency), standardised(metrics)
-        self.effect_, self.error_ = np.zeros(width), np.full(width, np.inf)
-        for j in range(width):
-            if abs(treated[j].sum()) < len(response):
-                e = np.clip(_logistic(np.delete(x, j, 1), treated[j]), self.clip, 1 - self.clip)
-                self.effect_[j], self.error_[j] = weighted_effect(treated[j], e, response)
-        self.profile_ = as_profile(significant(self.effect_, self.error_, self.significant))
-        return self
-
-
 def _logistic(x: Floats, treated: Floats) -> Floats:
     """Propensities by Newton's method with a small ridge."""
     design = np.concatenate([np.ones((len(x), 1)), x], axis=1)
@@ -336,8 +224,8 @@ PRINTED: Mapping[BaseModel, PrintedLearner] = {
 }
 """The learners of §3.1."""
 SIMPLER: Mapping[BaseModel, PrintedLearner] = {
-    BaseModel.PREDICTIVE: lambda x, y, rng: LeastSquares().fit(x, y).coef_,
-    BaseModel.DEPENDENCE: lambda x, y, rng: PearsonCorrelation().fit(x, y).dependence_,
+    BaseModel.PREDICTIVE: least_squares,
+    BaseModel.DEPENDENCE: pearson,
     BaseModel.CAUSAL: logistic_ipw,
 }
 """Those of appendix F."""

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from iqcar.causes.topics.build_topics import find_topics, in_order
+from iqcar.causes.topics.build_topics import find_topics
 from iqcar.causes.topics.topic_result import TopicSettings
 from iqcar.errors import IqcarError
 from iqcar.lab.traces import trace_columns, trace_topic_search
@@ -59,16 +59,15 @@ def whole(table: pd.DataFrame, tmp_path_factory: pytest.TempPathFactory):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("workers", [1, 2, 5])
 @pytest.mark.parametrize("name", ["t.parquet", "t.csv", "t.csv.gz"])
 def test_some_jobs_at_a_time_give_the_topics_of_the_whole(
-    table, whole, tmp_path, monkeypatch, name, workers
+    table, whole, tmp_path, monkeypatch, name
 ) -> None:
     monkeypatch.setattr(trace_columns, "PIECE_ROWS", 100)
     path = written(table, tmp_path / name)
     stream = TraceStream.open(path)
     assert stream.grouped
-    found = find_topics_in_trace(stream, SETTINGS, workers=workers)
+    found = find_topics_in_trace(stream, SETTINGS)
     assert [d.replace(str(path), "") for d in found.doubts] == [
         d.replace(whole.labels.apps[0], "") for d in whole.doubts
     ]
@@ -203,26 +202,6 @@ def test_a_job_over_many_pieces_is_one_block(tmp_path, monkeypatch) -> None:
     table = pd.DataFrame({"job": [1] * 95 + [2] * 5, "latency": 1.0, "m": np.arange(100.0)})
     blocks = list(TraceStream.open(written(table, tmp_path / "t.parquet")).blocks())
     assert [len(block.job) for block in blocks] == [95, 5]
-
-
-def test_work_comes_back_in_order_and_its_errors_too() -> None:
-    taken = []
-
-    def numbers():
-        for n in range(50):
-            taken.append(n)
-            yield n
-
-    done = in_order(lambda n: n * n, numbers(), 3)
-    assert next(done) == 0
-    assert len(taken) < 10  # no more is read ahead than the workers need
-    assert list(done) == [n * n for n in range(1, 50)]
-
-    def fails(n: int) -> float:
-        return 1 / (n - 5)
-
-    with pytest.raises(ZeroDivisionError):
-        list(in_order(fails, range(10), 2))
 
 
 @pytest.mark.slow

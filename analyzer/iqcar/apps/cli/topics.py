@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from iqcar.apps.cli import options
 from iqcar.apps.cli.command import Result, command
-from iqcar.enums import LearnerSet, QueryBy, TopicMethod
+from iqcar.enums import QueryBy, TopicMethod
 
 if TYPE_CHECKING:
     from iqcar.causes.topics.topic_result import Topics, TopicSettings
@@ -22,8 +22,6 @@ def topics(
     *,
     trace: list[str] | None = None,
     columns: str = "",
-    learners: LearnerSet = LearnerSet.RECOMMENDED,
-    seed: int = 0,
     settings: str = "",
     method: TopicMethod = TopicMethod.STRAGGLERS,
     names: str = "",
@@ -36,9 +34,9 @@ def topics(
 ) -> Result:
     """Find what keeps making tasks slow: causes of stragglers that recur in many stages.
 
-    Three kinds of learners look at every stage with stragglers; metrics that stand out together
-    in many stages are a topic, if learners of different kinds found it (Hound). Every stage and
-    query gets its mixture of topics. The more applications, the more there is to learn from.
+    Metrics that stand out together in the stragglers of many stages are a topic, if they follow
+    the tasks' durations too (after Hound). Every stage and query gets its mixture of topics. The
+    more applications, the more there is to learn from.
 
     Example: iqcar topics spark-events/ --json topics.json
 
@@ -49,10 +47,6 @@ def topics(
     paths : [PATH]...
         Event logs of one or many applications, as for `iqcar analyze`. Can be left out if there is
         a --trace.
-    learners
-        Base learners of each stage.
-    seed : 0..4294967295
-        The same seed gives the same topics.
     settings : NAME=VALUE,…
         Thresholds (docs/topics.md), e.g. coverage=0.02,least_tasks=10.
     method
@@ -70,12 +64,11 @@ def topics(
     from iqcar.causes.topics.topic_result import TopicSettings
     from iqcar.errors import UsageError
     from iqcar.lab.traces.trace_columns import TraceColumns
-    from iqcar.papers.hound_learners import SETTINGS
     from iqcar.rules.vocabulary.topics import topic_vocabulary
     from iqcar.show.json.analyze import topics_to_json
     from iqcar.show.terminal.topics import print_printed_topics, print_topics
 
-    chosen = TopicSettings.parse(settings, SETTINGS[learners](seed=seed))
+    chosen = TopicSettings.parse(settings)
     named = TraceColumns.parse(columns)
     topic_vocabulary(names)
     options.need_logs_or_traces(paths, trace)
@@ -95,7 +88,7 @@ def topics(
 
     printed = None
     if as_printed:
-        printed = _as_printed(tables, trace or [], columns=named, learners=learners, seed=seed)
+        printed = _as_printed(tables, trace or [], columns=named)
 
     def show() -> None:
         for number, one in enumerate(found):
@@ -171,8 +164,6 @@ def _as_printed(
     tables: Tables | None,
     traces: list[str],
     columns: TraceColumns,
-    learners: LearnerSet,
-    seed: int,
 ) -> list[PrintedHound]:
     """Find topics in the logs, then in each trace, as Hound prints it."""
     from iqcar.apps.cli.reading import FIRST, counting
@@ -181,15 +172,14 @@ def _as_printed(
     from iqcar.lab.traces.trace_survey import read_trace
     from iqcar.model.waits.measure import measure_waits
     from iqcar.papers.hound import printed_topics
-    from iqcar.papers.hound_learners import PRINTED, SIMPLER
+    from iqcar.papers.hound_learners import PRINTED
 
     features = [read_trace(path, columns) for path in traces]
     if tables is not None:
         edge_ms = StragglerSettings().edge_ms
         features.insert(0, build_features(tables, measure_waits(tables), edge_ms))
-    chosen = SIMPLER if learners is LearnerSet.SIMPLE else PRINTED
     found = []
     for one in features:
         with counting(f"learning from stages as printed {FIRST}") as progress:
-            found.append(printed_topics(one, chosen, seed, progress))
+            found.append(printed_topics(one, PRINTED, 0, progress))
     return found

@@ -14,13 +14,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from iqcar.base.processes import usable_cores
 from iqcar.causes.stragglers.feature_list import Feature
 from iqcar.causes.stragglers.straggler_result import Labels
 from iqcar.causes.topics.analyse_job import JobAnalysis, analyse_job
-from iqcar.causes.topics.build_topics import in_order, topics_from
+from iqcar.causes.topics.build_topics import topics_from
 from iqcar.causes.topics.jobs import Jobs, Tally, metric_names
-from iqcar.causes.topics.keyword_evidence import share_kept
 from iqcar.causes.topics.topic_result import Topics, TopicSettings
 from iqcar.lab.traces.trace_columns import (
     BY_NAME,
@@ -56,24 +54,22 @@ def find_topics_in_trace(
     trace: TraceStream,
     settings: TopicSettings = DEFAULT,
     progress: Callable[[int, int], None] | None = None,
-    workers: int = 0,
 ) -> Topics:
     """Find what keeps making tasks slow in a trace that need not fit the memory.
 
     Returns: As of :func:`find_topics` on the whole trace.
 
     progress: called with the jobs done, those that are too small for anything included, and in all.
-    workers: threads; 0 means as many as there are processors. The result does not depend on it.
     """
-    layout, kept = trace.layout, share_kept(trace.n_jobs)
+    layout = trace.layout
 
     def look(block: TraceBlock) -> tuple[Tally, list[JobAnalysis]]:
         jobs = jobs_of_block(block, layout.features, settings)
-        return jobs.tally, [analyse_job(job, settings, kept) for job in jobs]
+        return jobs.tally, [analyse_job(job) for job in jobs]
 
     tally = Tally(0, 0, 0)
     looks: list[JobAnalysis] = []
-    for more, found in in_order(look, trace.blocks(), workers or len(usable_cores())):
+    for more, found in map(look, trace.blocks()):
         tally += more
         looks += found
         if progress is not None:

@@ -12,7 +12,6 @@ import pandas as pd
 from iqcar.causes.stragglers.straggler_result import Labels
 from iqcar.causes.topics.build_topics import topics_from
 from iqcar.causes.topics.jobs import Tally, metric_names
-from iqcar.causes.topics.keyword_evidence import share_kept
 from iqcar.causes.topics.topic_result import Topics, TopicSettings
 from iqcar.errors import IqcarError, UsageError
 from iqcar.fleet.logs_on_spark import partitions
@@ -69,9 +68,8 @@ def trace_topics_on_spark(
             held.callback(found.unpersist)
             told = [part for _, part in objects(found, FACTS)]
         doing("learning from jobs")
-        kept = share_kept(sum(part.jobs for part in told))
         bundles = found.where(found["kind"] == JOBS).repartition(partitions(spark, survey.rows))
-        looked = run_step(bundles, shipped.step("fleet.steps.look_step", chosen, kept))
+        looked = run_step(bundles, shipped.step("fleet.steps.look_step"))
         return topics_from(
             [look for _, bundle in objects(looked, LOOKS) for look in bundle],
             metric_names(layout.features), chosen,

@@ -11,7 +11,6 @@ from iqcar.causes.topics.topic_counts import causes_per_job, coverage, query_mix
 from iqcar.causes.topics.topic_result import Topics
 from iqcar.rules.vocabulary.topics import TopicName, topic_name
 from iqcar.say.straggler_links import names_of
-from iqcar.show.json.plain import plain
 
 if TYPE_CHECKING:
     from iqcar.causes.stragglers.straggler_result import Labels
@@ -42,8 +41,6 @@ def topics_to_dict(found: Topics, names: str = "") -> dict[str, Any]:
         "stages": _stages(found),
         "queries": _queries(found),
         "evidence": _evidence(found),
-        "initial": found.initial,
-        "rejected": [{"model": model, "keywords": words} for model, words in found.rejected],
         "advice": _advice(named),
         "doubts": list(found.doubts),
     }
@@ -57,7 +54,6 @@ def _topic(found: Topics, number: int, row: dict[Any, Any], name: TopicName) -> 
         "sentence": name.sentence,
         "resource": name.resource or None,
         "keywords": found.words_of(number),
-        "models": row["models"].split("+"),
         "jobs": int(row["jobs"]),
         **{key: float(row[key]) for key in ("coverage", "dominant_coverage", "mean_share")},
     }
@@ -82,7 +78,6 @@ def _stages(found: Topics) -> list[dict[str, Any]]:
             "stragglers": int(job["stragglers"]),
             "delay_ms": float(job["delay_ms"]),
             "dominant": int(job["dominant"]) if job["dominant"] >= 0 else None,
-            "agreement": plain(job["agreement"]),
             "mixture": mixtures.get(number, []),
             "straggler_topics": borne_out.get(number, []),
             "blamed": blamed.get(number, []),
@@ -129,8 +124,7 @@ def _queries(found: Topics) -> list[dict[str, Any]]:
 def _evidence(found: Topics) -> dict[str, Any]:
     checked = found.validation
     agree = float(checked["agrees"].mean()) if len(checked) else None
-    information = {name: plain(value) for name, value in found.information.items()}
-    return {"keywords_checked": len(checked), "agree": agree, "information_nats": information}
+    return {"keywords_checked": len(checked), "agree": agree}
 
 
 def _advice(named: list[TopicName]) -> list[dict[str, Any]]:
