@@ -11,7 +11,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from iqcar.causes.stragglers.features import TaskFeatures
-from iqcar.causes.topics.analyse_job import JobAnalysis, Ranked, analyse_job, known_values
+from iqcar.causes.topics.analyse_job import (
+    PENALTIES,
+    JobAnalysis,
+    Ranked,
+    analyse_job,
+    known_values,
+    regression,
+)
 from iqcar.causes.topics.build_topics import find_topics, topics_from
 from iqcar.causes.topics.jobs import Jobs, Tally, TopicJob
 from iqcar.causes.topics.topic_result import TopicSettings
@@ -108,29 +115,48 @@ def test_both_profiles_find_what_latency_follows_and_sum_to_one(seed: int) -> No
     x, y = job(seed, tasks=300)
     x[:, 3] = 1e12
     found = profiles(x, y)
-    assert (found[:, [0, 2]] > 0.1).all() and (found[:, 1] < -0.1).all()
+    # Of two metrics that are nearly the same the regression may take one.
+    assert (found[:, [0, 2]].sum(axis=1) > 0.3).all() and (found[:, 1] < -0.1).all()
     assert np.abs(found).sum(axis=1) == pytest.approx(1)
     assert not found[:, 3].any()
 
 
 @given(seed=seeds)
-def test_neither_order_nor_units_matter_and_for_ranks_no_rising_transform(seed: int) -> None:
+def test_neither_order_nor_units_matter(seed: int) -> None:
     x, y = job(seed)
     rng = np.random.default_rng(seed)
     found, tasks, metrics = profiles(x, y), rng.permutation(len(x)), rng.permutation(x.shape[1])
     assert profiles(x[tasks], y[tasks]) == pytest.approx(found, abs=1e-6)
     assert profiles(x[:, metrics], y) == pytest.approx(found[:, metrics], abs=1e-6)
     assert profiles(x * np.array([1e-6, 1e9, 1, 4, 1e3]), y * 7) == pytest.approx(found, abs=1e-4)
-    assert profiles(x**3, y)[0] == pytest.approx(found[0], abs=1e-9)
 
 
-def test_ranks_tell_spearmans_correlation() -> None:
-    from scipy.stats import spearmanr
+def test_the_regression_is_a_ridge_whose_error_is_known() -> None:
+    from sklearn.linear_model import Ridge
 
-    x, y = job(4, tasks=200)
-    expected = np.array([spearmanr(column, y).statistic for column in x.T])
-    expected[np.abs(expected) <= 2 / np.sqrt(200)] = 0
-    assert profiles(x, y)[0] == pytest.approx(expected / np.abs(expected).sum())
+    rng = np.random.default_rng(4)
+    x = rng.normal(size=(3, 400))
+    x[2] = x[0] + 0.1 * rng.normal(size=400)
+    x = (x - x.mean(axis=1, keepdims=True)) / x.std(axis=1, keepdims=True)
+    y = x[0] + rng.normal(size=400)
+    effect, error = regression(x, 7 * y + 3)
+    alike = [
+        np.abs(Ridge(penalty * 400).fit(x.T, (y - y.mean()) / y.std()).coef_ - effect).max()
+        for penalty in PENALTIES
+    ]
+    assert min(alike) < 1e-9
+    assert effect[0] + effect[2] == pytest.approx(1 / y.std(), abs=0.1)
+    assert abs(effect[1]) < 3 * error[1] and error[1] == pytest.approx(0.05 / y.std(), rel=0.2)
+
+
+def test_what_only_follows_a_cause_has_less_than_it() -> None:
+    # `waits` grows with latency, whatever its cause is; the cause tells of latency by itself.
+    rng = np.random.default_rng(5)
+    cause = (rng.random(400) < 0.1) * rng.uniform(1, 3, 400)
+    y = (1 + cause) * rng.lognormal(0, 0.05, 400)
+    x = np.stack([cause + rng.normal(0, 0.02, 400), y * rng.lognormal(0, 0.5, 400)], axis=1)
+    of_cause, of_waits = np.abs(profiles(x, y)[0])
+    assert of_cause > 4 * of_waits
 
 
 def test_metrics_that_tell_nothing_mostly_have_no_weight() -> None:
@@ -145,7 +171,7 @@ def test_one_wrong_reading_moves_no_profile_far() -> None:
         x, y = job(seed, tasks=300)
         clean = profiles(x, y)
         x[np.random.default_rng(seed).integers(300), :2] *= 1000
-        assert np.abs(profiles(x, y) - clean).sum(axis=1).max() / 2 < 0.03
+        assert np.abs(profiles(x, y) - clean).sum(axis=1).max() / 2 < 0.1
 
 
 def test_no_metrics_equal_latencies_but_one_and_huge_numbers_are_no_trouble() -> None:

@@ -1,11 +1,11 @@
 """Learns from one job all that topics need of its tasks.
 
 A pure function of one job; jobs can be looked at in any order, anywhere, by any number of workers.
-Two profiles say what a metric tells of the latency: how its ranks follow those of the latency over
-all tasks, and how far the stragglers are off from the other tasks.
+Two profiles say what a metric tells of the latency: its effect in a regression on all metrics, and
+how far the stragglers are off from the other tasks.
 
-Paper: Hound | §3.1, §5.2 | leaves it: rank correlation and deviations for three base learners; MQD
-  in interquartile ranges | tests/causes/topics/test_job_analysis.py
+Paper: Hound | §3.1, §5.2 | leaves it: regression and deviations for three base learners; MQD in
+  interquartile ranges | tests/causes/topics/test_job_analysis.py
 """
 
 from __future__ import annotations
@@ -24,6 +24,14 @@ LEAST_KNOWN = 0.5
 """A metric that fewer of a job's tasks have is taken as unknown for the whole job."""
 CLEAR = 2.0
 """Standard errors from which on a sign of a metric is one: by chance one in twenty is as large."""
+PENALTIES = np.geomspace(1e-3, 10.0, 20)
+"""Penalties of a regression that are tried, for metrics and latency of standard deviation 1."""
+LEAST_FREE = 0.05
+"""A regression is never taken to leave a smaller part of the tasks free: jobs can be small."""
+OUTERMOST = 0.005
+"""A wrong reading is off by orders of magnitude and rules a mean; stragglers are more than this."""
+FEW_LEVELS = 16
+"""Metrics of fewer values are counts: the rare large ones are what they tell."""
 FARTHEST = 4.0
 """Standard deviations at which a deviation is cut off: one wrong reading is no more than this."""
 NORMAL_QUARTILES = 1.3489795
@@ -48,7 +56,7 @@ class JobAnalysis:
     stage, app, query: rows; as of the job.
     tasks, stragglers: how many.
     delay_ms: what the stragglers took over the median, in all.
-    profiles: (2, metrics) by ranks and by deviations: how much each metric tells, below 0 where
+    profiles: (2, metrics) by regression and by deviations: how much each tells, below 0 where
         stragglers have less of it; the sizes of one sum to 1, or are all 0.
     p_value: (metrics,) of the rank-sum test of stragglers and others.
     quartile_difference: (metrics,) mean difference of their quartiles, in interquartile ranges.
@@ -80,11 +88,11 @@ def analyse_job(job: TopicJob, most_tasks: int | None = None) -> JobAnalysis:
     ranked = Ranked.of(metrics, slow)
     p_value, difference = ranked.differences()
     deviations = ranked.deviations()
-    follows = _correlations(ranked.rank, np.log(job.latency_ms[chosen]))
     off = deviations.stragglers.astype(np.float64).mean(axis=0)
-    error = np.sqrt(np.diag(deviations.normal) / len(deviations.stragglers))
-    signs = np.stack([follows, off])
-    signs[np.abs(signs) <= CLEAR * np.stack([np.full(len(off), len(slow) ** -0.5), error])] = 0.0
+    off_error = np.sqrt(np.diag(deviations.normal) / len(deviations.stragglers))
+    effect, error = regression(ranked.standard(), np.log(job.latency_ms[chosen]))
+    signs, errors = np.stack([effect, off]), np.stack([error, off_error])
+    signs[np.abs(signs) <= CLEAR * errors] = 0.0
     return JobAnalysis(
         stage=job.stage,
         app=job.app,
@@ -92,7 +100,7 @@ def analyse_job(job: TopicJob, most_tasks: int | None = None) -> JobAnalysis:
         tasks=len(job.latency_ms),
         stragglers=int(job.slow.sum()),
         delay_ms=float((job.latency_ms - job.median_ms)[job.slow].sum()),
-        profiles=share_of(signs, np.abs(signs).sum(axis=1, keepdims=True).repeat(len(off), 1)),
+        profiles=share_of(signs, np.abs(signs).sum(axis=1, keepdims=True).repeat(len(metrics), 1)),
         p_value=p_value,
         quartile_difference=difference,
         deviations=deviations,
@@ -166,9 +174,29 @@ class Ranked(NamedTuple):
         other = self.rising[~self.high].reshape(rows, n - k)
         whole = quartiles(self.rising)
         size = whole[2] - whole[0]
-        size = np.where(size == 0, self.values.std(axis=1), size)
+        largest = np.maximum(np.abs(self.rising[:, [0, -1]]).max(axis=1), NOTHING)
+        deviation = (self.values / largest[:, None]).std(axis=1) * largest  # no square overflows
+        size = np.where(size == 0, deviation, size)
         apart = (quartiles(slow) - quartiles(other)).mean(axis=0)
         return p_value, apart / np.where(size == 0, 1.0, size)
+
+    def standard(self) -> Floats:
+        """Rows with mean 0 and standard deviation 1, the outermost readings cut off.
+
+        Shape (rows, tasks); zeros for a row of one value.
+        """
+        rising, tasks = self.rising, len(self.slow)
+        low, high = rising[:, :1], rising[:, -1:]
+        cut = max(math.ceil(OUTERMOST * tasks), 1)
+        if tasks > 2 * cut:
+            levels = (rising[:, 1:] > rising[:, :-1]).sum(axis=1, keepdims=True) + 1
+            low = np.where(levels >= FEW_LEVELS, rising[:, [cut]], low)
+            high = np.where(levels >= FEW_LEVELS, rising[:, [-1 - cut]], high)
+        size = np.maximum(np.abs(low), np.abs(high))
+        scaled = np.clip(self.values, low, high) / np.where(size > 0, size, 1.0)
+        centred = scaled - scaled.mean(axis=1, keepdims=True)
+        spread = centred.std(axis=1, keepdims=True)
+        return np.where(spread > NOTHING, centred / np.maximum(spread, NOTHING), 0.0)
 
     def deviations(self) -> Deviations:
         """How far stragglers are from the normal tasks' medians.
@@ -210,9 +238,24 @@ def quartiles(rising: Floats) -> Floats:
     return found
 
 
-def _correlations(rank: Floats, latency: Floats) -> Floats:
-    """Correlation of the ranks of each row with the latency, (rows,); 0 for a row of equals."""
-    centred = rank - rank.mean(axis=1, keepdims=True)
-    response = latency - latency.mean()
-    length = np.sqrt((centred**2).sum(axis=1) * (response**2).sum())
-    return share_of(centred @ response, length)
+def regression(metrics: Floats, latency: Floats) -> tuple[Floats, Floats]:
+    """Effect of every metric on the latency, the others held, and its standard error: (metrics,).
+
+    A ridge regression, so that metrics that are nearly the same share what they tell; its penalty
+    is the best by generalised cross-validation.
+
+    metrics: (metrics, tasks) of mean 0 and standard deviation 1, or all 0.
+    latency: (tasks,).
+    """
+    tasks = len(latency)
+    response = (latency - latency.mean()) / max(float(latency.std()), NOTHING)
+    spread, axes = np.linalg.eigh(metrics @ metrics.T / tasks)
+    spread = np.maximum(spread, 0.0)
+    along = axes.T @ (metrics @ response) / tasks
+    shrunk = spread + PENALTIES[:, None]
+    told = (along**2 * (2.0 * shrunk - spread) / shrunk**2).sum(axis=1)
+    free = (spread / shrunk).sum(axis=1) / tasks
+    best = int(np.argmin((1.0 - told) / np.maximum(1.0 - free - 1.0 / tasks, NOTHING) ** 2))
+    noise = (1.0 - told[best]) / max(1.0 - float(free[best]), LEAST_FREE) / tasks
+    error = np.sqrt(np.maximum(noise, 0.0) * (axes**2 @ (spread / shrunk[best] ** 2)))
+    return axes @ (along / shrunk[best]), error

@@ -169,7 +169,7 @@ def _reason(jobs: int, names: Sequence[str], tally: Tally, topics: int) -> str:
     if not names:
         return "No metric of the tasks is known."
     return (
-        f"Ranks and deviations of the metrics do not agree on a cause that recurs in the {jobs:,} "
+        f"Regressions and deviations do not agree on a cause that recurs in the {jobs:,} "
         f"stage{'s' if jobs > 1 else ''} with stragglers."
     )
 

@@ -22,6 +22,8 @@ NO_TOPIC = 0.05
 """Part of the stragglers that is expected to have no topic."""
 LEAST_SEEN = 0.5
 """A job keeps the model's mixture if fewer stragglers than this, summed, have a topic."""
+MOST_EVIDENCE = 300.0
+"""Logarithm of how many times likelier a topic makes a straggler, at most: more would overflow."""
 MOST_STEPS = 50
 STILL = 1e-4
 """Expectation and maximisation end when no share moves by more than this, a part of a straggler."""
@@ -88,7 +90,8 @@ def _explained(deviations: Deviations, keywords: Floats, given: Floats) -> Float
     variance = np.einsum("ka,ab,kb->k", keywords, normal, keywords)
     # Keywords of which normal tasks have no spread at all deviate by as much as is possible.
     score = stragglers @ keywords.T / np.sqrt(np.where(variance > NOTHING, variance, 1.0))
-    likelier = np.column_stack([np.exp(SHIFT * score - SHIFT**2 / 2.0), np.ones(len(score))])
+    evidence = np.minimum(SHIFT * score - SHIFT**2 / 2.0, MOST_EVIDENCE)
+    likelier = np.column_stack([np.exp(evidence), np.ones(len(score))])
     total = len(score) + given.sum()
     share, part = given / given.sum(), likelier
     for _ in range(MOST_STEPS):

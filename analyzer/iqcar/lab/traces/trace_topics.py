@@ -18,7 +18,7 @@ from iqcar.fleet.logs_on_spark import partitions
 from iqcar.fleet.packing import bundles
 from iqcar.fleet.send_code import ship
 from iqcar.fleet.session import TASKS_PER_BATCH, first_line, rows_per_batch, watched, working_on
-from iqcar.fleet.steps import FACTS, JOBS, LOOKS, GroupFacts, compile_looks
+from iqcar.fleet.steps import FACTS, JOBS, LOOKS, GroupFacts
 from iqcar.fleet.transport import objects, pack_row, rows_of, run_step
 from iqcar.lab.traces.trace_columns import BY_NAME, MAX_NAME, TraceColumns
 from iqcar.lab.traces.trace_survey import Survey, TraceLayout, survey_of, tasks_of
@@ -52,8 +52,6 @@ def trace_topics_on_spark(
         raise UsageError("only Parquet is read on Spark", path, "leave out --on-spark for a CSV")
     with working_on(spark, "iqcar topics of a trace"), ExitStack() as held:
         doing = held.enter_context(watched(spark, progress))
-        doing("compiling")
-        compile_looks(chosen)
         shipped = ship(spark)
         doing("reading the trace")
         trace = _opened(spark, path)
