@@ -121,9 +121,7 @@ def trim(weights: Floats, least: float = TRIM) -> Floats:
 def causality_profile(effects: Floats) -> Floats:
     """Return C: the sizes sum to one (§3.1), or are all 0."""
     finite = np.where(np.isfinite(effects), effects, 0.0)
-    finite = finite / max(
-        float(np.abs(finite).max(initial=0.0)), 1e-300
-    )
+    finite = finite / max(float(np.abs(finite).max(initial=0.0)), 1e-300)
     return finite / max(float(np.abs(finite).sum()), 1e-300)
 
 
