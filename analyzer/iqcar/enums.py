@@ -282,21 +282,6 @@ class BaseModel(Kind):
     CAUSAL = "causal", "Which metrics change a job's latencies while the others are held fixed."
 
 
-class LearnerSet(Kind):
-    """Which three base learners analyse each job."""
-
-    RECOMMENDED = (
-        "recommended",
-        "The paper's, with what was more accurate on planted causes.",
-    )
-    PAPER = (
-        "paper",
-        "The paper's, fast: bagged ElasticNet, Schweizer–Wolff, AdaBoost propensities. "
-        "`iqcar-lab printed topics` has them as printed.",
-    )
-    SIMPLE = "simple", "The paper's baselines: least squares, Pearson, logistic propensities."
-
-
 class InputStatus(Kind):
     """How far one input was read."""
 

@@ -146,7 +146,6 @@ def _topics(
     progress: Callable[[int, int], None] | None = None,
     most_tasks: int | None = None,
 ) -> Topics:
-    # Only here: nobody waits for numba whose log has no topics.
     from iqcar.causes.topics.build_topics import find_topics
     from iqcar.causes.topics.topic_of_straggler import blamed_for, straggler_topics
     from iqcar.causes.topics.topic_result import TopicSettings

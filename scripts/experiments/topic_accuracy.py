@@ -2,8 +2,8 @@
 
     .venv/bin/python scripts/experiments/topic_accuracy.py [--jobs 300] [--seeds 12] [--harder 3]
 
-The seeds are not those that thresholds were chosen on. Prints a row per kind of trace; figures are
-means over the seeds.
+The seeds are not those that thresholds were chosen on. Prints a row per kind of trace: means over
+the seeds, and their standard errors.
 """
 
 from __future__ import annotations
@@ -35,17 +35,17 @@ HARDER: dict[str, dict[str, Any]] = {
 """Kinds of traces that are harder than the default one, or unlike it."""
 
 
-def measured(jobs: int, seeds: range, **kind: Any) -> np.ndarray:
-    """Nearness, (seeds, 3)."""
+def measured(name: str, jobs: int, seeds: range, **kind: Any) -> None:
+    """Print the nearness of topics to what was planted."""
     found = []
     for seed in seeds:
         planted = plant(jobs, seed, **kind)
         found.append(nearness(planted, find_topics(planted.features)))
-        print(f"  seed {seed}: {_triple(np.array(found[-1]))}", flush=True)
-    return np.array(found)
+    error = np.std(found, axis=0, ddof=1) / np.sqrt(len(found)) if len(found) > 1 else [np.nan] * 3
+    print(f"{name:<40} {_triple(np.mean(found, axis=0))}; errors {_triple(error)}", flush=True)
 
 
-def _triple(values: np.ndarray) -> str:
+def _triple(values: Any) -> str:
     return "TV {:.3f}, F1 {:.3f}, dominant {:.3f}".format(*values)
 
 
@@ -59,9 +59,7 @@ def main() -> None:
     kinds = [("default", {}, wanted.seeds)]
     kinds += [(name, kind, wanted.harder) for name, kind in HARDER.items()]
     for name, kind, many in kinds:
-        if many:
-            found = measured(wanted.jobs, range(FIRST_SEED, FIRST_SEED + many), **kind)
-            print(f"{name}: {_triple(found.mean(axis=0))}")
+        measured(name, wanted.jobs, range(FIRST_SEED, FIRST_SEED + many), **kind)
 
 
 if __name__ == "__main__":

@@ -236,15 +236,11 @@ def make_result(folder: Path, meta: dict[str, Any]) -> dict[str, Any]:
     return {
         "topics": [
             {"name": one.name, "key": one.key, "keywords": found.words_of(number),
-             "models": found.topics["models"].iloc[number],
              "coverage": float(found.topics["coverage"].iloc[number])}
             for number, one in enumerate(named)
         ],
         "reason": found.reason,
         "stages": [_stages(kind, large.count(kind), found, named, trouble) for kind in kinds],
-        "rejected": [
-            {"model": model, "keywords": words} for model, words in found.rejected
-        ],
         "advice": [
             {"kind": rule.kind, "host": rule.host, "reason": rule.reason} for rule in rules
         ],

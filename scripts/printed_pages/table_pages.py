@@ -28,7 +28,6 @@ from iqcar.enums import (
     Evidence,
     FeatureKind,
     InputStatus,
-    LearnerSet,
     Level,
     MatchBy,
     QueryBy,
@@ -104,7 +103,7 @@ def kinds_page() -> str:
     lines = ["# Kinds", PRINTED, "The words that results, options and tables use."]
     for kind in (
         Resource, Request, Domain, Evidence, DemandEvidence, QueryBy, BlameKind,
-        WasteCause, InputStatus, Level, FeatureKind, CauseEvidence, BaseModel, LearnerSet,
+        WasteCause, InputStatus, Level, FeatureKind, CauseEvidence, BaseModel,
         ChangeVerdict, ChangeKind, RunBy, MatchBy, DriverPart, DriverWork,
     ):  # fmt: skip
         lines += ["", f"## {kind.__name__}", "", "| value | meaning |", "|---|---|"]

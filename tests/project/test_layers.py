@@ -27,7 +27,6 @@ ROOMS = {
     "model": "queries → waits → demand → doubts",
     "comparison": "stats → sides → match → effects → causes",
     "causes": "blame → wasted → savings → graph → stragglers → topics",
-    "causes/topics": "kernels",
     "logs": "attach → text → decode → find → events → plugin → tasks → collect → assemble",
     "replay": "loop → rule_effect → whatif → queues",
     "rules": "vocabulary",

@@ -47,9 +47,9 @@ def topics_of_jobs(*jobs: tuple[int, int, list[int]]) -> Topics:
     of = [(job, topic) for job, (_, _, topics) in enumerate(jobs) for topic in topics]
     stragglers = [{"task": n, "job": job, "topic": t} for n, (job, t) in enumerate(of)]
     return Topics(
-        rows(TOPICS, *({"models": "causal"} for _ in WORDS)), rows(TOPIC_WORDS, *words),
-        rows(TOPIC_JOBS, *listed), MIXTURES.empty(), pd.DataFrame(), TOPIC_SOURCES.empty(), {}, [],
-        {}, None, TopicSettings(), "", (), rows(STRAGGLER_TOPICS, *stragglers),
+        rows(TOPICS, *({"jobs": 1} for _ in WORDS)), rows(TOPIC_WORDS, *words),
+        rows(TOPIC_JOBS, *listed), MIXTURES.empty(), pd.DataFrame(), TOPIC_SOURCES.empty(),
+        None, TopicSettings(), "", (), rows(STRAGGLER_TOPICS, *stragglers),
     )  # fmt: skip
 
 

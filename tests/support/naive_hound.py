@@ -22,66 +22,6 @@ def schweizer_wolff(x: np.ndarray, y: np.ndarray) -> tuple[float, float]:
     return 12.0 * distance / (n * n - 1), (low - high) / n**2
 
 
-def boosted_scores(codes: np.ndarray, z: np.ndarray, skipped: int, rounds: int) -> np.ndarray:
-    """Algorithm 2 with stumps, and the error weighted: f(x) = Σ αᵢ hᵢ(x)."""
-    metrics, tasks = codes.shape
-    weight = np.full(tasks, 1 / tasks)
-    scores = np.zeros(tasks)
-    for _ in range(rounds):
-        best, says = 0.5, None
-        stumps = [np.ones(tasks)]
-        for j in range(metrics):
-            if j != skipped:
-                stumps += [np.where(codes[j] > cut, 1.0, -1.0) for cut in range(codes[j].max())]
-        for stump in stumps:
-            for h in (stump, -stump):
-                error = weight[h != z].sum()
-                if error < best - 1e-12:
-                    best, says = error, h
-        if says is None:
-            break
-        best = max(best, 1e-6)
-        alpha = 0.5 * np.log((1 - best) / best)
-        scores += alpha * says
-        weight = weight * np.exp(-alpha * z * says)
-        weight /= weight.sum()
-        if best <= 1e-6:
-            break
-    return scores
-
-
-def hajek(z: np.ndarray, e: np.ndarray, response: np.ndarray) -> float:
-    """Difference of the weighted means of treated and untreated."""
-    treated, other = z > 0, z <= 0
-    one = np.average(response[treated], weights=1 / e[treated])
-    return one - np.average(response[other], weights=1 / (1 - e[other]))
-
-
-def elastic_net_objective(
-    x: np.ndarray, y: np.ndarray, coef: np.ndarray, penalty: float, ratio: float
-) -> float:
-    """What ElasticNet minimises, as scikit-learn writes it, with an intercept."""
-    centred, wanted = x - x.mean(axis=0), y - y.mean()
-    rest = wanted - centred @ coef
-    lasso, ridge = np.abs(coef).sum(), (coef**2).sum()
-    return (rest**2).mean() / 2 + penalty * (ratio * lasso + (1 - ratio) / 2 * ridge)
-
-
-def topic_sweep(
-    documents: np.ndarray, topics: np.ndarray, mixtures: np.ndarray, sparse: float
-) -> tuple[np.ndarray, np.ndarray]:
-    """One expectation and maximisation of a topic model, as matrices."""
-    ratio = documents / np.maximum(mixtures @ topics, 1e-12)
-    better = topics * (mixtures.T @ ratio)
-    share = np.maximum(mixtures * (ratio @ topics.T) - sparse, 1e-12)
-    return better / better.sum(axis=1, keepdims=True), share / share.sum(axis=1, keepdims=True)
-
-
-def coverage(mixtures: np.ndarray) -> np.ndarray:
-    """Share of documents whose trimmed mixture has the topic (algorithm 3)."""
-    return np.array([(mixtures[:, k] > 0).sum() / len(mixtures) for k in range(mixtures.shape[1])])
-
-
 def average_linkage(alike: np.ndarray, wanted: int) -> list[set[int]]:
     """Merge the two clusters that are most alike on average, until so many are left."""
     clusters = [{i} for i in range(len(alike))]

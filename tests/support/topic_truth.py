@@ -6,11 +6,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from iqcar.causes.topics.jobs import TopicJob
-from iqcar.causes.topics.kernels.ranks import Ranks
 from iqcar.causes.topics.topic_counts import mixture_matrix
 from iqcar.causes.topics.topic_result import Topics
-from tests.support.hound_traces import METRICS, Planted, cause_of_words, words_of_cause
+from tests.support.hound_traces import Planted, cause_of_words
 
 
 class Nearness(NamedTuple):
@@ -54,25 +52,5 @@ def nearness_of(
     )
 
 
-def variation_of_profiles(planted: Planted, profiles: np.ndarray, stage: np.ndarray) -> np.ndarray:
-    """Total variation of each job's profile to the truth, given the true topics, (jobs,).
-
-    No word belongs to two causes, so the likeliest mixture of a profile is the part of its words
-    that each cause has.
-    """
-    words = np.concatenate([np.maximum(profiles, 0), np.maximum(-profiles, 0)], axis=1)
-    names = [f"{metric}({sign})" for sign in "+-" for metric in METRICS]
-    belongs = np.array([[n in words_of_cause(cause) for n in names] for cause in planted.causes])
-    weight = words @ belongs.T
-    total = weight.sum(axis=1, keepdims=True)
-    mixtures = np.divide(weight, total, out=np.zeros_like(weight), where=total > 0)
-    return _variation(planted.mixtures[stage], mixtures, total[:, 0] > 0)
-
-
 def _variation(truth: np.ndarray, estimate: np.ndarray, says: np.ndarray) -> np.ndarray:
     return np.where(says, np.abs(truth - estimate).sum(axis=1) / 2, 1.0)
-
-
-def known(job: TopicJob) -> tuple[np.ndarray, np.ndarray]:
-    """Metrics (tasks, metrics) and latencies of a job; what is unknown takes the job's median."""
-    return np.ascontiguousarray(Ranks.from_metrics(job.metrics).values.T), job.latency_ms

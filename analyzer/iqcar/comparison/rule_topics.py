@@ -116,9 +116,6 @@ class TopicRun:
                 mixtures=_mixtures(len(stages), topics),
                 validation=VALIDATION.empty(),
                 sources=TOPIC_SOURCES.empty(),
-                initial={},
-                rejected=[],
-                information={},
                 labels=self.features.labels,
                 settings=TopicSettings(),
                 reason="",
@@ -135,8 +132,7 @@ class TopicRun:
 def _jobs(stages: Ints) -> pd.DataFrame:
     unknown = {name: np.full(len(stages), -1) for name in ("app", "query", "dominant")}
     counts = {name: np.zeros(len(stages)) for name in ("tasks", "stragglers", "delay_ms")}
-    agreement = np.full(len(stages), np.nan)
-    return TOPIC_JOBS.frame({"stage": stages, **unknown, **counts, "agreement": agreement})
+    return TOPIC_JOBS.frame({"stage": stages, **unknown, **counts})
 
 
 def _mixtures(jobs: int, topics: Sequence[RuleTopic]) -> pd.DataFrame:

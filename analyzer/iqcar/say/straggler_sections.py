@@ -304,8 +304,7 @@ def topics_section(found: Topics, named: list[TopicName]) -> Section:
     for number, row in enumerate(found.topics.to_dict("records")):
         name = named[number].name if named[number].advice else NO_NAME
         shares = (row["coverage"], row["dominant_coverage"], row["mean_share"])
-        models = ", ".join(row["models"].split("+"))
-        rows.append((number + 1, name, found.words_of(number), *shares, models))
+        rows.append((number + 1, name, found.words_of(number), *shares))
     once = {one.name: f"{one.sentence} {one.advice}" for one in named if one.advice}
     return Section(
         "topics",
@@ -313,7 +312,7 @@ def topics_section(found: Topics, named: list[TopicName]) -> Section:
         sentence=topics_sentence(found, named),
         columns=columns(
             "no.:count | name:name | keywords:shares | coverage:share | dominant:share",
-            "mean share:share | found by",
+            "mean share:share",
         ),
         rows=tuple(rows),
         caption="Topics, the most frequent first; (+) where stragglers have more of a metric, "
@@ -423,19 +422,11 @@ def _by_name(shares: Mapping[int, float], named: list[TopicName]) -> dict[str, f
 
 
 def _evidence(found: Topics) -> tuple[str, ...]:
-    checked, notes = found.validation, []
-    if len(checked):
-        notes.append(
-            f"Of {len(checked):,} keywords of stages' topics, stragglers differ from other tasks "
-            f"as the topic says in {percent(float(checked['agrees'].mean()))} (Wilcoxon p < 0.05, "
-            "quartiles)."
-        )
-    if found.rejected:
-        listed = "; ".join(
-            f"{', '.join(f'{word} {percent(share)}' for word, share in words.items())} by {model}"
-            for model, words in found.rejected[:4]
-        )
-        more = len(found.rejected) - 4
-        rest = f"; {more} more" if more > 0 else ""
-        notes.append(f"Left out, found by one model only: {listed}{rest}.")
-    return tuple(notes)
+    checked = found.validation
+    if not len(checked):
+        return ()
+    return (
+        f"Of {len(checked):,} keywords of stages' topics, stragglers differ from other tasks "
+        f"as the topic says in {percent(float(checked['agrees'].mean()))} (Wilcoxon p < 0.05, "
+        "quartiles).",
+    )

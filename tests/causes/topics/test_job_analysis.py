@@ -1,4 +1,4 @@
-"""Looks at jobs: each job once, anywhere, in any order; what is kept of stragglers."""
+"""Looks at jobs: each job once, anywhere, in any order; what each metric tells of stragglers."""
 
 from __future__ import annotations
 
@@ -11,17 +11,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from iqcar.causes.stragglers.features import TaskFeatures
-from iqcar.causes.topics.analyse_job import MOST_TASKS, JobAnalysis, analyse_job, lot
+from iqcar.causes.topics.analyse_job import (
+    PENALTIES,
+    JobAnalysis,
+    Ranked,
+    analyse_job,
+    known_values,
+    regression,
+)
 from iqcar.causes.topics.build_topics import find_topics, topics_from
-from iqcar.causes.topics.jobs import Jobs, Tally
-from iqcar.causes.topics.kernels.ranks import Ranks
-from iqcar.causes.topics.keyword_evidence import share_kept
-from iqcar.causes.topics.mixture_by_straggler import deviations_of_job
+from iqcar.causes.topics.jobs import Jobs, Tally, TopicJob
 from iqcar.causes.topics.topic_result import TopicSettings
-from iqcar.causes.topics.validate import differences
 from tests.support import naive_hound
-from tests.support.hound_traces import Planted, features_from, plant
-from tests.support.topic_truth import known
+from tests.support.hound_traces import Planted, plant
 
 SETTINGS = TopicSettings()
 seeds = st.integers(0, 2**32 - 1)
@@ -35,7 +37,6 @@ def planted() -> Planted:
 def same(one, other) -> None:
     for name in ("topics", "words", "jobs", "mixtures", "validation"):
         pd.testing.assert_frame_equal(getattr(one, name), getattr(other, name))
-    assert one.information == pytest.approx(other.information, nan_ok=True)
     assert one.doubts == other.doubts
 
 
@@ -50,7 +51,7 @@ def test_jobs_looked_at_one_by_one_elsewhere_and_in_any_order_give_the_same_topi
         jobs = Jobs.from_tasks(TaskFeatures(frame, features.features, features.labels), SETTINGS)
         tally += jobs.tally
         names = jobs.names
-        sent = [pickle.dumps(analyse_job(job, SETTINGS)) for job in jobs]
+        sent = [pickle.dumps(analyse_job(job)) for job in jobs]
         analyses += [pickle.loads(one) for one in sent]  # noqa: S301 (our own bytes)
     assert tally.seen == 30 and tally.small > 0
     same(topics_from(analyses, names, SETTINGS, tally, features.labels), find_topics(features))
@@ -59,7 +60,7 @@ def test_jobs_looked_at_one_by_one_elsewhere_and_in_any_order_give_the_same_topi
 def test_a_look_counts_what_the_jobs_frame_holds(planted: Planted) -> None:
     frame = planted.features.frame
     for job in Jobs.from_tasks(planted.features, SETTINGS):
-        analysis = analyse_job(job, SETTINGS)
+        analysis = analyse_job(job)
         latency = frame.loc[frame["stage"] == analysis.stage, "duration_ms"].to_numpy()
         slow = latency > 1.5 * np.median(latency)
         assert analysis.tasks == len(latency) and analysis.stragglers == slow.sum()
@@ -68,9 +69,8 @@ def test_a_look_counts_what_the_jobs_frame_holds(planted: Planted) -> None:
 
 def test_evidence_of_every_metric_equals_the_plain_statistics(planted: Planted) -> None:
     for job in Jobs.from_tasks(planted.features, SETTINGS):
-        analysis = analyse_job(job, SETTINGS)
-        metrics, _ = known(job)
-        for j, values in enumerate(metrics.T):
+        analysis = analyse_job(job)
+        for j, values in enumerate(known_values(job.metrics)):
             p = naive_hound.rank_sum_p(values, job.slow)
             assert analysis.p_value[j] == pytest.approx(p, rel=1e-9)
             expected = naive_hound.mean_quartile_difference(values, job.slow)
@@ -86,35 +86,105 @@ def test_the_rank_sum_test_is_scipys() -> None:
         theirs = mannwhitneyu(
             values[slow], values[~slow], use_continuity=False, method="asymptotic"
         )
-        ranks = Ranks.from_metrics(values[:, None])
-        found = differences(ranks.order, ranks.ordered, slow)
-        assert found[0] == pytest.approx(theirs.pvalue)
+        p_value, _ = Ranked.of(values[None], slow).differences()
+        assert p_value == pytest.approx(theirs.pvalue)
 
 
-def test_stragglers_are_kept_where_topics_are_shared_out_by_straggler(planted: Planted) -> None:
-    for job in Jobs.from_tasks(planted.features, SETTINGS):
-        deviations = analyse_job(job, SETTINGS).deviations
-        expected = deviations_of_job(*known(job), SETTINGS)
-        assert deviations is not None
-        assert np.array_equal(deviations.stragglers, expected.stragglers)
-        assert len(deviations.stragglers) == job.slow.sum()
+def job_of(x: np.ndarray, y: np.ndarray) -> TopicJob:
+    """A job of metrics x, (tasks, metrics), and latencies y."""
+    order, median = np.argsort(y, kind="stable"), float(np.median(y))
+    return TopicJob(0, 0, 0, x[order], y[order], y[order] > 1.5 * median, median)
 
 
-@given(jobs=st.integers(1, 100_000))
-def test_tasks_are_kept_of_an_even_selection_of_bounded_size(jobs: int) -> None:
-    lots = (np.arange(jobs) + 1) * lot(0) % 1.0
-    kept = lots < share_kept(jobs)
-    assert min(jobs, 300) <= kept.sum() <= 500
-    # Evenly: no half of the jobs has much more of it than the other.
-    assert abs(int(kept[: jobs // 2].sum()) - int(kept[jobs // 2 :].sum())) <= 10
+def job(seed: int, tasks: int = 60) -> tuple[np.ndarray, np.ndarray]:
+    """Latency grows with metric 0, falls with 1, and has 2 beside 0; 3 is counts, 4 is noise."""
+    rng = np.random.default_rng(seed)
+    x = rng.lognormal(size=(tasks, 5))
+    x[:, 2] = x[:, 0] * rng.lognormal(0, 0.1, tasks)
+    x[:, 3] = rng.poisson(0.3, tasks)
+    y = 1000 * np.exp(0.8 * np.log(x[:, 0]) - 0.5 * np.log(x[:, 1]) + 0.2 * rng.normal(size=tasks))
+    return x, y
 
 
-def test_of_a_large_job_few_tasks_are_kept_and_of_others_none() -> None:
+def profiles(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    return analyse_job(job_of(x, y)).profiles
+
+
+@given(seed=seeds)
+def test_both_profiles_find_what_latency_follows_and_sum_to_one(seed: int) -> None:
+    x, y = job(seed, tasks=300)
+    x[:, 3] = 1e12
+    found = profiles(x, y)
+    # Of two metrics that are nearly the same the regression may take one.
+    assert (found[:, [0, 2]].sum(axis=1) > 0.3).all() and (found[:, 1] < -0.1).all()
+    assert np.abs(found).sum(axis=1) == pytest.approx(1)
+    assert not found[:, 3].any()
+
+
+@given(seed=seeds)
+def test_neither_order_nor_units_matter(seed: int) -> None:
+    x, y = job(seed)
+    rng = np.random.default_rng(seed)
+    found, tasks, metrics = profiles(x, y), rng.permutation(len(x)), rng.permutation(x.shape[1])
+    assert profiles(x[tasks], y[tasks]) == pytest.approx(found, abs=1e-6)
+    assert profiles(x[:, metrics], y) == pytest.approx(found[:, metrics], abs=1e-6)
+    assert profiles(x * np.array([1e-6, 1e9, 1, 4, 1e3]), y * 7) == pytest.approx(found, abs=1e-4)
+
+
+def test_the_regression_is_a_ridge_whose_error_is_known() -> None:
+    from sklearn.linear_model import Ridge
+
+    rng = np.random.default_rng(4)
+    x = rng.normal(size=(3, 400))
+    x[2] = x[0] + 0.1 * rng.normal(size=400)
+    x = (x - x.mean(axis=1, keepdims=True)) / x.std(axis=1, keepdims=True)
+    y = x[0] + rng.normal(size=400)
+    effect, error = regression(x, 7 * y + 3)
+    alike = [
+        np.abs(Ridge(penalty * 400).fit(x.T, (y - y.mean()) / y.std()).coef_ - effect).max()
+        for penalty in PENALTIES
+    ]
+    assert min(alike) < 1e-9
+    assert effect[0] + effect[2] == pytest.approx(1 / y.std(), abs=0.1)
+    assert abs(effect[1]) < 3 * error[1] and error[1] == pytest.approx(0.05 / y.std(), rel=0.2)
+
+
+def test_what_only_follows_a_cause_has_less_than_it() -> None:
+    # `waits` grows with latency, whatever its cause is; the cause tells of latency by itself.
+    rng = np.random.default_rng(5)
+    cause = (rng.random(400) < 0.1) * rng.uniform(1, 3, 400)
+    y = (1 + cause) * rng.lognormal(0, 0.05, 400)
+    x = np.stack([cause + rng.normal(0, 0.02, 400), y * rng.lognormal(0, 0.5, 400)], axis=1)
+    of_cause, of_waits = np.abs(profiles(x, y)[0])
+    assert of_cause > 4 * of_waits
+
+
+def test_metrics_that_tell_nothing_mostly_have_no_weight() -> None:
     rng = np.random.default_rng(0)
-    latency = rng.lognormal(0, 0.5, 5000)
-    table = pd.DataFrame({"stage": 3, "duration_ms": latency, "m": rng.random(5000)})
-    (job,) = Jobs.from_tasks(features_from(table), SETTINGS)
-    kept = analyse_job(job, SETTINGS).kept
-    assert len(kept.latency_ms) == MOST_TASKS
-    assert kept.latency_ms[[0, -1]].tolist() == [latency.min(), latency.max()]
-    assert analyse_job(job, SETTINGS, lot(3)).kept is None
+    y = rng.lognormal(0, 0.5, 257)
+    # By chance one in twenty is beyond two standard errors, and the median is not known for sure.
+    assert (profiles(rng.normal(size=(257, 400)), y) != 0).mean(axis=1).max() < 0.1
+
+
+def test_one_wrong_reading_moves_no_profile_far() -> None:
+    for seed in range(10):
+        x, y = job(seed, tasks=300)
+        clean = profiles(x, y)
+        x[np.random.default_rng(seed).integers(300), :2] *= 1000
+        assert np.abs(profiles(x, y) - clean).sum(axis=1).max() / 2 < 0.1
+
+
+def test_no_metrics_equal_latencies_but_one_and_huge_numbers_are_no_trouble() -> None:
+    x, y = job(1)
+    assert profiles(x[:, :0], y).shape == (2, 0)
+    same = np.full(len(x), 7.0)
+    same[3] = 70.0
+    assert np.isfinite(profiles(x, same)).all()
+    assert np.abs(profiles(x * 1e290, y * 1e290)).sum(axis=1) == pytest.approx(1)
+
+
+def test_a_sample_of_a_large_job_keeps_its_slowest_task() -> None:
+    x, y = job(2, tasks=1000)
+    found = analyse_job(job_of(x, y), most_tasks=50)
+    assert found.tasks == 1000 and 0 < len(found.deviations.stragglers) < 50
+    assert (np.sign(found.profiles[:, :2]) == [1, -1]).all()

@@ -7,12 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from iqcar.causes.topics.analyse_job import Deviations, Ranked
 from iqcar.causes.topics.mixture_by_straggler import (
     NO_TOPIC,
     SHIFT,
-    Deviations,
     TopicShares,
-    deviations_of_job,
     refined_mixtures,
     shares_of_job,
 )
@@ -21,7 +20,7 @@ from tests.support import naive_hound
 
 seeds = st.integers(0, 2**32 - 1)
 METRICS = 5
-SETTINGS = TopicSettings()
+PRIOR = TopicSettings().prior
 TOPICS = np.zeros((3, 2 * METRICS))
 TOPICS[0, [0, 1]] = 0.6, 0.4
 TOPICS[1, METRICS + 2] = 1.0  # metric 2 lowered
@@ -41,9 +40,14 @@ def job(seed: int, tasks: int = 200, strength: float = 5.0) -> tuple[np.ndarray,
     return np.exp(0.3 * latent + 2), latency
 
 
+def deviations_of(metrics: np.ndarray, latency: np.ndarray) -> Deviations:
+    slow = latency > 1.5 * np.median(latency)
+    return Ranked.of(metrics.T, slow).deviations()
+
+
 def shares(metrics: np.ndarray, latency: np.ndarray, mixture: np.ndarray = EVEN) -> TopicShares:
-    seen = deviations_of_job(metrics, latency, SETTINGS)
-    return shares_of_job(seen, TOPICS, mixture, EVEN, SETTINGS)
+    seen = deviations_of(metrics, latency)
+    return shares_of_job(seen, TOPICS, mixture, EVEN, PRIOR)
 
 
 def test_each_straggler_has_the_topic_whose_keywords_it_differs_in() -> None:
@@ -66,9 +70,9 @@ def test_the_models_mixture_stays_where_no_straggler_differs() -> None:
 
 def test_equal_evidence_is_decided_by_the_models() -> None:
     twins = np.stack([TOPICS[0], TOPICS[0]])
-    seen = deviations_of_job(*job(2), SETTINGS)
+    seen = deviations_of(*job(2))
     for one, other in ((0.8, 0.2), (0.2, 0.8)):
-        mixture, _ = shares_of_job(seen, twins, np.array([one, other]), np.ones(2) / 2, SETTINGS)
+        mixture, _ = shares_of_job(seen, twins, np.array([one, other]), np.ones(2) / 2, PRIOR)
         assert (mixture[0] > mixture[1]) == (one > other)
 
 
@@ -81,20 +85,20 @@ def test_one_wrong_reading_moves_one_straggler_at_most() -> None:
 
 
 @given(seed=seeds, tasks=st.integers(60, 120), strength=st.floats(0, 5), levels=st.integers(1, 9))
-def test_the_compiled_sharing_equals_the_matrices(seed, tasks, strength, levels) -> None:
+def test_the_sharing_equals_the_plain_one(seed, tasks, strength, levels) -> None:
     metrics, latency = job(seed, tasks, strength)
     metrics[:, 4] = np.random.default_rng(seed).integers(-1, levels, tasks)
-    seen = deviations_of_job(metrics, latency, SETTINGS)
+    seen = deviations_of(metrics, latency)
     slow = latency > 1.5 * np.median(latency)
     away, products = naive_hound.deviations(metrics, slow, 4.0)
     assert seen.stragglers == pytest.approx(away, abs=1e-4)  # kept as float32
     assert seen.normal == pytest.approx(products, abs=1e-4)
     mixture = np.random.default_rng(seed).dirichlet(np.ones(3))
-    mine = shares_of_job(seen, TOPICS, mixture, EVEN, SETTINGS).responsibility
-    prior = SETTINGS.prior * (mixture + EVEN) / 2
+    mine = shares_of_job(seen, TOPICS, mixture, EVEN, PRIOR).responsibility
+    prior = PRIOR * (mixture + EVEN) / 2
     expected = naive_hound.responsibilities(
         seen.stragglers.astype(float), seen.normal.astype(float),
-        TOPICS[:, :METRICS] - TOPICS[:, METRICS:], prior, NO_TOPIC * SETTINGS.prior, SHIFT,
+        TOPICS[:, :METRICS] - TOPICS[:, METRICS:], prior, NO_TOPIC * PRIOR, SHIFT,
     )  # fmt: skip
     # Both end when shares no longer move: the last steps are of this size.
     assert mine == pytest.approx(expected, abs=1e-3)
@@ -111,14 +115,14 @@ def test_shares_sum_to_one_and_neither_order_nor_units_matter(seed: int, strengt
     again = shares(metrics[tasks], latency[tasks])
     assert again.mixture == pytest.approx(mixture, abs=1e-5)
     topics = TOPICS[:, np.concatenate([order, order + METRICS])]
-    seen = deviations_of_job(metrics[:, order], latency, SETTINGS)
-    moved = shares_of_job(seen, topics, EVEN, EVEN, SETTINGS).mixture
+    seen = deviations_of(metrics[:, order], latency)
+    moved = shares_of_job(seen, topics, EVEN, EVEN, PRIOR).mixture
     assert moved == pytest.approx(mixture, abs=1e-5)
     scaled = shares(metrics * np.array([1e-6, 1e9, 1, 3, 1e3]), latency * 7).mixture
     assert scaled == pytest.approx(mixture, abs=1e-4)  # float32 of the last digits
     relabelled = TOPICS[[2, 0, 1]]
-    seen = deviations_of_job(metrics, latency, SETTINGS)
-    turned = shares_of_job(seen, relabelled, EVEN, EVEN, SETTINGS).mixture
+    seen = deviations_of(metrics, latency)
+    turned = shares_of_job(seen, relabelled, EVEN, EVEN, PRIOR).mixture
     assert turned == pytest.approx(mixture[[2, 0, 1]], abs=1e-9)
 
 
@@ -145,8 +149,8 @@ def test_a_value_that_only_stragglers_have_counts_although_normal_tasks_have_no_
 
 def test_jobs_without_anything_have_nothing() -> None:
     empty = Deviations(np.zeros((0, METRICS), np.float32), np.zeros((METRICS, METRICS), np.float32))
-    assert shares_of_job(empty, TOPICS, EVEN, EVEN, SETTINGS).mixture.tolist() == EVEN.tolist()
-    none = refined_mixtures([empty], np.zeros((0, 2 * METRICS)), np.zeros((1, 0)), SETTINGS)
+    assert shares_of_job(empty, TOPICS, EVEN, EVEN, PRIOR).mixture.tolist() == EVEN.tolist()
+    none = refined_mixtures([empty], np.zeros((0, 2 * METRICS)), np.zeros((1, 0)), PRIOR)
     assert none.shape == (1, 0)
-    assert not refined_mixtures([empty], TOPICS, np.zeros((1, 3)), SETTINGS).any()
-    assert refined_mixtures([], TOPICS, np.zeros((0, 3)), SETTINGS).shape == (0, 3)
+    assert not refined_mixtures([empty], TOPICS, np.zeros((1, 3)), PRIOR).any()
+    assert refined_mixtures([], TOPICS, np.zeros((0, 3)), PRIOR).shape == (0, 3)

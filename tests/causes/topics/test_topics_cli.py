@@ -84,12 +84,12 @@ def test_each_query_has_its_recurring_cause_with_name_and_advice(log: Path) -> N
 @pytest.mark.slow
 def test_the_json_says_the_same_fits_its_schema_and_repeats(log: Path, tmp_path: Path) -> None:
     out = tmp_path / "topics.json"
-    done = iqcar("topics", log, "--json", out, "--seed", 7)
+    done = iqcar("topics", log, "--json", out)
     assert done.returncode == 0, done.stderr
     assert f"Wrote {out}" in done.stderr
     (found,) = json.loads(out.read_text())["topics"]
     fits_schema(found)
-    assert found["jobs"] == STAGES and found["settings"]["seed"] == 7
+    assert found["jobs"] == STAGES
     assert {t["name"] for t in found["topics"]} == {"data skew: input", "garbage collection"}
     for stage in found["stages"]:
         assert sum(m["share"] for m in stage["mixture"]) == pytest.approx(1)
@@ -97,7 +97,7 @@ def test_the_json_says_the_same_fits_its_schema_and_repeats(log: Path, tmp_path:
     assert found["causes_per_job"][0]["share"] > 0.9
     assert found["evidence"]["agree"] > 0.8
     assert {a["kind"] for a in found["advice"]} == {"advice"}
-    again = iqcar("topics", log, "--json", "-", "--seed", 7)
+    again = iqcar("topics", log, "--json", "-")
     assert again.stdout == out.read_text()
     assert iqcar("topics", log, "--json", out).returncode == 2
 
@@ -141,7 +141,7 @@ def test_topics_never_become_pools(log: Path, tmp_path: Path) -> None:
     [
         (["LOG", "--settings", "trim=7"], "trim"),
         (["LOG", "--settings", "nonsense"], "is no setting"),
-        (["LOG", "--settings", "seed=x"], "is not a whole number"),
+        (["LOG", "--settings", "words=x"], "is not a whole number"),
         (["nowhere"], "nowhere"),
         (["LOG", "--names", "missing.json"], "missing.json"),
         (["LOG", "--json", "no/such/folder.json"], "folder does not exist"),
@@ -276,7 +276,7 @@ def test_every_setting_is_documented_with_its_default() -> None:
     for names, values in re.findall(r"^\| (`[^|]+) \| ([^|]+) \|", settings, re.MULTILINE):
         listed |= dict(zip(re.findall(r"`(\w+)`", names), values.split(", "), strict=True))
     plain = TopicSettings().to_dict()
-    assert listed.keys() == plain.keys() - {"learners", "seed"}
+    assert listed.keys() == plain.keys()
     for name, value in listed.items():
         number = float(value.split("/")[0]) / float((value + "/1").split("/")[1])
         assert number == pytest.approx(plain[name]), name

@@ -146,7 +146,7 @@ def topics_with(*of_tasks: tuple[int, int]) -> Topics:
     stragglers = rows(STRAGGLER_TOPICS, *({"task": t, "topic": n} for t, n in of_tasks))
     none = pd.DataFrame()
     return Topics(
-        none, none, jobs, mixtures, none, TOPIC_SOURCES.empty(), {}, [], {}, None,
+        none, none, jobs, mixtures, none, TOPIC_SOURCES.empty(), None,
         TopicSettings(), "", (), stragglers,
     )  # fmt: skip
 

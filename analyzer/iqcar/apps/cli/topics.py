@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING
 
 from iqcar.apps.cli.command import Result, command
 from iqcar.enums import QueryBy
-
-if TYPE_CHECKING:
-    pass
 
 
 @command("What keeps making tasks slow.")
 def topics(
     paths: list[str],
     *,
-    seed: int = 0,
     settings: str = "",
     names: str = "",
     json: str | None = None,
@@ -26,9 +21,9 @@ def topics(
 ) -> Result:
     """Find what keeps making tasks slow: causes of stragglers that recur in many stages.
 
-    Three kinds of learners look at every stage with stragglers; metrics that stand out together
-    in many stages are a topic, if learners of different kinds found it (Hound). Every stage and
-    query gets its mixture of topics. The more applications, the more there is to learn from.
+    Metrics that stand out together in the stragglers of many stages are a topic, if they follow
+    the tasks' durations too (after Hound). Every stage and query gets its mixture of topics. The
+    more applications, the more there is to learn from.
 
     Example: iqcar topics spark-events/ --json topics.json
 
@@ -36,8 +31,6 @@ def topics(
     ----------
     paths : [PATH]...
         Event logs of one or many applications, as for `iqcar analyze`.
-    seed : 0..4294967295
-        The same seed gives the same topics.
     settings : NAME=VALUE,…
         Thresholds (docs/topics.md), e.g. coverage=0.02,least_tasks=10.
     names : FILE
@@ -55,7 +48,7 @@ def topics(
     from iqcar.show.json.analyze import topics_to_json
     from iqcar.show.terminal.topics import print_topics
 
-    chosen = TopicSettings.parse(settings, TopicSettings(seed=seed))
+    chosen = TopicSettings.parse(settings)
     topic_vocabulary(names)
     tables = read_for(paths, query_by, samples)
     with counting(f"learning from stages {FIRST}") as progress:

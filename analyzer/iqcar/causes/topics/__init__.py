@@ -1,8 +1,8 @@
-"""Finds causes of stragglers that recur across stages and queries: topics (Hound).
+"""Finds causes of stragglers that recur across stages and queries: topics (after Hound).
 
-    features → jobs → analyses (causality profiles) → topics per model → ensemble → mixtures
+    features → jobs → analyses (profiles of metrics) → topics → mixtures, straggler by straggler
 
-Each job (a stage with stragglers) is looked at by three kinds of base learners; what recurs in
-many jobs is a topic, and stays one if several kinds of learners found it. P. Zheng, B. C. Lee,
-Hound: Causal Learning for Datacenter-scale Straggler Diagnosis, SIGMETRICS 2018.
+In each job (a stage with stragglers) the metrics are looked for that tell of the latency; what
+recurs in many jobs is a topic. P. Zheng, B. C. Lee, Hound: Causal Learning for Datacenter-scale
+Straggler Diagnosis, SIGMETRICS 2018.
 """

@@ -1,24 +1,18 @@
-"""Builds topics from analyses of jobs: topics per model → ensemble → mixtures, tables, doubts."""
+"""Builds topics from analyses of jobs: agreed topics → mixtures by straggler, tables, doubts."""
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
-from typing import TypeVar
+from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 import pandas as pd
 
-from iqcar.base.workers import usable_cores
 from iqcar.causes.stragglers.features import TaskFeatures
 from iqcar.causes.stragglers.straggler_result import Labels
-from iqcar.causes.topics.analyse_job import JobAnalysis, analyse_job, lot
-from iqcar.causes.topics.ensemble import TopicEnsemble
+from iqcar.causes.topics.analyse_job import JobAnalysis, analyse_job
 from iqcar.causes.topics.jobs import Jobs, Tally
-from iqcar.causes.topics.keyword_evidence import check_words, information_of, share_kept
 from iqcar.causes.topics.mixture_by_straggler import refined_mixtures
-from iqcar.causes.topics.topic_model import TopicModel
+from iqcar.causes.topics.topic_model import agreed_topics, fit_topics, trimmed
 from iqcar.causes.topics.topic_result import (
     FEW_JOBS,
     MIXTURES,
@@ -26,46 +20,14 @@ from iqcar.causes.topics.topic_result import (
     TOPIC_SOURCES,
     TOPIC_WORDS,
     TOPICS,
+    VALIDATION,
     Topics,
     TopicSettings,
 )
-from iqcar.enums import BaseModel
 from iqcar.tables.arrays import Floats, Ints
 
-Block = TypeVar("Block")
-Found = TypeVar("Found")
-
-AHEAD = 2
-"""Blocks that wait for a worker: enough that none is idle, few enough for the memory."""
-
-
-def in_order(
-    work: Callable[[Block], Found], blocks: Iterable[Block], workers: int
-) -> Iterator[Found]:
-    """Do some work on every block, in threads: what is compiled runs at the same time.
-
-    Iterator of what the work returned, in the order of the blocks.
-
-    blocks: read in the thread of the caller, a few blocks ahead.
-    workers: threads; with one, the work is done in the caller's.
-    """
-    if workers <= 1:
-        yield from map(work, blocks)
-        return
-    waiting: deque[Future[Found]] = deque()
-    with ThreadPoolExecutor(workers, "iqcar-analysis") as pool:
-        try:
-            for block in blocks:
-                waiting.append(pool.submit(work, block))
-                if len(waiting) >= workers + AHEAD:
-                    yield waiting.popleft().result()
-            while waiting:
-                yield waiting.popleft().result()
-        finally:
-            for future in waiting:
-                future.cancel()
-
-
+SIGNIFICANT = 0.05
+"""Stragglers and others differ where chance does so less often (§5.2)."""
 SMALL_JOB = 40
 """Mixtures of smaller jobs are off by .15 on synthetic truth, three times as much as of large."""
 
@@ -89,58 +51,60 @@ def topics_from(
     doubts: what was doubtful before.
     """
     ordered = sorted(analyses, key=lambda analysis: analysis.stage)
-    kinds = list(settings.learners().of_model)
-
-    def fitted(kind: BaseModel) -> TopicModel:
-        return TopicModel(
-            least_topics=settings.least_topics,
-            most_topics=settings.most_topics,
-            coverage=settings.coverage,
-            trim=settings.trim,
-            words=settings.words,
-        ).fit(_profiles(ordered, kind, len(names)))
-
-    models = dict(zip(kinds, in_order(fitted, kinds, len(usable_cores())), strict=True))
-    ensemble = TopicEnsemble(settings.trim, settings.balance).fit(list(models.values()))
-    seen = [analysis.deviations for analysis in ordered if analysis.deviations is not None]
-    if len(seen) == len(ordered):
-        ensemble.remix(refined_mixtures(seen, ensemble.topics_, ensemble.mixtures_, settings))
-    mixture = _mixtures(ensemble.mixtures_)
-    words = _words(ensemble.topics_, names)
+    profiles = np.array([one.profiles for one in ordered]).reshape(len(ordered), 2, len(names))
+    models = [fit_topics(profiles[:, kind], settings) for kind in range(2)]
+    topics, mixtures = agreed_topics(models, settings)
+    deviations = [one.deviations for one in ordered]
+    shares = trimmed(refined_mixtures(deviations, topics, mixtures, settings.prior), settings.trim)
+    most_first = np.lexsort((*topics.T[::-1], -shares.sum(axis=0).round(9)))
+    topics, shares = topics[most_first], shares[:, most_first]
+    mixture, words = _mixtures(shares), _words(topics, names)
     return Topics(
-        topics=_topics(ensemble, kinds),
+        topics=_topics(shares),
         words=words,
-        jobs=_jobs(ordered, ensemble),
+        jobs=_jobs(ordered, shares),
         mixtures=mixture,
         validation=check_words(ordered, names, mixture, words),
         sources=TOPIC_SOURCES.empty(),
-        initial={
-            str(kind): [_named(row, names) for row in model.topics_]
-            for kind, model in models.items()
-        },
-        rejected=[
-            (str(kinds[m]), _named(models[kinds[m]].topics_[t], names))
-            for m, t in ensemble.rejected_
-        ],
-        information=information_of(ordered, names, mixture, words),
         labels=labels,
         settings=settings,
-        reason=_reason(len(ordered), names, tally, ensemble),
-        doubts=(*doubts, *_doubts(ordered, ensemble)),
+        reason=_reason(len(ordered), names, tally, len(topics)),
+        doubts=(*doubts, *_doubts(ordered, shares)),
     )
+
+
+def check_words(
+    analyses: Sequence[JobAnalysis],
+    names: Sequence[str],
+    mixtures: pd.DataFrame,
+    words: pd.DataFrame,
+) -> pd.DataFrame:
+    """Compare stragglers with other tasks in every keyword of a job's topics (§5.2).
+
+    Frame of `VALIDATION`.
+    """
+    if not len(mixtures):
+        return VALIDATION.empty()
+    column = {name: j for j, name in enumerate(names)}
+    pairs = mixtures[["job", "topic"]].merge(words[["topic", "feature", "sign"]], on="topic")
+    # A merge keeps the order of the left side; keywords come in the order of their weight.
+    job = pairs["job"].to_numpy(np.int64)
+    metric = np.array([column[str(name)] for name in pairs["feature"].tolist()], np.int64)
+    p = np.stack([analysis.p_value for analysis in analyses])[job, metric]
+    difference = np.stack([analysis.quartile_difference for analysis in analyses])[job, metric]
+    agrees = (p < SIGNIFICANT) & (difference * pairs["sign"].to_numpy(np.float64) > 0)
+    return VALIDATION.frame(
+        {
+            "job": job, "topic": pairs["topic"].to_numpy(), "feature": pairs["feature"].tolist(),
+            "p_value": p, "quartile_difference": difference, "agrees": agrees,
+        }
+    )  # fmt: skip
 
 
 def word(names: Sequence[str], index: int) -> str:
     """A word of the vocabulary: a metric raised (+) or lowered (-)."""
     metrics = len(names)
     return f"{names[index % metrics]}({'+' if index < metrics else '-'})"
-
-
-def _profiles(analyses: Sequence[JobAnalysis], kind: BaseModel, metrics: int) -> Floats:
-    profiles = np.zeros((len(analyses), metrics))
-    for job, analysis in enumerate(analyses):
-        profiles[job] = analysis.profiles[kind]
-    return profiles
 
 
 def _mixtures(mixtures: Floats) -> pd.DataFrame:
@@ -151,16 +115,11 @@ def _mixtures(mixtures: Floats) -> pd.DataFrame:
     )
 
 
-def _topics(ensemble: TopicEnsemble, kinds: list[BaseModel]) -> pd.DataFrame:
-    mixtures = ensemble.mixtures_
+def _topics(mixtures: Floats) -> pd.DataFrame:
     count = max(len(mixtures), 1)
     some = max(int(mixtures.any(axis=1).sum()), 1)
     return TOPICS.frame(
         {
-            "models": [
-                "+".join(str(kinds[m]) for m in sorted({m for m, _ in topics}))
-                for topics in ensemble.members_
-            ],
             "jobs": (mixtures > 0).sum(axis=0),
             "coverage": (mixtures > 0).sum(axis=0) / count,
             "dominant_coverage": (mixtures > 0.5).sum(axis=0) / count,
@@ -185,13 +144,7 @@ def _words(topics: Floats, names: Sequence[str]) -> pd.DataFrame:
     )
 
 
-def _named(topic: Floats, names: Sequence[str]) -> dict[str, float]:
-    heaviest = np.argsort(-topic.round(12), kind="stable")
-    return {word(names, int(i)): float(topic[i]) for i in heaviest if topic[i] > 0}
-
-
-def _jobs(analyses: Sequence[JobAnalysis], ensemble: TopicEnsemble) -> pd.DataFrame:
-    mixtures = ensemble.mixtures_
+def _jobs(analyses: Sequence[JobAnalysis], mixtures: Floats) -> pd.DataFrame:
     top = mixtures.argmax(axis=1) if mixtures.shape[1] else np.zeros(len(analyses), np.int64)
     most = mixtures.max(axis=1, initial=0.0) > 0.5
     columns = ("stage", "app", "query", "tasks", "stragglers", "delay_ms")
@@ -199,13 +152,12 @@ def _jobs(analyses: Sequence[JobAnalysis], ensemble: TopicEnsemble) -> pd.DataFr
         {
             **{name: [getattr(analysis, name) for analysis in analyses] for name in columns},
             "dominant": np.where(most, top, -1),
-            "agreement": ensemble.agreement_,
         }
     )
 
 
-def _reason(jobs: int, names: Sequence[str], tally: Tally, ensemble: TopicEnsemble) -> str:
-    if len(ensemble.topics_):
+def _reason(jobs: int, names: Sequence[str], tally: Tally, topics: int) -> str:
+    if topics:
         return ""
     if not tally.seen:
         return "No task has a known duration."
@@ -217,12 +169,12 @@ def _reason(jobs: int, names: Sequence[str], tally: Tally, ensemble: TopicEnsemb
     if not names:
         return "No metric of the tasks is known."
     return (
-        f"No two kinds of learners agree on a cause that recurs in the {jobs:,} "
+        f"Regressions and deviations do not agree on a cause that recurs in the {jobs:,} "
         f"stage{'s' if jobs > 1 else ''} with stragglers."
     )
 
 
-def _doubts(analyses: Sequence[JobAnalysis], ensemble: TopicEnsemble) -> list[str]:
+def _doubts(analyses: Sequence[JobAnalysis], mixtures: Floats) -> list[str]:
     doubts = []
     if 0 < len(analyses) < FEW_JOBS:
         doubts.append(
@@ -235,15 +187,17 @@ def _doubts(analyses: Sequence[JobAnalysis], ensemble: TopicEnsemble) -> list[st
             f"{small:,} of {len(analyses):,} stages have fewer than {SMALL_JOB} tasks: the shares "
             "in their mixtures are rough"
         )
-    without = int((~ensemble.mixtures_.any(axis=1)).sum())
-    if without and len(ensemble.topics_):
+    without = int((~mixtures.any(axis=1)).sum())
+    if without and mixtures.shape[1]:
         doubts.append(f"{without:,} of {len(analyses):,} stages have none of the topics")
     return doubts
 
 
 DEFAULT = TopicSettings()
-BLOCK_TASKS = 8192
-"""Tasks whose jobs a thread analyses in one go: some tenths of a second."""
+GOLDEN = 0.6180339887498949
+"""Its multiples fill the interval from 0 to 1 evenly, wherever one stops."""
+TOLD_AFTER = 50
+"""Jobs between two calls of `progress`."""
 
 
 def find_topics(
@@ -263,19 +217,13 @@ def find_topics(
     """
     jobs = Jobs.from_tasks(features, settings)
     chosen, most_of_job = _sample(jobs, most_tasks)
-    kept = share_kept(jobs.tally.seen)
-    # Neighbours of together some thousand tasks: a thread's turn should not be over at once.
-    cuts = np.flatnonzero(np.diff(jobs.starts[chosen] // BLOCK_TASKS)) + 1
-    blocks = np.split(chosen, cuts)
     analyses: list[JobAnalysis] = []
-    for found in in_order(
-        lambda block: [analyse_job(jobs[int(job)], settings, kept, most_of_job) for job in block],
-        blocks,
-        len(usable_cores()),
-    ):
-        analyses += found
-        if progress is not None:
+    for job in chosen.tolist():
+        analyses.append(analyse_job(jobs[job], most_of_job))
+        if progress is not None and (len(analyses) % TOLD_AFTER == 0):
             progress(len(analyses), len(chosen))
+    if progress is not None:
+        progress(len(analyses), len(chosen))
     doubts = list(features.doubts)
     if len(chosen) < len(jobs):
         doubts.append(f"topics come from {len(chosen):,} of {len(jobs):,} stages, evenly chosen")
@@ -290,6 +238,6 @@ def _sample(jobs: Jobs, most_tasks: int | None) -> tuple[Ints, int | None]:
     if most_tasks is None or jobs.starts[-1] <= most_tasks:
         return everything, None
     most_of_job = max(most_tasks // FEW_JOBS, 1)
-    by_lot = np.argsort([lot(stage) for stage in jobs.stage.tolist()], kind="stable")
+    by_lot = np.argsort((jobs.stage + 1) * GOLDEN % 1.0, kind="stable")
     taken = np.cumsum(np.minimum(np.diff(jobs.starts), most_of_job)[by_lot])
     return np.sort(by_lot[taken <= most_tasks]), most_of_job

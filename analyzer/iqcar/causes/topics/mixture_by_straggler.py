@@ -1,48 +1,32 @@
 """Estimates a job's mixture of topics from the topic of each of its stragglers (phase II).
 
-A share of a mixture is meant as a part of the job's stragglers (§5.1), but profiles weigh effects
-on latency. Here each straggler is compared with the job's normal tasks in the keywords of every
-topic, and the shares are what explains all stragglers best (expectation and maximisation). The
-models' mixtures count as some stragglers more: where nothing stands out, they decide.
-
-One visit of a job's tasks gives its :class:`Deviations`; topics are needed only afterwards.
+A share of a mixture is meant as a part of the job's stragglers (§5.1), but profiles weigh signs of
+metrics. Here each straggler is compared with the job's normal tasks in the keywords of every topic,
+and the shares are what explains all stragglers best (expectation and maximisation). The model's
+mixture counts as some stragglers more: where nothing stands out, it decides.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from iqcar.causes.topics.kernels.straggler_kernels import deviate, explain
-from iqcar.causes.topics.topic_result import TopicSettings
+from iqcar.causes.topics.analyse_job import NOTHING, Deviations
 from iqcar.tables.arrays import Floats
 
-Floats32 = NDArray[np.float32]
-
-FARTHEST = 4.0
-"""Standard deviations at which a deviation is cut off: one wrong reading is no more than this."""
 SHIFT = 3.0
 """Standard deviations by which a cause is taken to move its keywords; 2 to 5 find the same."""
 NO_TOPIC = 0.05
 """Part of the stragglers that is expected to have no topic."""
 LEAST_SEEN = 0.5
-"""A job keeps the models' mixture if fewer stragglers than this, summed, have a topic."""
-
-
-@dataclass(frozen=True)
-class Deviations:
-    """How far one job's stragglers are from its normal tasks, in every metric.
-
-    stragglers: (stragglers, metrics) in robust standard deviations of the normal tasks.
-    normal: (metrics, metrics) mean products of the normal tasks' deviations.
-    """
-
-    stragglers: Floats32
-    normal: Floats32
+"""A job keeps the model's mixture if fewer stragglers than this, summed, have a topic."""
+MOST_EVIDENCE = 300.0
+"""Logarithm of how many times likelier a topic makes a straggler, at most: more would overflow."""
+MOST_STEPS = 50
+STILL = 1e-4
+"""Expectation and maximisation end when no share moves by more than this, a part of a straggler."""
 
 
 class TopicShares(NamedTuple):
@@ -54,49 +38,8 @@ class TopicShares(NamedTuple):
     """(stragglers, topics) how surely a straggler has a topic; what a row lacks to 1 is none."""
 
 
-def deviations_of_job(metrics: Floats, latency: Floats, settings: TopicSettings) -> Deviations:
-    """Compare stragglers with normal tasks: medians and quartiles of these, logs if all positive.
-
-    metrics: (tasks, metrics) finite.
-    latency: (tasks,) positive.
-    """
-    slow = latency > settings.straggler * np.median(latency)
-    values = np.ascontiguousarray(metrics.T, np.float64)
-    stragglers, normal = deviate(values, slow, FARTHEST)
-    return Deviations(stragglers, normal)
-
-
-def shares_of_job(
-    deviations: Deviations,
-    topics: Floats,
-    mixture: Floats,
-    popularity: Floats,
-    settings: TopicSettings,
-) -> TopicShares:
-    """Share out a job's stragglers over the topics.
-
-    deviations: of the job.
-    topics: (topics, 2 × metrics) of the ensemble: metrics raised, then metrics lowered.
-    mixture: (topics,) the job's, as the models see it.
-    popularity: (topics,) mean mixture of all jobs; sums to 1.
-    settings: `prior` stragglers are taken to have topics as the models say, half of them as in this
-        job and half as in all: models miss topics of small jobs.
-    """
-    width = deviations.normal.shape[0]
-    keywords = np.ascontiguousarray(topics[:, :width] - topics[:, width:])
-    says = mixture if mixture.any() else popularity
-    prior = settings.prior * (says + popularity) / 2.0
-    responsibility = explain(
-        deviations.stragglers, deviations.normal, keywords, prior, NO_TOPIC * settings.prior, SHIFT
-    )
-    seen = responsibility.sum()
-    if seen < LEAST_SEEN:
-        return TopicShares(mixture, responsibility)
-    return TopicShares(responsibility.sum(axis=0) / seen, responsibility)
-
-
 def refined_mixtures(
-    deviations: Sequence[Deviations], topics: Floats, mixtures: Floats, settings: TopicSettings
+    deviations: Sequence[Deviations], topics: Floats, mixtures: Floats, prior: float
 ) -> Floats:
     """Mixtures of all jobs from their stragglers, (jobs, topics), not yet trimmed."""
     some = mixtures.any(axis=1)
@@ -104,7 +47,57 @@ def refined_mixtures(
         return mixtures
     popularity = mixtures[some].mean(axis=0)
     refined = [
-        shares_of_job(job, topics, mixture, popularity, settings).mixture
+        shares_of_job(job, topics, mixture, popularity, prior).mixture
         for job, mixture in zip(deviations, mixtures, strict=True)
     ]
     return np.array(refined)
+
+
+def shares_of_job(
+    deviations: Deviations, topics: Floats, mixture: Floats, popularity: Floats, prior: float
+) -> TopicShares:
+    """Share out a job's stragglers over the topics.
+
+    deviations: of the job.
+    topics: (topics, 2 × metrics): metrics raised, then metrics lowered.
+    mixture: (topics,) the job's, as the model sees it.
+    popularity: (topics,) mean mixture of all jobs; sums to 1.
+    prior: stragglers that are taken to have topics as the model says, half of them as in this job
+        and half as in all: the model misses topics of small jobs.
+    """
+    width = len(deviations.normal)
+    keywords = topics[:, :width] - topics[:, width:]
+    says = mixture if mixture.any() else popularity
+    given = np.append(prior * (says + popularity) / 2.0, NO_TOPIC * prior)
+    responsibility = _explained(deviations, keywords, given)
+    seen = responsibility.sum()
+    if seen < LEAST_SEEN:
+        return TopicShares(mixture, responsibility)
+    return TopicShares(responsibility.sum(axis=0) / seen, responsibility)
+
+
+def _explained(deviations: Deviations, keywords: Floats, given: Floats) -> Floats:
+    """How surely each straggler has each topic, where all of them are explained best.
+
+    A straggler with a topic has that topic's keywords, weighed and in normal tasks' standard
+    deviations, moved by :data:`SHIFT`; one with no topic is as normal tasks are. Shape (stragglers,
+    topics) responsibility of each topic; what a row lacks to 1 is that of none.
+
+    keywords: (topics, metrics) weight of each metric, negative where it is lowered.
+    given: (topics + 1,) stragglers that every topic, and last none, is given beforehand.
+    """
+    stragglers, normal = (np.asarray(one, np.float64) for one in deviations)
+    variance = np.einsum("ka,ab,kb->k", keywords, normal, keywords)
+    # Keywords of which normal tasks have no spread at all deviate by as much as is possible.
+    score = stragglers @ keywords.T / np.sqrt(np.where(variance > NOTHING, variance, 1.0))
+    evidence = np.minimum(SHIFT * score - SHIFT**2 / 2.0, MOST_EVIDENCE)
+    likelier = np.column_stack([np.exp(evidence), np.ones(len(score))])
+    total = len(score) + given.sum()
+    share, part = given / given.sum(), likelier
+    for _ in range(MOST_STEPS):
+        part = share * likelier
+        part /= part.sum(axis=1, keepdims=True)
+        before, share = share, (given + part.sum(axis=0)) / total
+        if np.abs(share - before)[:-1].max(initial=0.0) * len(part) < STILL:
+            break
+    return part[:, :-1]

@@ -4,16 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import ClassVar
 
 import pandas as pd
 
 from iqcar.causes.stragglers.straggler_result import Labels, Thresholds
-from iqcar.enums import LearnerSet
 from iqcar.tables.declarations import TableSpec, declare
-
-if TYPE_CHECKING:
-    from iqcar.causes.topics.learners import Learners
 
 FEW_JOBS = 20
 """With fewer jobs, a topic of 5 % of them is one job: nothing is known to recur."""
@@ -21,12 +17,8 @@ FEW_JOBS = 20
 
 @dataclass(frozen=True)
 class TopicSettings(Thresholds):
-    """What is a job, what is a topic, and who searches for it (Hound algorithms 1 to 4)."""
+    """What is a job, and what is a topic (Hound algorithms 3 and 4)."""
 
-    LEARNERS: ClassVar[LearnerSet] = LearnerSet.RECOMMENDED
-    """Which base learners analyse each job."""
-    seed: int = 0
-    """Of the bootstrap replicates; the same seed gives the same topics."""
     straggler: float = 1.5
     """A straggler took more than this times its job's median (§1)."""
     least_tasks: int = 20
@@ -44,31 +36,19 @@ class TopicSettings(Thresholds):
     words: int = 500
     """W: words of a job's document (algorithm 3); expected counts, nothing is drawn."""
     prior: float = 4.0
-    """Stragglers that the models' mixtures count as, beside a job's own; of `recommended` only."""
+    """Stragglers that the model's mixtures count as, beside a job's own."""
 
     BOUNDS: ClassVar[Mapping[str, tuple[float, float]]] = {
-        "seed": (0, 2**32 - 1), "straggler": (1, 1e6), "least_tasks": (4, 1e9),
-        "least_topics": (1, 100), "most_topics": (1, 100), "coverage": (0, 1),
-        "trim": (0, 0.5), "balance": (0, 1), "words": (1, 1e6),
-        "prior": (0.01, 1e9),
+        "straggler": (1, 1e6), "least_tasks": (4, 1e9), "least_topics": (1, 100),
+        "most_topics": (1, 100), "coverage": (0, 1), "trim": (0, 0.5), "balance": (0, 1),
+        "words": (1, 1e6), "prior": (0.01, 1e9),
     }  # fmt: skip
-
-    def learners(self) -> Learners:
-        """Return fresh base learners of a job; compiles them on first use."""
-        from iqcar.causes.topics.learners import recommended
-
-        return recommended(self.seed)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the learners and the settings as numbers, booleans and strings."""
-        return {"learners": str(self.LEARNERS), **super().to_dict()}
 
 
 TOPICS = TableSpec(
     "topics",
     "One row per topic: a cause of stragglers that recurs in many jobs; the most frequent first.",
     declare(
-        ("models", "str", "", "Kinds of base learners that found it, joined by +."),
         ("jobs", "int32", "count", "Jobs that have it in their mixture."),
         ("coverage", "float64", "", "Share of the jobs whose stragglers it explains in part."),
         ("dominant_coverage", "float64", "", "Share of the jobs most of whose stragglers it "
@@ -100,8 +80,6 @@ TOPIC_JOBS = TableSpec(
         ("stragglers", "int32", "count", "Tasks that took more than 1.5 times the median."),
         ("delay_ms", "float64", "ms", "What the stragglers took over the median, in all."),
         ("dominant", "int32", "row", "The topic of most of its stragglers; −1 if there is none."),
-        ("agreement", "float64", "", "How alike the models' mixtures are, 1 being the same; NaN "
-         "if fewer than two say anything."),
     ),
 )  # fmt: skip
 
@@ -167,9 +145,6 @@ class Topics:
     mixtures: frame of `MIXTURES`.
     validation: frame of `VALIDATION`.
     sources: frame of `TOPIC_SOURCES`; empty until somebody is asked who is blamed.
-    initial: dict of model to DataFrame topic, word, weight: what each model found by itself.
-    rejected: list of (model, words): initial topics that only one model found.
-    information: dict of name to number: mean mutual information in nats (appendix E).
     reason: why there are no topics; empty if there are.
     stragglers: frame of `STRAGGLER_TOPICS`; empty until each is analysed.
     """
@@ -180,9 +155,6 @@ class Topics:
     mixtures: pd.DataFrame
     validation: pd.DataFrame
     sources: pd.DataFrame
-    initial: dict[str, list[dict[str, float]]]
-    rejected: list[tuple[str, dict[str, float]]]
-    information: dict[str, float]
     labels: Labels
     settings: TopicSettings
     reason: str

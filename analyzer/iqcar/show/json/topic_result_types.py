@@ -53,7 +53,6 @@ class ResultTopic(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             "metric, (-) less."
         ),
     ]
-    models: Annotated[list[str], Meta(description="Kinds of base learners that found it.")]
     jobs: Annotated[int, Meta(description="Stages that have it.", ge=0)]
     coverage: Annotated[
         float, Meta(description="Share of the stages that have it.", ge=0, le=1.000001)
@@ -110,13 +109,6 @@ class ResultTopicStage(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     stragglers: Annotated[int, Meta(description="Stragglers.", ge=0)]
     delay_ms: Annotated[float, Meta(description="Their time over the median.", ge=0)]
     dominant: Annotated[int | None, Meta(description="The topic of most of its stragglers.")]
-    agreement: Annotated[
-        float | None,
-        Meta(
-            description="How alike the learners' mixtures are, 1 being the same; null if fewer "
-            "than two say anything."
-        ),
-    ]
     mixture: Annotated[
         list[dict[str, Any]],
         Meta(description="Topics with their shares, which sum to 1; empty if it has none."),
@@ -164,18 +156,9 @@ class ResultTopics(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     evidence: Annotated[
         dict[str, Any],
         Meta(
-            description="Keywords of stages' topics checked by a rank-sum test and quartiles, the "
-            "share that agree, and mean mutual information in nats."
+            description="Keywords of stages' topics checked by a rank-sum test and quartiles, and "
+            "the share that agree."
         ),
-    ]
-    initial: Annotated[
-        dict[str, Any],
-        Meta(
-            description="Topics that each kind of learner found by itself: keywords with weights."
-        ),
-    ]
-    rejected: Annotated[
-        list[dict[str, Any]], Meta(description="Topics that only one kind of learner found.")
     ]
     advice: Annotated[
         list[dict[str, Any]],

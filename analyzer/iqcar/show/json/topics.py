@@ -8,7 +8,6 @@ from iqcar.causes.topics.topic_counts import causes_per_job, coverage, query_mix
 from iqcar.causes.topics.topic_result import Topics
 from iqcar.rules.vocabulary.topics import TopicName
 from iqcar.say.straggler_sections import names_of
-from iqcar.show.json.described import plain
 
 if TYPE_CHECKING:
     from iqcar.causes.stragglers.straggler_result import Labels
@@ -39,8 +38,6 @@ def topics_to_dict(found: Topics, names: str = "") -> dict[str, Any]:
         "stages": _stages(found),
         "queries": _queries(found),
         "evidence": _evidence(found),
-        "initial": found.initial,
-        "rejected": [{"model": model, "keywords": words} for model, words in found.rejected],
         "advice": _advice(named),
         "doubts": list(found.doubts),
     }
@@ -54,7 +51,6 @@ def _topic(found: Topics, number: int, row: dict[Any, Any], name: TopicName) -> 
         "sentence": name.sentence,
         "resource": name.resource or None,
         "keywords": found.words_of(number),
-        "models": row["models"].split("+"),
         "jobs": int(row["jobs"]),
         **{key: float(row[key]) for key in ("coverage", "dominant_coverage", "mean_share")},
     }
@@ -79,7 +75,6 @@ def _stages(found: Topics) -> list[dict[str, Any]]:
             "stragglers": int(job["stragglers"]),
             "delay_ms": float(job["delay_ms"]),
             "dominant": int(job["dominant"]) if job["dominant"] >= 0 else None,
-            "agreement": plain(job["agreement"]),
             "mixture": mixtures.get(number, []),
             "straggler_topics": borne_out.get(number, []),
             "blamed": blamed.get(number, []),
@@ -126,8 +121,7 @@ def _queries(found: Topics) -> list[dict[str, Any]]:
 def _evidence(found: Topics) -> dict[str, Any]:
     checked = found.validation
     agree = float(checked["agrees"].mean()) if len(checked) else None
-    information = {name: plain(value) for name, value in found.information.items()}
-    return {"keywords_checked": len(checked), "agree": agree, "information_nats": information}
+    return {"keywords_checked": len(checked), "agree": agree}
 
 
 def _advice(named: list[TopicName]) -> list[dict[str, Any]]:

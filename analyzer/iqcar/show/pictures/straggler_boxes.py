@@ -10,6 +10,7 @@ import numpy as np
 from iqcar.base.units import short
 from iqcar.causes.stragglers.features import TaskFeatures
 from iqcar.causes.stragglers.straggler_result import Stragglers
+from iqcar.causes.topics.analyse_job import Ranked
 from iqcar.enums import BlameKind, FeatureKind
 from iqcar.show.pictures import theme as look
 from iqcar.show.pictures.theme import BLAME_COLOURS, COMPUTING
@@ -57,9 +58,6 @@ def compare_stragglers(features: TaskFeatures, slow_tasks: Ints, stage: int) -> 
     stage: row of the stage.
     Returns the least likely to be chance first.
     """
-    from iqcar.causes.topics.kernels.ranks import Ranks  # these load numba
-    from iqcar.causes.topics.validate import differences
-
     frame = features.frame
     mine = ((frame["stage"] == stage) & frame["compared"]).to_numpy(bool)
     slow = np.isin(frame["task"].to_numpy(np.int64)[mine], slow_tasks)
@@ -74,8 +72,7 @@ def compare_stragglers(features: TaskFeatures, slow_tasks: Ints, stage: int) -> 
         values, chosen = values[known], slow[known]
         if values.min() == values.max():
             continue
-        ranks = Ranks.from_metrics(values[:, None])
-        p, difference = differences(ranks.order, ranks.ordered, chosen)[:, 0].tolist()
+        p, difference = (float(one[0]) for one in Ranked.of(values[None], chosen).differences())
         phrase = feature.phrase
         if feature.kind is FeatureKind.WAIT:
             phrase = f"measured wait for {phrase}"

@@ -1,1 +1,0 @@
-"""Compiled numerical kernels of the topic learners."""
