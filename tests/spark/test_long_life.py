@@ -55,6 +55,6 @@ def test_threads_and_files_are_as_many_and_end(readings: list[dict[str, Any]]) -
     assert over["own_threads"] == []
     for one in alive:  # a thread of an executor keeps its files until another one begins
         assert one["kernel_files"] <= one["objects"]["threads.ProcFile"]
-        assert SLOTS <= one["objects"]["threads.KernelThread"] < JOBS / 10
+        assert SLOTS <= one["objects"]["executor.threads.KernelThread"] < JOBS / 10
     assert over["kernel_files"] == 0
-    assert not [name for name in over["objects"] if name.startswith("threads.KernelThread")]
+    assert not [name for name in over["objects"] if name.startswith("executor.threads.KernelThread")]

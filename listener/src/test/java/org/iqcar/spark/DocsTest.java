@@ -6,8 +6,8 @@ import java.io.IOException;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Paths;
+import org.iqcar.spark.events.WaitClass;
 import org.iqcar.spark.settings.Setting;
-import org.iqcar.spark.threads.WaitClass;
 import org.junit.jupiter.api.Test;
 
 /** Compares docs/listener.md with the settings and classes of waiting in the code. */

@@ -64,21 +64,6 @@ public final class Failures {
     }
   }
 
-  /** Something that may fail. */
-  public interface Work {
-    void run() throws Exception;
-  }
-
-  /** Does something; throws none, and counts what it throws. */
-  public static void attempt(String what, Work work) {
-    try {
-      Faults.at(what);
-      work.run();
-    } catch (Throwable failure) {
-      note(what, failure);
-    }
-  }
-
   /** Counts a failure of a place; returns how many there were where it is time to say so, else 0. */
   static long next(String where, long now) {
     String place = PLACES.size() < MOST_PLACES || PLACES.containsKey(where) ? where : "something";

@@ -4,14 +4,19 @@ import java.util.Locale;
 import java.util.function.Function;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
-import org.iqcar.spark.text.Printable;
 import org.apache.spark.SparkConf;
 import org.iqcar.spark.safety.LruMap;
+import org.iqcar.spark.text.Printable;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /** Reads the settings of one application. An unreadable value is logged and replaced. */
 public final class Settings {
+  /** Spark's setting of plugins, and the names of ours that users configure. */
+  public static final String PLUGINS = "spark.plugins";
+  public static final String PLUGIN = "org.iqcar.spark.IqcarPlugin";
+  public static final String LISTENER = "org.iqcar.spark.IqcarListener";
+
   private static final Logger LOG = LoggerFactory.getLogger(Settings.class);
   private static final Pattern TIME = Pattern.compile("(\\d+)\\s*(us|ms|s|m|min)?");
   private static final Pattern PERCENT = Pattern.compile("(\\d{1,3}(?:\\.\\d{1,9})?)\\s*%?");

@@ -1,0 +1,46 @@
+package org.iqcar.spark.executor.measure;
+
+import java.lang.management.ThreadInfo;
+import org.iqcar.spark.settings.Settings;
+
+/** Reads stacks, and measures what that and the sampler's threads cost. */
+class Probe {
+  private final Settings settings;
+  private long stoppedNanos;
+
+  Probe(Settings settings) {
+    this.settings = settings;
+  }
+
+  /** The time, as {@link System#nanoTime}. */
+  long nanos() {
+    return System.nanoTime();
+  }
+
+  /** Processor time of the calling thread and of another one, in ns. */
+  long cpuNanos(Thread other) {
+    return Math.max(0, TaskWatch.THREADS.getCurrentThreadCpuTime())
+        + Math.max(0, TaskWatch.THREADS.getThreadCpuTime(other.getId()));
+  }
+
+  /** How many processors share the sampler's processor time. */
+  int processors() {
+    return Runtime.getRuntime().availableProcessors();
+  }
+
+  /** Reads the stacks of threads; stops the whole JVM meanwhile. */
+  ThreadInfo[] stacks(long[] ids) {
+    long pausesMs = Pauses.totalMs();
+    long began = System.nanoTime();
+    ThreadInfo[] infos = TaskWatch.THREADS.getThreadInfo(ids, settings.sampleDepth);
+    long took = System.nanoTime() - began;
+    // A collection is not its doing. Its own wait for a processor stays in: an upper bound.
+    stoppedNanos = Math.max(0, took - 1_000_000L * (Pauses.totalMs() - pausesMs));
+    return infos;
+  }
+
+  /** For how long the last {@link #stacks} stopped the JVM at most, in ns. */
+  long stoppedNanos() {
+    return stoppedNanos;
+  }
+}
