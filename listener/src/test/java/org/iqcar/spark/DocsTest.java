@@ -21,7 +21,7 @@ class DocsTest {
   void everySettingIsDocumentedAsDeclared() throws IOException {
     for (Setting setting : Setting.values()) {
       String row = String.format("| `%s` | `%s` | %s | %s |",
-          setting.key(), setting.fallback(), setting.since(), setting.doc());
+          setting.key, setting.fallback, setting.since, setting.doc);
       assertTrue(page().contains(row), () -> "docs/listener.md lacks: " + row);
     }
   }
@@ -29,7 +29,7 @@ class DocsTest {
   @Test
   void everyWaitClassIsDocumentedAsDeclared() throws IOException {
     for (WaitClass wait : WaitClass.ALL) {
-      String row = String.format("| `%s` | %s |", wait.label(), wait.doc());
+      String row = String.format("| `%s` | %s |", wait.label, wait.doc);
       assertTrue(page().contains(row), () -> "docs/listener.md lacks: " + row);
     }
   }

@@ -70,7 +70,7 @@ public final class DriverSide implements DriverPlugin {
     Safely.run("giving metrics to Spark", () -> {
       if (Application.current() != null) {
         RecordTotals totals = new RecordTotals();
-        new PluginMetrics(context.metricRegistry(), "application").records(totals);
+        totals.gauges(new PluginMetrics(context.metricRegistry(), "application"));
         PluginMetrics own = new PluginMetrics(context.metricRegistry(), "driver");
         own.failures();
         if (rules != null) {

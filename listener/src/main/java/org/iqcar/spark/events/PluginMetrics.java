@@ -28,21 +28,6 @@ public final class PluginMetrics {
     this.half = half;
   }
 
-  /** The records of tasks. */
-  public void records(RecordTotals totals) {
-    count("tasks", totals::records);
-    count("tasks_without_record", totals::missing);
-    seconds("task_seconds", totals::wallSeconds);
-    seconds("cpu_seconds", totals::cpuSeconds);
-    seconds("off_cpu_seconds", totals::offCpuSeconds);
-    seconds("covered_seconds", totals::coveredSeconds);
-    seconds("waited_seconds.run_queue", totals::runQueueSeconds);
-    seconds("waited_seconds.throttled", totals::throttledSeconds);
-    for (WaitClass wait : WaitClass.ALL) {
-      seconds("waited_seconds." + wait.label(), () -> totals.waitSeconds(wait));
-    }
-  }
-
   /**
    * Failures of the plugin in this JVM. A place gets its own gauge when a sink next reads the sum: so
    * neither a place that never fails nor the thread that fails has any cost.

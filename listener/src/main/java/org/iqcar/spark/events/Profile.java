@@ -99,7 +99,7 @@ public final class Profile {
     for (int s = 0; s < TIMES; s++) {
       if (totals[s] >= NANOS_PER_MS) {
         String name = s == CPU ? "cpu" : s == RUN_QUEUE ? "run_queue"
-            : WaitClass.ALL[s - FIRST_WAIT].label();
+            : WaitClass.ALL[s - FIRST_WAIT].label;
         out.append(",\"").append(name).append("\":\"");
         runs(millis(amounts[s], buckets, wall, totals[s]), out);
         out.append('"');

@@ -3,7 +3,7 @@ package org.iqcar.spark.events;
 import java.util.concurrent.atomic.LongAdder;
 
 /**
- * Adds up the records of tasks. Any thread may add and read; neither waits.
+ * Adds up the records of tasks, in ns. Any thread may add and read; neither waits.
  *
  * <p>It finds a number by its quoted name: quotes in a record's texts are escaped, so no pool's name
  * looks like one.
@@ -14,17 +14,19 @@ public final class RecordTotals {
   private static final String[] NAMES = {
     "wall_ns", "cpu_ns", "run_queue_ns", "throttled_ns", "off_cpu_ns", "coverage_pct"};
 
-  private final LongAdder records = new LongAdder();
-  private final LongAdder missing = new LongAdder();
-  private final LongAdder wall = new LongAdder();
-  private final LongAdder cpu = new LongAdder();
+  final LongAdder records = new LongAdder();
+  final LongAdder missing = new LongAdder();
+  final LongAdder wall = new LongAdder();
+  final LongAdder cpu = new LongAdder();
   private final LongAdder runQueue = new LongAdder();
   private final LongAdder timed = new LongAdder();
   private final LongAdder throttled = new LongAdder();
   private final LongAdder limited = new LongAdder();
-  private final LongAdder offCpu = new LongAdder();
-  private final LongAdder covered = new LongAdder();
-  private final LongAdder[] waits = new LongAdder[WaitClass.ALL.length];
+  final LongAdder offCpu = new LongAdder();
+  /** The part of that whose looks were taken. */
+  final LongAdder covered = new LongAdder();
+  /** By class; of Python's run queue but for a CPU limit's stops. */
+  final LongAdder[] waits = new LongAdder[WaitClass.ALL.length];
 
   /** Makes empty totals. */
   public RecordTotals() {
@@ -49,7 +51,7 @@ public final class RecordTotals {
     int end = begin < 0 ? -1 : record.indexOf('}', begin);
     String part = end > begin ? record.substring(begin, end) : "";
     for (WaitClass wait : WaitClass.ALL) {
-      found[NAMES.length + wait.ordinal()] = number(part, wait.label());
+      found[NAMES.length + wait.ordinal()] = number(part, wait.label);
     }
     return found;
   }
@@ -101,52 +103,32 @@ public final class RecordTotals {
     return begin < key.length() || end == begin ? -1 : Long.parseLong(record.substring(begin, end));
   }
 
-  /** Number of records. */
-  public long records() {
-    return records.sum();
-  }
-
-  /** Number of tasks without one. */
-  public long missing() {
-    return missing.sum();
-  }
-
-  /** Time from the tasks' start to their end, in s. */
-  public double wallSeconds() {
-    return wall.sum() / 1e9;
-  }
-
-  /** Time on the processor, in s. */
-  public double cpuSeconds() {
-    return cpu.sum() / 1e9;
+  /** Tells them. */
+  public void gauges(PluginMetrics metrics) {
+    metrics.count("tasks", records::sum);
+    metrics.count("tasks_without_record", missing::sum);
+    metrics.seconds("task_seconds", () -> wall.sum() / 1e9);
+    metrics.seconds("cpu_seconds", () -> cpu.sum() / 1e9);
+    metrics.seconds("off_cpu_seconds", () -> offCpu.sum() / 1e9);
+    metrics.seconds("covered_seconds", () -> covered.sum() / 1e9);
+    metrics.seconds("waited_seconds.run_queue", this::runQueueSeconds);
+    metrics.seconds("waited_seconds.throttled", this::throttledSeconds);
+    for (WaitClass wait : WaitClass.ALL) {
+      metrics.seconds("waited_seconds." + wait.label, () -> waits[wait.ordinal()].sum() / 1e9);
+    }
   }
 
   /** Wait on the run queue but for a CPU limit's stops, in s; NaN where no record knows it. */
-  public double runQueueSeconds() {
+  double runQueueSeconds() {
     return seconds(runQueue, timed);
   }
 
   /** Stops by a CPU limit, in s; NaN where no record knows them. */
-  public double throttledSeconds() {
+  double throttledSeconds() {
     return seconds(throttled, limited);
   }
 
   private double seconds(LongAdder nanos, LongAdder known) {
-    return known.sum() == 0 && records() > 0 ? Double.NaN : nanos.sum() / 1e9;
-  }
-
-  /** Time asleep, in s. */
-  public double offCpuSeconds() {
-    return offCpu.sum() / 1e9;
-  }
-
-  /** The part of that whose looks were taken, in s. */
-  public double coveredSeconds() {
-    return covered.sum() / 1e9;
-  }
-
-  /** Time asleep of one class, in s; of Python's run queue but for a CPU limit's stops. */
-  public double waitSeconds(WaitClass wait) {
-    return waits[wait.ordinal()].sum() / 1e9;
+    return known.sum() == 0 && records.sum() > 0 ? Double.NaN : nanos.sum() / 1e9;
   }
 }

@@ -1,5 +1,6 @@
 package org.iqcar.spark.events;
 
+import com.fasterxml.jackson.core.io.JsonStringEncoder;
 import java.nio.charset.StandardCharsets;
 import java.util.EnumSet;
 import java.util.Set;
@@ -58,7 +59,7 @@ public final class TaskRecord {
     boolean first = true;
     for (WaitClass wait : WaitClass.ALL) {
       if (nanos[wait.ordinal()] > 0 || ALWAYS.contains(wait)) {
-        waits.append(first ? "\"" : ",\"").append(wait.label()).append("\":");
+        waits.append(first ? "\"" : ",\"").append(wait.label).append("\":");
         waits.append(nanos[wait.ordinal()]);
         first = false;
       }
@@ -87,16 +88,7 @@ public final class TaskRecord {
     String value = new String(text.substring(0, Math.min(text.length(), MOST_LETTERS))
         .getBytes(StandardCharsets.UTF_8), StandardCharsets.UTF_8);
     out.append('"');
-    for (int i = 0; i < value.length(); i++) {
-      char letter = value.charAt(i);
-      if (letter == '"' || letter == '\\') {
-        out.append('\\').append(letter);
-      } else if (letter < ' ') {
-        out.append(String.format("\\u%04x", (int) letter));
-      } else {
-        out.append(letter);
-      }
-    }
+    JsonStringEncoder.getInstance().quoteAsString(value, out);
     out.append('"');
   }
 }

@@ -27,26 +27,18 @@ public enum WaitClass {
   /** Every class, in the order of {@link #ordinal}. */
   public static final WaitClass[] ALL = values();
 
-  private final String doc;
-  private final String label;
+  /** The sentence in the documentation. */
+  public final String doc;
+  /** The name in records. */
+  public final String label;
 
   WaitClass(String doc) {
     this.doc = doc;
     this.label = name().toLowerCase(Locale.ROOT);
   }
 
-  /** The sentence in the documentation. */
-  public String doc() {
-    return doc;
-  }
-
   /** Whether one thread has what others wait for. */
   public boolean isLock() {
     return this == MONITOR_BLOCKED || this == CODEGEN_LOCK;
-  }
-
-  /** The name in records. */
-  public String label() {
-    return label;
   }
 }

@@ -57,7 +57,7 @@ public final class ExecutorSide implements ExecutorPlugin {
       start(context.conf(), extra.get(TaskRecordAccumulator.NAME), local ? toDriver : context::ask);
       PluginMetrics metrics = new PluginMetrics(context.metricRegistry(), "executor");
       if (sampler != null) {
-        metrics.records(totals);
+        totals.gauges(metrics);
         sampler.gauges(metrics);
       }
       if (hostSampler != null) {

@@ -78,10 +78,10 @@ public final class Settings {
     host = bool(values, Setting.HOST);
     hostPeriodNanos = Math.max(100_000_000L, nanos(values, Setting.HOST_PERIOD));
     hostBytes = count(values, Setting.HOST_BYTES, 10_000, Integer.MAX_VALUE);
-    String named = values.apply(Setting.HOST_PYTHON.key());
-    hostPython = Setting.HOST_PYTHON.fallback().equals(named) ? null : named;
-    String path = values.apply(Setting.PROC.key());
-    proc = path == null ? Setting.PROC.fallback() : path;
+    String named = values.apply(Setting.HOST_PYTHON.key);
+    hostPython = Setting.HOST_PYTHON.fallback.equals(named) ? null : named;
+    String path = values.apply(Setting.PROC.key);
+    proc = path == null ? Setting.PROC.fallback : path;
     live = given(values, Setting.LIVE);
     liveToken = given(values, Setting.LIVE_TOKEN);
     rules = given(values, Setting.RULES);
@@ -97,14 +97,14 @@ public final class Settings {
 
   /** A text; null where it is not set, empty or "none". */
   private static String given(Function<String, String> values, Setting setting) {
-    String value = values.apply(setting.key());
+    String value = values.apply(setting.key);
     String text = value == null ? "" : value.trim();
-    return text.isEmpty() || setting.fallback().equals(text) ? null : text;
+    return text.isEmpty() || setting.fallback.equals(text) ? null : text;
   }
 
   private static <T> T read(
       Function<String, String> values, Setting setting, Function<String, T> parse) {
-    String value = values.apply(setting.key());
+    String value = values.apply(setting.key);
     if (value != null) {
       try {
         return parse.apply(value.trim().toLowerCase(Locale.ROOT));
@@ -112,17 +112,17 @@ public final class Settings {
         report(setting, Printable.line(value), String.valueOf(e.getMessage()));
       }
     }
-    return parse.apply(setting.fallback());
+    return parse.apply(setting.fallback);
   }
 
   private static void report(Setting setting, String value, String why) {
     synchronized (REPORTED) {
-      if (REPORTED.put(setting.key() + " " + value, true) != null) {
+      if (REPORTED.put(setting.key + " " + value, true) != null) {
         return;
       }
     }
     LOG.warn("iqcar: {} = {} cannot be read ({}); using {}",
-        setting.key(), value, Printable.line(why), setting.fallback());
+        setting.key, value, Printable.line(why), setting.fallback);
   }
 
   private static boolean bool(Function<String, String> values, Setting setting) {

@@ -22,7 +22,7 @@ public final class MergedRecords {
       }
       driver.merge(came);
     }
-    System.out.printf("%.0f %d %d%n", totals.cpuSeconds(), totals.records(), totals.missing());
+    System.out.printf("%.0f %d %d%n", totals.cpu.sum() / 1e9, totals.records.sum(), totals.missing.sum());
   }
 
   /** What the driver gets of what an executor sends. */

@@ -17,7 +17,7 @@ class PluginMetricsTest {
     MetricRegistry registry = new MetricRegistry();
     Settings settings = new Settings(key -> null);
     PluginMetrics metrics = new PluginMetrics(registry, "executor");
-    metrics.records(new RecordTotals());
+    new RecordTotals().gauges(metrics);
     new Sampler(settings).gauges(metrics);
     metrics.failures();
     return registry;

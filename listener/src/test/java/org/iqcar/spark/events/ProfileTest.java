@@ -95,7 +95,7 @@ class ProfileTest {
         assertTrue(node.get("buckets").asLong() * node.get("bucket_ms").asLong() * MS >= now);
         for (WaitClass wait : WaitClass.ALL) {
           long total = totals[Profile.series(wait)] / MS;
-          JsonNode runs = node.get(wait.label());
+          JsonNode runs = node.get(wait.label);
           assertEquals(total, runs == null ? 0 : sum(runs.asText()));
         }
         assertEquals(totals[Profile.CPU] / MS, sum(node.get("cpu").asText()));

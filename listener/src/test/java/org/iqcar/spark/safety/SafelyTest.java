@@ -5,7 +5,6 @@ import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertNull;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
-import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicReference;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.Test;
@@ -19,18 +18,13 @@ class SafelyTest {
   }
 
   @Test
-  void theFirstFailureOfEachPlaceIsToldAndLaterOnesNowAndThen() {
-    assertEquals(1, Failures.next("one place", 0));
-    assertEquals(0, Failures.next("one place", 1));
-    assertEquals(1, Failures.next("another place", 2));
-    assertEquals(0, Failures.next("one place", TimeUnit.MINUTES.toNanos(9)));
-    assertEquals(4, Failures.next("one place", TimeUnit.MINUTES.toNanos(11)));
-    assertEquals(0, Failures.next("one place", TimeUnit.MINUTES.toNanos(12)));
-    // Places beyond a bound are one.
+  void failuresAreCountedByPlaceAndPlacesBeyondABoundAreOne() {
     for (int i = 0; i < 300; i++) {
-      Failures.next("place " + i, 0);
+      Failures.note("place " + i / 2, new IllegalStateException());
     }
-    assertEquals(0, Failures.next("yet another place", 0));
+    assertEquals(300, Failures.count());
+    assertEquals(2L, Failures.byPlace().get("place 7"));
+    assertEquals(100L, Failures.byPlace().get("something"));
   }
 
   @ParameterizedTest

@@ -80,7 +80,7 @@ public final class Rules {
       } catch (IOException | RuntimeException e) {
         outcome = e.getCause() instanceof NoSuchFileException ? RuleNews.MISSING : outcome;
         throw new RulesRefused(settings.rules, "cannot be read (" + e.getMessage() + ")",
-            "name a file or URL that the driver can read in " + Setting.RULES.key());
+            "name a file or URL that the driver can read in " + Setting.RULES.key);
       }
       hash = RuleFile.hash(content);
       outcome = RuleNews.REFUSED;

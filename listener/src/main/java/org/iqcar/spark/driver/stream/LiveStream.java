@@ -105,7 +105,7 @@ public final class LiveStream extends SparkFirehoseListener {
       boolean safe = token != null && token.length() >= LEAST_TOKEN;
       if (!address.isLoopbackAddress() && !safe) {
         throw new IllegalArgumentException("others can reach that address: it takes "
-            + Setting.LIVE_TOKEN.key() + " of " + LEAST_TOKEN + " characters at least");
+            + Setting.LIVE_TOKEN.key + " of " + LEAST_TOKEN + " characters at least");
       }
       server = new ServerSocket();
       server.bind(new InetSocketAddress(address, port));
@@ -124,7 +124,7 @@ public final class LiveStream extends SparkFirehoseListener {
       close(file);
       close(server);
       LOG.warn("iqcar: no events are streamed: {} = {}: {}",
-          Setting.LIVE.key(), settings.live, failure.toString());
+          Setting.LIVE.key, settings.live, failure.toString());
       return null;
     }
   }

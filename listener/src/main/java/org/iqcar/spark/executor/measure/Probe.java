@@ -19,8 +19,8 @@ class Probe {
 
   /** Processor time of the calling thread and of another one, in ns. */
   long cpuNanos(Thread other) {
-    return Math.max(0, TaskWatch.THREADS.getCurrentThreadCpuTime())
-        + Math.max(0, TaskWatch.THREADS.getThreadCpuTime(other.getId()));
+    return Math.max(0, TaskClocks.THREADS.getCurrentThreadCpuTime())
+        + Math.max(0, TaskClocks.THREADS.getThreadCpuTime(other.getId()));
   }
 
   /** How many processors share the sampler's processor time. */
@@ -32,7 +32,7 @@ class Probe {
   ThreadInfo[] stacks(long[] ids) {
     long pausesMs = Pauses.totalMs();
     long began = System.nanoTime();
-    ThreadInfo[] infos = TaskWatch.THREADS.getThreadInfo(ids, settings.sampleDepth);
+    ThreadInfo[] infos = TaskClocks.THREADS.getThreadInfo(ids, settings.sampleDepth);
     long took = System.nanoTime() - began;
     // A collection is not its doing. Its own wait for a processor stays in: an upper bound.
     stoppedNanos = Math.max(0, took - 1_000_000L * (Pauses.totalMs() - pausesMs));

@@ -68,8 +68,8 @@ public final class Sampler {
 
   /** Starts the sampler's threads, unless the period is 0. */
   public void start() {
-    if (settings.contention && TaskWatch.THREADS.isThreadContentionMonitoringSupported()) {
-      TaskWatch.THREADS.setThreadContentionMonitoringEnabled(true);
+    if (settings.contention && TaskClocks.THREADS.isThreadContentionMonitoringSupported()) {
+      TaskClocks.THREADS.setThreadContentionMonitoringEnabled(true);
     }
     if (settings.samplePeriodNanos > 0) {
       thread.start();
@@ -209,7 +209,7 @@ public final class Sampler {
       cpu = watch.kernel.seenCpuNanos();
       runQueue = watch.kernel.seenRunQueueNanos();
     } else {
-      cpu = TaskWatch.THREADS.getThreadCpuTime(watch.thread.getId());
+      cpu = TaskClocks.THREADS.getThreadCpuTime(watch.thread.getId());
     }
     long now = probe.nanos();
     if (cpu < 0) {
@@ -245,7 +245,7 @@ public final class Sampler {
   /** Reads who holds a lock now: others may pass it on while a thread waits without running. */
   private void readOwners(List<Look> blocked) {
     // Without stacks, no thread is stopped.
-    ThreadInfo[] infos = TaskWatch.THREADS.getThreadInfo(ids(blocked));
+    ThreadInfo[] infos = TaskClocks.THREADS.getThreadInfo(ids(blocked));
     for (int i = 0; i < infos.length; i++) {
       WaitClass wait = blocked.get(i).before();
       slept(blocked.get(i), wait, owner(infos[i], wait));

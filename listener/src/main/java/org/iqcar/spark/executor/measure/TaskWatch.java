@@ -1,9 +1,6 @@
 package org.iqcar.spark.executor.measure;
 
 import java.io.IOException;
-import java.lang.management.ManagementFactory;
-import java.lang.management.ThreadInfo;
-import java.lang.management.ThreadMXBean;
 import org.apache.spark.TaskContext;
 import org.iqcar.spark.events.Profile;
 import org.iqcar.spark.events.TaskRecord;
@@ -19,8 +16,6 @@ import org.iqcar.spark.settings.Settings;
  * {@link HeldMemory} calls {@link #holds}, under the watch's lock.
  */
 public final class TaskWatch {
-  static final ThreadMXBean THREADS = ManagementFactory.getThreadMXBean();
-
   final TaskContext context;
   final Thread thread = Thread.currentThread();
   final KernelThread kernel;
@@ -30,66 +25,46 @@ public final class TaskWatch {
   /** Whether the sampler, whose thread alone uses this, saw it wait for an object store. */
   boolean asksStore;
   private final Settings settings;
-  private final long startMs = System.currentTimeMillis();
-  private final long startNanos;
-  private final long startCpu;
-  private final long startRunQueue;
-  private final long[] startIo;
-  private final long[] startFaults;
-  private final StoreRequests requests = new StoreRequests();
-  private final long startGcMs = Pauses.totalMs();
-  private final ThreadInfo startInfo = THREADS.getThreadInfo(thread.getId());
+  private final TaskClocks clocks;
 
   final SampledWaits waits = new SampledWaits();
   private final Profile profile;
+  private final HeldBytes held;
+  private final LockOwners owners = new LockOwners();
+  private final Throttling.Stops stops;
+  /** What the last look saw. */
   private long seenNanos;
   private long seenCpu;
   private long seenRunQueue;
-  private long seenPausesMs = startGcMs;
-  private double claimedRunQueue;
+  private long seenPausesMs;
   private WaitClass seenWait;
   private boolean seenAsleep;
+  /** Wait on the run queue that was counted before the kernel has, in ns. */
+  private double claimedRunQueue;
   /** Wait of unknown class since the last known one, and when it began. */
   private double unknownNanos;
   private long unknownFrom;
   private int samples;
   private int offSamples;
-  private final HeldBytes held;
-  private final LockOwners owners = new LockOwners();
   private boolean closed;
-  private final Throttling throttling;
-  /** What its Python workers computed and waited for the processor while it waited, in ns. */
-  private double pythonCpu;
-  private double pythonRunQueue;
-  /** What thread and workers, and the groups, had when their stops were last divided; in ns. */
-  private long dividedCpu;
-  private long dividedRunQueue;
-  private long dividedStop;
-  private double stoppedNanos;
 
   /** Starts the task's clocks; called by the task's own thread. */
   TaskWatch(TaskContext context, Settings settings, Throttling throttling)
       throws IOException {
     this.context = context;
     this.settings = settings;
-    this.throttling = throttling;
     kernel = KernelThread.begin(settings.proc);
     timed = kernel != null && kernel.isTimed();
     python = settings.python && timed ? new PythonTask(settings.proc) : null;
     profile = settings.profileBucketNanos > 0 && settings.samplePeriodNanos > 0
         ? new Profile(settings.profileBucketNanos, settings.profileBuckets) : null;
-    startIo = kernel == null ? null : kernel.ownIo();
-    startFaults = kernel == null ? null : kernel.ownFaults();
-    startRunQueue = timed ? kernel.ownRunQueueNanos() : 0;
-    startCpu = THREADS.getCurrentThreadCpuTime();
-    startNanos = System.nanoTime();
     held = new HeldBytes(profile);
-    seenNanos = startNanos;
-    seenCpu = startCpu;
-    seenRunQueue = startRunQueue;
-    dividedCpu = startCpu;
-    dividedRunQueue = startRunQueue;
-    dividedStop = throttling.stoppedNanos();
+    clocks = new TaskClocks(kernel, settings.contention);
+    stops = throttling.stops(clocks.startCpu, clocks.startRunQueue);
+    seenNanos = clocks.startNanos;
+    seenCpu = clocks.startCpu;
+    seenRunQueue = clocks.startRunQueue;
+    seenPausesMs = clocks.startGcMs;
   }
 
   /** The sampler saw the thread running, or waiting to run. */
@@ -147,8 +122,7 @@ public final class TaskWatch {
           WaitClass one = parts == null ? wait : PythonTask.CLASSES[i];
           double part = parts == null ? 1 : parts[i];
           waits.known(one, part);
-          pythonCpu += one == WaitClass.PYTHON_CPU ? part * (off + unknownNanos) : 0;
-          pythonRunQueue += one == WaitClass.PYTHON_RUN_QUEUE ? part * (off + unknownNanos) : 0;
+          stops.python(one, part * (off + unknownNanos));
           // What was unknown before goes there too, so an interval's series sum to its width.
           draw(one, unknownNanos > 0 ? unknownFrom : from, look.now, part * (off + unknownNanos));
         }
@@ -221,41 +195,27 @@ public final class TaskWatch {
 
   /** Time since stops were last divided in which thread or workers ran or wanted to, in ns. */
   synchronized double wanted() {
-    return wanted(seenCpu, seenRunQueue);
-  }
-
-  private double wanted(long cpu, long runQueue) {
-    return Math.max(0, cpu + pythonCpu - dividedCpu)
-        + Math.max(0, runQueue + pythonRunQueue - dividedRunQueue);
+    return stops.wanted(seenCpu, seenRunQueue);
   }
 
   /** Takes the task's part of the stops up to now. */
   synchronized void divide(long stop) {
     if (!closed) {
-      divide(stop, seenCpu, seenRunQueue);
+      stops.divide(stop, seenCpu, seenRunQueue);
     }
-  }
-
-  private void divide(long stop, long cpu, long runQueue) {
-    // What was stopped was in the run queue meanwhile.
-    stoppedNanos += clamp(
-        throttling.each(stop - dividedStop), runQueue + pythonRunQueue - dividedRunQueue);
-    dividedStop = stop;
-    dividedCpu = cpu + (long) pythonCpu;
-    dividedRunQueue = runQueue + (long) pythonRunQueue;
   }
 
   /** The task holds so many bytes of execution memory now. */
   synchronized void holds(long bytes) {
     if (!closed) {
-      held.read(System.nanoTime() - startNanos, bytes);
+      held.read(System.nanoTime() - clocks.startNanos, bytes);
     }
   }
 
   private void seen(Look look, double onCpu, double waited) {
     if (profile != null) {
-      profile.add(Profile.CPU, seenNanos - startNanos, look.now - startNanos, onCpu);
-      profile.add(Profile.RUN_QUEUE, seenNanos - startNanos, look.now - startNanos, waited);
+      profile.add(Profile.CPU, seenNanos - clocks.startNanos, look.now - clocks.startNanos, onCpu);
+      profile.add(Profile.RUN_QUEUE, seenNanos - clocks.startNanos, look.now - clocks.startNanos, waited);
     }
     seenNanos = look.now;
     seenCpu = look.cpu;
@@ -267,7 +227,7 @@ public final class TaskWatch {
   /** Adds a wait to the profile. */
   private void draw(WaitClass wait, long from, long to, double nanos) {
     if (profile != null) {
-      profile.add(Profile.series(wait), from - startNanos, to - startNanos, nanos);
+      profile.add(Profile.series(wait), from - clocks.startNanos, to - clocks.startNanos, nanos);
     }
   }
 
@@ -279,56 +239,35 @@ public final class TaskWatch {
   public synchronized String close(String host, String executor, String sampler)
       throws IOException {
     closed = true;
-    long cpu = THREADS.getCurrentThreadCpuTime() - startCpu;
-    long runQueue = timed ? kernel.ownRunQueueNanos() - startRunQueue : 0;
-    // The clocks are read one after the other, so CPU may be a little above the wall clock.
-    long wall = Math.max(System.nanoTime() - startNanos, cpu);
-    throttling.ended(wanted(startCpu + cpu, startRunQueue + runQueue));
-    divide(throttling.stoppedNanos(), startCpu + cpu, startRunQueue + runQueue);
-    runQueue = Math.min(runQueue, wall - cpu);
-    long off = wall - cpu - runQueue;
-    ThreadInfo info = THREADS.getThreadInfo(thread.getId());
-    boolean contention = settings.contention && startInfo.getBlockedTime() >= 0;
-    long blockedMs = contention ? info.getBlockedTime() - startInfo.getBlockedTime() : -1;
-    long waitedMs = contention ? info.getWaitedTime() - startInfo.getWaitedTime() : -1;
-    long gcMs = Pauses.totalMs() - startGcMs;
-    long[] faults = faults();
+    clocks.end();
+    stops.end(clocks.startCpu + clocks.cpu, clocks.startRunQueue + clocks.runQueue);
     boolean counters = offSamples == 0
         && (waits.counted(WaitClass.GC_SAFEPOINT) == 0 || waits.coverage() < 100);
-    long[] split = ExactSplit.split(
-        off, counters ? byCounters(off, blockedMs, gcMs, faults) : waits.weights());
+    long[] split = ExactSplit.split(clocks.offCpu, counters ? byCounters() : waits.weights());
 
     TaskRecord record = new TaskRecord();
-    record.text("host", host).text("executor", executor).number("start_ms", startMs);
-    record.number("wall_ns", wall).number("cpu_ns", cpu);
-    record.known("run_queue_ns", runQueue, timed);
-    long queued = runQueue + split[WaitClass.PYTHON_RUN_QUEUE.ordinal()];
-    record.known("throttled_ns", Math.min(Math.round(stoppedNanos), queued),
-        timed && sampler == null && throttling.isKnown());
-    record.number("off_cpu_ns", off).waits(split);
+    record.text("host", host).text("executor", executor);
+    clocks.writeTimes(record);
+    long queued = clocks.runQueue + split[WaitClass.PYTHON_RUN_QUEUE.ordinal()];
+    record.known("throttled_ns", Math.min(stops.nanos(), queued),
+        timed && sampler == null && stops.areKnown());
+    record.number("off_cpu_ns", clocks.offCpu).waits(split);
     record.number("samples", samples).number("off_samples", offSamples);
     record.known("coverage_pct", waits.coverage(), waits.coverage() < 100);
-    if (startIo != null) {
-      record.io(startIo, kernel.ownIo());
-    }
-    record.known("major_faults", faults[0], faults[0] > 0);
-    record.known("disk_delay_ms", faults[1], faults[1] > 0);
-    record.known("blocked_ms", blockedMs, contention).known("waited_ms", waitedMs, contention);
-    record.number("gc_ms", gcMs);
-    requests.end(record);
-    held.end(wall);
+    clocks.writeCounts(record);
+    held.end(clocks.wall);
     record.known("peak_held_bytes", held.peak(), held.known());
-    record.known("mean_held_bytes", held.mean(wall), held.known());
+    record.known("mean_held_bytes", held.mean(clocks.wall), held.known());
     record.text("pool", context.getLocalProperty("spark.scheduler.pool"));
     record.text("sampler", sampler);
     record.known("failures", Failures.count(), Failures.count() > 0);
     record.text("lock_owners", owners.encode(lockScale(split)));
     if (profile != null && samples > 0) {
       long[] totals = new long[Profile.series(WaitClass.ALL[0]) + split.length];
-      totals[Profile.CPU] = cpu;
-      totals[Profile.RUN_QUEUE] = runQueue;
+      totals[Profile.CPU] = clocks.cpu;
+      totals[Profile.RUN_QUEUE] = clocks.runQueue;
       System.arraycopy(split, 0, totals, Profile.series(WaitClass.ALL[0]), split.length);
-      record.raw("profile", profile.encode(wall, totals, settings.profileBytes));
+      record.raw("profile", profile.encode(clocks.wall, totals, settings.profileBytes));
     }
     return record.json();
   }
@@ -341,13 +280,6 @@ public final class TaskWatch {
     if (kernel != null) {
       kernel.busy = false;
     }
-  }
-
-  /** What {@link KernelThread#ownFaults} counted during the task; zeros where it does not tell. */
-  private long[] faults() {
-    long[] now = startFaults == null ? null : kernel.ownFaults();
-    return now == null ? new long[2]
-        : new long[] {now[0] - startFaults[0], now[1] - startFaults[1]};
   }
 
   /** What one ns of a lock's wait that was seen stands for, in ns. */
@@ -364,13 +296,14 @@ public final class TaskWatch {
   }
 
   /** Splits the wait of a task that no sample found asleep by what Spark and the JVM counted. */
-  private double[] byCounters(long off, long blockedMs, long gcMs, long[] faults) {
+  private double[] byCounters() {
     double[] parts = new double[WaitClass.ALL.length];
-    double left = take(parts, WaitClass.SHUFFLE_FETCH, off,
+    double left = take(parts, WaitClass.SHUFFLE_FETCH, clocks.offCpu,
         context.taskMetrics().shuffleReadMetrics().fetchWaitTime());
-    left = take(parts, WaitClass.PAGE_FAULT, left, faults[0] > 0 ? faults[1] : 0);
-    left = take(parts, WaitClass.MONITOR_BLOCKED, left, blockedMs);
-    left = take(parts, WaitClass.GC_SAFEPOINT, left, gcMs);
+    left = take(parts, WaitClass.PAGE_FAULT, left,
+        clocks.majorFaults > 0 ? clocks.diskDelayMs : 0);
+    left = take(parts, WaitClass.MONITOR_BLOCKED, left, clocks.blockedMs);
+    left = take(parts, WaitClass.GC_SAFEPOINT, left, clocks.gcMs);
     parts[WaitClass.OTHER.ordinal()] = left;
     return parts;
   }

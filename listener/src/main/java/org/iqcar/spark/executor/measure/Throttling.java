@@ -2,6 +2,7 @@ package org.iqcar.spark.executor.measure;
 
 import java.io.IOException;
 import java.util.Collection;
+import org.iqcar.spark.events.WaitClass;
 import org.iqcar.spark.executor.threads.CpuLimit;
 import org.iqcar.spark.safety.Failures;
 
@@ -79,6 +80,66 @@ final class Throttling {
     wanted = Math.max(1, Math.min((busy + ofEnded) / (now - began), limit.processors));
     ofEnded = 0;
     began = now;
+  }
+
+  /** The stops of a task whose thread has had so much until now, in ns. */
+  Stops stops(long cpu, long runQueue) {
+    return new Stops(cpu, runQueue);
+  }
+
+  /** How long one task was stopped: its thread and its Python workers. Guarded by the watch's lock. */
+  final class Stops {
+    /** What its Python workers computed and waited for the processor while it waited, in ns. */
+    private double pythonCpu;
+    private double pythonRunQueue;
+    /** What thread and workers, and the groups, had when stops were last divided; in ns. */
+    private long dividedCpu;
+    private long dividedRunQueue;
+    private long dividedStop = stoppedNanos();
+    private double nanos;
+
+    private Stops(long cpu, long runQueue) {
+      dividedCpu = cpu;
+      dividedRunQueue = runQueue;
+    }
+
+    /** Its workers spent so much of its wait on something. */
+    void python(WaitClass what, double spent) {
+      pythonCpu += what == WaitClass.PYTHON_CPU ? spent : 0;
+      pythonRunQueue += what == WaitClass.PYTHON_RUN_QUEUE ? spent : 0;
+    }
+
+    /** Time since stops were last divided in which thread or workers ran or wanted to, in ns. */
+    double wanted(long cpu, long runQueue) {
+      return Math.max(0, cpu + pythonCpu - dividedCpu)
+          + Math.max(0, runQueue + pythonRunQueue - dividedRunQueue);
+    }
+
+    /** Takes its part of the stops up to now. */
+    void divide(long stop, long cpu, long runQueue) {
+      // What was stopped was in the run queue meanwhile.
+      double queued = runQueue + pythonRunQueue - dividedRunQueue;
+      nanos += Math.max(0, Math.min(each(stop - dividedStop), queued));
+      dividedStop = stop;
+      dividedCpu = cpu + (long) pythonCpu;
+      dividedRunQueue = runQueue + (long) pythonRunQueue;
+    }
+
+    /** The task ended. */
+    void end(long cpu, long runQueue) {
+      ended(wanted(cpu, runQueue));
+      divide(stoppedNanos(), cpu, runQueue);
+    }
+
+    /** How long it was stopped so far, in ns. */
+    long nanos() {
+      return Math.round(nanos);
+    }
+
+    /** Whether the kernel tells, and has told each time. */
+    boolean areKnown() {
+      return isKnown();
+    }
   }
 
   /** Ends it: it is not known from now on. */

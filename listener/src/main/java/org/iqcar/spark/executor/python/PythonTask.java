@@ -6,7 +6,6 @@ import java.util.List;
 import org.apache.spark.TaskContext;
 import org.iqcar.spark.events.WaitClass;
 import org.iqcar.spark.executor.host.WatchOrders;
-import org.iqcar.spark.safety.Failures;
 
 /**
  * Splits a task's wait for Python by what its worker processes did meanwhile. Used by the sampler;
@@ -48,7 +47,7 @@ public final class PythonTask {
       try {
         workers.get(i).look(now);
       } catch (IOException ended) {
-        close(workers.remove(i));
+        workers.remove(i).close();
         nextSearch = looks;
       }
     }
@@ -114,18 +113,8 @@ public final class PythonTask {
 
   /** Closes the workers' files; called when the task ends. */
   public synchronized void close() {
-    for (WorkerProcess worker : workers) {
-      close(worker);
-    }
+    workers.forEach(WorkerProcess::close);
     workers = new ArrayList<>();
     closed = true;
-  }
-
-  private static void close(WorkerProcess worker) {
-    try {
-      worker.close();
-    } catch (IOException e) {
-      Failures.note("closing a worker's kernel files", e);
-    }
   }
 }

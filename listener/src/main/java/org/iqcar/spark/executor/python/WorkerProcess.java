@@ -39,19 +39,17 @@ final class WorkerProcess implements Closeable {
     stat = new ProcFile(proc + "/" + pid + "/stat", 512);
     call = ProcFile.orNull(proc + "/" + pid + "/syscall", 16);
     ProcFile opened = null;
-    RunQueueWaits counted;
     try {
       opened = new ProcFile(proc + "/" + pid + "/schedstat", 96);
       schedstat = opened;
       long now = System.nanoTime();
       schedstat.numbers(times);
-      counted = new RunQueueWaits(times[1], now);
-      waits = counted;
+      waits = new RunQueueWaits(times[1], now);
       seenRunQueue = times[1];
       look(now);
       uncounted = 0;
     } catch (IOException | RuntimeException failure) {
-      closeAll(stat, opened, call);
+      ProcFile.closeAll(stat, opened, call);
       throw failure;
     }
   }
@@ -101,15 +99,7 @@ final class WorkerProcess implements Closeable {
   }
 
   @Override
-  public void close() throws IOException {
-    closeAll(stat, schedstat, call);
-  }
-
-  private static void closeAll(ProcFile... files) throws IOException {
-    for (ProcFile file : files) {
-      if (file != null) {
-        file.close();
-      }
-    }
+  public void close() {
+    ProcFile.closeAll(stat, schedstat, call);
   }
 }

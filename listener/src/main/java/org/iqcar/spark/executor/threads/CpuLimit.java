@@ -9,7 +9,6 @@ import java.nio.file.Paths;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
-import org.iqcar.spark.safety.Failures;
 
 /**
  * For how long the kernel has stopped this process because its control group had used up its
@@ -135,12 +134,6 @@ public final class CpuLimit implements Closeable {
 
   @Override
   public synchronized void close() {
-    for (ProcFile stat : stats) {
-      try {
-        stat.close();
-      } catch (IOException e) {
-        Failures.note("closing a control group's file", e);
-      }
-    }
+    stats.forEach(ProcFile::close);
   }
 }

@@ -9,7 +9,6 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
 import java.util.concurrent.ConcurrentHashMap;
-import org.iqcar.spark.safety.Failures;
 
 /**
  * Reads what the kernel counts for one thread. The thread itself and the sampler have open files
@@ -57,7 +56,7 @@ public final class KernelThread implements Closeable {
       waits = new RunQueueWaits(ownTimes[1], now);
     } catch (IOException | RuntimeException noTimes) {
       // Some kernels lack this file; the state is still useful.
-      closeAll(own, seen);
+      ProcFile.closeAll(own, seen);
       own = null;
       seen = null;
     }
@@ -205,18 +204,6 @@ public final class KernelThread implements Closeable {
 
   @Override
   public void close() {
-    closeAll(ownSchedstat, ownIo, ownStat, seenStat, seenSchedstat, seenCall);
-  }
-
-  private static void closeAll(ProcFile... files) {
-    for (ProcFile file : files) {
-      try {
-        if (file != null) {
-          file.close();
-        }
-      } catch (IOException e) {
-        Failures.note("closing a kernel file", e);
-      }
-    }
+    ProcFile.closeAll(ownSchedstat, ownIo, ownStat, seenStat, seenSchedstat, seenCall);
   }
 }

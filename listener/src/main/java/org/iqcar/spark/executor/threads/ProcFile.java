@@ -4,6 +4,7 @@ import java.io.Closeable;
 import java.io.IOException;
 import java.io.RandomAccessFile;
 import java.nio.charset.StandardCharsets;
+import org.iqcar.spark.safety.Safely;
 
 /**
  * Reads numbers from one of the kernel's files, which it keeps open: reading again costs 1 us
@@ -107,7 +108,16 @@ public final class ProcFile implements Closeable {
   }
 
   @Override
-  public synchronized void close() throws IOException {
-    file.close();
+  public synchronized void close() {
+    Safely.run("closing a kernel file", file::close);
+  }
+
+  /** Closes files, some of which may be null. */
+  public static void closeAll(ProcFile... files) {
+    for (ProcFile file : files) {
+      if (file != null) {
+        file.close();
+      }
+    }
   }
 }

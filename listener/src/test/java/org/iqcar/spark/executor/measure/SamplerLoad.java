@@ -30,7 +30,7 @@ public final class SamplerLoad {
     int computing = Integer.parseInt(args[1]);
     boolean off = args[3].equals("off");
     Settings settings =
-        new Settings(key -> key.equals(Setting.OVERHEAD.key()) && !off ? args[3] : null);
+        new Settings(key -> key.equals(Setting.OVERHEAD.key) && !off ? args[3] : null);
     Sampler sampler = new Sampler(settings);
     LongAdder units = new LongAdder();
     List<TaskWatch> watches = new ArrayList<>();
