@@ -1,14 +1,17 @@
 package org.iqcar.spark.driver.queries;
 
+import java.math.BigInteger;
 import java.nio.charset.StandardCharsets;
 import java.security.MessageDigest;
 import java.security.NoSuchAlgorithmException;
 import java.util.ArrayDeque;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.Deque;
 import java.util.List;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
+import java.util.stream.Collectors;
 import org.iqcar.spark.text.PyRegex;
 
 /**
@@ -18,8 +21,8 @@ import org.iqcar.spark.text.PyRegex;
  * (analyzer/iqcar/logs/events/fingerprint.py); a test compares the two.
  */
 public final class PlanFingerprint {
-  /** Hex digits of SHA-256 in a hash. */
-  static final int HASH_DIGITS = 32;
+  /** Bytes of SHA-256 in a hash. */
+  private static final int HALF = 16;
 
   /** Most characters of one line of a plan. */
   static final int MAX_LINE = 1_000_000;
@@ -141,23 +144,19 @@ public final class PlanFingerprint {
   }
 
   private static String hash(List<String> lines) {
-    StringBuilder all = new StringBuilder();
-    for (String line : lines) {
-      all.append(line).append('\n');
-    }
-    return sha256(all.toString());
+    return sha256(lines.stream().map(line -> line + "\n").collect(Collectors.joining()));
   }
 
-  /** The first {@link #HASH_DIGITS} hex digits of a text's SHA-256. */
+  /** The first half of a text's SHA-256, in hexadecimal. */
   static String sha256(String text) {
+    return sha256(text.getBytes(StandardCharsets.UTF_8));
+  }
+
+  /** The first half of the SHA-256 of some bytes, in hexadecimal. */
+  public static String sha256(byte[] bytes) {
     try {
-      byte[] digest =
-          MessageDigest.getInstance("SHA-256").digest(text.getBytes(StandardCharsets.UTF_8));
-      StringBuilder hex = new StringBuilder();
-      for (int i = 0; i < HASH_DIGITS / 2; i++) {
-        hex.append(String.format("%02x", digest[i]));
-      }
-      return hex.toString();
+      byte[] digest = MessageDigest.getInstance("SHA-256").digest(bytes);
+      return String.format("%032x", new BigInteger(1, Arrays.copyOf(digest, HALF)));
     } catch (NoSuchAlgorithmException absent) {
       throw new IllegalStateException(absent);
     }

@@ -250,32 +250,28 @@ final class PoolRules {
 
   private static double share(String place, JsonNode object, String key) {
     JsonNode value = object.path(key);
-    if (value.isMissingNode()) {
-      return 0.0;
-    }
-    if (!value.isNumber() || !(value.doubleValue() > 0.0 && value.doubleValue() <= 1.0)) {
-      throw new RulesRefused(place, key + " is " + value + ", not a share above 0 up to 1", FIX);
-    }
-    return value.doubleValue();
+    double share = value.doubleValue();
+    return value(place, object, key, value.isNumber() && share > 0.0 && share <= 1.0,
+        "a share above 0 up to 1").doubleValue();
   }
 
   private static boolean bool(String place, JsonNode object, String key) {
-    JsonNode value = object.path(key);
-    if (!value.isMissingNode() && !value.isBoolean()) {
-      throw new RulesRefused(place, key + " is " + value + ", not true or false", FIX);
-    }
-    return value.asBoolean();
+    return value(place, object, key, object.path(key).isBoolean(), "true or false").asBoolean();
   }
 
   private static int number(String place, JsonNode object, String key, int least) {
     JsonNode value = object.path(key);
-    if (value.isMissingNode()) {
-      return least;
+    boolean fits = value.isIntegralNumber() && value.canConvertToInt() && value.intValue() >= least;
+    return value(place, object, key, fits, "a whole number from " + least).asInt(least);
+  }
+
+  /** A value that is as it must be, or missing. */
+  private static JsonNode value(
+      String place, JsonNode object, String key, boolean fits, String wanted) {
+    JsonNode value = object.path(key);
+    if (!fits && !value.isMissingNode()) {
+      throw new RulesRefused(place, key + " is " + value + ", not " + wanted, FIX);
     }
-    if (!value.isIntegralNumber() || !value.canConvertToInt() || value.intValue() < least) {
-      throw new RulesRefused(place, key + " is " + value + ", not a whole number from " + least,
-          FIX);
-    }
-    return value.intValue();
+    return value;
   }
 }

@@ -8,14 +8,10 @@ import java.io.IOException;
 import java.io.InputStream;
 import java.io.InterruptedIOException;
 import java.lang.reflect.InvocationTargetException;
-import java.math.BigInteger;
 import java.net.URI;
 import java.nio.file.InvalidPathException;
 import java.nio.file.NoSuchFileException;
 import java.nio.file.Paths;
-import java.security.MessageDigest;
-import java.security.NoSuchAlgorithmException;
-import java.util.Arrays;
 import java.util.Set;
 import java.util.concurrent.Callable;
 import java.util.concurrent.ExecutionException;
@@ -23,6 +19,7 @@ import java.util.concurrent.FutureTask;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.TimeoutException;
 import java.util.regex.Pattern;
+import org.iqcar.spark.driver.queries.PlanFingerprint;
 import org.iqcar.spark.safety.OwnFile;
 import org.iqcar.spark.safety.Safely;
 
@@ -91,17 +88,7 @@ class RuleFile {
     } catch (InvalidPathException | ReflectiveOperationException e) {
       throw new IOException(e.toString(), e);
     }
-    return hash(readNow());
-  }
-
-  /** The first half of the content's SHA-256 in hexadecimal. */
-  static String hash(byte[] content) {
-    try {
-      byte[] digest = MessageDigest.getInstance("SHA-256").digest(content);
-      return String.format("%032x", new BigInteger(1, Arrays.copyOf(digest, 16)));
-    } catch (NoSuchAlgorithmException e) {
-      throw new IllegalStateException(e);
-    }
+    return PlanFingerprint.sha256(readNow());
   }
 
   /** Runs an action in a thread of its own, which is abandoned if it takes longer. */

@@ -5,6 +5,7 @@ import java.util.concurrent.ScheduledExecutorService;
 import java.util.concurrent.TimeUnit;
 import java.util.function.Consumer;
 import org.iqcar.spark.IqcarEventRules;
+import org.iqcar.spark.driver.queries.PlanFingerprint;
 import org.iqcar.spark.safety.Safely;
 
 /**
@@ -109,7 +110,7 @@ final class RuleWatch {
   }
 
   private void read(byte[] content) {
-    String hash = RuleFile.hash(content);
+    String hash = PlanFingerprint.sha256(content);
     PoolRules next;
     try {
       next = file.parse(content);

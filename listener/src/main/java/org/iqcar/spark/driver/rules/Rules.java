@@ -11,6 +11,7 @@ import org.apache.spark.SparkContext;
 import org.apache.spark.scheduler.Pool;
 import org.apache.spark.scheduler.SchedulingMode;
 import org.iqcar.spark.IqcarEventRules;
+import org.iqcar.spark.driver.queries.PlanFingerprint;
 import org.iqcar.spark.events.PluginMetrics;
 import org.iqcar.spark.safety.Safely;
 import org.iqcar.spark.safety.SparkInternals;
@@ -82,7 +83,7 @@ public final class Rules {
         throw new RulesRefused(settings.rules, "cannot be read (" + e.getMessage() + ")",
             "name a file or URL that the driver can read in " + Setting.RULES.key);
       }
-      hash = RuleFile.hash(content);
+      hash = PlanFingerprint.sha256(content);
       outcome = RuleNews.REFUSED;
       first = file.parse(content);
       if (first.isEmpty()) {

@@ -54,8 +54,6 @@ public final class LiveStream extends SparkFirehoseListener {
   private static final int READ_MS = 30_000;
   /** Time without reading after which the application's end does not wait for a follower. */
   private static final int STALLED_MS = 200;
-  /** Time without a byte sent after which the application's end waits for no follower. */
-  private static final int NOTHING_SENT_MS = 2_000;
   /** Longest wait for followers when the application ends; a busy driver sends slowly. */
   private static final int END_MS = 5_000;
   private static final int LEAST_TOKEN = 16;
@@ -164,24 +162,14 @@ public final class LiveStream extends SparkFirehoseListener {
 
   private void awaitFollowers() throws InterruptedException {
     long start = System.nanoTime();
-    long since = start;
-    long sent = -1;
-    while (anyReads() && millisFrom(start) < END_MS && millisFrom(since) < NOTHING_SENT_MS) {
-      long now = followers().stream().mapToLong(one -> one.sent).sum();
-      if (now != sent) {
-        sent = now;
-        since = System.nanoTime();
-      }
+    while (millisFrom(start) < END_MS
+        && followers().stream().anyMatch(one -> one.blockedMs() < STALLED_MS)) {
       Thread.sleep(20);
     }
   }
 
   private static long millisFrom(long nanos) {
     return (System.nanoTime() - nanos) / 1_000_000;
-  }
-
-  private boolean anyReads() {
-    return followers().stream().anyMatch(one -> one.blockedMs() < STALLED_MS);
   }
 
   private void listen() {
@@ -295,8 +283,6 @@ public final class LiveStream extends SparkFirehoseListener {
   private static final class Follower extends OutputStream {
     final Socket socket;
     private volatile long writesSince;
-    /** Bytes that were sent; one thread writes. */
-    private volatile long sent;
 
     Follower(Socket socket) {
       this.socket = socket;
@@ -317,7 +303,6 @@ public final class LiveStream extends SparkFirehoseListener {
       writesSince = System.nanoTime() | 1;
       try {
         socket.getOutputStream().write(bytes, offset, length);
-        sent += length;
       } finally {
         writesSince = 0;
       }

@@ -12,7 +12,6 @@ final class HostBatch {
   private long droppedInAll;
   private boolean full;
   private boolean ended;
-  private boolean woken;
 
   /** Adds a line, or drops it and counts it where the batch is full. */
   synchronized void add(String line) {
@@ -33,7 +32,7 @@ final class HostBatch {
     return full;
   }
 
-  /** Tells {@link #await} that no more lines will come. */
+  /** Ends {@link #await} now and from now on: no more lines come, or nobody wants them. */
   synchronized void end() {
     ended = true;
     notifyAll();
@@ -43,16 +42,10 @@ final class HostBatch {
     return ended;
   }
 
-  /** Ends {@link #await} now and from now on. */
-  synchronized void wake() {
-    woken = true;
-    notifyAll();
-  }
-
-  /** Waits at most the given ns for the batch to be full, ended or woken. */
+  /** Waits at most the given ns for the batch to be full or ended. */
   synchronized void await(long nanos) throws InterruptedException {
     long end = System.nanoTime() + nanos;
-    for (long left = nanos; left > 0 && !full && !ended && !woken;
+    for (long left = nanos; left > 0 && !full && !ended;
         left = end - System.nanoTime()) {
       TimeUnit.NANOSECONDS.timedWait(this, left);
     }

@@ -3,7 +3,6 @@ package org.iqcar.spark.executor.host;
 import com.fasterxml.jackson.core.JsonProcessingException;
 import com.fasterxml.jackson.databind.ObjectMapper;
 import java.io.BufferedReader;
-import java.io.ByteArrayOutputStream;
 import java.io.IOException;
 import java.io.InputStream;
 import java.io.InputStreamReader;
@@ -13,6 +12,7 @@ import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
+import java.util.Scanner;
 import java.util.concurrent.TimeUnit;
 import org.apache.spark.SparkConf;
 import org.apache.spark.SparkEnv;
@@ -116,7 +116,7 @@ public final class HostSampler {
   /** Ends the process, and sends its last samples if they come within {@link #STOP_MS}. */
   public void stop() throws InterruptedException {
     stopped = true;
-    batch.wake();
+    batch.end();
     thread.join(STOP_MS);
     Process running = process;
     if (running != null) {
@@ -189,13 +189,9 @@ public final class HostSampler {
   }
 
   private static byte[] script() throws IOException {
-    try (InputStream in = HostSampler.class.getResourceAsStream(SCRIPT)) {
-      ByteArrayOutputStream out = new ByteArrayOutputStream();
-      byte[] buffer = new byte[8192];
-      for (int count = in.read(buffer); count >= 0; count = in.read(buffer)) {
-        out.write(buffer, 0, count);
-      }
-      return out.toByteArray();
+    try (InputStream in = HostSampler.class.getResourceAsStream(SCRIPT);
+        Scanner whole = new Scanner(in, "UTF-8").useDelimiter("\\A")) {
+      return whole.next().getBytes(StandardCharsets.UTF_8);
     }
   }
 

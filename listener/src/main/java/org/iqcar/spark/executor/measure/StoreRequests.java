@@ -3,7 +3,8 @@ package org.iqcar.spark.executor.measure;
 import java.lang.reflect.Method;
 import java.util.Map;
 import org.iqcar.spark.events.TaskRecord;
-import org.iqcar.spark.safety.Failures;
+import org.iqcar.spark.safety.Safely;
+import org.iqcar.spark.safety.SparkInternals;
 
 /**
  * What Hadoop's clients of object stores counted for the streams that a task opened: its
@@ -13,69 +14,35 @@ import org.iqcar.spark.safety.Failures;
  * it. A client resets them now and then: then what it has counted since is the task's.
  */
 final class StoreRequests {
-  private static final String PACKAGE = "org.apache.hadoop.fs.statistics.";
+  private static final String CONTEXT = "org.apache.hadoop.fs.statistics.IOStatisticsContext";
   private static final String MEAN = ".mean";
   private static final String READING = "reading the requests to object stores";
   private static final int REQUESTS = 0;
   private static final int MILLIS = 1;
   private static final int RETRIES = 2;
   /** Null where Hadoop is older. */
-  private static final Methods METHODS = methods();
+  private static final Method CURRENT = current();
 
   /** Held, because Hadoop's own reference to it is weak: a collection would lose the counts. */
-  private final Object context = METHODS == null ? null : current();
-  private final long[] before = context == null ? null : read();
+  private final Object context =
+      CURRENT == null ? null : Safely.get(READING, null, () -> CURRENT.invoke(null));
+  private final long[] before = read();
 
-  /** The methods that are called: an older Hadoop, with which the plugin is compiled, has none. */
-  private static final class Methods {
-    final Method current;
-    final Method statistics;
-    final Method counters;
-    final Method means;
-    final Method samples;
-    final Method sum;
-
-    Methods() throws ReflectiveOperationException {
-      Class<?> context = Class.forName(PACKAGE + "IOStatisticsContext");
-      Class<?> source = Class.forName(PACKAGE + "IOStatisticsSource");
-      Class<?> all = Class.forName(PACKAGE + "IOStatistics");
-      Class<?> mean = Class.forName(PACKAGE + "MeanStatistic");
-      current = context.getMethod("getCurrentIOStatisticsContext");
-      statistics = source.getMethod("getIOStatistics");
-      counters = all.getMethod("counters");
-      means = all.getMethod("meanStatistics");
-      samples = mean.getMethod("getSamples");
-      sum = mean.getMethod("getSum");
-    }
-  }
-
-  private static Methods methods() {
+  private static Method current() {
     try {
-      return new Methods();
+      return Class.forName(CONTEXT).getMethod("getCurrentIOStatisticsContext");
     } catch (ReflectiveOperationException | LinkageError older) {
-      return null;
-    }
-  }
-
-  private static Object current() {
-    try {
-      return METHODS.current.invoke(null);
-    } catch (ReflectiveOperationException | RuntimeException changed) {
-      Failures.note(READING, changed);
       return null;
     }
   }
 
   /** Requests, their ms and retries of this thread so far; null if not told. */
   private long[] read() {
-    try {
-      Object found = METHODS.statistics.invoke(context);
-      return found == null ? null : sums((Map<?, ?>) METHODS.counters.invoke(found),
-          (Map<?, ?>) METHODS.means.invoke(found));
-    } catch (ReflectiveOperationException | RuntimeException changed) {
-      Failures.note(READING, changed);
-      return null;
-    }
+    return context == null ? null : Safely.get(READING, null, () -> {
+      Object found = SparkInternals.call(context, "getIOStatistics");
+      return found == null ? null : sums((Map<?, ?>) SparkInternals.call(found, "counters"),
+          (Map<?, ?>) SparkInternals.call(found, "meanStatistics"));
+    });
   }
 
   private static long[] sums(Map<?, ?> counters, Map<?, ?> means)
@@ -83,8 +50,8 @@ final class StoreRequests {
     long[] found = new long[3];
     for (Map.Entry<?, ?> one : means.entrySet()) {
       if (isRequest(one.getKey().toString())) {
-        found[REQUESTS] += (Long) METHODS.samples.invoke(one.getValue());
-        found[MILLIS] += (Long) METHODS.sum.invoke(one.getValue());
+        found[REQUESTS] += (Long) SparkInternals.call(one.getValue(), "getSamples");
+        found[MILLIS] += (Long) SparkInternals.call(one.getValue(), "getSum");
       }
     }
     for (Map.Entry<?, ?> one : counters.entrySet()) {

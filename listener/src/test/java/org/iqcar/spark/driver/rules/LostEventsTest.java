@@ -196,6 +196,10 @@ class LostEventsTest {
   /** Spark's counter is not reached here: only time tells that an answer will not come. */
   @Test
   void aJobIsHeldOnceAndForAShortTimeWhereNothingTellsThatItsStartIsLost() throws Exception {
+    submit(0);
+    held.release(0);
+    assertEquals(Collections.singleton(0), offered()); // all classes are loaded now
+    end(0, false);
     start(1, true);
     dropped = 0;
     submit(1);
