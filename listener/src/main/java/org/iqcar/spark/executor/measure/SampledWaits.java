@@ -109,4 +109,29 @@ final class SampledWaits {
     }
     return weights;
   }
+
+  /**
+   * Parts of an exact total by weights, one per class; they sum to it. Without any weight, all of it
+   * is OTHER.
+   */
+  static long[] split(long total, double[] weights) {
+    long[] parts = new long[weights.length];
+    double sum = 0;
+    int largest = WaitClass.OTHER.ordinal();
+    for (int i = 0; i < weights.length; i++) {
+      sum += weights[i];
+      if (weights[i] > weights[largest]) {
+        largest = i;
+      }
+    }
+    long left = total;
+    if (sum > 0) {
+      for (int i = 0; i < weights.length; i++) {
+        parts[i] = Math.min(left, (long) (total * (weights[i] / sum)));
+        left -= parts[i];
+      }
+    }
+    parts[largest] += left;
+    return parts;
+  }
 }

@@ -171,7 +171,7 @@ public final class Sampler {
     roundNanos = now;
     List<Look> asleep = new ArrayList<>();
     List<Look> blocked = new ArrayList<>();
-    pausesMs = Pauses.totalMs();
+    pausesMs = Probe.pausesMs();
     for (TaskWatch watch : watches.values()) {
       try {
         look(watch, asleep, blocked);
@@ -270,7 +270,7 @@ public final class Sampler {
       budget.spend(probe.stoppedNanos());
       stoppedTime.add(probe.stoppedNanos());
       // Read again: a pause may have ended since the round began, and the stacks show its end.
-      long pauses = Pauses.totalMs();
+      long pauses = Probe.pausesMs();
       for (int i = 0; i < infos.length; i++) {
         classify(turn.get(i), infos[i], pauses);
       }

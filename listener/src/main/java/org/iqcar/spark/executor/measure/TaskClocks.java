@@ -16,7 +16,7 @@ final class TaskClocks {
   private final boolean timed;
   private final boolean contention;
   private final long startMs = System.currentTimeMillis();
-  final long startGcMs = Pauses.totalMs();
+  final long startGcMs = Probe.pausesMs();
   private final ThreadInfo startInfo = THREADS.getThreadInfo(Thread.currentThread().getId());
   private final StoreRequests requests = new StoreRequests();
   private final long[] startIo;
@@ -66,7 +66,7 @@ final class TaskClocks {
     ThreadInfo info = THREADS.getThreadInfo(Thread.currentThread().getId());
     blockedMs = contention ? info.getBlockedTime() - startInfo.getBlockedTime() : -1;
     waitedMs = contention ? info.getWaitedTime() - startInfo.getWaitedTime() : -1;
-    gcMs = Pauses.totalMs() - startGcMs;
+    gcMs = Probe.pausesMs() - startGcMs;
     long[] faults = startFaults == null ? null : kernel.ownFaults();
     if (faults != null) {
       majorFaults = faults[0] - startFaults[0];

@@ -243,7 +243,7 @@ public final class TaskWatch {
     stops.end(clocks.startCpu + clocks.cpu, clocks.startRunQueue + clocks.runQueue);
     boolean counters = offSamples == 0
         && (waits.counted(WaitClass.GC_SAFEPOINT) == 0 || waits.coverage() < 100);
-    long[] split = ExactSplit.split(clocks.offCpu, counters ? byCounters() : waits.weights());
+    long[] split = SampledWaits.split(clocks.offCpu, counters ? byCounters() : waits.weights());
 
     TaskRecord record = new TaskRecord();
     record.text("host", host).text("executor", executor);
