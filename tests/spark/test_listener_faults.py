@@ -21,6 +21,7 @@ pytestmark = pytest.mark.spark
 
 BOTH = {**PLUGIN, **LISTENER_ONLY}
 CALLBACKS = ("all", "a_task_s_start", "a_task_s_end,onStageSubmitted")
+ROUND = "a_round_of_the_sampler"
 MEMORY = "reading_how_much_memory_tasks_hold"
 FAULTS = (*CALLBACKS, MEMORY)
 
@@ -39,7 +40,7 @@ def apps(
             **{place: (("notify", "many"), {**BOTH, "iqcar.test.fail": place}) for place in FAULTS},
             "sampler": (
                 ("notify", "many"),
-                {**BOTH, "iqcar.test.fail": "a_round_of_the_sampler", "spark.iqcar.sample.period": "1ms"},
+                {**BOTH, "iqcar.test.fail": ROUND, "spark.iqcar.sample.period": "1ms"},
             ),
             "off": (("many",), {**BOTH, "spark.iqcar.enabled": "false"}),
             "no kernel": (
