@@ -55,7 +55,7 @@ def test_threads_and_files_are_as_many_and_end(readings: list[dict[str, Any]]) -
     assert max(len(one["own_threads"]) for one in alive) <= len(alive[0]["own_threads"]) + 1
     assert over["own_threads"] == []
     for one in alive:  # a thread of an executor keeps its files until another one begins
-        assert one["kernel_files"] <= one["objects"]["threads.ProcFile"]
+        assert one["kernel_files"] <= one["objects"]["executor.threads.ProcFile"]
         assert SLOTS <= one["objects"][KERNEL_FILES] < JOBS / 10
     assert over["kernel_files"] == 0
     assert not [name for name in over["objects"] if name.startswith(KERNEL_FILES)]

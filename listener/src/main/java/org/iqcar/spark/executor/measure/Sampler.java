@@ -130,7 +130,8 @@ public final class Sampler {
     throttling.close();
   }
 
-  private void run() {
+  /** Samples until it is stopped, or fails too often; never throws. */
+  void run() {
     int failures = 0;
     begin();
     for (long next = System.nanoTime(); !stopped; next = Math.max(next, System.nanoTime())) {

@@ -11,6 +11,7 @@ import java.util.concurrent.locks.LockSupport;
 import java.util.concurrent.locks.ReentrantLock;
 import java.util.function.Consumer;
 import org.apache.spark.TaskContext$;
+import org.iqcar.spark.safety.Safely;
 import org.iqcar.spark.settings.Settings;
 
 /** Threads that wait for locks, watched by the sampler, by JFR or by nobody, for a benchmark. */
@@ -96,7 +97,7 @@ public final class LockLoad {
     }
     begun.await();
     if (args[3].equals("sampler")) {
-      sampler.start();
+      Safely.thread("iqcar-sampler", sampler::run).start();
     }
     com.sun.management.OperatingSystemMXBean system =
         (com.sun.management.OperatingSystemMXBean) ManagementFactory.getOperatingSystemMXBean();
