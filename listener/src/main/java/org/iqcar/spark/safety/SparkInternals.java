@@ -66,7 +66,8 @@ public final class SparkInternals {
       if (Modifier.isAbstract(method.getModifiers())) {
         throw new NoSuchMethodException(made.getName() + " lacks " + method);
       }
-      boolean own = method.getDeclaringClass() == made && !method.isSynthetic();
+      boolean own = method.getDeclaringClass() == made && !method.isSynthetic()
+          && !Modifier.isStatic(method.getModifiers());
       boolean known = !own || has(made.getSuperclass(), method);
       for (Class<?> type : made.getInterfaces()) {
         known |= has(type, method);
