@@ -1,18 +1,15 @@
 package org.iqcar.spark.driver.queries;
 
-import java.math.BigInteger;
 import java.nio.charset.StandardCharsets;
-import java.security.MessageDigest;
-import java.security.NoSuchAlgorithmException;
 import java.util.ArrayDeque;
 import java.util.ArrayList;
-import java.util.Arrays;
 import java.util.Deque;
 import java.util.List;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 import java.util.stream.Collectors;
 import org.iqcar.spark.text.PyRegex;
+import org.iqcar.spark.text.Sha256;
 
 /**
  * Hashes a plan without ids, literals, dates and run numbers, to recognise a recurring query.
@@ -21,9 +18,6 @@ import org.iqcar.spark.text.PyRegex;
  * (analyzer/iqcar/logs/events/fingerprint.py); a test compares the two.
  */
 public final class PlanFingerprint {
-  /** Bytes of SHA-256 in a hash. */
-  private static final int HALF = 16;
-
   /** Most characters of one line of a plan. */
   static final int MAX_LINE = 1_000_000;
 
@@ -149,17 +143,7 @@ public final class PlanFingerprint {
 
   /** The first half of a text's SHA-256, in hexadecimal. */
   static String sha256(String text) {
-    return sha256(text.getBytes(StandardCharsets.UTF_8));
-  }
-
-  /** The first half of the SHA-256 of some bytes, in hexadecimal. */
-  public static String sha256(byte[] bytes) {
-    try {
-      byte[] digest = MessageDigest.getInstance("SHA-256").digest(bytes);
-      return String.format("%032x", new BigInteger(1, Arrays.copyOf(digest, HALF)));
-    } catch (NoSuchAlgorithmException absent) {
-      throw new IllegalStateException(absent);
-    }
+    return Sha256.of(text.getBytes(StandardCharsets.UTF_8));
   }
 
   private static String replace(Step[] steps, String line) {

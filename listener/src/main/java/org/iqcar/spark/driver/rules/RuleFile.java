@@ -19,9 +19,9 @@ import java.util.concurrent.FutureTask;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.TimeoutException;
 import java.util.regex.Pattern;
-import org.iqcar.spark.driver.queries.PlanFingerprint;
 import org.iqcar.spark.safety.OwnFile;
 import org.iqcar.spark.safety.Safely;
+import org.iqcar.spark.text.Sha256;
 
 /** The file of rules, at a local path or a URL of any file system that Hadoop supports. */
 class RuleFile {
@@ -88,7 +88,7 @@ class RuleFile {
     } catch (InvalidPathException | ReflectiveOperationException e) {
       throw new IOException(e.toString(), e);
     }
-    return PlanFingerprint.sha256(readNow());
+    return Sha256.of(readNow());
   }
 
   /** Runs an action in a thread of its own, which is abandoned if it takes longer. */

@@ -5,8 +5,8 @@ import java.util.concurrent.ScheduledExecutorService;
 import java.util.concurrent.TimeUnit;
 import java.util.function.Consumer;
 import org.iqcar.spark.IqcarEventRules;
-import org.iqcar.spark.driver.queries.PlanFingerprint;
 import org.iqcar.spark.safety.Safely;
+import org.iqcar.spark.text.Sha256;
 
 /**
  * Looks at the file of rules once a period and applies what has changed.
@@ -110,7 +110,7 @@ final class RuleWatch {
   }
 
   private void read(byte[] content) {
-    String hash = PlanFingerprint.sha256(content);
+    String hash = Sha256.of(content);
     PoolRules next;
     try {
       next = file.parse(content);

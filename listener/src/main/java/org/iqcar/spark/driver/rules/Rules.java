@@ -11,12 +11,12 @@ import org.apache.spark.SparkContext;
 import org.apache.spark.scheduler.Pool;
 import org.apache.spark.scheduler.SchedulingMode;
 import org.iqcar.spark.IqcarEventRules;
-import org.iqcar.spark.driver.queries.PlanFingerprint;
 import org.iqcar.spark.events.PluginMetrics;
 import org.iqcar.spark.safety.Safely;
 import org.iqcar.spark.safety.SparkInternals;
 import org.iqcar.spark.settings.Setting;
 import org.iqcar.spark.settings.Settings;
+import org.iqcar.spark.text.Sha256;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
@@ -83,7 +83,7 @@ public final class Rules {
         throw new RulesRefused(settings.rules, "cannot be read (" + e.getMessage() + ")",
             "name a file or URL that the driver can read in " + Setting.RULES.key);
       }
-      hash = PlanFingerprint.sha256(content);
+      hash = Sha256.of(content);
       outcome = RuleNews.REFUSED;
       first = file.parse(content);
       if (first.isEmpty()) {
