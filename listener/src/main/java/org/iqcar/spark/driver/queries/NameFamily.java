@@ -1,16 +1,12 @@
 package org.iqcar.spark.driver.queries;
 
 import com.fasterxml.jackson.databind.JsonNode;
-import com.fasterxml.jackson.databind.ObjectMapper;
-import java.io.IOException;
-import java.io.InputStream;
 import java.util.ArrayList;
-import java.util.Iterator;
 import java.util.List;
-import java.util.Map;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 import org.iqcar.spark.text.PyRegex;
+import org.iqcar.spark.text.TokenShapes;
 
 /**
  * Removes from a query's name what differs between its runs (dates, times, ids, numbers of runs), as
@@ -18,7 +14,6 @@ import org.iqcar.spark.text.PyRegex;
  * read.
  */
 final class NameFamily {
-  private static final String FILE = "/iqcar_names.json";
   private static final Pattern LEFT = Pattern.compile("[\\p{L}\\p{N}]");
 
   /** What is replaced, if it changes between letters and numbers often enough. */
@@ -72,25 +67,18 @@ final class NameFamily {
   }
 
   private static List<Step> read() {
-    try (InputStream in = NameFamily.class.getResourceAsStream(FILE)) {
-      JsonNode data = new ObjectMapper().readTree(in);
-      List<String[]> parts = new ArrayList<>();
-      Iterator<Map.Entry<String, JsonNode>> fields = data.get("parts").fields();
-      while (fields.hasNext()) {
-        Map.Entry<String, JsonNode> part = fields.next();
-        parts.add(0, new String[] {"<" + part.getKey() + ">", part.getValue().asText()});
+    JsonNode data = TokenShapes.data("/iqcar_names.json");
+    List<String[]> parts = new ArrayList<>();
+    data.get("parts").fields().forEachRemaining(part ->
+        parts.add(0, new String[] {"<" + part.getKey() + ">", part.getValue().asText()}));
+    List<Step> steps = new ArrayList<>();
+    for (JsonNode step : data.get("steps")) {
+      String shape = step.get("shape").asText();
+      for (String[] part : parts) {  // a part may hold parts above it, which come later here
+        shape = shape.replace(part[0], part[1]);
       }
-      List<Step> steps = new ArrayList<>();
-      for (JsonNode step : data.get("steps")) {
-        String shape = step.get("shape").asText();
-        for (String[] part : parts) {  // a part may hold parts above it, which come later here
-          shape = shape.replace(part[0], part[1]);
-        }
-        steps.add(new Step(shape, step.path("changes").asInt(0)));
-      }
-      return steps;
-    } catch (IOException unreadable) {
-      throw new IllegalStateException(FILE, unreadable);
+      steps.add(new Step(shape, step.path("changes").asInt(0)));
     }
+    return steps;
   }
 }
