@@ -50,7 +50,7 @@ def measure(folder: Path, turns: int) -> dict[str, list[float]]:
     from pyspark.sql import SparkSession
 
     spark = SparkSession.builder.getOrCreate()
-    rounds = spark._jvm.org.iqcar.spark.rules.OfferRounds
+    rounds = spark._jvm.org.iqcar.spark.driver.rules.OfferRounds
     said = rounds.time(spark.sparkContext._jsc, POOLS, ROUNDS, WARM_UP + turns)
     spark.sparkContext.cancelAllJobs()
     spark.stop()

@@ -98,7 +98,7 @@ def package_box(name: str, inner: Mapping[str, str]) -> Box:
 def draw_plugin(flow: str) -> str:
     """The rooms of the Spark plugin as SVG; the last name is the package that holds the others."""
     names = flow.split(" → ")
-    files = [PLUGIN / name / "package-info.java" for name in names[:-1]]
+    files = [PLUGIN / name.replace(".", "/") / "package-info.java" for name in names[:-1]]
     files.append(PLUGIN / "package-info.java")
     boxes = (
         Box(name, first_sentence(javadoc(file)), is_room=True)

@@ -1,4 +1,4 @@
-package org.iqcar.spark.rules;
+package org.iqcar.spark.driver.rules;
 
 import java.lang.instrument.ClassFileTransformer;
 import java.lang.instrument.Instrumentation;
@@ -35,7 +35,7 @@ import org.iqcar.spark.safety.SparkInternals;
  */
 public final class InPlace implements ClassFileTransformer {
   private static final String SPARK = "org/apache/spark/scheduler/";
-  private static final String ME = "org/iqcar/spark/rules/InPlace";
+  private static final String ME = "org/iqcar/spark/driver/rules/InPlace";
   private static final String GROUP = "suite";
   private static final AtomicInteger SCHEDULERS = new AtomicInteger();
   private static final AtomicInteger POOLS = new AtomicInteger();
@@ -82,8 +82,7 @@ public final class InPlace implements ClassFileTransformer {
       SCHEDULERS.incrementAndGet();
       if (sc.taskScheduler() != null) { // else the context is being made, and has the plugin
         Rules rules = Rules.before(sc);
-        rules.apply(scheduler);
-        rules.stop();
+        rules.into(scheduler).stop();
       }
     } catch (Throwable failure) {
       Failures.note("standing in place", failure);
@@ -121,7 +120,7 @@ public final class InPlace implements ClassFileTransformer {
       return new RulePool(new PoolRules.PoolSpec(name, weight, minShare, mode.toString(),
           cap.isEmpty() ? 0 : cap.contains("1000") ? 1000 : 1, 0.0, cap.contains("strict")));
     }
-    return mode.equals(SchedulingMode.FAIR()) ? new RuleRoot(() -> 4, new HeldJobs(() -> { }))
+    return mode.equals(SchedulingMode.FAIR()) ? new RuleRoot(() -> 4, new HeldJobs(() -> { }, () -> 0))
         : new Pool(name, mode, minShare, weight);
   }
 

@@ -11,22 +11,27 @@ REPO = Path(__file__).resolve().parents[2]
 SOURCES = REPO / "listener/src/main/java/org/iqcar/spark"
 
 FLOW = (
-    "text → safety → settings → threads → eventlog → host → python → measure →"
-    " queries → rules → stream → spark"
+    "text → safety → settings → events → executor.threads → executor.host → executor.python →"
+    " executor.measure → executor → driver.queries → driver.rules → driver.stream → driver → spark"
 )
-"""Sub-packages of `org.iqcar.spark` in order; `spark` is that package itself."""
+"""Sub-packages of `org.iqcar.spark` in order; `spark` is that package itself.
+
+The driver may use executors' rooms: in local mode it is their JVM. They never use the driver's.
+"""
 
 FACE = "spark"
-"""The package that holds the entry points: it may use every room, and no room uses it."""
+"""The package that holds the entry points: it may use every room, and no room uses it, but for the
+events, whose names in event logs begin with it."""
 
+EVENTS = "events"
 NOT_CODE = re.compile(r'"(?:\\.|[^"\\\n])*"|/\*.*?\*/|//[^\n]*|^package .*?;', re.DOTALL | re.M)
-NAMED = re.compile(r"\borg\.iqcar\.spark(?:\.([a-z]\w*))?\.(?:[A-Z]|\*)")
+NAMED = re.compile(r"\borg\.iqcar\.spark((?:\.[a-z]\w*)*)\.(IqcarEvent|[A-Z]|\*)")
 
 
 def room_of(file: Path, sources: Path) -> str:
     """The name in FLOW of the package that a file belongs to."""
-    folder = file.relative_to(sources).parent.as_posix()
-    return FACE if folder == "." else folder
+    folder = ".".join(file.relative_to(sources).parent.parts)
+    return folder or (EVENTS if file.name.startswith("IqcarEvent") else FACE)
 
 
 def violations(sources: Path, flow: str) -> list[str]:
@@ -39,7 +44,8 @@ def violations(sources: Path, flow: str) -> list[str]:
             found.append(f"{file.name}: package {room} has no place in FLOW")
             continue
         code = NOT_CODE.sub(" ", file.read_text(encoding="utf-8"))
-        for used in sorted({match[1] or FACE for match in NAMED.finditer(code)}):
+        names = {(match[1], match[2] == "IqcarEvent") for match in NAMED.finditer(code)}
+        for used in sorted({room[1:] or (EVENTS if event else FACE) for room, event in names}):
             if used not in order:
                 found.append(f"{file.name}: package {used} has no place in FLOW")
             elif order.index(used) > order.index(room):
@@ -117,5 +123,5 @@ def test_every_thread_of_the_plugin_is_one_that_cannot_end_an_executor() -> None
         code = NOT_CODE.sub(" ", file.read_text(encoding="utf-8"))
         for made in THREADS.finditer(code):
             statement = code[made.start() :].partition(";")[0]
-            own = file.name == "OwnThread.java" or "OwnThread.of(" in statement
+            own = file.name == "Safely.java" or "Safely." in statement
             assert own, f"{file.name}: {statement}"

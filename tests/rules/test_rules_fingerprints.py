@@ -172,7 +172,7 @@ RUNS = [*(text for *texts, _ in SAME_RUNS for text in texts), *KEPT]
 PIECES = [*LINES, *MARKS, *WORDS, *NUMBERS, *LETTERS, *SECRETS, *NAMES, *RUNS]
 
 
-MAIN = "org.iqcar.spark.queries.FingerprintMain"
+MAIN = "org.iqcar.spark.driver.queries.FingerprintMain"
 
 
 def answers(questions: list[tuple[str, str]]) -> list[str]:

@@ -230,7 +230,7 @@ def test_a_stream_that_cannot_start_leaves_its_port_to_others(
 ) -> None:
     _, driver = own
     port = free_port()
-    full = {"iqcar.test.memory": "stream.start"}
+    full = {"iqcar.test.memory": "starting_the_stream"}
     running = begin(driver, tmp_path, f"127.0.0.1:{port}", **full)
     (tmp_path / "go").touch()
     app = ended(running)

@@ -20,8 +20,10 @@ from tests.support.ruled_apps import FIRST, pool, pools_of, rules_file
 pytestmark = pytest.mark.spark
 
 BOTH = {**PLUGIN, **LISTENER_ONLY}
-CALLBACKS = ("all", "onTaskStart", "taskCompletion,onStageSubmitted")
-FAULTS = (*CALLBACKS, "memory")
+CALLBACKS = ("all", "a_task_s_start", "a_task_s_end,onStageSubmitted")
+ROUND = "a_round_of_the_sampler"
+MEMORY = "reading_how_much_memory_tasks_hold"
+FAULTS = (*CALLBACKS, MEMORY)
 
 
 @pytest.fixture(scope="module", params=spark_params())
@@ -38,7 +40,7 @@ def apps(
             **{place: (("notify", "many"), {**BOTH, "iqcar.test.fail": place}) for place in FAULTS},
             "sampler": (
                 ("notify", "many"),
-                {**BOTH, "iqcar.test.fail": "sampler", "spark.iqcar.sample.period": "1ms"},
+                {**BOTH, "iqcar.test.fail": ROUND, "spark.iqcar.sample.period": "1ms"},
             ),
             "off": (("many",), {**BOTH, "spark.iqcar.enabled": "false"}),
             "no kernel": (
@@ -47,7 +49,7 @@ def apps(
             "no sampling": (("lock",), {**BOTH, "spark.iqcar.sample.period": "0"}),
             "no slots": (
                 ("many",),
-                {**BOTH, "spark.iqcar.rules": capped, "iqcar.test.fail": "rules.slots"},
+                {**BOTH, "spark.iqcar.rules": capped, "iqcar.test.fail": "counting_slots_for_caps"},
             ),
         },
     )  # fmt: skip
@@ -87,7 +89,7 @@ def test_a_dead_sampler_leaves_the_totals_and_says_so(apps: dict[str, App]) -> N
 
 
 def test_memory_that_cannot_be_read_is_missing_and_not_zero(apps: dict[str, App]) -> None:
-    app = apps["memory"]
+    app = apps[MEMORY]
     assert succeeded(app), app.errors[-3000:]
     (record,) = app.records("notify")
     assert "peak_held_bytes" not in record

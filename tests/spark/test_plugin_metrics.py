@@ -264,7 +264,7 @@ def test_a_real_prometheus_scrapes_a_driver_and_answers_the_dashboard(
 def test_who_merges_a_record_on_the_driver_reads_no_text(home: Path) -> None:
     build_jar()
     path = f"{JAR}:{TEST_JAR}:{home}/jars/*"
-    main = "org.iqcar.spark.eventlog.MergedRecords"
+    main = "org.iqcar.spark.events.MergedRecords"
     records = [json.dumps({"cpu_ns": seconds * 10**9}, separators=(",", ":")) for seconds in (3, 4)]
     words = ["java", *quick_spark.PLAIN.split(), "-cp", path, main, *records, ""]
     done = subprocess.run(words, capture_output=True, text=True)

@@ -45,6 +45,7 @@ HURT = (
 )
 UNWRITABLE = "unwritable tiny:5 spark.master=local[2] spark.eventLog.dir=file:/proc/none"
 """Even root can write nothing there, so Spark itself does not start."""
+SAMPLING = "a_round_of_the_sampler,reading_how_much_memory_tasks_hold,sampling_the_host"
 NO_MEMORY = "nomemory tiny:20,large:8:100000000 spark.driver.maxResultSize=0"
 
 
@@ -252,7 +253,7 @@ def test_no_thread_and_no_kernel_file_is_left_after_the_last_application(places:
     assert "LEFT {}" in places.output, places.output
 
 
-@pytest.mark.parametrize("places", ["sampler,memory,host", "taskCompletion", "executor.init"])
+@pytest.mark.parametrize("places", [SAMPLING, "a_task_s_end", "starting_on_the_executor"])
 @pytest.mark.parametrize("home", spark_params())
 def test_an_executor_in_which_the_plugin_runs_out_of_memory_finishes_its_job(
     home: Path, places: str, tmp_path: Path
@@ -265,7 +266,7 @@ def test_an_executor_in_which_the_plugin_runs_out_of_memory_finishes_its_job(
     assert log.count('"SparkListenerExecutorAdded"') == 1
     assert '"SparkListenerExecutorRemoved"' not in log
     assert {one.kind for one in end.ends()} == {"Success"}
-    if "sampler" in places:  # the others leave no record
+    if places == SAMPLING:  # the others leave no record
         assert log.count('\\"failures\\":') == len(end.ends()) == 30
 
 
@@ -273,7 +274,7 @@ def test_an_executor_in_which_the_plugin_runs_out_of_memory_finishes_its_job(
 def test_a_part_that_fails_while_it_ends_leaves_the_others_to_end(
     home: Path, tmp_path: Path
 ) -> None:
-    live = {"spark.iqcar.live": f"127.0.0.1:{free_port()}", "iqcar.test.fail": "ending rules"}
+    live = {"spark.iqcar.live": f"127.0.0.1:{free_port()}", "iqcar.test.fail": "ending_rules"}
     app = run(home, tmp_path, [JOBS, "ending tiny:5"], conf={**PLUGIN, **live})
     log = app.output + app.errors  # Spark 3.3 logs to one, later ones to the other
     assert "OUTCOME ending tiny:5 5" in log

@@ -31,12 +31,13 @@ SPARKS_OWN = """<?xml version="1.0"?>
 </allocations>
 """
 FAULTS = {
-    "rules.apply": REFUSED,
-    "rules.addTaskSetManager": "choosing a pool failed; the job is not affected",
-    "rules.onJobStart": "finding a job's rule failed; the job is not affected",
+    "applying_rules": REFUSED,
+    "choosing_a_pool": "choosing a pool failed; the job is not affected",
+    "finding_a_job_s_rule": "finding a job's rule failed; the job is not affected",
 }
 """Places where the plugin fails, and what it says then."""
-WATCH_FAILS = {"iqcar.test.fail": "rules.watch", "spark.iqcar.rules.watchMs": "100"}
+WATCHING = "watching_the_rules"
+WATCH_FAILS = {"iqcar.test.fail": WATCHING, "spark.iqcar.rules.watchMs": "100"}
 ADVICE, BESIDE = "advice alone", "advice beside others"
 
 
@@ -94,7 +95,7 @@ def ruled(
                 place: (("many:20", "pair"), {**first, "iqcar.test.fail": place})
                 for place in FAULTS
             },
-            "rules.watch": (("many:20", "spin"), {**first, **WATCH_FAILS}),
+            WATCHING: (("many:20", "spin"), {**first, **WATCH_FAILS}),
             # A file that is watched switches FAIR on, because other rules may come.
             **{
                 name: (("many:20",), {**applied(path), "spark.iqcar.rules.watchMs": "0"})
@@ -128,7 +129,7 @@ def test_whatever_fails_jobs_run_as_without_rules(ruled: dict[str, App], place: 
 
 
 def test_rules_that_fail_to_start_leave_jobs_first_in_first_out(ruled: dict[str, App]) -> None:
-    app = ruled["rules.apply"]
+    app = ruled["applying_rules"]
     assert scheduler_mode(app) == "FIFO"
     assert app.own_events()[-1]["mode"] == "FIFO"
     stages = [end["Stage ID"] for end in app.group("pair")]
@@ -137,7 +138,7 @@ def test_rules_that_fail_to_start_leave_jobs_first_in_first_out(ruled: dict[str,
 
 
 def test_a_watcher_that_fails_leaves_the_rules_that_act(ruled: dict[str, App]) -> None:
-    app = ruled["rules.watch"]
+    app = ruled[WATCHING]
     assert app.exit_code == 0, app.errors[-3000:]
     assert pools_in_records(app, "many") == {"first"}
     assert app.errors.count("watching the rules failed; the job is not affected") == 1

@@ -33,7 +33,7 @@ def pools() -> list[str]:
 
 
 def tell() -> None:
-    hashed = "org.iqcar.spark.queries.PlanFingerprint" in CLASSES.read_text()
+    hashed = "org.iqcar.spark.driver.queries.PlanFingerprint" in CLASSES.read_text()
     print("HASHED", hashed, "POOLS", pools(), flush=True)
 
 

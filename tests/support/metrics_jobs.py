@@ -25,7 +25,7 @@ def nap(spark: SparkSession, tasks: int = TASKS) -> None:
 def fail(spark: SparkSession) -> None:
     """Tasks for which the plugin fails, in the driver's own JVM."""
     system = spark.sparkContext._jvm.java.lang.System
-    system.setProperty("iqcar.test.fail", "taskCompletion")
+    system.setProperty("iqcar.test.fail", "a_task_s_end")
     nap(spark, FAILED)
     system.clearProperty("iqcar.test.fail")
 

@@ -3,6 +3,9 @@ package org.iqcar.spark;
 import org.apache.spark.api.plugin.DriverPlugin;
 import org.apache.spark.api.plugin.ExecutorPlugin;
 import org.apache.spark.api.plugin.SparkPlugin;
+import org.iqcar.spark.driver.Application;
+import org.iqcar.spark.driver.DriverSide;
+import org.iqcar.spark.executor.ExecutorSide;
 
 /**
  * Measures tasks on the executors and records scheduling on the driver.
@@ -17,6 +20,6 @@ public final class IqcarPlugin implements SparkPlugin {
 
   @Override
   public ExecutorPlugin executorPlugin() {
-    return new ExecutorSide();
+    return new ExecutorSide(Application::post);
   }
 }

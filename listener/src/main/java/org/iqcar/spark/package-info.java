@@ -1,5 +1,7 @@
 /**
- * Entry points that settings name, and events that event logs name. Beside them stands what they run
- * on the driver and on executors; sub-packages hold the rest, and none of them uses this package.
+ * Names that must not change: what settings name, and the events whose class event logs name. A
+ * History Server without these classes skips the events; one with them makes each by a constructor
+ * without parameters, sets its public fields, and ignores those of later versions.
  */
 package org.iqcar.spark;
+

@@ -6,8 +6,8 @@ import java.io.IOException;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Paths;
+import org.iqcar.spark.events.WaitClass;
 import org.iqcar.spark.settings.Setting;
-import org.iqcar.spark.threads.WaitClass;
 import org.junit.jupiter.api.Test;
 
 /** Compares docs/listener.md with the settings and classes of waiting in the code. */
@@ -21,7 +21,7 @@ class DocsTest {
   void everySettingIsDocumentedAsDeclared() throws IOException {
     for (Setting setting : Setting.values()) {
       String row = String.format("| `%s` | `%s` | %s | %s |",
-          setting.key(), setting.fallback(), setting.since(), setting.doc());
+          setting.key, setting.fallback, setting.since, setting.doc);
       assertTrue(page().contains(row), () -> "docs/listener.md lacks: " + row);
     }
   }
@@ -29,7 +29,7 @@ class DocsTest {
   @Test
   void everyWaitClassIsDocumentedAsDeclared() throws IOException {
     for (WaitClass wait : WaitClass.ALL) {
-      String row = String.format("| `%s` | %s |", wait.label(), wait.doc());
+      String row = String.format("| `%s` | %s |", wait.label, wait.doc);
       assertTrue(page().contains(row), () -> "docs/listener.md lacks: " + row);
     }
   }

@@ -20,13 +20,8 @@ public final class DroppedEvents {
 
   /** Of an application. */
   public DroppedEvents(SparkContext sc) {
-    MetricRegistry found = null;
-    try {
-      found = sc.listenerBus().metrics().metricRegistry();
-    } catch (Throwable failure) {
-      Failures.note("counting the events that Spark drops", failure);
-    }
-    registry = found;
+    registry = Safely.get("counting the events that Spark drops", null,
+        () -> sc.listenerBus().metrics().metricRegistry());
   }
 
   /** Events that a queue has dropped so far. */

@@ -50,7 +50,7 @@ public final class SparkInternals {
   }
 
   /** The value of a key in a Scala map, or null. */
-  public static Object option(Object map, Object key) throws ReflectiveOperationException {
+  public static Object mapGet(Object map, Object key) throws ReflectiveOperationException {
     Method get = map.getClass().getMethod("get", Object.class);
     get.setAccessible(true);
     scala.Option<?> found = (scala.Option<?>) get.invoke(map, key);
@@ -66,7 +66,8 @@ public final class SparkInternals {
       if (Modifier.isAbstract(method.getModifiers())) {
         throw new NoSuchMethodException(made.getName() + " lacks " + method);
       }
-      boolean own = method.getDeclaringClass() == made && !method.isSynthetic();
+      boolean own = method.getDeclaringClass() == made && !method.isSynthetic()
+          && !Modifier.isStatic(method.getModifiers());
       boolean known = !own || has(made.getSuperclass(), method);
       for (Class<?> type : made.getInterfaces()) {
         known |= has(type, method);

@@ -3,3 +3,4 @@
  * private state, for all rooms.
  */
 package org.iqcar.spark.safety;
+

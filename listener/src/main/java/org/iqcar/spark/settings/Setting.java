@@ -51,32 +51,16 @@ public enum Setting {
           + "that nobody else can read. none = the driver's variable IQCAR_LIVE_TOKEN, else a new "
           + "one in ~/.iqcar.");
 
-  private final String key;
-  private final String fallback;
-  private final String since;
-  private final String doc;
+  public final String key;
+  /** The value used when the setting is absent or unreadable. */
+  public final String fallback;
+  public final String since;
+  public final String doc;
 
   Setting(String key, String fallback, String since, String doc) {
     this.key = key;
     this.fallback = fallback;
     this.since = since;
     this.doc = doc;
-  }
-
-  public String key() {
-    return key;
-  }
-
-  /** The value used when the setting is absent or unreadable. */
-  public String fallback() {
-    return fallback;
-  }
-
-  public String since() {
-    return since;
-  }
-
-  public String doc() {
-    return doc;
   }
 }

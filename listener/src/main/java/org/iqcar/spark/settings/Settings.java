@@ -4,14 +4,19 @@ import java.util.Locale;
 import java.util.function.Function;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
-import org.iqcar.spark.text.Printable;
 import org.apache.spark.SparkConf;
 import org.iqcar.spark.safety.LruMap;
+import org.iqcar.spark.text.Printable;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /** Reads the settings of one application. An unreadable value is logged and replaced. */
 public final class Settings {
+  /** Spark's setting of plugins, and the names of ours that users configure. */
+  public static final String PLUGINS = "spark.plugins";
+  public static final String PLUGIN = "org.iqcar.spark.IqcarPlugin";
+  public static final String LISTENER = "org.iqcar.spark.IqcarListener";
+
   private static final Logger LOG = LoggerFactory.getLogger(Settings.class);
   private static final Pattern TIME = Pattern.compile("(\\d+)\\s*(us|ms|s|m|min)?");
   private static final Pattern PERCENT = Pattern.compile("(\\d{1,3}(?:\\.\\d{1,9})?)\\s*%?");
@@ -73,10 +78,10 @@ public final class Settings {
     host = bool(values, Setting.HOST);
     hostPeriodNanos = Math.max(100_000_000L, nanos(values, Setting.HOST_PERIOD));
     hostBytes = count(values, Setting.HOST_BYTES, 10_000, Integer.MAX_VALUE);
-    String named = values.apply(Setting.HOST_PYTHON.key());
-    hostPython = Setting.HOST_PYTHON.fallback().equals(named) ? null : named;
-    String path = values.apply(Setting.PROC.key());
-    proc = path == null ? Setting.PROC.fallback() : path;
+    String named = values.apply(Setting.HOST_PYTHON.key);
+    hostPython = Setting.HOST_PYTHON.fallback.equals(named) ? null : named;
+    String path = values.apply(Setting.PROC.key);
+    proc = path == null ? Setting.PROC.fallback : path;
     live = given(values, Setting.LIVE);
     liveToken = given(values, Setting.LIVE_TOKEN);
     rules = given(values, Setting.RULES);
@@ -92,14 +97,14 @@ public final class Settings {
 
   /** A text; null where it is not set, empty or "none". */
   private static String given(Function<String, String> values, Setting setting) {
-    String value = values.apply(setting.key());
+    String value = values.apply(setting.key);
     String text = value == null ? "" : value.trim();
-    return text.isEmpty() || setting.fallback().equals(text) ? null : text;
+    return text.isEmpty() || setting.fallback.equals(text) ? null : text;
   }
 
   private static <T> T read(
       Function<String, String> values, Setting setting, Function<String, T> parse) {
-    String value = values.apply(setting.key());
+    String value = values.apply(setting.key);
     if (value != null) {
       try {
         return parse.apply(value.trim().toLowerCase(Locale.ROOT));
@@ -107,17 +112,17 @@ public final class Settings {
         report(setting, Printable.line(value), String.valueOf(e.getMessage()));
       }
     }
-    return parse.apply(setting.fallback());
+    return parse.apply(setting.fallback);
   }
 
   private static void report(Setting setting, String value, String why) {
     synchronized (REPORTED) {
-      if (REPORTED.put(setting.key() + " " + value, true) != null) {
+      if (REPORTED.put(setting.key + " " + value, true) != null) {
         return;
       }
     }
     LOG.warn("iqcar: {} = {} cannot be read ({}); using {}",
-        setting.key(), value, Printable.line(why), setting.fallback());
+        setting.key, value, Printable.line(why), setting.fallback);
   }
 
   private static boolean bool(Function<String, String> values, Setting setting) {

@@ -1,5 +1,7 @@
 package org.iqcar.spark.text;
 
+import java.util.ArrayDeque;
+import java.util.Deque;
 import java.util.function.Function;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
@@ -19,7 +21,7 @@ public final class Secrets {
   public static final int MAX_NAME = 500;
 
   /** Stands in place of a secret. */
-  static final String MARK = "*(redacted)";
+  private static final String MARK = "*(redacted)";
   private static final String KEY = "(?iu:" + TokenShapes.text("names") + ")";
   private static final String NAME = KEY + "[%W.\\-]*+";
   private static final String ARGUMENT = "(?=[^%S|;])";
@@ -75,6 +77,12 @@ public final class Secrets {
   /** Signs between a name and its value, in the order in which they are tried. */
   private static final String[] BETWEEN = {"=>", "->", "===", "==", "=", ":=", "::", ":", "＝", "："};
 
+  /** A call that encrypts or decrypts, and what divides its arguments. */
+  private static final Pattern PIECE =
+      Pattern.compile("(?iu:(?:aes|pgp_sym)_(?:en|de)crypt)[ \\t]*+\\(|['\"(),]");
+  /** Count of commas in a bracket that opens no such call: it never reaches 1. */
+  private static final int NO_CALL = Integer.MIN_VALUE;
+
   private Secrets() {}
 
   /** The text without its secrets, cut to {@code limit} characters; null becomes empty. */
@@ -113,7 +121,41 @@ public final class Secrets {
     for (Pattern known : KNOWN) {
       kept = replaced(kept, known, m -> m.group(1) + MARK);
     }
-    return SealedKeys.without(kept);
+    return withoutSealedKeys(kept);
+  }
+
+  /**
+   * The text without the quoted text in the second argument of calls that encrypt or decrypt, such as
+   * {@code aes_encrypt(text, 'key')}, nested ones too.
+   */
+  private static String withoutSealedKeys(String text) {
+    StringBuilder out = new StringBuilder();
+    int copied = 0;
+    Deque<Integer> commas = new ArrayDeque<>();
+    int inside = 0;
+    Matcher piece = PIECE.matcher(text);
+    for (boolean found = piece.find(); found;) {
+      int end = piece.end();
+      char last = text.charAt(end - 1);
+      if (last == '(') {
+        commas.push(end - piece.start() > 1 ? 0 : NO_CALL);
+      } else if (last == '\'' || last == '"') {
+        end = endOfQuoted(text, piece.start());
+        if (inside > 0) {
+          out.append(text, copied, piece.start()).append(MARK);
+          copied = end;
+        }
+      } else if (!commas.isEmpty()) {
+        int before = commas.pop();
+        inside -= before == 1 ? 1 : 0;
+        if (last == ',') {
+          commas.push(before + 1);
+          inside += before == 0 ? 1 : 0;
+        }
+      }
+      found = piece.find(end);
+    }
+    return copied == 0 ? text : out.append(text, copied, text.length()).toString();
   }
 
   /** Finds the start and end of the value that belongs to a match; null without a value. */
@@ -222,7 +264,7 @@ public final class Secrets {
   }
 
   /** The position behind the closing quote, or the text's end where the quote is missing. */
-  static int endOfQuoted(String text, int start) {
+  private static int endOfQuoted(String text, int start) {
     char quote = text.charAt(start);
     int at = start + 1;
     while (at < text.length()) {

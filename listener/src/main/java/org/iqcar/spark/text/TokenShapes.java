@@ -12,9 +12,8 @@ import java.util.regex.Pattern;
  * Reads shapes of tokens of known services, names of secrets and words that are none, places in which
  * secrets stand, and letters that look alike, from the file that the analyzer reads too.
  */
-final class TokenShapes {
-  private static final String FILE = "/iqcar_secrets.json";
-  private static final JsonNode DATA = data();
+public final class TokenShapes {
+  private static final JsonNode DATA = data("/iqcar_secrets.json");
 
   private TokenShapes() {}
 
@@ -61,11 +60,12 @@ final class TokenShapes {
     return found.toString();
   }
 
-  private static JsonNode data() {
-    try (InputStream in = TokenShapes.class.getResourceAsStream(FILE)) {
+  /** Reads a file of data that the analyzer reads too. */
+  public static JsonNode data(String file) {
+    try (InputStream in = TokenShapes.class.getResourceAsStream(file)) {
       return new ObjectMapper().readTree(in);
     } catch (IOException unreadable) {
-      throw new IllegalStateException(FILE, unreadable);
+      throw new IllegalStateException(file, unreadable);
     }
   }
 }

@@ -9,8 +9,9 @@ import java.util.concurrent.atomic.AtomicLong;
 import java.util.function.Consumer;
 
 /**
- * Fails at the places named in the system property iqcar.test.fail (comma separated, or all), and asks
- * for more memory than there is at those in iqcar.test.memory.
+ * Makes what runs safely fail under the names in the system property iqcar.test.fail (comma separated,
+ * written as metrics write them, or all), and ask for more memory than there is under those in
+ * iqcar.test.memory.
  */
 public final class FaultInjection implements Consumer<String> {
   /** Holds what would have been made: the JVM's compiler leaves out arrays that nobody sees. */
@@ -28,7 +29,8 @@ public final class FaultInjection implements Consumer<String> {
 
   private static boolean named(String property, String place) {
     String places = System.getProperty(property, "");
-    return places.equals("all") || Arrays.asList(places.split(",")).contains(place);
+    return places.equals("all") || !places.isEmpty()
+        && Arrays.asList(places.split(",")).contains(place.replaceAll("[^A-Za-z0-9]+", "_"));
   }
 
   /** Counts the plugin's failures from 0 again, as in a JVM that has just started. */

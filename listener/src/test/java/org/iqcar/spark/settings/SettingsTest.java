@@ -12,10 +12,10 @@ class SettingsTest {
   @Test
   void anUnreadableSettingFallsBackToItsDefault() {
     Map<String, String> values = new HashMap<>();
-    values.put(Setting.SAMPLE_PERIOD.key(), "fast");
-    values.put(Setting.PROFILE_BUCKETS.key(), "-3");
-    values.put(Setting.ENABLED.key(), "maybe");
-    values.put(Setting.PROFILE_BUCKET.key(), "1s");
+    values.put(Setting.SAMPLE_PERIOD.key, "fast");
+    values.put(Setting.PROFILE_BUCKETS.key, "-3");
+    values.put(Setting.ENABLED.key, "maybe");
+    values.put(Setting.PROFILE_BUCKET.key, "1s");
     Settings settings = new Settings(values::get);
     assertEquals(20_000_000L, settings.samplePeriodNanos);
     assertEquals(120, settings.profileBuckets);
@@ -26,11 +26,11 @@ class SettingsTest {
   @Test
   void aSettingThatWouldFillOrStallTheJvmFallsBackToItsDefault() {
     Map<String, String> values = new HashMap<>();
-    values.put(Setting.SAMPLE_PERIOD.key(), "1us");
-    values.put(Setting.PROFILE_BUCKET.key(), "99999999min");
-    values.put(Setting.PROFILE_BUCKETS.key(), "2147483647");
-    values.put(Setting.PROFILE_BYTES.key(), "2147483647");
-    values.put(Setting.HOST_PERIOD.key(), "99999999min");
+    values.put(Setting.SAMPLE_PERIOD.key, "1us");
+    values.put(Setting.PROFILE_BUCKET.key, "99999999min");
+    values.put(Setting.PROFILE_BUCKETS.key, "2147483647");
+    values.put(Setting.PROFILE_BYTES.key, "2147483647");
+    values.put(Setting.HOST_PERIOD.key, "99999999min");
     Settings settings = new Settings(values::get);
     assertEquals(20_000_000L, settings.samplePeriodNanos);
     assertEquals(250_000_000L, settings.profileBucketNanos);
@@ -42,7 +42,7 @@ class SettingsTest {
   @Test
   void aProfileHasIntervalsOfWholeMilliseconds() {
     Settings settings = new Settings(
-        key -> key.equals(Setting.PROFILE_BUCKET.key()) ? "1999us" : null);
+        key -> key.equals(Setting.PROFILE_BUCKET.key) ? "1999us" : null);
     assertEquals(1_000_000L, settings.profileBucketNanos);
   }
 
@@ -52,7 +52,7 @@ class SettingsTest {
         {"0.5%", "0.005"}, {"2", "0.02"}, {"100 %", "1"}, {"0", "0.01"}, {"0%", "0.01"},
         {"101%", "0.01"}, {"-1%", "0.01"}, {"NaN", "0.01"}, {"much", "0.01"}}) {
       Settings settings =
-          new Settings(key -> key.equals(Setting.OVERHEAD.key()) ? one[0] : null);
+          new Settings(key -> key.equals(Setting.OVERHEAD.key) ? one[0] : null);
       assertEquals(Double.parseDouble(one[1]), settings.overhead, 1e-12, one[0]);
     }
   }

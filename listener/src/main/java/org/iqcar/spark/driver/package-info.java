@@ -1,0 +1,3 @@
+/** The driver's half: what starts, listens and ends there. */
+package org.iqcar.spark.driver;
+

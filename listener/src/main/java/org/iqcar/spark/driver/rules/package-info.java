@@ -1,0 +1,3 @@
+/** Rules that put queries into pools of the FAIR scheduler. */
+package org.iqcar.spark.driver.rules;
+

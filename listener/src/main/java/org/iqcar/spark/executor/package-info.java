@@ -1,0 +1,3 @@
+/** The executors' half: what is done at a task's start and end. */
+package org.iqcar.spark.executor;
+

@@ -1,2 +1,0 @@
-/** The measurement of running tasks: clocks at their start and end, samples between. */
-package org.iqcar.spark.measure;

@@ -1,2 +1,0 @@
-/** Rules that put queries into pools of the FAIR scheduler. */
-package org.iqcar.spark.rules;

@@ -1,2 +1,0 @@
-/** Streams the events of the event log to programs that follow the application while it runs. */
-package org.iqcar.spark.stream;
