@@ -13,6 +13,7 @@ not is copied.
 from __future__ import annotations
 
 import ast
+import copy
 import shutil
 import sys
 import sysconfig
@@ -22,13 +23,33 @@ from pathlib import Path
 from typing import Any
 
 ENTRIES = {
+    "causes/blame/sweep.py": ("room_needed", "sum_pairs"),
+    "causes/blame/usage_sweep.py": ("places_needed", "integrate"),
+    "history/change_points.py": ("divide",),
+    "logs/decode/lzf.py": ("fill_block",),
+    "logs/tasks/record_scanner.py": ("scan_records",),
+    "model/waits/execution_memory.py": ("hand_out_memory",),
     "replay/loop/event_kernel.py": ("play",),
 }
 """Files of the package with the kernels that are called from Python."""
 LIBRARY = "_kernels"
 """Module of the package that they are compiled to."""
 SCALARS = {"int": "longlong", "float": "double", "bool": "bint", "None": "void"}
-ARRAYS = {"Ints": "longlong", "Floats": "double", "Flags": "uchar", "Bytes": "uchar", "Ints32": "int"}
+ARRAYS = {
+    "Ints": "longlong",
+    "Floats": "double",
+    "Flags": "uchar",
+    "Bytes": "uchar",
+    "Ints32": "int",
+}
+KINDS = {
+    "Ints": ("i", 8),
+    "Floats": ("f", 8),
+    "Flags": ("b", 1),
+    "Bytes": ("u", 1),
+    "Ints32": ("i", 4),
+}
+"""Kind and size of the items of each, as numpy has them."""
 TABLES = {
     "IntTable": "longlong[:, ::1]", "IntCube": "longlong[:, :, ::1]", "FlagTable": "uchar[:, ::1]",
     "FloatTable": "double[:, ::1]", "FloatCube": "double[:, :, ::1]",
@@ -48,8 +69,10 @@ from cython.cimports.libc.math import INFINITY, NAN
 import numpy as np
 
 
-def _array(values):
-    return np.ascontiguousarray(values.view(np.uint8) if values.dtype == bool else values)
+def _array(values, kind, size):
+    if values.dtype.kind != kind or values.dtype.itemsize != size:
+        raise TypeError(f"an array of {values.dtype}, where {kind}{size} is expected")
+    return np.ascontiguousarray(values)
 
 
 def _table(values):
@@ -69,15 +92,18 @@ class _File:
     def __init__(self, package: Path, place: str, files: dict[str, _File]) -> None:
         tree = ast.parse((package / place).read_text("utf-8"))
         self.own = {
-            node.name: node for node in tree.body if isinstance(node, ast.FunctionDef | ast.ClassDef)
+            node.name: node
+            for node in tree.body
+            if isinstance(node, ast.FunctionDef | ast.ClassDef)
         }
         self.imported: dict[str, _File] = {}
         self.constants: dict[str, Any] = {"inf": float("inf")}
         files[place] = self
         for node in ast.walk(tree):
             if isinstance(node, ast.ImportFrom) and str(node.module).startswith("iqcar."):
-                of = str(node.module).removeprefix("iqcar.").replace(".", "/") + ".py"
-                if of == "tables/arrays.py" or not (package / of).is_file():
+                of = str(node.module).removeprefix("iqcar.").replace(".", "/")
+                of += "/__init__.py" if (package / of).is_dir() else ".py"
+                if of == "tables/arrays.py":
                     continue
                 file = files.get(of) or _File(package, of, files)
                 self.imported |= {name.name: file for name in node.names}
@@ -94,7 +120,8 @@ class _File:
         """Take a constant, or several; what is no number is none."""
         names = [one.id for one in ast.walk(target) if isinstance(one, ast.Name)]
         try:
-            found = eval(ast.unparse(value), {"__builtins__": {"range": range}}, self.constants)
+            known = {"__builtins__": {"range": range}}
+            found = eval(ast.unparse(value), known, self.constants)  # noqa: S307  # our own source
             found = list(found) if isinstance(target, ast.Tuple) else [found]
         except Exception:
             return
@@ -115,30 +142,37 @@ class Kernels:
         self._files: dict[str, _File] = {}
         self.fields: dict[str, dict[str, str]] = {}
         self._classes: list[str] = []
-        self._functions: dict[str, str] = {}
+        self._written: dict[str, ast.FunctionDef | ast.ClassDef] = {}
+        self.functions: dict[str, str] = {}
         self._used: set[_File] = set()
         entries = []
         for place, names in ENTRIES.items():
             file = self._files.get(place) or _File(package, place, self._files)
-            for name in names:
-                entries.append(self._entry(self._function(file, file.own[name])))
+            for node in (file.own[name] for name in names):
+                if isinstance(node, ast.FunctionDef):
+                    self._function(file, node)
+                    entries.append(self._entry(node))
         sources = {
             place: zlib.crc32((package / place).read_bytes())
             for place, file in self._files.items()
             if file in self._used
         }
-        parts = [*self._classes, *self._functions.values(), *entries, f"SOURCES = {sources}\n"]
+        parts = [*self._classes, *self.functions.values(), *entries, f"SOURCES = {sources}"]
+        parts.append(f"BUILDER = {zlib.crc32(Path(__file__).read_bytes())}\n")
         self.text = "\n\n\n".join([HEADER, *parts])
         self.sources = sources
 
     def _type(self, file: _File, name: str) -> str:
         """Return the C type of an annotation; a NamedTuple is a class, written when first met."""
-        if name in TYPES or name in self.fields:
-            return TYPES.get(name, name)
+        if name in TYPES:
+            return TYPES[name]
         found = file.find(name)
         if found is None or not isinstance(found[1], ast.ClassDef):
             raise TypeError(f"a kernel takes no {name}")
-        self._class(*found)
+        if self._written.setdefault(name, found[1]) is not found[1]:
+            raise TypeError(f"two classes of kernels are called {name}")
+        if name not in self.fields:
+            self._class(*found)
         return name
 
     def _class(self, file: _File, node: ast.ClassDef) -> None:
@@ -155,7 +189,7 @@ class Kernels:
             if kind in ARRAYS:
                 lines.append(f"    n_{name}: cython.longlong")
                 init += [
-                    f"        array = _array({given})",
+                    f"        array = _array({given}, *{KINDS[kind]})",
                     "        self.kept.append(array)",
                     f"        self.n_{name} = array.size",
                 ]
@@ -164,51 +198,54 @@ class Kernels:
                 given = f"_table({given})"
             init.append(f"        self.{name} = {given}")
         head = ["@cython.final", "@cython.cclass", f"class {node.name}:"]
-        self._classes.append("\n".join([*head, *lines, "", "    def __init__(self, given):", *init]))
+        self._classes.append(
+            "\n".join([*head, *lines, "", "    def __init__(self, given):", *init])
+        )
 
-    def _function(self, file: _File, node: ast.FunctionDef) -> ast.FunctionDef:
+    def _function(self, file: _File, node: ast.FunctionDef) -> None:
         """Write a kernel, and before it those that it calls."""
+        if self._written.setdefault(node.name, node) is not node:
+            raise TypeError(f"two kernels are called {node.name}")
+        if node.name in self.functions:
+            return
         self._used.add(file)
-        types = {one.arg: ast.unparse(one.annotation or ast.Constant(None)) for one in node.args.args}
+        types = {one.arg: _named(one.annotation) for one in node.args.args}
         of_c = {name: self._type(file, kind) for name, kind in types.items()}
         for call in ast.walk(node):
             called = file.find(_called(call))
             if called and isinstance(called[1], ast.FunctionDef):
-                if called[1].name not in self._functions:
-                    self._function(called[0], called[1])
-        text = ast.parse(ast.unparse(node)).body[0]
-        assert isinstance(text, ast.FunctionDef)
-        returns = TYPES[ast.unparse(node.returns or ast.Constant(None))]
+                self._function(*called)
+        text = copy.deepcopy(node)
+        text.returns = None
+        if ast.get_docstring(text):
+            text.body = text.body[1:]
+        local = _Locals(self, file, types, text).found
+        returns = TYPES[_named(node.returns)]
+        text = _Rewrite(file.constants, types | local, self.fields).visit(text)
         for one in text.args.args:
             one.annotation = ast.parse(of_c[one.arg], mode="eval").body
-        text.returns, text.body = None, text.body[1:]
-        local = _Locals(self, file, types, text).found
-        text = _Rewrite(file.constants, types | local, self.fields).visit(text)
         text.body[:0] = [ast.parse(f"{one}: {TYPES[kind]}").body[0] for one, kind in local.items()]
-        if node.name in self._functions:
-            raise ValueError(f"two kernels are called {node.name}")
-        marks = f"@cython.cfunc\n@cython.nogil\n@cython.exceptval(check=False)\n@cython.returns({returns})\n"
-        self._functions[node.name] = marks + ast.unparse(text)
-        node.args.args = [ast.arg(name, ast.Constant(kind)) for name, kind in types.items()]
-        return node
+        marks = "cfunc", "nogil", "exceptval(check=False)"
+        head = [*(f"@cython.{mark}" for mark in marks), f"@cython.returns({returns})"]
+        self.functions[node.name] = "\n".join([*head, ast.unparse(text)])
 
     def _entry(self, node: ast.FunctionDef) -> str:
         """Write what Python calls: it takes arrays and NamedTuples, and frees the interpreter."""
         lines, given = [], []
         for one in node.args.args:
-            kind = ast.literal_eval(one.annotation or ast.Constant(None))
+            kind = _named(one.annotation)
             if kind in SCALARS:
                 made = one.arg
             elif kind in TABLES:
                 made = f"_table({one.arg})"
             elif kind in ARRAYS:
-                lines.append(f"    {one.arg} = _array({one.arg})")
+                lines.append(f"    {one.arg} = _array({one.arg}, *{KINDS[kind]})")
                 made = f"cython.cast({TYPES[kind]}, _pointer({one.arg}))"
             else:
                 made = f"{kind}({one.arg})"
             lines.append(f"    c_{one.arg}: {TYPES.get(kind, kind)} = {made}")
             given.append(f"c_{one.arg}")
-        returns = ast.unparse(node.returns or ast.Constant(None))
+        returns = _named(node.returns)
         call = f"{node.name}({', '.join(given)})"
         if returns == "None":
             lines += ["    with cython.nogil:", f"        {call}"]
@@ -227,13 +264,13 @@ class _Rewrite(ast.NodeTransformer):
     ) -> None:
         self._constants, self._types, self._fields = constants, types, fields
 
-    def visit_Name(self, node: ast.Name) -> ast.AST:  # noqa: N802
+    def visit_Name(self, node: ast.Name) -> ast.AST:
         known = node.id in self._constants and node.id not in self._types
         if not known or not isinstance(node.ctx, ast.Load):
             return node
         return self.visit_Constant(ast.Constant(self._constants[node.id]))
 
-    def visit_Constant(self, node: ast.Constant) -> ast.AST:  # noqa: N802
+    def visit_Constant(self, node: ast.Constant) -> ast.AST:
         if type(node.value) is not int:
             return node
         # Else Cython takes a small one for 32 bits wide, and a large one for an object of Python.
@@ -243,19 +280,19 @@ class _Rewrite(ast.NodeTransformer):
             text = f"({text} + cython.cast(cython.longlong, {high}) * {1 << 20})"
         return ast.parse(text, mode="eval").body
 
-    def visit_Attribute(self, node: ast.Attribute) -> ast.AST:  # noqa: N802
+    def visit_Attribute(self, node: ast.Attribute) -> ast.AST:
         if ast.unparse(node) in ("np.inf", "np.nan"):
             return ast.Name("INFINITY" if node.attr == "inf" else "NAN")
         self.generic_visit(node)
         return node
 
-    def visit_Subscript(self, node: ast.Subscript) -> ast.AST:  # noqa: N802
+    def visit_Subscript(self, node: ast.Subscript) -> ast.AST:
         if isinstance(node.value, ast.Attribute) and node.value.attr == "shape":
             return node
         self.generic_visit(node)
         return node
 
-    def visit_Call(self, node: ast.Call) -> ast.AST:  # noqa: N802
+    def visit_Call(self, node: ast.Call) -> ast.AST:
         name = _called(node)
         if name == "len":  # of an argument or a field of one
             of = node.args[0]
@@ -320,7 +357,7 @@ class _Locals:
         return max(known, key=lambda kind: self.WIDTH.index(kind) if kind in self.WIDTH else 9)
 
     def kind(self, of: ast.expr) -> str:
-        """Return the type of an expression by its name in the source; nothing if it is not known."""
+        """Return the type of an expression, as a source calls it; nothing if it is not known."""
         constants = self._file.constants
         if isinstance(of, ast.Constant):
             return type(of.value).__name__
@@ -352,6 +389,10 @@ class _Locals:
         return "bool"
 
 
+def _named(annotation: ast.expr | None) -> str:
+    return ast.unparse(annotation or ast.Constant(None))
+
+
 def _called(node: ast.AST) -> str:
     return node.func.id if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) else ""
 
@@ -380,5 +421,17 @@ def build(package: Path, to: Path) -> Path:
         return Path(shutil.move(command.get_ext_fullpath(f"iqcar.{LIBRARY}"), library_in(to)))
 
 
+def main() -> None:
+    """Compile the kernels of this checkout in place, if a source has changed since."""
+    analyzer = Path(__file__).resolve().parent / "analyzer"
+    sys.path.insert(0, str(analyzer))
+    from iqcar.base.kernels import library
+
+    made, _ = library()
+    known = getattr(made, "BUILDER", None)
+    if known != zlib.crc32(Path(__file__).read_bytes()):
+        build(analyzer / "iqcar", analyzer / "iqcar")
+
+
 if __name__ == "__main__":
-    print(build(Path(__file__).parent / "analyzer" / "iqcar", Path(sys.argv[1])))
+    main()

@@ -148,7 +148,7 @@ def test_what_is_shipped_is_the_package_with_its_data_and_nothing_else() -> None
     package = send_code.PACKAGE
     modules = {path.relative_to(package).as_posix() for path in package.rglob("*.py")}
     assert modules <= names
-    assert {name.rpartition(".")[2] for name in names} <= {"py", "json", "nbi", "nbc"}
+    assert {name.rpartition(".")[2] for name in names} <= {"py", "json", "so", "pyd"}
 
 
 def test_what_went_wrong_on_an_executor_is_one_line() -> None:

@@ -19,17 +19,17 @@ PACKAGE = Path(__file__).resolve().parents[1]
 
 def compiled(kernel: Function) -> Function:
     """Return the compiled form of a kernel, or itself where there is none."""
-    found: Function = getattr(_library()[0], f"call_{kernel.__name__}", kernel)
+    found: Function = getattr(library()[0], f"call_{kernel.__name__}", kernel)
     return found
 
 
 def plain_because() -> str:
     """Return why kernels are plain Python here; nothing where they are compiled."""
-    return _library()[1]
+    return library()[1]
 
 
 @cache
-def _library() -> tuple[Any, str]:
+def library() -> tuple[Any, str]:
     """Return the extension, if it can be loaded and its sources are what they were."""
     try:
         library = import_module("iqcar._kernels")

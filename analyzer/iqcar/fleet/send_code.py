@@ -19,9 +19,9 @@ from iqcar.logs.text.redact import SHARED, shared_file
 from iqcar.rules.vocabulary.data_files import rules_folder
 
 PACKAGE = Path(__file__).resolve().parents[1]
-SOURCES, COMPILED = (".py", ".json"), (".nbi", ".nbc")
-"""What is shipped: sources, and what numba made of them, which saves every executor some ten
-seconds of compiling; numba itself drops it where the processor or its version differs."""
+SOURCES, COMPILED = (".py", ".json"), (".so", ".pyd")
+"""What is shipped: sources, and the compiled kernels, which are of use where the executors' Python
+and system are those of this one; elsewhere kernels are plain Python."""
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Bytes = NDArray[np.uint8]
 Ints32 = NDArray[np.int32]
+ShortTable = NDArray[np.uint16]
 IntTable, IntCube, FloatTable, FloatCube, FlagTable = Ints, Ints, Floats, Floats, Flags
 """Arrays of two and of three dimensions."""
 

@@ -142,7 +142,9 @@ def roomiest(free: Free, a: int) -> int:
     return int(found)
 
 
-def watch_idle(a: int, h: int, now: float, free: Free, c: Cluster, g: Grants, future: Future) -> None:
+def watch_idle(
+    a: int, h: int, now: float, free: Free, c: Cluster, g: Grants, future: Future
+) -> None:
     """Note since when an executor runs nothing."""
     if c.idle[a] == np.inf or g.there[a, h] != HERE or free.here[a, h, FREE_THERE] < c.slots[a]:
         return

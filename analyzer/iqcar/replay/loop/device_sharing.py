@@ -219,7 +219,9 @@ def _share_out(p: int, now: float, users: DeviceUsers, devices: Devices) -> None
     _settle_device(p, users)
 
 
-def _enter(p: int, now: float, i: int, lasts: float, use: float, users: DeviceUsers, devices: Devices) -> None:
+def _enter(
+    p: int, now: float, i: int, lasts: float, use: float, users: DeviceUsers, devices: Devices
+) -> None:
     """Let a task begin to use a device."""
     left, size, clock, due, total = users.left, users.size, users.clock, users.due, users.total
     level = users.level
@@ -259,7 +261,9 @@ def leave(p: int, now: float, users: DeviceUsers, devices: Devices) -> int:
     return int(i)
 
 
-def next_phase(i: int, now: float, progress: Progress, users: DeviceUsers, devices: Devices) -> float:
+def next_phase(
+    i: int, now: float, progress: Progress, users: DeviceUsers, devices: Devices
+) -> float:
     """Begin the next phase of a task; returns how long it lasts, −1 where a device tells."""
     phase, since, host, part = progress.phase, progress.since, progress.host, progress.part
     n = PHASES * devices.rounds
@@ -278,7 +282,9 @@ def next_phase(i: int, now: float, progress: Progress, users: DeviceUsers, devic
     return 0.0
 
 
-def first_phase(i: int, now: float, progress: Progress, users: DeviceUsers, devices: Devices) -> float:
+def first_phase(
+    i: int, now: float, progress: Progress, users: DeviceUsers, devices: Devices
+) -> float:
     """Begin the first phase; a task that has one kind of phase goes through it once."""
     kinds = 0
     for which in range(PHASES):

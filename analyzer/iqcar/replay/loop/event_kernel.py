@@ -96,10 +96,9 @@ def _go_on(i: int, now: float, lasts: float, future: Future) -> None:
 
 
 def play(
-    steps: Steps, work: Work, slots: Slots, shares: Shares, devices: Devices, cluster: Cluster, grants: Grants,
-    found: Run, future: Future,
-    sets: Sets, free: Free, queues: Queues, order: Order, caps: Caps, progress: Progress, users: DeviceUsers,
-    memory: Memory,
+    steps: Steps, work: Work, slots: Slots, shares: Shares, devices: Devices, cluster: Cluster,
+    grants: Grants, found: Run, future: Future, sets: Sets, free: Free, queues: Queues,
+    order: Order, caps: Caps, progress: Progress, users: DeviceUsers, memory: Memory,
 ) -> None:  # fmt: skip
     """Handle one event after another; writes what happened into ``found``."""
     n_steps, shared, holds = len(steps.delay), len(devices.alone) > 0, len(devices.memory) > 0

@@ -19,7 +19,6 @@ from iqcar.replay.loop.device_sharing import PHASES, Progress, free_memory, no_u
 from iqcar.replay.loop.event_heap import Future
 from iqcar.replay.loop.loop_input import Run, no_devices
 from iqcar.replay.loop.slot_offers import PLACE, Caps, Free, Order, Queues
-from iqcar.tables.arrays import Floats
 
 if TYPE_CHECKING:
     from iqcar.replay.loop.loop_input import Devices, Shares, Slots, Steps, Work

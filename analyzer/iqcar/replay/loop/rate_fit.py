@@ -190,7 +190,7 @@ class RateFit:
         return error, by_rate, by_capacity
 
     def _in_devices(self, tried: TaskDemands) -> tuple[Floats, Floats]:
-        """Replay; return the time of each use, and how short it was. The same is not replayed twice.
+        """Replay; return the time of each use, and how short it was. Nothing is replayed twice.
 
         Where nobody was short, how devices slow does not matter.
         """

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from iqcar.replay.loop.loop_input import Shares
-from iqcar.tables.arrays import IntCube, Flags, Ints, IntTable
+from iqcar.tables.arrays import Flags, IntCube, Ints, IntTable
 
 FREE_SLOTS, ACTIVE, OFFERED, POSTPONED, NOT_ADDED, FREE_HOSTS = range(6)
 """State of an application: slots free; task sets with pending tasks; slots offered; slots to give
@@ -142,9 +142,7 @@ def one_free(free: Free, a: int, host: int) -> None:
         make_free(free, a, host, 1)
 
 
-def change_executors(
-    free: Free, a: int, host: int, change: int, when_idle: bool
-) -> None:
+def change_executors(free: Free, a: int, host: int, change: int, when_idle: bool) -> None:
     """Add the slots of an executor that comes, or take those of one that goes."""
     if change >= 0:
         free.state[a, NOT_ADDED] -= 1
@@ -154,7 +152,10 @@ def change_executors(
         make_free(free, a, host, change - paid)
         return
     going = -change
-    if free.state[a, OFFERED] - free.state[a, POSTPONED] - going < 1 and free.state[a, NOT_ADDED] == 0:
+    if (
+        free.state[a, OFFERED] - free.state[a, POSTPONED] - going < 1
+        and free.state[a, NOT_ADDED] == 0
+    ):
         return  # The last slots stay: in another order of work they are needed for longer.
     if when_idle and free.state[a, ACTIVE] > 0:
         free.state[a, POSTPONED] += going
