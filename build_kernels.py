@@ -14,6 +14,8 @@ from __future__ import annotations
 
 import ast
 import copy
+import os
+import shlex
 import shutil
 import sys
 import sysconfig
@@ -166,13 +168,13 @@ class Kernels:
         """Return the C type of an annotation; a NamedTuple is a class, written when first met."""
         if name in TYPES:
             return TYPES[name]
-        found = file.find(name)
-        if found is None or not isinstance(found[1], ast.ClassDef):
+        of, found = file.find(name) or (file, None)
+        if not isinstance(found, ast.ClassDef):
             raise TypeError(f"a kernel takes no {name}")
-        if self._written.setdefault(name, found[1]) is not found[1]:
+        if self._written.setdefault(name, found) is not found:
             raise TypeError(f"two classes of kernels are called {name}")
         if name not in self.fields:
-            self._class(*found)
+            self._class(of, found)
         return name
 
     def _class(self, file: _File, node: ast.ClassDef) -> None:
@@ -212,9 +214,9 @@ class Kernels:
         types = {one.arg: _named(one.annotation) for one in node.args.args}
         of_c = {name: self._type(file, kind) for name, kind in types.items()}
         for call in ast.walk(node):
-            called = file.find(_called(call))
-            if called and isinstance(called[1], ast.FunctionDef):
-                self._function(*called)
+            of, called = file.find(_called(call)) or (file, None)
+            if isinstance(called, ast.FunctionDef):
+                self._function(of, called)
         text = copy.deepcopy(node)
         text.returns = None
         if ast.get_docstring(text):
@@ -404,6 +406,9 @@ def library_in(package: Path) -> Path:
 
 def build(package: Path, to: Path) -> Path:
     """Compile the kernels of a package into a folder; raises where that cannot be done."""
+    compiler = os.environ.get("CC") or sysconfig.get_config_var("CC")
+    if compiler and not shutil.which(shlex.split(compiler)[0]):
+        raise FileNotFoundError(f"there is no compiler {shlex.split(compiler)[0]}")
     from Cython.Build import cythonize
     from setuptools import Extension
     from setuptools.dist import Distribution
@@ -418,7 +423,9 @@ def build(package: Path, to: Path) -> Path:
         command.ensure_finalized()
         command.run()
         to.mkdir(parents=True, exist_ok=True)
-        return Path(shutil.move(command.get_ext_fullpath(f"iqcar.{LIBRARY}"), library_in(to)))
+        library, made = library_in(to), command.get_ext_fullpath(f"iqcar.{LIBRARY}")
+        # A process may have the one before open: it is replaced, not written over.
+        return Path(shutil.copy2(made, library.with_suffix(".new"))).replace(library)
 
 
 def main() -> None:

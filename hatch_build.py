@@ -53,7 +53,7 @@ class Hook(BuildHookInterface[Any]):
             import build_kernels
 
             made = build_kernels.build(package, package if editable else Path(folder))
-        except BaseException as problem:  # setuptools ends the process where a compiler is missing
+        except (Exception, SystemExit) as problem:
             said = (str(problem).strip() or type(problem).__name__).splitlines()[0]
             self.app.display_warning(f"kernels stay plain Python, which is slower: {said}")
             return

@@ -18,6 +18,7 @@ import typer
 import iqcar.apps.cli
 from iqcar.apps.cli.command import explain_line
 from iqcar.apps.cli.grouped_help import Grouped
+from iqcar.base.kernels import plain_because
 from iqcar.errors import DEBUG, ExitCode, IqcarError, explain_bug
 from iqcar.version import __version__
 
@@ -67,6 +68,8 @@ _register()
 def _show_version(wanted: bool) -> None:
     if wanted:
         typer.echo(f"iqcar {__version__}")
+        if plain_because():
+            typer.echo(f"slower than it can be: kernels are plain Python: {plain_because()}")
         raise typer.Exit
 
 
