@@ -405,7 +405,10 @@ def library_in(package: Path) -> Path:
 
 
 def build(package: Path, to: Path) -> Path:
-    """Compile the kernels of a package into a folder; raises where that cannot be done."""
+    """Compile the kernels of a package into a folder; raises where that cannot be done.
+
+    Both are given by absolute paths.
+    """
     compiler = os.environ.get("CC") or sysconfig.get_config_var("CC")
     if compiler and not shutil.which(shlex.split(compiler)[0]):
         raise FileNotFoundError(f"there is no compiler {shlex.split(compiler)[0]}")
@@ -413,19 +416,24 @@ def build(package: Path, to: Path) -> Path:
     from setuptools import Extension
     from setuptools.dist import Distribution
 
+    before = Path.cwd()
     with tempfile.TemporaryDirectory() as folder:
         source = Path(folder, f"{LIBRARY}.py")
         source.write_text(Kernels(package).text, "utf-8")
-        extension = Extension(f"iqcar.{LIBRARY}", [str(source)], extra_compile_args=FLAGS)
-        made = Distribution({"ext_modules": cythonize([extension], quiet=True)})
-        command: Any = made.get_command_obj("build_ext")
-        command.build_lib = command.build_temp = folder
-        command.ensure_finalized()
-        command.run()
-        to.mkdir(parents=True, exist_ok=True)
-        library, made = library_in(to), command.get_ext_fullpath(f"iqcar.{LIBRARY}")
+        os.chdir(folder)  # paths that are compiled in are the same in every build
+        try:
+            extension = Extension(f"iqcar.{LIBRARY}", [source.name], extra_compile_args=FLAGS)
+            made = Distribution({"ext_modules": cythonize([extension], quiet=True)})
+            command: Any = made.get_command_obj("build_ext")
+            command.build_lib = command.build_temp = "."
+            command.ensure_finalized()
+            command.run()
+        finally:
+            os.chdir(before)
+        library = library_in(to)
+        found = Path(folder, command.get_ext_fullpath(f"iqcar.{LIBRARY}"))
         # A process may have the one before open: it is replaced, not written over.
-        return Path(shutil.copy2(made, library.with_suffix(".new"))).replace(library)
+        return Path(shutil.copy2(found, library.with_suffix(".new"))).replace(library)
 
 
 def main() -> None:

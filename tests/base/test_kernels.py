@@ -167,7 +167,7 @@ def test_blocks_of_lzf(both: dict[str, int], parts: list[bytes], data: st.DataOb
 def test_records(both: dict[str, int], found: list[dict[str, Any]]) -> None:
     lines = [carried(compact(one)) + b"\n" for one in found]
     ends = np.cumsum([len(line) for line in lines], dtype=np.int64) - 1
-    starts = ends - [len(line) - 1 for line in lines]
+    starts = ends - np.array([len(line) - 1 for line in lines], np.int64)
     text = b"".join(lines) or b"\n" * 8
     record_scanner.RecordScanner().scan(text, starts, ends, RecordColumns().texts)
 
