@@ -1,9 +1,11 @@
-"""Puts the Spark plugin's jar into the wheel: built with Maven where it is missing or old."""
+"""Puts into the wheel the Spark plugin's jar, built with Maven, and the kernels, compiled."""
 
 from __future__ import annotations
 
 import shutil
 import subprocess
+import sys
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -13,14 +15,23 @@ JAR = Path("listener/target/iqcar-listener.jar")
 IN_WHEEL = "iqcar/data/iqcar-listener.jar"
 
 
-class ListenerHook(BuildHookInterface[Any]):
-    """Where the jar cannot be built, the wheel is made without; `iqcar conf` says what to do."""
+class Hook(BuildHookInterface[Any]):
+    """Where the jar or the kernels cannot be built, the wheel is made without.
+
+    `iqcar conf` says what to do without the jar, and `iqcar --version` tells that kernels are plain
+    Python.
+    """
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
-        """Add the jar to the files of a wheel or an sdist; an editable install reads the build."""
+        """Add the jar to the files of a wheel or an sdist, and the kernels to those of a wheel.
+
+        An editable install reads the jar where it is built, and the kernels beside their sources.
+        """
+        root = Path(self.root)
+        if self.target_name == "wheel":
+            self._compile_kernels(root, build_data, editable=version == "editable")
         if version == "editable":
             return
-        root = Path(self.root)
         jar = root / JAR
         problem = build(root / "listener") if is_old(jar, root / "listener") else ""
         if problem:
@@ -28,6 +39,27 @@ class ListenerHook(BuildHookInterface[Any]):
         else:
             to = IN_WHEEL if self.target_name == "wheel" else JAR.as_posix()
             build_data["force_include"][str(jar)] = to
+
+    def finalize(self, version: str, build_data: dict[str, Any], artifact_path: str) -> None:
+        """Remove what the wheel has now."""
+        for folder in build_data.get("compiled_in", []):
+            shutil.rmtree(folder, ignore_errors=True)
+
+    def _compile_kernels(self, root: Path, build_data: dict[str, Any], editable: bool) -> None:
+        sys.path.insert(0, str(root))
+        package, folder = root / "analyzer" / "iqcar", tempfile.mkdtemp()
+        build_data["compiled_in"] = [folder]
+        try:
+            import build_kernels
+
+            made = build_kernels.build(package, package if editable else Path(folder))
+        except (Exception, SystemExit) as problem:
+            said = (str(problem).strip() or type(problem).__name__).splitlines()[0]
+            self.app.display_warning(f"kernels stay plain Python, which is slower: {said}")
+            return
+        if not editable:
+            build_data["force_include"][str(made)] = f"iqcar/{made.name}"
+            build_data["pure_python"], build_data["infer_tag"] = False, True
 
 
 def is_old(jar: Path, listener: Path) -> bool:

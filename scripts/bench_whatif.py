@@ -5,7 +5,7 @@ thing is changed, in a world that shares as the model does and in a rough one.
 
 scripts/bench whatif [--full]: CPU seconds of a replay for n, n/10 and n/100 tasks (linear?), its
 ratio to a replay in which only slots are shared, and CPU seconds from tables to the first answer
-and of a further question; all in one run, after compiling.
+and of a further question; all in one run.
 """
 
 from __future__ import annotations
@@ -26,8 +26,6 @@ from scripts.bench_blame import synthetic
 from scripts.benchmarks import Goals, least_s, parser_of, sized, timed
 from tests.support.random_tables import frame
 
-COMPILING = 2_000
-"""Tasks of the run that compiles what is not in the cache."""
 LINEAR = 15.0
 """Goal: times as long for ten times the tasks; noise and the logarithm of queues are below."""
 
@@ -108,8 +106,6 @@ def measured(size: int) -> float:
 
 def speed(n: int) -> int:
     """Print times of replays and answers; return the exit code."""
-    print("first use, with compiling what is not in the cache:")
-    measured(COMPILING)
     small, middle, large = (measured(size) for size in (n // 100, n // 10, n))
     goals = Goals()
     goals.most("replay of n tasks against n/10 (linear: 10)", large / middle, LINEAR)

@@ -26,8 +26,6 @@ QUICK_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 """A build ends before the JVM's second compiler would pay: half of its CPU time is saved."""
 
 LOG = "examples/monday/app-monday-1.zstd"
-"""Small enough for its kernels to run without being compiled first."""
-
 COMMANDS = (
     "queries examples/monday",
     "analyze examples/monday --rules rules.json",

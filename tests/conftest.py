@@ -36,16 +36,12 @@ def pytest_collection_finish() -> None:
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Let the JVMs of tests start fast, and what is compiled be compiled once."""
+    """Let the JVMs of tests start fast."""
     if item.get_closest_marker("spark") and shutil.which("java"):
         from tests.support import quick_spark
 
         quick_spark.make_archive()
         os.environ.setdefault("SPARK_SUBMIT_OPTS", quick_spark.options())
-    elif not item.get_closest_marker("browser"):
-        from tests.support.compiled_once import wait_for_kernels
-
-        wait_for_kernels()
 
 
 def shared_logs_folder() -> Path:

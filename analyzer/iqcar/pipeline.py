@@ -284,7 +284,7 @@ def _diagnose(asked: _DiagnosisOptions, tables: Tables) -> Diagnosis:
     if asked.curves is not None:
         known, of_curves = known_of_curves(asked.curves, tables, known)
         doubts += of_curves
-    blame, _ = blame_run(
+    blame, model = blame_run(
         tables,
         waits,
         most_sources=asked.most_sources,
@@ -329,7 +329,7 @@ def _diagnose(asked: _DiagnosisOptions, tables: Tables) -> Diagnosis:
         settings=settings,
         rejected_rules=found.rejected_rules,
         earlier=found.earlier,
-        fitted=found.fitted,
+        fitted=found.fitted or model,
         yarn=None if asked.yarn is None else pending_waits(tables, asked.yarn),
     )
 

@@ -69,7 +69,7 @@ def given(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
 
 
 def test_a_helper_starts_without_packages_that_are_slow_to_import() -> None:
-    slow = {"numba", "numpy", "pandas", "pyarrow"}
+    slow = {"numpy", "pandas", "pyarrow"}
     program = f"import sys, {task_lines.__name__}; print({slow} & sys.modules.keys())"
     assert subprocess.check_output([sys.executable, "-c", program], text=True) == "set()\n"
 
@@ -163,7 +163,6 @@ def test_a_large_log_is_read_the_same_in_the_end(
     path = log.end().write(tmp_path / "app-1")
     monkeypatch.setattr("iqcar.logs.ingest.CHUNK_BYTES", 100_000)
     small = read_logs([path], processes=1)
-    monkeypatch.setattr(ingest, "COMPILED_FROM_BYTES", 0)
     monkeypatch.setattr(ingest, "LARGE_LOG_BYTES", 0)
     large = read_logs([path], processes=3)
     for (name, one), (_, other) in zip(small, large, strict=True):

@@ -9,6 +9,7 @@ import pytest
 
 from iqcar.logs.collect import Collector
 from iqcar.logs.plugin.record_columns import RecordColumns
+from iqcar.logs.tasks.record_scanner import RecordScanner
 from iqcar.logs.tasks.task_lines import TaskDecoder
 from tests.support.synthetic_log import SyntheticLog, sql_update
 
@@ -23,18 +24,19 @@ def carrier(update: Any = RECORD, name: str = "iqcar.task", **more: Any) -> dict
     return {key: value for key, value in fields.items() if value is not ...}
 
 
-def read(log: SyntheticLog, compiled: bool) -> Collector:
+def read(log: SyntheticLog, *, scanned: bool = True) -> Collector:
     found = Collector()
+    found.task_intake.scanner = RecordScanner() if scanned else None
     block = log.bytes()
-    found.add(block, TaskDecoder().decode(block), compiled)
+    found.add(block, TaskDecoder().decode(block))
     return found
 
 
 def records(log: SyntheticLog) -> list[tuple[float, str]]:
     """Task ids and pools of the records, the same whichever way the lines are read."""
-    compiled, decoded = (_pools(read(log, one).task_records) for one in (True, False))
-    assert compiled == decoded
-    return compiled
+    scanned, decoded = (_pools(read(log, scanned=one).task_records) for one in (True, False))
+    assert scanned == decoded
+    return scanned
 
 
 def _pools(found: RecordColumns) -> list[tuple[float, str]]:
@@ -93,6 +95,6 @@ def test_events_of_the_plugin_are_known_and_two_kinds_are_kept() -> None:
     for kind in ("Scheduler", "Samples", "FromTheFuture"):
         log.event(prefix + kind, {"version": 1})
     log.event("org.iqcar.spark.Another", {})
-    found = read(log, compiled=False)
+    found = read(log)
     assert found.plugin_events == log.lines[1:3]
     assert (found.events, found.skipped) == (5, 1)

@@ -14,9 +14,7 @@ from hypothesis import strategies as st
 
 from iqcar.logs.assemble.task_table import read_tables
 from iqcar.logs.collect import Collector
-from iqcar.logs.plugin import record_columns
 from iqcar.logs.plugin.record_columns import FIELDS, OWNERS, SERIES, TEXTS, WAITS, RecordColumns
-from iqcar.logs.tasks import record_scanner
 from iqcar.logs.tasks.record_scanner import RecordScanner
 from iqcar.logs.tasks.task_lines import RECORD, TaskDecoder, record_at
 from tests.support.examples import examples
@@ -208,10 +206,11 @@ def test_records_stay_in_the_order_of_the_log_whoever_reads_them() -> None:
         carrier = {"ID": 0, "Name": "iqcar.task", "Update": compact(record), "Value": "n=1"}
         log.task(task, accumulables=[carrier, sql_update(1, "x", 2)])
     frames = []
-    for compiled in (True, False):
+    for scanner in (RecordScanner(), None):
         found = Collector()
+        found.task_intake.scanner = scanner
         block = log.bytes()
-        found.add(block, TaskDecoder().decode(block), compiled)
+        found.add(block, TaskDecoder().decode(block))
         frames.append(read_tables(found.task_records, pd.Series([1, 2], dtype="int64")))
     for one in frames:
         assert one.records["pool"].tolist() == ["caf\u00e9", ""]
@@ -220,10 +219,3 @@ def test_records_stay_in_the_order_of_the_log_whoever_reads_them() -> None:
     pd.testing.assert_frame_equal(frames[0].intervals, frames[1].intervals)
     pd.testing.assert_frame_equal(frames[0].owners, frames[1].owners)
     assert frames[0].owners.to_numpy().tolist() == [[0, 1, 5], [1, 0, 7]]
-
-
-def test_compiled_code_keeps_nothing_of_the_table_of_fields() -> None:
-    """What is compiled is kept on disk, and is not compiled anew when another file changes."""
-    used = {*record_scanner._scan.py_func.__code__.co_names} - {"np"}
-    assert "_NUMBER" in used
-    assert used.isdisjoint(vars(record_columns))

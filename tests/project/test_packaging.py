@@ -9,6 +9,7 @@ import re
 import shutil
 import subprocess
 import sys
+import sysconfig
 import tarfile
 import zipfile
 from email.parser import Parser
@@ -17,6 +18,7 @@ from pathlib import Path
 import pytest
 
 import iqcar
+from build_kernels import library_in
 from scripts import release
 
 REPO = Path(__file__).resolve().parents[2]
@@ -70,26 +72,31 @@ def sources(tmp_path: Path) -> Path:
     """What a wheel is built from, without a jar."""
     copy = tmp_path / "iqcar"
     copy.mkdir()
-    for name in ("pyproject.toml", "hatch_build.py", "README.md", "LICENSE"):
+    for name in ("pyproject.toml", "hatch_build.py", "build_kernels.py", "README.md", "LICENSE"):
         shutil.copy(REPO / name, copy / name)
     for name in ("analyzer", "rules", "listener/src"):
-        shutil.copytree(REPO / name, copy / name, ignore=shutil.ignore_patterns("__pycache__"))
+        shutil.copytree(
+            REPO / name, copy / name, ignore=shutil.ignore_patterns("__pycache__", "*.so")
+        )
     shutil.copy(REPO / "listener" / "pom.xml", copy / "listener" / "pom.xml")
     return copy
 
 
-def built_without_maven(sources: Path, target: str, tmp_path: Path) -> Path:
-    """The wheel or sdist, as hatchling makes it where mvn is not on PATH."""
+def built_without_maven(sources: Path, target: str, tmp_path: Path, **environment: str) -> Path:
+    """The wheel or sdist, as hatchling makes it where neither mvn nor a compiler is on PATH."""
     out = tmp_path / "out"
     program = f"import hatchling.build as b; print(b.build_{target}({str(out)!r}))"
     done = subprocess.run(
         [sys.executable, "-c", program],
         cwd=sources,
-        env={"PATH": str(tmp_path)},
+        env={"PATH": str(tmp_path), **environment},
         capture_output=True,
         text=True,
     )
-    assert done.returncode == 0, done.stdout + done.stderr
+    said = done.stdout + done.stderr
+    assert done.returncode == 0, said
+    assert target == "sdist" or "kernels stay plain Python, which is slower: " in said
+    assert "Traceback" not in said
     (built,) = out.iterdir()
     return built
 
@@ -98,6 +105,28 @@ def test_without_maven_the_wheel_is_made_without_the_plugin(sources: Path, tmp_p
     with zipfile.ZipFile(built_without_maven(sources, "wheel", tmp_path)) as archive:
         assert "iqcar/apps/cli/main.py" in archive.namelist()
         assert JAR not in archive.namelist()
+
+
+@pytest.mark.parametrize("compiler", ["nonsense", pytest.param("false", marks=pytest.mark.slow)])
+def test_without_a_compiler_the_wheel_is_pure_and_has_no_old_kernels(
+    sources: Path, tmp_path: Path, compiler: str
+) -> None:
+    library_in(sources / "analyzer" / "iqcar").write_bytes(b"of older sources")
+    made = built_without_maven(sources, "wheel", tmp_path, CC=shutil.which(compiler) or compiler)
+    assert made.name.endswith("-py3-none-any.whl")
+    with zipfile.ZipFile(made) as archive:
+        assert "iqcar/replay/loop/event_kernel.py" in archive.namelist()
+        assert not [name for name in archive.namelist() if "/_kernels." in name]
+
+
+@pytest.mark.slow
+def test_the_wheel_carries_compiled_kernels_where_there_is_a_compiler(wheel: Path) -> None:
+    with zipfile.ZipFile(wheel) as archive:
+        compiled = [name for name in archive.namelist() if "/_kernels." in name]
+    compiler = str(sysconfig.get_config_var("CC") or "cl").split()[0]
+    if shutil.which(compiler):
+        assert compiled == [library_in(Path("iqcar")).as_posix()]
+    assert wheel.name.endswith("-py3-none-any.whl") == (not compiled)
 
 
 def test_a_jar_that_is_newer_than_its_sources_is_shipped_without_maven(
@@ -127,7 +156,12 @@ def test_the_sdist_holds_all_that_a_wheel_is_made_of(sources: Path, tmp_path: Pa
         names = {name.partition("/")[2] for name in archive.getnames()}
     java = {p.relative_to(REPO).as_posix() for p in (REPO / "listener/src").rglob("*.java")}
     assert java | {"listener/pom.xml", "listener/target/iqcar-listener.jar"} <= names
-    assert {"hatch_build.py", "analyzer/iqcar/apps/cli/main.py", "rules/advice.json"} <= names
+    assert {
+        "hatch_build.py",
+        "build_kernels.py",
+        "analyzer/iqcar/apps/cli/main.py",
+        "rules/advice.json",
+    } <= names
 
 
 @pytest.fixture

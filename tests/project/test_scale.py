@@ -25,7 +25,6 @@ from iqcar.logs.assemble.log_tables import link_stages
 from iqcar.logs.collect import Listed
 from iqcar.pipeline import diagnose, read
 from iqcar.show.json.analyze import to_json
-from iqcar.tables import compiled
 from tests.support.naive_stage_graph import latest_before
 
 pytestmark = pytest.mark.slow
@@ -33,12 +32,6 @@ pytestmark = pytest.mark.slow
 SIZES = (20, 80, 320)
 MOST_TIMES = 6
 """Steps for the second fourfold over those for the first: 4 if linear, 16 if quadratic."""
-
-
-@pytest.fixture(autouse=True)
-def compiled_from_the_first_step(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Else numba, which is loaded once in a process, would be among the steps of some size."""
-    monkeypatch.setattr(compiled, "PLAIN_STEPS", 0)
 
 
 def steps(work: Callable[[], Any]) -> int:

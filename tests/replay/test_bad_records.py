@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
 from hypothesis import given
 
+from iqcar.base.kernels import compiled
 from iqcar.replay import alone
 from iqcar.replay.alone import blame_run
 from iqcar.replay.loop import event_loop
+from iqcar.replay.loop.loop_input import Slots, Steps, Work
 from iqcar.tables import Tables
 from tests.support.cluster_simulator import Simulation
 from tests.support.examples import examples
@@ -142,6 +145,16 @@ def many_queries(count: int) -> Record:
     return replayable(Simulation(Cluster(hosts=2, slots=8, disk=3e5), plans, 1))
 
 
+def counting(play: Callable[..., None], to: list[int]) -> Callable[..., None]:
+    """The kernel, which also tells how many tasks and phases it plays."""
+
+    def counted(steps: Steps, work: Work, slots: Slots, *others: Any) -> None:
+        to.append(len(steps.delay) + len(work.step) + len(slots.when))
+        compiled(play)(steps, work, slots, *others)
+
+    return counted
+
+
 def test_the_cost_of_replays_grows_as_the_number_of_queries(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -149,7 +162,7 @@ def test_the_cost_of_replays_grows_as_the_number_of_queries(
     for count in (100, 200):
         steps: list[int] = []
         with monkeypatch.context() as patch:
-            patch.setattr(event_loop, "count_steps", lambda _, n, to=steps: to.append(n))
+            patch.setattr(event_loop, "compiled", lambda play, to=steps: counting(play, to))
             blame, _ = blame_run(*many_queries(count))
         assert blame.cost is not None
         counted[count] = sum(steps)

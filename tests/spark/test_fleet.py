@@ -71,7 +71,7 @@ def real_spark(request: pytest.FixtureRequest) -> Any:
 def test_what_the_executors_python_lacks_is_named(
     real_spark: Any, fleet: Path, tmp_path: Path
 ) -> None:
-    (tmp_path / "numba.py").write_text("raise ImportError('No module named numba')")
+    (tmp_path / "networkx.py").write_text("raise ImportError('No module named networkx')")
     python = tmp_path / "python"
     python.write_text(
         f'#!/bin/sh\nPYTHONPATH={tmp_path}:$PYTHONPATH exec "{sys.executable}" "$@"\n'
@@ -83,7 +83,7 @@ def test_what_the_executors_python_lacks_is_named(
     )  # fmt: skip
     assert (done.returncode, done.stdout) == (1, "")
     said = done.stderr.splitlines()[-1]
-    assert "the executors' Python lacks something: No module named numba" in said
+    assert "the executors' Python lacks something: No module named networkx" in said
     assert "PYSPARK_PYTHON" in said and "Traceback" not in done.stderr
 
 

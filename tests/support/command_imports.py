@@ -1,6 +1,6 @@
 """Import what commands import when they need it, in the process that they are forked from.
 
-Typer, numba and plotly import most of themselves at their first command, function and figure.
+Typer and plotly import most of themselves at their first command and figure.
 Evaluating the parameters of all commands takes as long as a wrong usage of one: it is done once.
 """
 

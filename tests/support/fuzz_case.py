@@ -30,7 +30,7 @@ import iqcar
 from iqcar.apps.cli.main import main
 from iqcar.enums import InputStatus
 from iqcar.errors import ExitCode
-from iqcar.logs import ingest as reading
+from iqcar.logs.tasks import task_columns
 from iqcar.rules.compile_pools import dump_compiled
 from iqcar.show.html import render_page
 from iqcar.show.json.analyze import result_schema, to_json
@@ -176,13 +176,13 @@ def _check(case: Case, folder: Path, found: list[Finding]) -> None:
     if case.depth == "command":
         _check_command(case, folder, found)
         return
-    compiled_from = reading.COMPILED_FROM_BYTES
+    compiled = iqcar.read(folder, processes=1)
+    plain_because = task_columns.plain_because
     try:
-        reading.COMPILED_FROM_BYTES = 0
-        compiled = iqcar.read(folder, processes=1)
+        task_columns.plain_because = lambda: "nothing is compiled"
+        tables = iqcar.read(folder, processes=1)
     finally:
-        reading.COMPILED_FROM_BYTES = compiled_from
-    tables = iqcar.read(folder, processes=1)
+        task_columns.plain_because = plain_because
     _check_inputs(tables, GOOD in case.files, found)
     _compare(tables, compiled, found)
     _check_texts(tables, found)

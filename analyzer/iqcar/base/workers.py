@@ -1,6 +1,6 @@
 """Starts Python processes that run a function of this package, and works off items in them.
 
-Processes are started anew: numba, pandas and progress bars own threads, so forking is not safe.
+Processes are started anew: pandas and progress bars own threads, so forking is not safe.
 They are not started through :mod:`multiprocessing`, which imports the user's main script again in
 each of them.
 """

@@ -41,9 +41,9 @@ MOST_CALLS = 10_000
 EVERY_S = 0.5
 """Seconds between two looks at Spark's status: often enough for a person."""
 PACKAGE = Path(__file__).resolve().parents[1]
-SHIPPED = (".py", ".json", ".nbi", ".nbc")
-"""Kinds of files that are shipped: sources, and what numba made of them, which saves every executor
-some ten seconds of compiling; numba itself drops it where the processor or its version differs."""
+SHIPPED = (".py", ".json", ".so", ".pyd")
+"""Kinds of files that are shipped: sources, and the compiled kernels, which are of use where the
+executors' Python and system are those of this one; elsewhere kernels are plain Python."""
 _OWN_ERROR = re.compile(rf"{executor_boot.MISSING}: (.+)")
 _PYTHON_ERROR = re.compile(r"^(?:\w+\.)*(\w*(?:Error|Exception|Interrupt)): ?(.*)$", re.MULTILINE)
 _SHOWN, _READ = 300, 20_000
@@ -96,7 +96,7 @@ def grouped_on_spark(
 
 def look(logs: Sequence[EventLog]) -> list[Ran]:
     """Tell where and when the applications of some logs ran."""
-    import_module("numba")  # else it would first be missed in the middle of a diagnosis
+    import_module("networkx")  # else it would first be missed in the middle of a diagnosis
     return [ran_of(log) for log in logs]
 
 

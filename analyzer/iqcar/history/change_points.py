@@ -12,8 +12,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from iqcar.base.kernels import compiled
 from iqcar.tables.arrays import Floats
-from iqcar.tables.compiled import count_steps, kernel
 
 LEAST = 3
 """Runs on each side of a change at least."""
@@ -109,18 +109,12 @@ def _best(series: Floats, segments: list[tuple[int, int]]) -> tuple[float, int]:
     for low, high in segments:
         if high - low < 2 * LEAST:
             continue
-        count_steps(__name__, (high - low) ** 2)
         statistic, first = best_division(series[low:high])
         if statistic > best:
-            best, at = float(statistic), low + first
+            best, at = statistic, low + first
     return best, at
 
 
-_VECTORS = {"nnan", "ninf", "nsz", "reassoc", "contract"}
-"""All numbers are finite; sums may be taken in any order."""
-
-
-@kernel(error_model="numpy", nogil=True, fastmath=_VECTORS)
 def best_division(segment: Floats) -> tuple[float, int]:
     """Find the division with the largest scaled energy distance of both parts (eq. 5 to 7).
 
@@ -135,73 +129,66 @@ def best_division(segment: Floats) -> tuple[float, int]:
     above 0.
     """
     n = len(segment)
-    number = np.arange(n + 1).astype(np.float64)
-    over = np.zeros(n + 1)  # divisions take longer than all the rest
-    over[1:] = 1.0 / number[1:]
-    near = np.zeros(n)  # Σ of distances of each value from the first a ones
-    whole = np.zeros(n + 1)  # Σ of distances of all ordered pairs of the first b values
-    for a in range(n):
-        whole[a + 1] = whole[a] + 2.0 * near[a]
-        _add_distances(near[a:], segment[a:], segment[a])
-    near[:] = 0.0
-    between = np.zeros(n + 1)  # Σ of distances between the first a values and those up to b
+    number = np.arange(n + 1.0)
+    over = np.concatenate([[0.0], 1.0 / number[1:]])
     statistics = np.zeros(n + 1)
-    # Bits of numbers above 0, read as integers, have the order of the numbers, and those of numbers
-    # below 0 are below 0. Only the maximum of integers compiles to vector instructions.
-    bits = statistics.view(np.int64)
-    best, at = bits[0], -1
-    for a in range(1, n - LEAST + 1):
-        _add_distances(near[a:], segment[a:], segment[a - 1])
-        if a < LEAST:
-            continue
-        _add_up(near[a:], between[a + 1 :])
-        ends = a + LEAST
-        _add_statistics(
-            statistics[ends:], between[ends:], whole[ends:], over[ends:], number[LEAST:],
-            over[LEAST - 1 :], whole[a], whole[a] * over[a - 1], number[a],
-        )  # fmt: skip
-        largest = best
-        for each in bits[ends:]:
-            largest = max(largest, each)
-        if largest > best:
-            best, at = largest, a
-    bits[0] = best
-    return statistics[0], at
+    sums = Distances(
+        segment, number, over, np.zeros(n), np.zeros(n + 1), np.zeros(n + 1), statistics
+    )
+    at = compiled(divide)(sums)
+    return float(statistics[0]), at
 
 
-@kernel(error_model="numpy", fastmath=_VECTORS, inline="always")
-def _add_distances(near: Floats, values: Floats, value: float) -> None:
-    """Add to a sum of distances that of each value from another one."""
-    for k in range(len(near)):
-        near[k] += abs(values[k] - value)
+class Distances(NamedTuple):
+    """A segment, numbers and what divides by them, and sums of distances.
+
+    near: of each value from the first a ones.
+    whole: of all ordered pairs of the first b values.
+    between: between the first a values and those up to b.
+    statistics: of the first a values, for all b; the first one is the largest of all in the end.
+    """
+
+    segment: Floats
+    number: Floats
+    over: Floats
+    near: Floats
+    whole: Floats
+    between: Floats
+    statistics: Floats
 
 
-@kernel(error_model="numpy", fastmath=_VECTORS, inline="always")
-def _add_up(near: Floats, between: Floats) -> None:
-    """Fill in the sums of the first values, of one up to all."""
-    total = 0.0
-    for k in range(len(near)):
-        total += near[k]
-        between[k] = total
-
-
-@kernel(error_model="numpy", fastmath=_VECTORS, inline="always")
-def _add_statistics(
-    statistics: Floats,
-    between: Floats,
-    whole: Floats,
-    over_b: Floats,
-    c: Floats,
-    over_c_less_1: Floats,
-    first: float,
-    first_over: float,
-    a: float,
-) -> None:
-    """Fill in the statistics of a first part of a values, for all ends b = a + c.
+def divide(sums: Distances) -> int:
+    """Find the best division; returns the length of its first part, −1 if it is nowhere above 0.
 
     Eq. 6, 2 · between/(a·c) − first/(a·(a − 1)) − second/(c·(c − 1)), times a·c/b.
     """
-    for k in range(len(between)):
-        second = whole[k] - first - 2.0 * between[k]
-        within = first_over * c[k] + second * (a * over_c_less_1[k])
-        statistics[k] = (2.0 * between[k] - within) * over_b[k]
+    segment, number, over, near = sums.segment, sums.number, sums.over, sums.near
+    whole, between, statistics = sums.whole, sums.between, sums.statistics
+    n, best, at = len(sums.segment), 0.0, -1
+    for a in range(n):
+        whole[a + 1] = whole[a] + 2.0 * near[a]
+        value = segment[a]
+        for k in range(a, n):
+            near[k] += abs(segment[k] - value)
+    for k in range(n):
+        near[k] = 0.0
+    for a in range(1, n - LEAST + 1):
+        value = segment[a - 1]
+        for k in range(a, n):
+            near[k] += abs(segment[k] - value)
+        if a < LEAST:
+            continue
+        total = 0.0
+        for k in range(a, n):
+            total += near[k]
+            between[k + 1] = total
+        first, first_over, times = whole[a], whole[a] * over[a - 1], number[a]
+        for b in range(a + LEAST, n + 1):
+            second = whole[b] - first - 2.0 * between[b]
+            within = first_over * number[b - a] + second * (times * over[b - a - 1])
+            statistics[b] = (2.0 * between[b] - within) * over[b]
+        for b in range(a + LEAST, n + 1):
+            if statistics[b] > best:
+                best, at = statistics[b], a
+    statistics[0] = best
+    return at

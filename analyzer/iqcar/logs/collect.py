@@ -255,14 +255,13 @@ class Collector:
         of_tasks = self.task_intake.starts + self.task_intake.ends
         return self.other_events + of_tasks + self.task_intake.block_events
 
-    def add(self, text: bytes, tasks: TaskBlock, compiled: bool = False) -> None:
+    def add(self, text: bytes, tasks: TaskBlock) -> None:
         """Take in a block of lines.
 
         Parameters
         ----------
         text : the lines, in the order of the log.
         tasks : the tasks decoded from it.
-        compiled : whether compiled code, which takes a while to load, is worth it.
 
         Raises NotAnEventLogError if none of the first lines is an event.
         """
@@ -271,7 +270,7 @@ class Collector:
             self._other(text[start:end].removesuffix(b"\r"))
             if self.malformed == LINES_TO_JUDGE and no_tasks and not self.events:
                 raise NotAnEventLogError
-        self.task_intake.take(text, tasks, compiled)
+        self.task_intake.take(text, tasks)
 
     def _other(self, line: bytes) -> None:
         """Take in a line that is no well-formed task event in Spark's usual spelling."""

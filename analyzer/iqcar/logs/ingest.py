@@ -273,9 +273,6 @@ def _largest(values: np.ndarray[tuple[int], np.dtype[np.float64]]) -> float:
     return float(np.fmax.reduce(np.abs(values)))
 
 
-COMPILED_FROM_BYTES = 32 << 20
-"""Decoded size from which compiled code reads the plugin's records (32 MiB): loading it takes as
-long as reading those of as many bytes without it."""
 LARGE_LOG_BYTES = 64 << 20
 """Decoded size from which other processes help to decode one log (64 MiB): one starts in 60 ms, in
 which this process reads some 20 MB, so two cores gain a tenth there and a quarter at 100 MB."""
@@ -326,7 +323,7 @@ def _read(log: EventLog, on_progress: Callable[[int], None] | None, helpers: int
         try:
             blocks = read_blocks(log, tally, on_progress)
             for text, tasks in pool.decoded(blocks, lambda: is_large(LARGE_LOG_BYTES)):
-                collector.add(text, tasks, compiled=is_large(COMPILED_FROM_BYTES))
+                collector.add(text, tasks)
         except NotAnEventLogError:
             return failed(log.path, nothing_read(tally, collector), collector.malformed)
         if collector.events == 0:

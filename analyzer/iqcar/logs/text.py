@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -81,9 +81,24 @@ class Replacement(NamedTuple):
         return b"".join(pieces)
 
 
+class _Pattern:
+    """A pattern that is compiled when it is first used: some take a tenth of a second."""
+
+    def __init__(self, pattern: str) -> None:
+        self._pattern = pattern
+
+    @cached_property
+    def _compiled(self) -> Any:
+        return re2.compile(self._pattern, _OPTIONS)
+
+    def __getattr__(self, name: str) -> Any:
+        found = self.__dict__[name] = getattr(self._compiled, name)
+        return found
+
+
 def compiled(pattern: str) -> Any:
-    """Compile a pattern for texts in UTF-8."""
-    return re2.compile(pattern, _OPTIONS)
+    """Return a pattern for texts in UTF-8, with the methods of those of RE2."""
+    return _Pattern(pattern)
 
 
 def replacement(held: str, pattern: str, instead: str, back: bool = False) -> Replacement:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 import pandas as pd
 
+from iqcar.base.kernels import plain_because
 from iqcar.base.limits import LEAST_DOUBT
 from iqcar.base.units import percent, size
 from iqcar.enums import InputStatus, Request
@@ -154,6 +155,9 @@ mentioned: a tenth of two cores delays a task that needs one core noticeably."""
 
 LOW_COVERAGE = 50.0
 """Percent of the wanted samples of a waiting task: below it, more were left out than taken."""
+
+MANY_TASKS = 10_000
+"""Tasks from which an analysis with plain kernels takes a minute and more."""
 
 _SAMPLERS = {
     "off": "the sampler was switched off (spark.iqcar.sample.period = 0)",
@@ -340,6 +344,8 @@ def find_doubts(tables: Tables, waits: pd.DataFrame) -> tuple[str, ...]:
             *_unknown_waits(tables, waits),
             *_loneliness(tables),
         ]
+    if len(tables.tasks) >= MANY_TASKS and plain_because():
+        doubts.append(f"this took longer than it can: kernels are plain Python: {plain_because()}")
     return tuple(doubts)
 
 

@@ -11,6 +11,11 @@ from numpy.typing import NDArray
 Flags = NDArray[np.bool_]
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
+Bytes = NDArray[np.uint8]
+Ints32 = NDArray[np.int32]
+ShortTable = NDArray[np.uint16]
+IntTable, IntCube, FloatTable, FloatCube, FlagTable = Ints, Ints, Floats, Floats, Flags
+"""Arrays of two and of three dimensions."""
 
 
 def by_group_and_time(group: Ints, when: Floats) -> Ints:

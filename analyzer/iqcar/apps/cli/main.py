@@ -12,6 +12,7 @@ import typer
 import iqcar.apps.cli
 from iqcar.apps.cli.command import run_commands
 from iqcar.apps.cli.options import Grouped
+from iqcar.base.kernels import plain_because
 from iqcar.errors import DEBUG
 from iqcar.version import __version__
 
@@ -61,6 +62,8 @@ _register()
 def _show_version(wanted: bool) -> None:
     if wanted:
         typer.echo(f"iqcar {__version__}")
+        if plain_because():
+            typer.echo(f"slower than it can be: kernels are plain Python: {plain_because()}")
         raise typer.Exit
 
 

@@ -94,13 +94,11 @@ class Task:
 
 
 def preload() -> None:
-    """Import what an analysis needs; of numba and Plotly most is imported when they are used."""
-    from numba import int64, njit
+    """Import what an analysis needs; of Plotly most is imported when it is used."""
     from plotly.graph_objects import Bar, Box, Figure, Heatmap, Sankey, Scatter
 
     for module in _NEEDED:
         import_module(module)
-    njit(int64(int64))(lambda number: number)
     Figure([Bar(), Box(), Heatmap(), Sankey(), Scatter()]).to_json()
 
 

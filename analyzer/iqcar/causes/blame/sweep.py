@@ -6,12 +6,23 @@ of ``(Σ active w) · (Σ active u)`` over time, per domain.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-from iqcar.tables.arrays import Floats, Ints, Schedule, sum_by
-from iqcar.tables.compiled import count_steps, kernel
+from iqcar.base.kernels import compiled
+from iqcar.tables.arrays import (
+    Bytes,
+    Flags,
+    FloatCube,
+    Floats,
+    FloatTable,
+    Ints,
+    Ints32,
+    IntTable,
+    Schedule,
+    sum_by,
+)
 
 TARGET_STARTS, TARGET_ENDS, SOURCE_STARTS, SOURCE_ENDS = 1, 2, 4, 8
 """Kinds of events, as bits: a launch ends a slot wait and starts a source at once."""
@@ -31,6 +42,52 @@ class Pairs(NamedTuple):
     second: Floats
 
 
+class Sweep(NamedTuple):
+    """Events, as in :class:`~iqcar.tables.arrays.Schedule`, and a column per scheduled task."""
+
+    task: Ints32
+    what: Bytes
+    when: Floats
+    domain_start: Ints
+    rate: Floats
+    source: Ints
+    weight: Floats
+    second_weight: Floats
+    group: Ints
+
+
+class Alive(NamedTuple):
+    """What is alive while room is counted: by source, or by group."""
+
+    left_of_source: Ints
+    left_of_group: Ints
+    alive_source: Flags
+    alive_group: Flags
+    met: Ints
+    begun_before: Ints
+    most: Ints
+    """Sources and groups alive at once at most, and pairs."""
+
+
+class Places(NamedTuple):
+    """The slot of each source and group that is alive, and what is in each slot."""
+
+    left_of_source: Ints
+    left_of_group: Ints
+    slot_of_source: Ints
+    slot_of_group: Ints
+    source_in: Ints
+    group_in: Ints
+    running: Ints
+    waiting: Ints
+    pull: FloatTable
+    synced: Floats
+    usage: FloatTable
+    table: FloatCube
+    out_pair: IntTable
+    out_sums: FloatTable
+
+
 def pairs_of_groups(
     events: Schedule,
     rate: Floats,
@@ -44,19 +101,19 @@ def pairs_of_groups(
 
     Shape (n_groups,). At least as many as :func:`pair_integrals` finds. O(events).
     """
-    return _room(events, (rate, source, weight, group), n_sources, n_groups)[3]
+    return _room(Sweep(*events[1:], rate, source, weight, weight, group), n_sources, n_groups).met
 
 
-def _room(
-    events: Schedule, columns: tuple[Any, ...], n_sources: int, n_groups: int
-) -> tuple[int, int, int, Ints]:
-    """Call :func:`_room_needed` for columns with one value per scheduled task."""
-    count_steps(__name__, len(events.task))
-    arguments = [*columns, np.zeros(n_sources, np.int64), np.zeros(n_groups, np.int64)]
-    found: tuple[int, int, int, Ints] = _room_needed(
-        events.task, events.what, events.domain_start, *arguments
-    )
-    return found
+def _room(sweep: Sweep, n_sources: int, n_groups: int) -> Alive:
+    """Call :func:`room_needed`."""
+    ints = np.int64
+    alive = Alive(
+        np.zeros(n_sources, ints), np.zeros(n_groups, ints), np.zeros(n_sources, np.bool_),
+        np.zeros(n_groups, np.bool_), np.zeros(n_groups, ints), np.zeros(n_groups, ints),
+        np.zeros(3, ints),
+    )  # fmt: skip
+    compiled(room_needed)(sweep, alive)
+    return alive
 
 
 def pair_integrals(
@@ -84,10 +141,17 @@ def pair_integrals(
     n_sources, n_groups: numbers of sources and groups.
     one_domain: whether each group lies in one domain, so that no pair occurs twice.
     """
-    room = _room(events, (rate, source, weights[0], group), n_sources, n_groups)[:3]
-    count_steps(__name__, len(events.task) * max(room[:2]))
-    columns = (rate, source, *weights, group)
-    pair, sums = _pair_integrals(*events[1:], *columns, n_sources, n_groups, room)
+    sweep = Sweep(*events[1:], rate, source, *weights, group)
+    room_s, room_g, room = _room(sweep, n_sources, n_groups).most.tolist()
+    places = Places(
+        np.zeros(n_sources, np.int64), np.zeros(n_groups, np.int64),
+        np.full(n_sources, -1), np.full(n_groups, -1), np.full(room_s, -1), np.full(room_g, -1),
+        np.zeros(room_s, np.int64), np.zeros(room_g, np.int64), np.zeros((2, room_g)),
+        np.zeros(room_g), np.zeros((3, room_s)), np.zeros((room_g, 3, room_s)),
+        np.empty((room, 2), np.int64), np.empty((room, 2)),
+    )  # fmt: skip
+    found = compiled(sum_pairs)(sweep, places)
+    pair, sums = places.out_pair[:found], places.out_sums[:found]
     pairs = Pairs(pair[:, 0], pair[:, 1], sums[:, 0], sums[:, 1])
     return pairs if one_domain else _merged(pairs, n_sources)
 
@@ -104,63 +168,36 @@ def _merged(pairs: Pairs, n_sources: int) -> Pairs:
     )
 
 
-@kernel()
-def _count_ends(
-    first: int,
-    after: int,
-    task: Any,
-    what: Any,
-    rate: Any,
-    source: Any,
-    weight: Any,
-    group: Any,
-    left_of_source: Any,
-    left_of_group: Any,
-) -> None:
+def _count_ends(first: int, after: int, sweep: Sweep, of_source: Ints, of_group: Ints) -> None:
     """Count the end events of each source and each group of a domain."""
     for e in range(first, after):
-        i = task[e]
-        if what[e] & SOURCE_ENDS and rate[i] > 0.0 and source[i] >= 0:
-            left_of_source[source[i]] += 1
-        if what[e] & TARGET_ENDS and weight[i] > 0.0:
-            left_of_group[group[i]] += 1
+        i = sweep.task[e]
+        if sweep.what[e] & SOURCE_ENDS and sweep.rate[i] > 0.0 and sweep.source[i] >= 0:
+            of_source[sweep.source[i]] += 1
+        if sweep.what[e] & TARGET_ENDS and sweep.weight[i] > 0.0:
+            of_group[sweep.group[i]] += 1
 
 
-@kernel()
-def _room_needed(
-    task: Any,
-    what: Any,
-    domain_start: Any,
-    rate: Any,
-    source: Any,
-    weight: Any,
-    group: Any,
-    left_of_source: Any,
-    left_of_group: Any,
-) -> Any:
+def room_needed(sweep: Sweep, alive: Alive) -> None:
     """Count the maximum of sources and of groups alive at once, and pairs alive, also per group.
 
-    With these sizes the sweep allocates its arrays once; the reference counts of growing arrays
-    would cost several times its arithmetic.
+    With these sizes the sweep's arrays are allocated once.
     """
-    alive_s, alive_g = (
-        np.zeros(len(left_of_source), np.uint8),
-        np.zeros(len(left_of_group), np.uint8),
-    )
-    most_s = most_g = pairs = begun = 0
-    met = np.zeros(len(left_of_group), np.int64)
-    begun_before = np.zeros(len(left_of_group), np.int64)
-    for d in range(len(domain_start) - 1):
+    task, what, domain_start = sweep.task, sweep.what, sweep.domain_start
+    rate, source, weight, group = sweep.rate, sweep.source, sweep.weight, sweep.group
+    left_of_source, left_of_group = alive.left_of_source, alive.left_of_group
+    alive_s, alive_g = alive.alive_source, alive.alive_group
+    met, begun_before = alive.met, alive.begun_before
+    most_s, most_g, pairs, begun = 0, 0, 0, 0
+    for d in range(len(sweep.domain_start) - 1):
         first, after = domain_start[d], domain_start[d + 1]
-        _count_ends(
-            first, after, task, what, rate, source, weight, group, left_of_source, left_of_group
-        )
-        s = g = 0
+        _count_ends(first, after, sweep, left_of_source, left_of_group)
+        s, g = 0, 0
         for e in range(first, after):
             i = task[e]
             if what[e] & (TARGET_STARTS | TARGET_ENDS) and weight[i] > 0.0:
                 if not alive_g[group[i]]:
-                    alive_g[group[i]] = 1
+                    alive_g[group[i]] = True
                     g += 1
                     pairs += s
                     met[group[i]] += s
@@ -169,12 +206,12 @@ def _room_needed(
                 if what[e] & TARGET_ENDS:
                     left_of_group[group[i]] -= 1
                     if left_of_group[group[i]] == 0:
-                        alive_g[group[i]] = 0
+                        alive_g[group[i]] = False
                         g -= 1
                         met[group[i]] += begun - begun_before[group[i]]
             if what[e] & (SOURCE_STARTS | SOURCE_ENDS) and rate[i] > 0.0 and source[i] >= 0:
                 if not alive_s[source[i]]:
-                    alive_s[source[i]] = 1
+                    alive_s[source[i]] = True
                     s += 1
                     begun += 1
                     pairs += g
@@ -182,27 +219,24 @@ def _room_needed(
                 if what[e] & SOURCE_ENDS:
                     left_of_source[source[i]] -= 1
                     if left_of_source[source[i]] == 0:
-                        alive_s[source[i]] = 0
+                        alive_s[source[i]] = False
                         s -= 1
-    return most_s, most_g, pairs, met
+    alive.most[0], alive.most[1], alive.most[2] = most_s, most_g, pairs
 
 
-@kernel()
-def _free_slot(taken: Any) -> int:
+def _free_slot(taken: Ints) -> int:
     slot = 0
     while taken[slot] >= 0:
         slot += 1
     return slot
 
 
-@kernel()
-def _advance(
-    table: Any, g: int, usage: Any, sources: int, now: float, first: float, second: float
-) -> None:
+def _use(g: int, places: Places, sources: int, now: float, first: float, second: float) -> None:
     """Add to a group's sums what each source used since the group's last event.
 
     This is the hot loop: it indexes whole arrays, because slicing them costs more than the loop.
     """
+    usage, table = places.usage, places.table
     for s in range(sources):
         current = usage[USED, s] + usage[LEVEL, s] * (now - usage[SINCE, s])
         more = current - table[g, SEEN, s]
@@ -211,41 +245,27 @@ def _advance(
         table[g, SECOND, s] += second * more
 
 
-@kernel()
-def _pair_integrals(
-    task: Any,
-    what: Any,
-    when: Any,
-    domain_start: Any,
-    rate: Any,
-    source: Any,
-    weight: Any,
-    weight_two: Any,
-    group: Any,
-    n_sources: int,
-    n_groups: int,
-    room: Any,
-) -> Any:
+def sum_pairs(sweep: Sweep, places: Places) -> int:
     """Compute the pair sums; every group and source has a slot in a table while it is alive.
 
     A source's integral is updated only where it is read: at its own events and at the events of a
-    group. Slots are reused, so the size of the table is that of what is alive at once.
+    group. Slots are reused, so the size of the table is that of what is alive at once. Returns how
+    many pairs there are.
     """
-    left_of_source, left_of_group = np.zeros(n_sources, np.int64), np.zeros(n_groups, np.int64)
-    slot_of_source, slot_of_group = np.full(n_sources, -1), np.full(n_groups, -1)
-    room_s, room_g, pairs = room
-    source_in, group_in = np.full(room_s, -1), np.full(room_g, -1)
-    running, waiting = np.zeros(room_s, np.int64), np.zeros(room_g, np.int64)
-    pull, synced = np.zeros((2, room_g)), np.zeros(room_g)
-    usage, table = np.zeros((3, room_s)), np.zeros((room_g, 3, room_s))
-    out_pair, out_sums, found = np.empty((pairs, 2), np.int64), np.empty((pairs, 2)), 0
-
-    for d in range(len(domain_start) - 1):
+    task, what, when, domain_start = sweep.task, sweep.what, sweep.when, sweep.domain_start
+    rate, source, group = sweep.rate, sweep.source, sweep.group
+    weight, weight_two = sweep.weight, sweep.second_weight
+    left_of_source, left_of_group = places.left_of_source, places.left_of_group
+    slot_of_source, slot_of_group = places.slot_of_source, places.slot_of_group
+    source_in, group_in = places.source_in, places.group_in
+    running, waiting, synced = places.running, places.waiting, places.synced
+    pull, usage, table = places.pull, places.usage, places.table
+    out_pair, out_sums = places.out_pair, places.out_sums
+    room_s, room_g, found = len(places.source_in), len(places.group_in), 0
+    for d in range(len(sweep.domain_start) - 1):
         begin, after = domain_start[d], domain_start[d + 1]
-        _count_ends(
-            begin, after, task, what, rate, source, weight, group, left_of_source, left_of_group
-        )
-        high_s = high_g = 0
+        _count_ends(begin, after, sweep, left_of_source, left_of_group)
+        high_s, high_g = 0, 0
         for e in range(begin, after):
             i, now, bits = task[e], when[e], what[e]
             if bits & (TARGET_STARTS | TARGET_ENDS) and weight[i] > 0.0:
@@ -259,7 +279,7 @@ def _pair_integrals(
                     for s in range(room_s):
                         table[g, FIRST, s] = table[g, SECOND, s] = 0.0
                 if now != synced[g]:
-                    _advance(table, g, usage, high_s, now, pull[0, g], pull[1, g])
+                    _use(g, places, high_s, now, pull[0, g], pull[1, g])
                     synced[g] = now
                 if bits & TARGET_ENDS:
                     waiting[g] -= 1
@@ -316,4 +336,4 @@ def _pair_integrals(
                         usage[USED, s] = 0.0
                         for g in range(room_g):
                             table[g, SEEN, s] = table[g, FIRST, s] = table[g, SECOND, s] = 0.0
-    return out_pair[:found], out_sums[:found]
+    return found

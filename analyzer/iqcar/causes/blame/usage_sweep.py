@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
+from iqcar.base.kernels import compiled
 from iqcar.causes.blame.sweep import SOURCE_ENDS, SOURCE_STARTS, TARGET_ENDS, TARGET_STARTS
-from iqcar.tables.arrays import Flags, Floats, Ints, Schedule
-from iqcar.tables.compiled import count_steps, kernel
+from iqcar.tables.arrays import (
+    Bytes,
+    Flags,
+    FloatCube,
+    Floats,
+    FloatTable,
+    Ints,
+    Ints32,
+    Schedule,
+)
 
 
 class Others(NamedTuple):
@@ -21,7 +30,7 @@ class Others(NamedTuple):
 
     tasks: Floats
     siblings: Floats
-    taken: Floats
+    taken: FloatTable
 
 
 def usage_during(events: Schedule, rate: Floats, is_target: Flags) -> Floats:
@@ -32,11 +41,10 @@ def usage_during(events: Schedule, rate: Floats, is_target: Flags) -> Floats:
     rate: (n_tasks,) rate as a source, ≥ 0.
     is_target: (n_tasks,).
     """
-    count_steps(__name__, len(events.task))
     n, row, nobody = len(rate), events.row, np.zeros(0, np.int64)
     total, ones = np.zeros(n), np.ones(len(row))
     columns = (ones, rate[row], is_target[row], 0.0 * ones, ones, nobody)
-    _usage_during(*events, *columns, np.zeros(0), total, np.zeros(0), np.zeros((n, 0)))
+    _integrate(Uses(*events, *columns, np.zeros(0)), Others(total, np.zeros(0), np.zeros((n, 0))))
     return total
 
 
@@ -61,48 +69,95 @@ def mean_of_others(
     levels: (n_levels,), > 0.
     owner: (n_tasks,) number ≥ 0 of the owner of each task.
     """
-    count_steps(__name__, len(events.task) * (len(levels) + 2))
     n, row = len(speed), events.row
     found = Others(np.zeros(n), np.zeros(n), np.zeros((n, len(levels))))
     columns = speed[row], busy[row], np.ones(len(row), bool), (busy * span)[row], life[row]
-    _usage_during(*events, *columns, owner[row], levels, *found)
+    _integrate(Uses(*events, *columns, owner[row], levels), found)
     return found
+
+
+class Uses(NamedTuple):
+    """Events, as in :class:`~iqcar.tables.arrays.Schedule`, and a column per scheduled task."""
+
+    row: Ints
+    task: Ints32
+    what: Bytes
+    when: Floats
+    domain_start: Ints
+    speed: Floats
+    busy: Floats
+    is_target: Flags
+    inside: Floats
+    life: Floats
+    owner: Ints
+    levels: Floats
+
+
+class Sums(NamedTuple):
+    """Integrals up to now, and those at the starts of targets that run.
+
+    sums: (3, n_levels + 1), the rows below; of_owner: (3, n_owners) of the tasks of each owner.
+    at_start: (places, 2, n_levels + 2) what both were when the target in each place began.
+    place: of each task; free: places that targets have left.
+    domain, since, active_of: of each owner.
+    """
+
+    sums: FloatTable
+    of_owner: FloatTable
+    at_start: FloatCube
+    free: Ints
+    place: Ints
+    domain: Ints
+    since: Floats
+    active_of: Ints
+
+
+def _integrate(uses: Uses, found: Others) -> None:
+    """Lay out the integrals, and fill in what is found."""
+    n, width = len(uses.speed), len(uses.levels) + 1
+    owners = int(uses.owner.max()) + 1 if len(uses.owner) else 0
+    free, place = np.zeros(n, np.int64), np.full(n, -1, np.int64)
+    sums = Sums(
+        np.zeros((3, width)), np.zeros((3, owners)), np.zeros((0, 2, width + 1)), free, place,
+        np.full(owners, -1, np.int64), np.zeros(owners), np.zeros(owners, np.int64),
+    )  # fmt: skip
+    places = compiled(places_needed)(uses, sums)
+    place[:] = -1
+    compiled(integrate)(uses, sums._replace(at_start=np.zeros((places, 2, width + 1))), found)
 
 
 TOTAL, REST, RATE = range(3)
 """Rows of sums: the integral as two numbers, and the rate now."""
 
 
-@kernel()
-def _advance(sums: Any, passed: float) -> None:
-    """Add to each integral what its rate makes in some time; the rounding error is kept apart."""
-    for k in range(sums.shape[1]):
-        step = sums[RATE, k] * passed
-        total = sums[TOTAL, k]
-        moved = total + step
-        gone = moved - total
-        sums[REST, k] += (total - (moved - gone)) + (step - gone)
-        sums[TOTAL, k] = moved
+def _move(sums: FloatTable, k: int, passed: float) -> None:
+    """Add to an integral what its rate makes in some time; the rounding error is kept apart."""
+    step = sums[RATE, k] * passed
+    total = sums[TOTAL, k]
+    moved = total + step
+    gone = moved - total
+    sums[REST, k] += (total - (moved - gone)) + (step - gone)
+    sums[TOTAL, k] = moved
 
 
-@kernel()
-def _usage_during(
-    row: Any,
-    task: Any,
-    what: Any,
-    when: Any,
-    domain_start: Any,
-    speed: Any,
-    busy: Any,
-    is_target: Any,
-    inside: Any,
-    life: Any,
-    owner: Any,
-    levels: Any,
-    tasks: Any,
-    siblings: Any,
-    taken: Any,
-) -> None:
+def places_needed(uses: Uses, sums: Sums) -> int:
+    """Count the places that :func:`integrate` takes, which are those of targets at one time."""
+    task, what, is_target, place = uses.task, uses.what, uses.is_target, sums.place
+    running, most = 0, 0
+    for e in range(len(uses.task)):
+        i = task[e]
+        if is_target[i]:
+            if what[e] & TARGET_ENDS and place[i] >= 0:
+                place[i] = -1
+                running -= 1
+            if what[e] & TARGET_STARTS:
+                place[i] = 0
+                running += 1
+                most = max(most, running)
+    return most
+
+
+def integrate(uses: Uses, state: Sums, found: Others) -> None:
     """Integrate the rates over each target, less what the target itself moved, per ms of its life.
 
     Column 0 of the sums adds up ``busy``, the others what is moved if none is faster than a level;
@@ -114,28 +169,30 @@ def _usage_during(
     places that others take over. The integral of an owner is brought up to date at its own events
     only.
     """
-    width = len(levels) + 1
-    owners = owner.max() + 1 if len(owner) > 0 else 0
-    sums, of_owner = np.zeros((3, width)), np.zeros((owners, 3, 1))
-    at_start = np.zeros((16, 2, width + 1))
-    free, n_free, n_used = np.zeros(len(speed), np.int32), 0, 0
-    place = np.full(len(speed), -1, np.int32)
-    domain, since = np.full(owners, -1, np.int32), np.zeros(owners)
-    active_of = np.zeros(owners, np.int32)
-    for d in range(len(domain_start) - 1):
+    row, task, what, when = uses.row, uses.task, uses.what, uses.when
+    domain_start, speed, busy, is_target = uses.domain_start, uses.speed, uses.busy, uses.is_target
+    inside, life, owner, levels = uses.inside, uses.life, uses.owner, uses.levels
+    tasks, siblings, taken = found.tasks, found.siblings, found.taken
+    sums, of_owner, at_start = state.sums, state.of_owner, state.at_start
+    free, place = state.free, state.place
+    domain, since, active_of = state.domain, state.since, state.active_of
+    width, owners, n_free, n_used = len(uses.levels) + 1, len(uses.owner), 0, 0
+    for d in range(len(uses.domain_start) - 1):
         now, active, moving = 0.0, 0, 0
-        sums[:] = 0.0
+        for k in range(width):
+            sums[TOTAL, k], sums[REST, k], sums[RATE, k] = 0.0, 0.0, 0.0
         for e in range(domain_start[d], domain_start[d + 1]):
             i, kinds = task[e], what[e]
-            _advance(sums, when[e] - now)
+            for k in range(width):
+                _move(sums, k, when[e] - now)
             now = when[e]
             o = -1
             if owners > 0:
                 o = owner[i]
                 if domain[o] != d:
                     domain[o], active_of[o], since[o] = d, 0, now
-                    of_owner[o] = 0.0
-                _advance(of_owner[o], now - since[o])
+                    of_owner[TOTAL, o], of_owner[REST, o], of_owner[RATE, o] = 0.0, 0.0, 0.0
+                _move(of_owner, o, now - since[o])
                 since[o] = now
             if is_target[i]:
                 if kinds & TARGET_ENDS and place[i] >= 0:
@@ -151,8 +208,8 @@ def _usage_during(
                         others = used - min(speed[i], levels[k - 1]) * inside[i]
                         taken[r, k - 1] = max(others, 0.0) / life[i]
                     if o >= 0:
-                        used = (of_owner[o, TOTAL, 0] - at_start[p, TOTAL, width]) + (
-                            of_owner[o, REST, 0] - at_start[p, REST, width]
+                        used = (of_owner[TOTAL, o] - at_start[p, TOTAL, width]) + (
+                            of_owner[REST, o] - at_start[p, REST, width]
                         )
                         siblings[r] = max(used - inside[i], 0.0) / life[i]
                     free[n_free], place[i] = p, -1
@@ -164,14 +221,13 @@ def _usage_during(
                     else:
                         p = n_used
                         n_used += 1
-                        if p == len(at_start):
-                            at_start = np.concatenate((at_start, np.zeros_like(at_start)))
                     place[i] = p
-                    for part in (TOTAL, REST):
-                        for k in range(width):
-                            at_start[p, part, k] = sums[part, k]
-                        if o >= 0:
-                            at_start[p, part, width] = of_owner[o, part, 0]
+                    for k in range(width):
+                        at_start[p, TOTAL, k] = sums[TOTAL, k]
+                        at_start[p, REST, k] = sums[REST, k]
+                    if o >= 0:
+                        at_start[p, TOTAL, width] = of_owner[TOTAL, o]
+                        at_start[p, REST, width] = of_owner[REST, o]
             if busy[i] > 0.0:
                 moves = speed[i] > 0.0
                 if kinds & SOURCE_STARTS:
@@ -183,7 +239,7 @@ def _usage_during(
                             sums[RATE, k] += busy[i] * min(speed[i], levels[k - 1])
                     if o >= 0:
                         active_of[o] += 1
-                        of_owner[o, RATE, 0] += busy[i]
+                        of_owner[RATE, o] += busy[i]
                 if kinds & SOURCE_ENDS:
                     # Exactly 0 without active sources: rounding must not become blame.
                     active -= 1
@@ -195,5 +251,5 @@ def _usage_during(
                             sums[RATE, k] = less if moving > 0 else 0.0
                     if o >= 0:
                         active_of[o] -= 1
-                        less = of_owner[o, RATE, 0] - busy[i]
-                        of_owner[o, RATE, 0] = less if active_of[o] > 0 else 0.0
+                        less = of_owner[RATE, o] - busy[i]
+                        of_owner[RATE, o] = less if active_of[o] > 0 else 0.0

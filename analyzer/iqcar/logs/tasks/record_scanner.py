@@ -1,21 +1,20 @@
-"""Reads the plugin's records of a large log by compiled code, in place.
+"""Reads the plugin's records by compiled code, in place.
 
 Only records in the plugin's own spelling are read here; any other is left to
-:mod:`iqcar.logs.plugin.record_columns`, which reads them all where compiled code cannot be loaded
-or is not worth it. What both read is the same; the tests hold them against each other. Without
-this one a log of 100 MB, each of whose tasks has a record, takes 2.2 times as long to read
+:mod:`iqcar.logs.plugin.record_columns`, which reads them all where kernels are plain Python. What
+both read is the same; the tests hold them against each other. Without this one a log of 100 MB,
+each of whose tasks has a record, takes 2.2 times as long to read
 (``scripts/bench ingest --recorded``).
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
-from numba import njit
-from numpy.lib.stride_tricks import as_strided
 from numpy.typing import NDArray
 
+from iqcar.base.kernels import compiled
 from iqcar.logs.plugin.record_columns import (
     COLUMN_OF,
     COUNT,
@@ -37,6 +36,7 @@ from iqcar.logs.plugin.record_columns import (
 )
 from iqcar.logs.tasks.task_lines import RECORD
 from iqcar.tables import LAST_PLAUSIBLE_MS
+from iqcar.tables.arrays import Bytes, Flags, Floats, FloatTable, Ints, IntTable, ShortTable
 
 _NUMBER, _TEXT, _SERIES, _WAITS, _PROFILE = range(5)
 """What a key may have; the last two are objects of their own."""
@@ -78,31 +78,66 @@ _LEVELS: tuple[_Keys, _Keys, _Keys] = (
 )
 """Keys of a record, of its waits and of its profile, in the plugin's order: the next one is looked
 for first."""
-_WORDS = 4
-"""Words of eight letters in a key at most; a word is compared at once."""
 _ALL_KEYS = [key for level in _LEVELS for key in level]
 _SPELLED = [f'\\"{key}\\":'.encode() for key, _, _ in _ALL_KEYS]
 
 
-def _words(texts: list[bytes]) -> NDArray[np.uint64]:
-    """Return one row per text, filled up with zeros."""
-    filled = b"".join(text.ljust(8 * _WORDS, b"\0") for text in texts)
-    return np.frombuffer(filled, np.uint64).reshape(len(texts), _WORDS)
+class Keys(NamedTuple):
+    """Keys as they are spelled, one after the other, and what they have.
+
+    first: where each is spelled; one more.
+    kinds: (n_keys, 2) what each has, and its column.
+    levels: the first key of each level; one more.
+    missing: value of each column of numbers that a record does not tell.
+    totals: columns that a record must tell.
+    start, width, count: columns of the record's start, and of width and number of its intervals.
+    longest: letters of the longest key.
+    """
+
+    spelled: Bytes
+    first: Ints
+    kinds: IntTable
+    levels: Ints
+    missing: Floats
+    totals: Ints
+    start: int
+    width: int
+    count: int
+    longest: int
 
 
-_KEYS = (
-    _words(_SPELLED),
-    _words([b"\xff" * len(key) for key in _SPELLED]),
-    np.array(
-        [(len(key), *what) for key, (_, *what) in zip(_SPELLED, _ALL_KEYS, strict=True)], np.int64
-    ),
-    np.cumsum([0, *map(len, _LEVELS)], dtype=np.int64),
+_KEYS = Keys(
+    spelled=np.frombuffer(b"".join(_SPELLED), np.uint8),
+    first=np.cumsum([0, *map(len, _SPELLED)], dtype=np.int64),
+    kinds=np.array([what for _, *what in _ALL_KEYS], np.int64),
+    levels=np.cumsum([0, *map(len, _LEVELS)], dtype=np.int64),
+    missing=np.array([*(one.missing for one in (*FIELDS, *WAITS)), np.nan, np.nan, np.nan]),
+    totals=np.array([NUMBERS.index(key) for key in TOTALS], np.int64),
+    start=START,
+    width=WIDTH,
+    count=COUNT,
+    longest=max(map(len, _SPELLED)),
 )
-"""Keys, which of their bytes count, their lengths with what they have, and where levels start."""
-_MISSING = np.array([*(one.missing for one in (*FIELDS, *WAITS)), np.nan, np.nan, np.nan])
-_TOTALS = np.array([NUMBERS.index(key) for key in TOTALS], np.int64)
-_LIMITS = np.array([START, LAST_PLAUSIBLE_MS, WIDTH, COUNT, MOST_INTERVALS, MAX_DIGITS], np.int64)
-"""Handed over, because compiled code that is kept would not notice that another file changed."""
+
+
+class Records(NamedTuple):
+    """A text, where records start in it, and where what they are among ends."""
+
+    text: Bytes
+    starts: Ints
+    ends: Ints
+
+
+class Scanned(NamedTuple):
+    """What is read, in rows of records or of runs; ``seen``: the record a key was last in."""
+
+    numbers: FloatTable
+    spans: IntTable
+    run_counts: Ints
+    runs: ShortTable
+    values: Floats
+    read: Flags
+    seen: Ints
 
 
 class RecordScanner:
@@ -112,7 +147,7 @@ class RecordScanner:
     """
 
     def __init__(self) -> None:
-        self._numbers = np.empty((0, len(_MISSING)))
+        self._numbers = np.empty((0, len(_KEYS.missing)))
         self._spans = np.empty((0, 2 * _UNREAD + 2), np.int64)
         self._runs, self._values = np.empty((0, 3), np.uint16), np.empty(0)
 
@@ -142,15 +177,13 @@ class RecordScanner:
         count = len(starts)
         self._make_room(count, int((ends - starts).sum()) // 2)  # a run takes two letters at least
         run_counts, read = np.zeros(count, np.int64), np.zeros(count, np.bool_)
-        words = np.frombuffer(text, np.uint64, 1)
-        used = _scan(
-            np.frombuffer(text, np.uint8),
-            as_strided(words, (len(text) - 7,), (1,), writeable=False),
-            # Both arrays fresh: of a slice, or one that may not be written, numba compiles a second
-            # version of the kernel.
-            starts + len(RECORD), np.array(ends), *_KEYS, _MISSING, _TOTALS, _LIMITS,
-            self._numbers, self._spans, run_counts, self._runs, self._values, read,
-        )  # fmt: skip
+        records = Records(np.frombuffer(text, np.uint8), starts + len(RECORD), ends)
+        seen = np.full(len(_ALL_KEYS), -1, np.int64)
+        used = compiled(scan_records)(
+            records,
+            _KEYS,
+            Scanned(self._numbers, self._spans, run_counts, self._runs, self._values, read, seen),
+        )
         spans = self._spans[:count][read]
         owner_counts, owners = _owners(text, spans[:, 2 * _OWNERS : 2 * _UNREAD])
         spans = spans[:, : 2 * len(TEXTS)]
@@ -188,55 +221,33 @@ def _owners(text: bytes, spans: NDArray[np.int64]) -> tuple[NDArray[np.int64], N
     return counts, owner_array(owners)
 
 
-@njit(cache=True, nogil=True)
-def _scan(
-    buffer: Any,
-    words: Any,
-    starts: Any,
-    ends: Any,
-    keys: Any,
-    masks: Any,
-    kinds: Any,
-    levels: Any,
-    missing: Any,
-    totals: Any,
-    limits: Any,
-    numbers: Any,
-    spans: Any,
-    run_counts: Any,
-    runs: Any,
-    values: Any,
-    read: Any,
-) -> int:
+def scan_records(records: Records, keys: Keys, into: Scanned) -> int:
     """Read records; return the number of runs. No step goes beyond the end of a line."""
-    used = 0
-    start_column, last_ms, width_column, count_column, most_intervals, max_digits = (
-        limits[0], limits[1], limits[2], limits[3], limits[4], limits[5],
-    )  # fmt: skip
-    seen = np.full(len(kinds), -1)
-    for row in range(len(starts)):
-        for column in range(len(missing)):
+    used, buffer = 0, records.text
+    spelled, first, kinds, levels = keys.spelled, keys.first, keys.kinds, keys.levels
+    missing, totals, seen = keys.missing, keys.totals, into.seen
+    numbers, spans, run_counts = into.numbers, into.spans, into.run_counts
+    runs, values, read = into.runs, into.values, into.read
+    for row in range(len(records.starts)):
+        for column in range(len(keys.missing)):
             numbers[row, column] = missing[column]
         for column in range(spans.shape[1]):
             spans[row, column] = 0
-        at, first_run, level, key, after = starts[row], used, 0, 0, 0
+        at, first_run, level, key, after = records.starts[row], used, 0, 0, 0
         if buffer[at] != 123:
             continue
         at += 1
         while True:
-            if at + 8 * _WORDS > len(words):
+            if at + keys.longest > len(records.text):
                 break
             found, tries = False, levels[level + 1] - levels[level]
             while tries > 0:
                 if key == levels[level + 1]:
                     key = levels[level]
-                word = 0
-                while (
-                    word < _WORDS
-                    and (words[at + 8 * word] ^ keys[key, word]) & masks[key, word] == 0
-                ):
-                    word += 1
-                if word == _WORDS:
+                long, same = first[key + 1] - first[key], 0
+                while same < long and buffer[at + same] == spelled[first[key] + same]:
+                    same += 1
+                if same == long:
                     found = True
                     break
                 key += 1
@@ -244,13 +255,13 @@ def _scan(
             if not found or seen[key] == row:
                 break
             seen[key] = row
-            at += kinds[key, 0]
-            what, column = kinds[key, 1], kinds[key, 2]
+            at += first[key + 1] - first[key]
+            what, column = kinds[key, 0], kinds[key, 1]
             key += 1
             if what == _NUMBER:
                 number, digits = 0, at
                 while 48 <= buffer[at] <= 57:
-                    number = number * 10 + (np.int64(buffer[at]) - 48)
+                    number = number * 10 + int(buffer[at]) - 48
                     at += 1
                 digits = at - digits
                 if not 1 <= digits <= 18 or (digits > 1 and buffer[at - digits] == 48):
@@ -273,25 +284,25 @@ def _scan(
                         at += 1
                     spans[row, 2 * column + 1] = at
                 else:
-                    most = numbers[row, count_column]
-                    if not 1 <= most <= most_intervals:
+                    most = numbers[row, keys.count]
+                    if not 1 <= most <= MOST_INTERVALS:
                         break
                     interval, more = 0, buffer[at] != 92
                     while more:
                         number, digits = 0, at
                         while 48 <= buffer[at] <= 57:
-                            number = number * 10 + (np.int64(buffer[at]) - 48)
+                            number = number * 10 + int(buffer[at]) - 48
                             at += 1
-                        if not 1 <= at - digits <= max_digits:
+                        if not 1 <= at - digits <= MAX_DIGITS:
                             break
                         times = 1
                         if buffer[at] == 42:
                             at += 1
                             times, digits = 0, at
                             while 48 <= buffer[at] <= 57:
-                                times = times * 10 + (np.int64(buffer[at]) - 48)
+                                times = times * 10 + int(buffer[at]) - 48
                                 at += 1
-                            if not 1 <= at - digits <= max_digits:
+                            if not 1 <= at - digits <= MAX_DIGITS:
                                 break
                         if interval + times > most:
                             break
@@ -309,8 +320,8 @@ def _scan(
                 at += 2
             if level > 0 and buffer[at] == 125:
                 if level == 2 and not (
-                    0 < numbers[row, width_column] < last_ms
-                    and 1 <= numbers[row, count_column] <= most_intervals
+                    0 < numbers[row, keys.width] < LAST_PLAUSIBLE_MS
+                    and 1 <= numbers[row, keys.count] <= MOST_INTERVALS
                 ):
                     break
                 level, key = 0, after
@@ -324,12 +335,14 @@ def _scan(
                     and buffer[at + 1] == 34
                     and buffer[at + 2] == 44
                     and buffer[at + 3] == 34
-                    and at + 4 <= ends[row]
+                    and at + 4 <= records.ends[row]
                 )
                 break
-        for total in totals:
-            read[row] &= numbers[row, total] >= 0
-        read[row] &= numbers[row, start_column] <= last_ms
+        for k in range(len(keys.totals)):
+            if not numbers[row, totals[k]] >= 0:
+                read[row] = False
+        if not numbers[row, keys.start] <= LAST_PLAUSIBLE_MS:
+            read[row] = False
         if read[row]:
             run_counts[row] = used - first_run
         else:

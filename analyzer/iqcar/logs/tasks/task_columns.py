@@ -10,14 +10,16 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator, Sequence
 from math import nan
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from iqcar.base.kernels import plain_because
 from iqcar.logs.events.task_structs import TaskEnd
 from iqcar.logs.events.wait_metrics import DeclaredWaits, Wait
 from iqcar.logs.plugin.record_columns import RecordColumns
+from iqcar.logs.tasks.record_scanner import RecordScanner
 from iqcar.logs.tasks.task_lines import (
     NUMBERS,
     TEXTS,
@@ -28,10 +30,6 @@ from iqcar.logs.tasks.task_lines import (
     record_at,
 )
 from iqcar.tables import LAST_PLAUSIBLE_MS, MOST_BYTES, NONE
-
-if TYPE_CHECKING:
-    from iqcar.logs.tasks.record_scanner import RecordScanner
-
 
 MOST_BLOCKS = 1_000_000
 """Blocks in memory at one time that are followed; with more, nothing is known of any."""
@@ -434,6 +432,7 @@ class TaskIntake:
     running : lines of tasks that started and have not ended yet, by task id.
     records : what iqcar's own Spark plugin recorded of tasks.
     cached : what was in storage memory.
+    scanner : reads most of the records; None where kernels are plain Python.
     starts, ends, block_events : events taken in.
     """
 
@@ -444,17 +443,15 @@ class TaskIntake:
         self.cached = CachedBlocks()
         self.starts = self.ends = self.block_events = 0
         self._decoder = TaskDecoder()
-        self._scanner: RecordScanner | None = None
-        self._may_compile = True
+        self.scanner = None if plain_because() else RecordScanner()
 
-    def take(self, text: bytes, block: TaskBlock, compiled: bool) -> None:
+    def take(self, text: bytes, block: TaskBlock) -> None:
         """Take in the tasks of a block of the log.
 
         Parameters
         ----------
         text : the block.
         block : what was decoded of it.
-        compiled : whether compiled code, which takes a while to load, is worth it for its records.
         """
         first_row = self.columns.rows
         numbers = self.columns.add(block)
@@ -470,7 +467,7 @@ class TaskIntake:
         for task_id in self.running.keys() & set(task_ids.tolist()):
             del self.running[task_id]
         if block.records or block.listed:
-            self._add_records(text, task_ids, block, compiled)
+            self._add_records(text, task_ids, block)
 
     def since(self, time_ms: float) -> TaskIntake:
         """Return a copy without the tasks that ended before a time, and without their records."""
@@ -489,18 +486,16 @@ class TaskIntake:
 
     def add_end(self, task: TaskEnd) -> None:
         """Take in a task end in an unusual spelling."""
-        self.take(b"", self._decoder.block_of([task]), compiled=False)
+        self.take(b"", self._decoder.block_of([task]))
 
     def add_unfinished(self, tasks: Sequence[TaskEnd]) -> None:
         """Append tasks that never ended."""
         self.columns.add(self._decoder.block_of(list(tasks)))
         self.running.clear()
 
-    def _add_records(
-        self, text: bytes, task_ids: NDArray[np.float64], block: TaskBlock, compiled: bool
-    ) -> None:
+    def _add_records(self, text: bytes, task_ids: NDArray[np.float64], block: TaskBlock) -> None:
         rows, starts, ends = np.frombuffer(block.records, np.int64).reshape(-1, 3).T
-        scanner = self._load() if compiled and len(rows) else None
+        scanner = self.scanner if len(rows) else None
         read = np.zeros(len(rows), np.bool_)
         if scanner is not None:
             chunk, read = scanner.scan(text, starts, ends, self.records.texts)
@@ -512,14 +507,3 @@ class TaskIntake:
             self.records.add([(task_ids[row], record) for row, record in others])
         else:
             self.records.add_scanned(chunk, task_ids, rows[read], others)
-
-    def _load(self) -> RecordScanner | None:
-        """Load the compiled code; None where there is none."""
-        if self._scanner is None and self._may_compile:
-            try:
-                from iqcar.logs.tasks.record_scanner import RecordScanner
-            except (ImportError, RuntimeError):
-                self._may_compile = False  # numba finds no folder to keep its compiled code in
-            else:
-                self._scanner = RecordScanner()
-        return self._scanner

@@ -13,11 +13,12 @@ before others left it enough did not wait for them.
 from __future__ import annotations
 
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
 
+from iqcar.base.kernels import compiled
 from iqcar.enums import Request
 from iqcar.model.waits.columns import ESTIMATED, MISSING, evidence_column, wait_column
 from iqcar.model.waits.executor_memory import known_memory, memory_settings
@@ -32,7 +33,6 @@ from iqcar.tables.arrays import (
     positive_or_zero,
     sum_by,
 )
-from iqcar.tables.compiled import count_steps, kernel
 
 TOO_MUCH = 1.05
 """Peaks of more than this times what there is show that the settings do not tell what there is."""
@@ -223,11 +223,11 @@ def blocked_for(holders: Holders, part: float = 1.0) -> Floats:
     n = len(rows)
     event, when = holders.events
     got = np.full(n, np.nan)
-    count_steps(__name__, 2 * len(event))
-    _hand_out(
+    given = _Line(
         event, when, np.tile(holders.executor[rows], 3), holders.wanted[rows], holders.peak[rows],
         part * holders.memory[rows], np.zeros(n), got, np.zeros(n, np.int64),
     )  # fmt: skip
+    compiled(hand_out_memory)(given)
     blocked = np.zeros(len(holders.peak))
     blocked[rows] = np.minimum(got, holders.finish[rows]) - holders.launch[rows]
     return blocked
@@ -236,15 +236,27 @@ def blocked_for(holders: Holders, part: float = 1.0) -> Floats:
 ENDS, GIVES_UP, LAUNCHED = range(3)
 
 
-@kernel()
-def _hand_out(
-    event: Any, when: Any, executor: Any, wanted: Any, peak: Any, memory: Any, held: Any, got: Any,
-    line: Any,
-) -> None:  # fmt: skip
+class _Line(NamedTuple):
+    """Who holds memory, and who waits for it: events, then tasks, of which some stand in line."""
+
+    event: Ints
+    when: Floats
+    executor: Ints
+    wanted: Floats
+    peak: Floats
+    memory: Floats
+    held: Floats
+    got: Floats
+    line: Ints
+
+
+def hand_out_memory(given: _Line) -> None:
     """Hand memory out as Spark does, in the order of launches; ``got``: when each task got it."""
-    n = len(wanted)
+    event, when, executor, wanted = given.event, given.when, given.executor, given.wanted
+    peak, memory, held, got, line = given.peak, given.memory, given.held, given.got, given.line
+    n = len(given.wanted)
     here, in_use, wanting, size = -1, 0.0, 0, 0
-    for e in range(len(event)):
+    for e in range(len(given.event)):
         i, kind = event[e] % n, event[e] // n
         if executor[i] != here:
             here, in_use, wanting, size = executor[i], 0.0, 0, 0

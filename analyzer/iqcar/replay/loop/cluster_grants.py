@@ -9,13 +9,11 @@ pool: an executor fits wherever that much is free.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
-from iqcar.replay.loop.event_heap import NO_REFERENCES, push
-from iqcar.replay.loop.slot_offers import FREE_SLOTS, FREE_THERE, OFFERED, make_free
-from iqcar.tables.compiled import kernel
+from iqcar.replay.loop.cluster_state import Cluster, Grants
+from iqcar.replay.loop.event_heap import Future, push
+from iqcar.replay.loop.slot_offers import FREE_SLOTS, FREE_THERE, OFFERED, Free, make_free
 
 ARRIVED, IDLE, STARTED, FINISHED, ROUND = range(8, 13)
 """Kinds of events after those of :mod:`iqcar.replay.loop.event_loop`: an executor registers; one
@@ -29,26 +27,23 @@ ROUNDING = 1e-6
 KIND = 1 << 40
 
 
-@kernel(**NO_REFERENCES)
-def ask_round(now: float, g: Any, future: Any) -> None:
+def ask_round(now: float, g: Grants, future: Future) -> None:
     """Hand out executors once all else of this moment has happened."""
     if g.round_at[0] != now:
         g.round_at[0] = now
-        push(future[0], future[1], future[2], now, ROUND * KIND)
+        push(future, now, ROUND * KIND)
 
 
-@kernel(**NO_REFERENCES)
-def lacks(a: int, state: Any, c: Any, g: Any) -> bool:
+def lacks(a: int, free: Free, c: Cluster, g: Grants) -> bool:
     """Whether an application asks for more executors than it holds."""
     if g.at[a] != RUNS:
         return False
-    busy = state[a, OFFERED] - state[a, FREE_SLOTS]
+    busy = free.state[a, OFFERED] - free.state[a, FREE_SLOTS]
     need = (g.wants[a] + busy + c.slots[a] - 1) // c.slots[a]
     return bool(g.held[a] < min(max(need, c.least[a]), c.most[a]))
 
 
-@kernel(**NO_REFERENCES)
-def below_user_limit(a: int, state: Any, c: Any, g: Any) -> bool:
+def below_user_limit(a: int, free: Free, c: Cluster, g: Grants) -> bool:
     """LeafQueue.computeUserLimit: whether the user of an application may get one more executor."""
     q, u = c.queue[a], c.user[a]
     if c.user_factor[q] == np.inf and c.user_least[q] >= 1.0:
@@ -57,7 +52,7 @@ def below_user_limit(a: int, state: Any, c: Any, g: Any) -> bool:
         g.asking[other] = False
     active = 0
     for b in range(len(g.held)):
-        if c.queue[b] == q and not g.asking[c.user[b]] and lacks(b, state, c, g):
+        if c.queue[b] == q and not g.asking[c.user[b]] and lacks(b, free, c, g):
             g.asking[c.user[b]] = True
             active += 1
     whole = c.guaranteed[q]
@@ -68,16 +63,14 @@ def below_user_limit(a: int, state: Any, c: Any, g: Any) -> bool:
     return bool(g.used_by[q, u] <= limit + ROUNDING)
 
 
-@kernel(**NO_REFERENCES)
-def use_of(q: int, c: Any, g: Any) -> float:
+def use_of(q: int, c: Cluster, g: Grants) -> float:
     """How much of what it is guaranteed a queue uses."""
     if c.guaranteed[q] > 0.0:
         return float(g.used[q] / c.guaranteed[q])
     return np.inf
 
 
-@kernel(**NO_REFERENCES)
-def comes_first(a: int, b: int, c: Any, g: Any) -> bool:
+def comes_first(a: int, b: int, c: Cluster, g: Grants) -> bool:
     """Whether an application is served before another one."""
     p, q = c.queue[a], c.queue[b]
     if p == q:
@@ -95,31 +88,28 @@ def comes_first(a: int, b: int, c: Any, g: Any) -> bool:
     return bool(p < q)
 
 
-@kernel(**NO_REFERENCES)
-def next_served(state: Any, c: Any, g: Any) -> int:
+def next_served(free: Free, c: Cluster, g: Grants) -> int:
     """Application that gets the next executor; −1 where none that asks may get one that is free."""
     found = -1
     for a in range(len(g.held)):
         q = c.queue[a]
-        if g.total[0] + c.size[a] > c.capacity or not lacks(a, state, c, g):
+        if g.total[0] + c.size[a] > c.capacity or not lacks(a, free, c, g):
             continue
         if g.used[q] + c.size[a] > c.maximum[q] + ROUNDING:
             continue
-        if (found < 0 or comes_first(a, found, c, g)) and below_user_limit(a, state, c, g):
+        if (found < 0 or comes_first(a, found, c, g)) and below_user_limit(a, free, c, g):
             found = a
     return found
 
 
-@kernel(**NO_REFERENCES)
-def book(a: int, units: int, c: Any, g: Any) -> None:
+def book(a: int, units: int, c: Cluster, g: Grants) -> None:
     """Note that an application uses more, or less."""
     g.total[0] += units
     g.used[c.queue[a]] += units
     g.used_by[c.queue[a], c.user[a]] += units
 
 
-@kernel(**NO_REFERENCES)
-def grant(a: int, now: float, c: Any, g: Any, future: Any) -> None:
+def grant(a: int, now: float, c: Cluster, g: Grants, future: Future) -> None:
     """Give an application one executor, which arrives when it has started."""
     h = 0
     while g.there[a, h] != GONE:
@@ -130,47 +120,43 @@ def grant(a: int, now: float, c: Any, g: Any, future: Any) -> None:
     g.serial[a, h] = g.total[1]
     g.held[a] += 1
     book(a, c.size[a], c, g)
-    push(future[0], future[1], future[2], g.due[a, h], ARRIVED * KIND + a * g.there.shape[1] + h)
+    push(future, g.due[a, h], ARRIVED * KIND + a * g.there.shape[1] + h)
 
 
-@kernel(**NO_REFERENCES)
-def return_executor(a: int, h: int, state: Any, free: Any, c: Any, g: Any) -> None:
+def return_executor(a: int, h: int, free: Free, c: Cluster, g: Grants) -> None:
     """Take an executor from an application; its tasks are not looked at."""
-    here, hosts = free
     if g.there[a, h] == HERE:
-        state[a, OFFERED] -= c.slots[a]
-        make_free(state[a], here[a], hosts[a], h, -here[a, h, FREE_THERE])
+        free.state[a, OFFERED] -= c.slots[a]
+        make_free(free, a, h, -free.here[a, h, FREE_THERE])
     g.there[a, h] = GONE
     g.held[a] -= 1
     book(a, -c.size[a], c, g)
 
 
-@kernel(**NO_REFERENCES)
-def roomiest(here: Any) -> int:
+def roomiest(free: Free, a: int) -> int:
     """Executor with the most free slots: Spark spreads tasks. Of like ones the first."""
     found = 0
-    for h in range(1, len(here)):
-        if here[h, FREE_THERE] > here[found, FREE_THERE]:
+    for h in range(1, free.here.shape[1]):
+        if free.here[a, h, FREE_THERE] > free.here[a, found, FREE_THERE]:
             found = h
     return int(found)
 
 
-@kernel(**NO_REFERENCES)
-def watch_idle(a: int, h: int, now: float, free: Any, c: Any, g: Any, future: Any) -> None:
+def watch_idle(
+    a: int, h: int, now: float, free: Free, c: Cluster, g: Grants, future: Future
+) -> None:
     """Note since when an executor runs nothing."""
-    here, _ = free
-    if c.idle[a] == np.inf or g.there[a, h] != HERE or here[a, h, FREE_THERE] < c.slots[a]:
+    if c.idle[a] == np.inf or g.there[a, h] != HERE or free.here[a, h, FREE_THERE] < c.slots[a]:
         return
     g.due[a, h] = now + c.idle[a]
     if not g.watched[a, h]:
         g.watched[a, h] = True
         event = IDLE * KIND + a * g.there.shape[1] + h
-        push(future[0], future[1], future[2], g.due[a, h], event)
+        push(future, g.due[a, h], event)
 
 
-@kernel(**NO_REFERENCES)
 def handle(
-    kind: int, number: int, now: float, state: Any, free: Any, c: Any, g: Any, future: Any
+    kind: int, number: int, now: float, free: Free, c: Cluster, g: Grants, future: Future
 ) -> int:
     """Handle an event of an application or an executor.
 
@@ -180,7 +166,7 @@ def handle(
         apps = len(g.held)
         if number < apps:  # Its master has a place; then it asks.
             book(number, c.master[number], c, g)
-            push(future[0], future[1], future[2], c.asks[number], STARTED * KIND + apps + number)
+            push(future, c.asks[number], STARTED * KIND + apps + number)
         elif g.at[number - apps] == COMES:
             g.at[number - apps] = RUNS
             ask_round(now, g, future)
@@ -188,46 +174,43 @@ def handle(
     if kind == FINISHED:
         for h in range(g.there.shape[1]):
             if g.there[number, h] != GONE:
-                return_executor(number, h, state, free, c, g)
+                return_executor(number, h, free, c, g)
         g.at[number] = ENDED
         book(number, -c.master[number], c, g)
         ask_round(now, g, future)
         return -1
     a, h = number // g.there.shape[1], number % g.there.shape[1]
-    here, hosts = free
     if kind == ARRIVED:
         if g.there[a, h] != STARTING or g.due[a, h] != now:
             return -1
         g.there[a, h] = HERE
-        state[a, OFFERED] += c.slots[a]
-        make_free(state[a], here[a], hosts[a], h, c.slots[a])
+        free.state[a, OFFERED] += c.slots[a]
+        make_free(free, a, h, c.slots[a])
         watch_idle(a, h, now, free, c, g, future)
         return int(a)
     # IDLE
     g.watched[a, h] = False
-    if g.there[a, h] == HERE and here[a, h, FREE_THERE] == c.slots[a]:
+    if g.there[a, h] == HERE and free.here[a, h, FREE_THERE] == c.slots[a]:
         if g.due[a, h] > now:
             g.watched[a, h] = True
-            push(future[0], future[1], future[2], g.due[a, h], IDLE * KIND + number)
+            push(future, g.due[a, h], IDLE * KIND + number)
         elif g.held[a] > c.least[a]:
-            return_executor(a, h, state, free, c, g)
+            return_executor(a, h, free, c, g)
             ask_round(now, g, future)
     return -1
 
 
-@kernel(**NO_REFERENCES)
-def hand_out(now: float, state: Any, c: Any, g: Any, future: Any) -> None:
+def hand_out(now: float, free: Free, c: Cluster, g: Grants, future: Future) -> None:
     """Give executors as long as one that asks may get one."""
     if g.round_at[0] == now:
         g.round_at[0] = np.nan
-    a = next_served(state, c, g)
+    a = next_served(free, c, g)
     while a >= 0:
         grant(a, now, c, g, future)
-        a = next_served(state, c, g)
+        a = next_served(free, c, g)
 
 
-@kernel(**NO_REFERENCES)
-def entitled(q: int, state: Any, c: Any, g: Any) -> float:
+def entitled(q: int, free: Free, c: Cluster, g: Grants) -> float:
     """Units that a queue is guaranteed; of the FairScheduler among queues that use or want some."""
     if not c.fair:
         return float(c.guaranteed[q])
@@ -235,14 +218,13 @@ def entitled(q: int, state: Any, c: Any, g: Any) -> float:
     for p in range(len(g.used)):
         counts = p == q or g.used[p] > 0
         for a in range(len(g.held)):
-            counts = counts or (c.queue[a] == p and lacks(a, state, c, g))
+            counts = counts or (c.queue[a] == p and lacks(a, free, c, g))
         if counts:
             weights += c.guaranteed[p]
     return float(c.capacity * c.guaranteed[q] / weights) if weights > 0.0 else 0.0
 
 
-@kernel(**NO_REFERENCES)
-def starved(now: float, state: Any, c: Any, g: Any, future: Any) -> int:
+def starved(now: float, free: Free, c: Cluster, g: Grants, future: Future) -> int:
     """Application that asks in a queue that has lacked what it is guaranteed for long enough.
 
     −1 where none has.
@@ -250,10 +232,10 @@ def starved(now: float, state: Any, c: Any, g: Any, future: Any) -> int:
     found = -1
     for q in range(len(g.used)):
         lacking = -1
-        most = min(entitled(q, state, c, g), c.maximum[q]) + ROUNDING
+        most = min(entitled(q, free, c, g), c.maximum[q]) + ROUNDING
         for a in range(len(g.held)):
-            asks = c.queue[a] == q and lacking < 0 and lacks(a, state, c, g)
-            if asks and g.used[q] + c.size[a] <= most and below_user_limit(a, state, c, g):
+            asks = c.queue[a] == q and lacking < 0 and lacks(a, free, c, g)
+            if asks and g.used[q] + c.size[a] <= most and below_user_limit(a, free, c, g):
                 lacking = a
         if lacking < 0:
             g.hungry[q] = np.inf
@@ -266,12 +248,11 @@ def starved(now: float, state: Any, c: Any, g: Any, future: Any) -> int:
         elif not g.looked[q]:
             g.looked[q] = True
             at = g.hungry[q] + c.preempts_after
-            push(future[0], future[1], future[2], at, ROUND * KIND + 1 + q)
+            push(future, at, ROUND * KIND + 1 + q)
     return found
 
 
-@kernel(**NO_REFERENCES)
-def to_take(state: Any, c: Any, g: Any) -> int:
+def to_take(free: Free, c: Cluster, g: Grants) -> int:
     """Executor that is taken first: the latest of the latest application of the fullest queue.
 
     −1 where no queue holds more than it is guaranteed.
@@ -280,7 +261,7 @@ def to_take(state: Any, c: Any, g: Any) -> int:
     places = g.there.shape[1]
     for a in range(len(g.held)):
         q = c.queue[a]
-        over = g.used[q] - c.size[a] - entitled(q, state, c, g)
+        over = g.used[q] - c.size[a] - entitled(q, free, c, g)
         if not c.gives_back[q] or over < -ROUNDING:
             continue
         last = -1
@@ -288,7 +269,7 @@ def to_take(state: Any, c: Any, g: Any) -> int:
             if g.there[a, h] == HERE and (last < 0 or g.serial[a, h] > g.serial[a, last]):
                 last = h
         if last >= 0:
-            use = g.used[q] / max(entitled(q, state, c, g), ROUNDING)
+            use = g.used[q] / max(entitled(q, free, c, g), ROUNDING)
             if found < 0 or use >= most:
                 found, most = a * places + last, use
     return int(found)

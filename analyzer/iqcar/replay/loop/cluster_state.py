@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from iqcar.tables.arrays import Flags, Floats, Ints
+from iqcar.tables.arrays import Flags, FlagTable, Floats, FloatTable, Ints, IntTable
 
 
 class Cluster(NamedTuple):
@@ -87,11 +87,11 @@ class Grants(NamedTuple):
     at: Ints
     left: Ints
     used: Ints
-    used_by: Ints
-    there: Ints
-    due: Floats
-    watched: Flags
-    serial: Ints
+    used_by: IntTable
+    there: IntTable
+    due: FloatTable
+    watched: FlagTable
+    serial: IntTable
     hungry: Floats
     looked: Flags
     total: Ints

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-from iqcar.replay.loop.event_heap import NO_REFERENCES
+from iqcar.replay.loop.loop_input import Devices
 from iqcar.tables.arrays import Floats, Ints
-from iqcar.tables.compiled import kernel
 
 PHASES = 5
 """Phases of a task in each round: read, fetch, compute, wait for what is not shared, write."""
 NO_DEVICE = -1
 DEVICES = 3
 """Shared devices of a host: its disk, its network, its processors."""
+WAITS = 3
 DEVICE = np.array([0, 1, 2, NO_DEVICE, 0])
 """Device of each phase."""
 ENOUGH = 1e-9
@@ -113,9 +113,9 @@ def free_memory(pools: int, tasks: int) -> Memory:
     )
 
 
-@kernel(**NO_REFERENCES)
-def _settle_device(p: int, due: Any, order: Any, place: Any) -> None:
+def _settle_device(p: int, users: DeviceUsers) -> None:
     """Bring a device to where it belongs in the heap of devices: who is done first is on top."""
+    due, order, place = users.due, users.order, users.place
     at, time = place[p], due[p]
     while at > 0:
         above = order[(at - 1) >> 1]
@@ -125,10 +125,10 @@ def _settle_device(p: int, due: Any, order: Any, place: Any) -> None:
         at = (at - 1) >> 1
     while True:
         below = 2 * at + 1
-        if below >= len(order):
+        if below >= len(users.order):
             break
         one = order[below]
-        if below + 1 < len(order):
+        if below + 1 < len(users.order):
             other = order[below + 1]
             if due[other] < due[one] or (due[other] == due[one] and other < one):
                 below, one = below + 1, other
@@ -139,8 +139,7 @@ def _settle_device(p: int, due: Any, order: Any, place: Any) -> None:
     order[at], place[p] = p, at
 
 
-@kernel(**NO_REFERENCES)
-def _advance(p: int, now: float, users: Any, devices: Any) -> None:
+def _advance(p: int, now: float, users: DeviceUsers, devices: Devices) -> None:
     """Let those who use a device move on until now."""
     left, inverse, size, start, clock = (
         users.left,
@@ -170,8 +169,7 @@ def _advance(p: int, now: float, users: Any, devices: Any) -> None:
                 left[k] -= passed
 
 
-@kernel(**NO_REFERENCES)
-def _share_out(p: int, now: float, users: Any, devices: Any) -> None:
+def _share_out(p: int, now: float, users: DeviceUsers, devices: Devices) -> None:
     """Divide a device among those who use it now, and find out who is done first.
 
     Max–min: who wants less than the fair share gets what it wants, the others divide the rest. The
@@ -218,11 +216,12 @@ def _share_out(p: int, now: float, users: Any, devices: Any) -> None:
                 soonest, sooner = lasts, k
     users.first_out[p] = sooner
     due[p] = clock[p] + soonest if soonest > now - clock[p] else now
-    _settle_device(p, due, users.order, users.place)
+    _settle_device(p, users)
 
 
-@kernel(**NO_REFERENCES)
-def _enter(p: int, now: float, i: int, lasts: float, use: float, users: Any, devices: Any) -> None:
+def _enter(
+    p: int, now: float, i: int, lasts: float, use: float, users: DeviceUsers, devices: Devices
+) -> None:
     """Let a task begin to use a device."""
     left, size, clock, due, total = users.left, users.size, users.clock, users.due, users.total
     level = users.level
@@ -243,11 +242,10 @@ def _enter(p: int, now: float, i: int, lasts: float, use: float, users: Any, dev
     total[p] += use
     if clock[p] + left[k] < due[p]:
         due[p], users.first_out[p] = clock[p] + left[k], k
-        _settle_device(p, due, users.order, users.place)
+        _settle_device(p, users)
 
 
-@kernel(**NO_REFERENCES)
-def leave(p: int, now: float, users: Any, devices: Any) -> int:
+def leave(p: int, now: float, users: DeviceUsers, devices: Devices) -> int:
     """Let the one who is done leave a device."""
     phase, left, want, inverse = users.phase, users.left, users.want, users.inverse
     users.size[p] -= 1
@@ -263,10 +261,11 @@ def leave(p: int, now: float, users: Any, devices: Any) -> int:
     return int(i)
 
 
-@kernel(**NO_REFERENCES)
-def next_phase(i: int, now: float, progress: Any, users: Any, devices: Any) -> float:
+def next_phase(
+    i: int, now: float, progress: Progress, users: DeviceUsers, devices: Devices
+) -> float:
     """Begin the next phase of a task; returns how long it lasts, −1 where a device tells."""
-    phase, since, host, part = progress
+    phase, since, host, part = progress.phase, progress.since, progress.host, progress.part
     n = PHASES * devices.rounds
     since[i] = now
     while phase[i] < n:
@@ -275,16 +274,17 @@ def next_phase(i: int, now: float, progress: Any, users: Any, devices: Any) -> f
         lasts = devices.alone[i, which] * part[i]
         if lasts <= 0.0:
             continue
-        if DEVICE[which] == NO_DEVICE:
+        if which == WAITS:
             return float(lasts)
-        p = (devices.world[i] + host[i]) * DEVICES + DEVICE[which]
+        p = (devices.world[i] + host[i]) * DEVICES + which % (PHASES - 1)
         _enter(p, now, i * PHASES + which, lasts, devices.use[i, which], users, devices)
         return -1.0
     return 0.0
 
 
-@kernel(**NO_REFERENCES)
-def first_phase(i: int, now: float, progress: Any, users: Any, devices: Any) -> float:
+def first_phase(
+    i: int, now: float, progress: Progress, users: DeviceUsers, devices: Devices
+) -> float:
     """Begin the first phase; a task that has one kind of phase goes through it once."""
     kinds = 0
     for which in range(PHASES):
@@ -297,8 +297,7 @@ def first_phase(i: int, now: float, progress: Any, users: Any, devices: Any) -> 
     return next_phase(i, now, progress, users, devices)
 
 
-@kernel(**NO_REFERENCES)
-def give_memory(i: int, pool: int, memory: Any, devices: Any) -> bool:
+def give_memory(i: int, pool: int, memory: Memory, devices: Devices) -> bool:
     """Let a task hold what it gets; False if it has to wait."""
     held, in_use, wanting = memory.held, memory.in_use, memory.wanting
     total = devices.memory_capacity[pool]
@@ -312,8 +311,7 @@ def give_memory(i: int, pool: int, memory: Any, devices: Any) -> bool:
     return True
 
 
-@kernel(**NO_REFERENCES)
-def ask_memory(i: int, pool: int, memory: Any, devices: Any) -> bool:
+def ask_memory(i: int, pool: int, memory: Memory, devices: Devices) -> bool:
     """Let a task that begins ask; one that has to wait stands in line."""
     first, last, behind = memory.first, memory.last, memory.behind
     memory.wanting[pool] += 1
@@ -327,8 +325,7 @@ def ask_memory(i: int, pool: int, memory: Any, devices: Any) -> bool:
     return False
 
 
-@kernel(**NO_REFERENCES)
-def give_back_memory(i: int, pool: int, memory: Any) -> None:
+def give_back_memory(i: int, pool: int, memory: Memory) -> None:
     """Take what a task held when it ends."""
     held, in_use, wanting = memory.held, memory.in_use, memory.wanting
     in_use[pool] -= held[i]
@@ -337,8 +334,7 @@ def give_back_memory(i: int, pool: int, memory: Any) -> None:
         in_use[pool] = 0.0
 
 
-@kernel(**NO_REFERENCES)
-def next_with_memory(pool: int, memory: Any, devices: Any) -> int:
+def next_with_memory(pool: int, memory: Memory, devices: Devices) -> int:
     """Take the first out of line who gets memory now; −1 if nobody does."""
     first, last, behind = memory.first, memory.last, memory.behind
     before, i = -1, first[pool]

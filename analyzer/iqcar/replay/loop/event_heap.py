@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import NamedTuple
 
-from iqcar.tables.compiled import kernel
-
-NO_REFERENCES = {"_nrt": False}
-"""numba counts references to arrays atomically, which took most of the time; kernels that allocate
-nothing need no count."""
+from iqcar.tables.arrays import Floats, Ints
 
 
-@kernel(**NO_REFERENCES)
-def push(times: Any, events: Any, size: Any, time: float, event: int) -> None:
+class Future(NamedTuple):
+    """Events to come: a heap."""
+
+    times: Floats
+    events: Ints
+    size: Ints
+
+
+def push(future: Future, time: float, event: int) -> None:
     """Add an event to the heap."""
+    times, events, size = future.times, future.events, future.size
     at = size[0]
     size[0] += 1
     while at > 0:
@@ -27,10 +31,10 @@ def push(times: Any, events: Any, size: Any, time: float, event: int) -> None:
     events[at] = event
 
 
-@kernel(**NO_REFERENCES)
-def pop(times: Any, events: Any, size: Any) -> tuple[float, int]:
+def pop(future: Future) -> int:
     """Take the earliest event off the heap."""
-    first_time, first_event = times[0], events[0]
+    times, events, size = future.times, future.events, future.size
+    earliest = events[0]
     size[0] -= 1
     last = size[0]
     time, event = times[last], events[last]
@@ -52,4 +56,4 @@ def pop(times: Any, events: Any, size: Any) -> tuple[float, int]:
         at = below
     times[at] = time
     events[at] = event
-    return first_time, first_event
+    return int(earliest)

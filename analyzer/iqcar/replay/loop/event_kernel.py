@@ -8,7 +8,7 @@ never on the order of rows.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
 
@@ -27,8 +27,12 @@ from iqcar.replay.loop.cluster_grants import (
     to_take,
     watch_idle,
 )
+from iqcar.replay.loop.cluster_state import Cluster, Grants
 from iqcar.replay.loop.device_sharing import (
     PHASES,
+    DeviceUsers,
+    Memory,
+    Progress,
     ask_memory,
     first_phase,
     give_back_memory,
@@ -36,7 +40,8 @@ from iqcar.replay.loop.device_sharing import (
     next_phase,
     next_with_memory,
 )
-from iqcar.replay.loop.event_heap import NO_REFERENCES, pop, push
+from iqcar.replay.loop.event_heap import Future, pop, push
+from iqcar.replay.loop.loop_input import Devices, Run, Shares, Slots, Steps, Work
 from iqcar.replay.loop.slot_offers import (
     ACTIVE,
     FREE_HOSTS,
@@ -46,6 +51,10 @@ from iqcar.replay.loop.slot_offers import (
     OFFERED,
     POSTPONED,
     POSTPONED_THERE,
+    Caps,
+    Free,
+    Order,
+    Queues,
     change_executors,
     first_aside,
     give_back,
@@ -57,7 +66,7 @@ from iqcar.replay.loop.slot_offers import (
     take_out,
     take_out_all,
 )
-from iqcar.tables.compiled import kernel
+from iqcar.tables.arrays import Flags, Ints
 
 EXECUTORS, END, FREE, AVAILABLE, RELEASED, READY, DONE, WAITED = range(8)
 """Kinds of events, in the order in which they happen at one moment. WAITED: a task has waited for
@@ -66,46 +75,58 @@ KIND = 1 << 40
 """An event is its kind times this, plus its number."""
 
 
-@kernel(**NO_REFERENCES)
-def _go_on(i: int, now: float, lasts: float, future: Any) -> None:
+class Sets(NamedTuple):
+    """What each step, and each task, is at. Attempts that came back lie on a stack."""
+
+    missing: Ints
+    counted: Ints
+    cursor: Ints
+    is_ready: Flags
+    returned: Ints
+    below: Ints
+    pending: Ints
+
+
+def _go_on(i: int, now: float, lasts: float, future: Future) -> None:
     """Note when a task's phase is over: after some time, where no device tells; 0: it has ended."""
-    times, events, size = future
     if lasts > 0.0:
-        push(times, events, size, now + lasts, WAITED * KIND + i)
+        push(future, now + lasts, WAITED * KIND + i)
     elif lasts == 0.0:
-        push(times, events, size, now, END * KIND + i)
+        push(future, now, END * KIND + i)
 
 
-@kernel(nogil=True, **NO_REFERENCES)
 def play(
-    steps: Any, work: Any, slots: Any, shares: Any, devices: Any, cluster: Any, grants: Any,
-    found: Any, future: Any,
-    sets: Any, free: Any, queues: Any, order: Any, caps: Any, progress: Any, users: Any,
-    memory: Any,
+    steps: Steps, work: Work, slots: Slots, shares: Shares, devices: Devices, cluster: Cluster,
+    grants: Grants, found: Run, future: Future, sets: Sets, free: Free, queues: Queues,
+    order: Order, caps: Caps, progress: Progress, users: DeviceUsers, memory: Memory,
 ) -> None:  # fmt: skip
     """Handle one event after another; writes what happened into ``found``."""
     n_steps, shared, holds = len(steps.delay), len(devices.alone) > 0, len(devices.memory) > 0
-    granted, places = cluster.capacity > 0, (free[1], free[2])
-    released, done, launched, ended, spent, host, lacked, _ = found
-    times, events, size = future
-    missing, counted, cursor, is_ready, returned, below, pending = sets
-    state, here, hosts = free
-    queue, first, waiting, heap, place, picked, taken = queues
-    _, by_job, pool_running, running = order
-    capped, aside, next_aside, is_aside = caps
+    granted = cluster.capacity > 0
+    released, done, launched, ended = found.released, found.done, found.launched, found.ended
+    host, lacked = found.host, found.lacked_memory
+    times, size = future.times, future.size
+    missing, counted, cursor = sets.missing, sets.counted, sets.cursor
+    is_ready, returned = sets.is_ready, sets.returned
+    below, pending = sets.below, sets.pending
+    queue, first, waiting = queues.queue, queues.first, queues.waiting
+    heap, place, picked, taken = queues.heap, queues.place, queues.picked, queues.taken
+    by_job, pool_running, running = order.by_job, order.pool_running, order.running
+    capped, aside = caps.capped, caps.aside
+    next_aside, is_aside = caps.next_aside, caps.is_aside
     phase, since = progress.phase, progress.since
     due, device_order = users.due, users.order
     jobs = 0
     for x in range(len(slots.when)):
-        push(times, events, size, slots.when[x], EXECUTORS * KIND + x)
+        push(future, slots.when[x], EXECUTORS * KIND + x)
         if slots.change[x] >= 0:
-            state[slots.app[x], NOT_ADDED] += 1
+            free.state[slots.app[x], NOT_ADDED] += 1
     for s in range(n_steps):
         if missing[s] == 0:
-            push(times, events, size, steps.delay[s], RELEASED * KIND + s)
+            push(future, steps.delay[s], RELEASED * KIND + s)
     if granted:
-        for a in range(len(state)):
-            push(times, events, size, cluster.starts[a], STARTED * KIND + a)
+        for a in range(free.state.shape[0]):
+            push(future, cluster.starts[a], STARTED * KIND + a)
     finished, now = 0, 0.0
     while finished < n_steps:
         if shared and due[device_order[0]] < np.inf:
@@ -113,13 +134,13 @@ def play(
             if size[0] == 0 or due[p] <= times[0]:
                 now = due[p]
                 i = leave(p, now, users, devices)
-                spent[i, (phase[i] - 1) % PHASES] += now - since[i]
+                found.spent[i, (phase[i] - 1) % PHASES] += now - since[i]
                 _go_on(i, now, next_phase(i, now, progress, users, devices), future)
                 continue
         if size[0] == 0:
             stuck, active = -1, 0
-            for a in range(len(state)):
-                active += state[a, ACTIVE]
+            for a in range(free.state.shape[0]):
+                active += free.state[a, ACTIVE]
             if active == 0:
                 for s in range(n_steps):
                     if missing[s] > 0 and (stuck < 0 or steps.recorded[s] < steps.recorded[stuck]):
@@ -127,44 +148,45 @@ def play(
             if stuck < 0:
                 break
             missing[stuck] = 0
-            push(times, events, size, now, RELEASED * KIND + stuck)
-        now, event = pop(times, events, size)
+            push(future, now, RELEASED * KIND + stuck)
+        now = times[0]
+        event = pop(future)
         kind, number = event // KIND, event % KIND
         offer = False
         added = -1
         a = 0
         if kind == WAITED:
-            spent[number, (phase[number] - 1) % PHASES] += now - since[number]
+            found.spent[number, (phase[number] - 1) % PHASES] += now - since[number]
             _go_on(number, now, next_phase(number, now, progress, users, devices), future)
             continue
         if kind >= ARRIVED and kind != ROUND:
-            given = handle(kind, number, now, state, places, cluster, grants, future)
+            given = handle(kind, number, now, free, cluster, grants, future)
             if given < 0:
                 continue
             a, offer = given, True
         elif kind == ROUND:
             if number > 0:
                 grants.looked[number - 1] = False
-            hand_out(now, state, cluster, grants, future)
+            hand_out(now, free, cluster, grants, future)
             while cluster.preempts_after < np.inf and grants.total[2] < len(work.duration):
-                needy = starved(now, state, cluster, grants, future)
+                needy = starved(now, free, cluster, grants, future)
                 if needy < 0:
                     break
                 while cluster.capacity - grants.total[0] < cluster.size[needy]:
-                    victim = to_take(state, cluster, grants)
+                    victim = to_take(free, cluster, grants)
                     if victim < 0:  # It waits once more: nobody has that much to give back.
                         grants.hungry[cluster.queue[needy]] = now
                         break
                     a, h = victim // slots.hosts, victim % slots.hosts
-                    return_executor(a, h, state, places, cluster, grants)
-                    for i in range(len(launched)):
+                    return_executor(a, h, free, cluster, grants)
+                    for i in range(len(found.launched)):
                         s = work.step[i]
                         mine = grants.busy[i] and host[i] == h
                         if not mine or shares.pool_app[shares.pool[s]] != a:
                             continue
                         if np.isnan(ended[i]):  # It waits to be run again.
                             grants.old_ends[i] += 1
-                            push(times, events, size, now, AVAILABLE * KIND + i)
+                            push(future, now, AVAILABLE * KIND + i)
                             grants.total[2] += 1
                             grants.again[i] = True
                         grants.old_frees[i] += slots.handover[a] != 0.0
@@ -173,15 +195,15 @@ def play(
                         pool_running[shares.pool[s]] -= 1
                         if place[s] >= 0:
                             q = queue[s]
-                            settle(heap, first[q], waiting[q], place[s], place, order)
+                            settle(queues, first[q], waiting[q], place[s], shares, order)
                         if shares.cap_of[s] >= 0:
                             capped[shares.cap_of[s]] -= 1
-                hand_out(now, state, cluster, grants, future)
+                hand_out(now, free, cluster, grants, future)
             continue
         elif kind == EXECUTORS:
             a = slots.app[number]
             change, idle = slots.change[number], slots.when_idle[number]
-            change_executors(state[a], here[a], hosts[a], slots.host[number], change, idle)
+            change_executors(free, a, slots.host[number], change, idle)
             offer = True
         elif kind == END:
             if granted and grants.old_ends[number] > 0:
@@ -200,20 +222,15 @@ def play(
                     i = next_with_memory(pool, memory, devices)
             # A slot is handed on before its task is booked: a retry comes after that.
             if next_attempt >= 0 and not work.next_at_launch[number]:
-                push(
-                    times,
-                    events,
-                    size,
-                    now + work.next_wait[number],
-                    AVAILABLE * KIND + next_attempt,
-                )
+                again = now + work.next_wait[number]
+                push(future, again, AVAILABLE * KIND + next_attempt)
             if work.counts[number]:
                 counted[s] -= 1
                 if counted[s] == 0:
-                    push(times, events, size, now + steps.tail[s], DONE * KIND + s)
+                    push(future, now + steps.tail[s], DONE * KIND + s)
             handover = slots.handover[shares.pool_app[shares.pool[s]]]
             if shared and handover > 0.0:
-                push(times, events, size, now + handover, FREE * KIND + number)
+                push(future, now + handover, FREE * KIND + number)
         elif kind == AVAILABLE:
             s = work.step[number]
             below[number] = returned[s]
@@ -231,9 +248,9 @@ def play(
             if steps.job[number] != number:
                 by_job[number] = by_job[steps.job[number]] + shares.by_stage[number]
             if steps.counted[number] == 0:
-                push(times, events, size, now + steps.tail[number], DONE * KIND + number)
+                push(future, now + steps.tail[number], DONE * KIND + number)
             if steps.first_task[number + 1] > steps.first_task[number]:
-                push(times, events, size, now + steps.ready[number], READY * KIND + number)
+                push(future, now + steps.ready[number], READY * KIND + number)
         elif kind == READY:
             is_ready[number] = True
             pending[number] += steps.first_late[number] - steps.first_task[number]
@@ -250,12 +267,12 @@ def play(
                 grants.left[of_app] -= 1
                 if grants.left[of_app] == 0:
                     at = now + cluster.tail[of_app]
-                    push(times, events, size, at, FINISHED * KIND + of_app)
+                    push(future, at, FINISHED * KIND + of_app)
             for f in range(steps.follower_start[number], steps.follower_start[number + 1]):
                 s = steps.follower[f]
                 missing[s] -= 1
                 if missing[s] == 0:
-                    push(times, events, size, now + steps.delay[s], RELEASED * KIND + s)
+                    push(future, now + steps.delay[s], RELEASED * KIND + s)
 
         # TaskSchedulerImpl.statusUpdate: a task counts as running until its slot is free.
         back = -1
@@ -270,9 +287,9 @@ def play(
                 running[s] -= 1
                 pool_running[shares.pool[s]] -= 1
                 if place[s] >= 0:
-                    settle(heap, first[queue[s]], waiting[queue[s]], place[s], place, order)
+                    settle(queues, first[queue[s]], waiting[queue[s]], place[s], shares, order)
                 if not granted or grants.there[a, host[number]] == HERE:
-                    one_free(state[a], here[a], hosts[a], host[number])
+                    one_free(free, a, host[number])
                 if granted:
                     grants.busy[number] = False
                     ask_round(now, grants, future)
@@ -282,7 +299,7 @@ def play(
                     back = aside[shares.cap_of[s]]
                     aside[shares.cap_of[s]] = -1
         if kind in (EXECUTORS, ARRIVED):
-            back = take_out_all(a, back, aside, next_aside, shares)
+            back = take_out_all(a, back, caps, shares)
         if added >= 0 and is_ready[added] and pending[added] > 0:
             a = shares.pool_app[shares.pool[added]]
             offer = True
@@ -295,24 +312,24 @@ def play(
             q = queue[s]
             heap[first[q] + waiting[q]] = s
             waiting[q] += 1
-            state[a, ACTIVE] += 1
-            settle(heap, first[q], waiting[q], waiting[q] - 1, place, order)
+            free.state[a, ACTIVE] += 1
+            settle(queues, first[q], waiting[q], waiting[q] - 1, shares, order)
         # One round of offers: Spark sorts the task sets once, then serves them in that order.
         picks = 0
-        while offer and state[a, FREE_SLOTS] > 0:
+        while offer and free.state[a, FREE_SLOTS] > 0:
             s = -1
             for q in range(shares.first_pool[a], shares.first_pool[a + 1]):
-                if waiting[q] > 0 and (s < 0 or goes_before(heap[first[q]], s, *order)):
+                if waiting[q] > 0 and (s < 0 or goes_before(heap[first[q]], s, shares, order)):
                     s = heap[first[q]]
             lent = s < 0
             if lent:
-                s = first_aside(a, aside, next_aside, order)
+                s = first_aside(a, caps, shares, order)
                 if s < 0:
                     break
-            k = min(state[a, FREE_SLOTS], pending[s])
+            k = min(free.state[a, FREE_SLOTS], pending[s])
             cap, limit = shares.cap_of[s], 0
             if cap >= 0:
-                limit = limit_of(cap, shares, state[a, OFFERED])
+                limit = limit_of(cap, shares, free.state[a, OFFERED])
                 if not lent:
                     k = min(k, max(limit - capped[cap], 0))
                 capped[cap] += k
@@ -326,42 +343,42 @@ def play(
                 launched[i] = now
                 h = work.host[i] if slots.hosts > 1 else 0
                 if granted:
-                    h = roomiest(here[a])
-                elif h < 0 or here[a, h, FREE_THERE] <= 0:
-                    h = hosts[a, (i * 7919 + slots.seed * 104729) % state[a, FREE_HOSTS]]
+                    h = roomiest(free, a)
+                elif h < 0 or free.here[a, h, FREE_THERE] <= 0:
+                    h = free.hosts[a, (i * 7919 + slots.seed * 104729) % free.state[a, FREE_HOSTS]]
                 host[i] = h
-                make_free(state[a], here[a], hosts[a], h, -1)
+                make_free(free, a, h, -1)
                 if shared:
                     since[i] = now
                     wants = holds and devices.memory[i] > 0.0
                     if not wants or ask_memory(i, a * slots.hosts + h, memory, devices):
                         _go_on(i, now, first_phase(i, now, progress, users, devices), future)
                 else:
-                    push(times, events, size, now + work.duration[i], END * KIND + i)
+                    push(future, now + work.duration[i], END * KIND + i)
                     if slots.handover[a] != 0.0:
                         held = max(work.duration[i] + slots.handover[a], 0.0)
-                        push(times, events, size, now + held, FREE * KIND + i)
+                        push(future, now + held, FREE * KIND + i)
                 copied = work.next_attempt[i] >= 0 and work.next_at_launch[i]
                 if granted:
                     grants.busy[i], copied = True, copied and not grants.again[i]
                 if copied:
                     at = now + work.next_wait[i]
-                    push(times, events, size, at, AVAILABLE * KIND + work.next_attempt[i])
+                    push(future, at, AVAILABLE * KIND + work.next_attempt[i])
             pending[s] -= k
             if granted:
                 grants.wants[a] -= k
             if lent:
                 if pending[s] == 0:
-                    take_out(s, cap, aside, next_aside)
+                    take_out(s, cap, caps)
                     is_aside[s] = False
             elif pending[s] == 0 or (cap >= 0 and capped[cap] >= limit):
                 q = queue[s]
-                state[a, ACTIVE] -= 1
+                free.state[a, ACTIVE] -= 1
                 waiting[q] -= 1
                 place[s] = -1
                 heap[first[q]] = heap[first[q] + waiting[q]]
                 if waiting[q] > 0:
-                    settle(heap, first[q], waiting[q], 0, place, order)
+                    settle(queues, first[q], waiting[q], 0, shares, order)
                 if pending[s] > 0:
                     next_aside[s], is_aside[s] = aside[cap], True
                     aside[cap] = s
@@ -374,12 +391,12 @@ def play(
         # Only the last one picked can have tasks left.
         if picks > 0 and place[picked[picks - 1]] >= 0:
             s = picked[picks - 1]
-            settle(heap, first[queue[s]], waiting[queue[s]], place[s], place, order)
-        if state[a, POSTPONED] > 0 and state[a, ACTIVE] == 0:
+            settle(queues, first[queue[s]], waiting[queue[s]], place[s], shares, order)
+        if free.state[a, POSTPONED] > 0 and free.state[a, ACTIVE] == 0:
             for h in range(slots.hosts):
-                if here[a, h, POSTPONED_THERE] > 0:
-                    give_back(state[a], here[a], hosts[a], h, here[a, h, POSTPONED_THERE])
-                    here[a, h, POSTPONED_THERE] = 0
-            state[a, POSTPONED] = 0
+                if free.here[a, h, POSTPONED_THERE] > 0:
+                    give_back(free, a, h, free.here[a, h, POSTPONED_THERE])
+                    free.here[a, h, POSTPONED_THERE] = 0
+            free.state[a, POSTPONED] = 0
         if granted and kind in (FREE, END):
-            watch_idle(a, host[number], now, places, cluster, grants, future)
+            watch_idle(a, host[number], now, free, cluster, grants, future)

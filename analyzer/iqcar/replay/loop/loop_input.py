@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from iqcar.tables.arrays import Flags, Floats, Ints
+from iqcar.tables.arrays import Flags, Floats, FloatTable, Ints
 
 
 class Steps(NamedTuple):
@@ -114,9 +114,9 @@ class Devices(NamedTuple):
     is not shared, and writes.
     """
 
-    alone: Floats
+    alone: FloatTable
     """(tasks, 5) ms in each phase if nobody else used the device; no rows: nothing is shared."""
-    use: Floats
+    use: FloatTable
     """(tasks, 5) what it takes of the device then: bytes per ms, or cores."""
     capacity: Floats
     """(hosts · 3,) bytes per ms or cores of each host's disk, network and processors."""
@@ -162,7 +162,7 @@ class Run(NamedTuple):
     done: Floats
     launched: Floats
     ended: Floats
-    spent: Floats
+    spent: FloatTable
     host: Ints
     lacked_memory: Floats
-    short: Floats = np.zeros((0, 5))
+    short: FloatTable = np.zeros((0, 5))

@@ -78,6 +78,7 @@ class RateFit:
         self._slower: dict[int, Floats] = {}
         self.fixed: set[int] = set()
         self._doubt: dict[int, float] = {}
+        self._replays: dict[tuple[object, ...], tuple[Floats, Floats]] = {}
         used = [self._uses_of(phase, stage, demand) for phase in REQUESTS_OF]
         self.task = np.concatenate(used)
         self.phase = np.repeat(list(REQUESTS_OF), [len(rows) for rows in used])
@@ -176,9 +177,8 @@ class RateFit:
     def _replayed(self, point: RatePoint, way: Way) -> tuple[Floats, Floats, Floats]:
         """Return errors of log times, and their parts that own rates and capacities decide."""
         tried = replace(self.laid_out(point), way=way)
-        run = open_loop(tried, self.launches)
-        took = np.maximum(run.spent[self.task, self.phase], 0.1)
-        short = run.short[self.task, self.phase]
+        spent, short = self._in_devices(tried)
+        took = np.maximum(spent, 0.1)
         computes = self.phase == COMPUTE
         idle = np.where(computes, (tried.alone - self.demands.alone)[self.task, WAIT], 0.0)
         whole = took + idle
@@ -188,6 +188,24 @@ class RateFit:
         busy = tried.alone[self.task, self.phase]
         by_rate = np.where(computes, np.minimum(share_of(idle + busy, whole), 1.0), by_rate)
         return error, by_rate, by_capacity
+
+    def _in_devices(self, tried: TaskDemands) -> tuple[Floats, Floats]:
+        """Replay; return the time of each use, and how short it was. Nothing is replayed twice.
+
+        Where nobody was short, how devices slow does not matter.
+        """
+        given = tried.alone, tried.use, tried.capacity
+        key = hash(tuple(array.tobytes() for array in given))
+        enough = key, tried.way._replace(proportional=False), "enough"
+        for known in ((key, tried.way), enough):
+            if known in self._replays:
+                return self._replays[known]
+        run = open_loop(tried, self.launches)
+        found = run.spent[self.task, self.phase], run.short[self.task, self.phase]
+        self._replays[key, tried.way] = found
+        if not run.short.any():
+            self._replays[enough] = found
+        return found
 
     def lowest(self) -> Floats:
         """Return own rates with which no task had to wait for another."""

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import NamedTuple
 
-from iqcar.replay.loop.event_heap import NO_REFERENCES
-from iqcar.tables.compiled import kernel
+from iqcar.replay.loop.loop_input import Shares
+from iqcar.tables.arrays import Flags, IntCube, Ints, IntTable
 
 FREE_SLOTS, ACTIVE, OFFERED, POSTPONED, NOT_ADDED, FREE_HOSTS = range(6)
 """State of an application: slots free; task sets with pending tasks; slots offered; slots to give
@@ -15,9 +15,47 @@ FREE_THERE, OWED, POSTPONED_THERE, PLACE = range(4)
 give back when nothing waits; position in the list of hosts with free slots, −1 if none is free."""
 
 
-@kernel(**NO_REFERENCES)
-def goes_before(a: int, b: int, shares: Any, by_job: Any, pool_running: Any, running: Any) -> bool:
+class Free(NamedTuple):
+    """Slots of each application, in all and on each host, and its hosts with free slots."""
+
+    state: IntTable
+    here: IntCube
+    hosts: IntTable
+
+
+class Queues(NamedTuple):
+    """Steps with pending tasks, the one to be served first on top: a heap per pool."""
+
+    queue: Ints
+    first: Ints
+    waiting: Ints
+    heap: Ints
+    place: Ints
+    picked: Ints
+    taken: Ints
+
+
+class Order(NamedTuple):
+    """What decides who goes first."""
+
+    by_job: Ints
+    pool_running: Ints
+    running: Ints
+
+
+class Caps(NamedTuple):
+    """Tasks that run under each cap, and lists of steps that are set aside."""
+
+    capped: Ints
+    aside: Ints
+    next_aside: Ints
+    is_aside: Flags
+
+
+def goes_before(a: int, b: int, shares: Shares, order: Order) -> bool:
     """Spark's SchedulingAlgorithm: whether step ``a`` is offered slots before step ``b``."""
+    by_job = order.by_job
+    pool_running, running = order.pool_running, order.running
     p, q = shares.pool[a], shares.pool[b]
     if not shares.fair[shares.pool_app[p]]:
         return bool(by_job[a] < by_job[b])
@@ -42,13 +80,13 @@ def goes_before(a: int, b: int, shares: Any, by_job: Any, pool_running: Any, run
     return bool(by_job[a] < by_job[b])
 
 
-@kernel(**NO_REFERENCES)
-def settle(heap: Any, start: int, size: int, at: int, place: Any, order: Any) -> None:
+def settle(queues: Queues, start: int, size: int, at: int, shares: Shares, order: Order) -> None:
     """Bring one step to where it belongs in its pool's heap; all others are where they belong."""
+    heap, place = queues.heap, queues.place
     s = heap[start + at]
     while at > 0:
         above = (at - 1) >> 1
-        if not goes_before(s, heap[start + above], *order):
+        if not goes_before(s, heap[start + above], shares, order):
             break
         heap[start + at] = heap[start + above]
         place[heap[start + at]] = at
@@ -60,9 +98,9 @@ def settle(heap: Any, start: int, size: int, at: int, place: Any, order: Any) ->
         first = heap[start + below]
         if below + 1 < size:
             other = heap[start + below + 1]
-            if goes_before(other, first, *order):
+            if goes_before(other, first, shares, order):
                 below, first = below + 1, other
-        if not goes_before(first, s, *order):
+        if not goes_before(first, s, shares, order):
             break
         heap[start + at] = first
         place[first] = at
@@ -71,70 +109,66 @@ def settle(heap: Any, start: int, size: int, at: int, place: Any, order: Any) ->
     place[s] = at
 
 
-@kernel(**NO_REFERENCES)
-def make_free(app: Any, here: Any, hosts: Any, host: int, slots: int) -> None:
+def make_free(free: Free, a: int, host: int, slots: int) -> None:
     """Make slots of an application free on a host; a negative number takes them."""
-    app[FREE_SLOTS] += slots
-    here[host, FREE_THERE] += slots
-    if here[host, FREE_THERE] > 0:
-        if here[host, PLACE] < 0:
-            here[host, PLACE] = app[FREE_HOSTS]
-            hosts[app[FREE_HOSTS]] = host
-            app[FREE_HOSTS] += 1
-    elif here[host, PLACE] >= 0:
-        app[FREE_HOSTS] -= 1
-        last = hosts[app[FREE_HOSTS]]
-        hosts[here[host, PLACE]] = last
-        here[last, PLACE] = here[host, PLACE]
-        here[host, PLACE] = -1
+    free.state[a, FREE_SLOTS] += slots
+    free.here[a, host, FREE_THERE] += slots
+    if free.here[a, host, FREE_THERE] > 0:
+        if free.here[a, host, PLACE] < 0:
+            free.here[a, host, PLACE] = free.state[a, FREE_HOSTS]
+            free.hosts[a, free.state[a, FREE_HOSTS]] = host
+            free.state[a, FREE_HOSTS] += 1
+    elif free.here[a, host, PLACE] >= 0:
+        free.state[a, FREE_HOSTS] -= 1
+        last = free.hosts[a, free.state[a, FREE_HOSTS]]
+        free.hosts[a, free.here[a, host, PLACE]] = last
+        free.here[a, last, PLACE] = free.here[a, host, PLACE]
+        free.here[a, host, PLACE] = -1
 
 
-@kernel(**NO_REFERENCES)
-def give_back(app: Any, here: Any, hosts: Any, host: int, slots: int) -> None:
+def give_back(free: Free, a: int, host: int, slots: int) -> None:
     """Take slots away: free ones at once, the others when their tasks end."""
-    at_once = min(slots, here[host, FREE_THERE])
-    app[OFFERED] -= slots
-    here[host, OWED] += slots - at_once
-    make_free(app, here, hosts, host, -at_once)
+    at_once = min(slots, free.here[a, host, FREE_THERE])
+    free.state[a, OFFERED] -= slots
+    free.here[a, host, OWED] += slots - at_once
+    make_free(free, a, host, -at_once)
 
 
-@kernel(**NO_REFERENCES)
-def one_free(app: Any, here: Any, hosts: Any, host: int) -> None:
+def one_free(free: Free, a: int, host: int) -> None:
     """Make the slot of a task that ended free, or give it back where one is owed."""
-    if here[host, OWED] > 0:
-        here[host, OWED] -= 1
+    if free.here[a, host, OWED] > 0:
+        free.here[a, host, OWED] -= 1
     else:
-        make_free(app, here, hosts, host, 1)
+        make_free(free, a, host, 1)
 
 
-@kernel(**NO_REFERENCES)
-def change_executors(
-    app: Any, here: Any, hosts: Any, host: int, change: int, when_idle: bool
-) -> None:
+def change_executors(free: Free, a: int, host: int, change: int, when_idle: bool) -> None:
     """Add the slots of an executor that comes, or take those of one that goes."""
     if change >= 0:
-        app[NOT_ADDED] -= 1
-        app[OFFERED] += change
-        paid = min(change, here[host, OWED])
-        here[host, OWED] -= paid
-        make_free(app, here, hosts, host, change - paid)
+        free.state[a, NOT_ADDED] -= 1
+        free.state[a, OFFERED] += change
+        paid = min(change, free.here[a, host, OWED])
+        free.here[a, host, OWED] -= paid
+        make_free(free, a, host, change - paid)
         return
     going = -change
-    if app[OFFERED] - app[POSTPONED] - going < 1 and app[NOT_ADDED] == 0:
+    if (
+        free.state[a, OFFERED] - free.state[a, POSTPONED] - going < 1
+        and free.state[a, NOT_ADDED] == 0
+    ):
         return  # The last slots stay: in another order of work they are needed for longer.
-    if when_idle and app[ACTIVE] > 0:
-        app[POSTPONED] += going
-        here[host, POSTPONED_THERE] += going
+    if when_idle and free.state[a, ACTIVE] > 0:
+        free.state[a, POSTPONED] += going
+        free.here[a, host, POSTPONED_THERE] += going
     else:
-        give_back(app, here, hosts, host, going)
+        give_back(free, a, host, going)
 
 
 ROUNDING = 1e-9
 """A share of the slots that is a whole number but for this is that number: 0.29 of 100 is 29."""
 
 
-@kernel(**NO_REFERENCES)
-def limit_of(cap: int, shares: Any, offered: int) -> int:
+def limit_of(cap: int, shares: Shares, offered: int) -> int:
     """Most tasks under a cap at this moment: a share of the slots is one task at least."""
     most = shares.cap[cap]
     if shares.cap_share[cap] < 1.0:
@@ -142,25 +176,24 @@ def limit_of(cap: int, shares: Any, offered: int) -> int:
     return int(most)
 
 
-@kernel(**NO_REFERENCES)
-def first_aside(a: int, aside: Any, next_aside: Any, order: Any) -> int:
+def first_aside(a: int, caps: Caps, shares: Shares, order: Order) -> int:
     """Step of an application at a cap that is not strict that goes before the others; −1: none."""
-    shares = order[0]
+    aside, next_aside = caps.aside, caps.next_aside
     found = -1
-    for cap in range(len(aside)):
+    for cap in range(len(caps.aside)):
         s = aside[cap]
         if s < 0 or shares.cap_strict[cap] or shares.pool_app[shares.pool[s]] != a:
             continue
         while s >= 0:
-            if found < 0 or goes_before(s, found, *order):
+            if found < 0 or goes_before(s, found, shares, order):
                 found = s
             s = next_aside[s]
     return int(found)
 
 
-@kernel(**NO_REFERENCES)
-def take_out(s: int, cap: int, aside: Any, next_aside: Any) -> None:
+def take_out(s: int, cap: int, caps: Caps) -> None:
     """Take a step out of the list of those that its cap has set aside."""
+    aside, next_aside = caps.aside, caps.next_aside
     if aside[cap] == s:
         aside[cap] = next_aside[s]
     else:
@@ -171,13 +204,13 @@ def take_out(s: int, cap: int, aside: Any, next_aside: Any) -> None:
     next_aside[s] = -1
 
 
-@kernel(**NO_REFERENCES)
-def take_out_all(a: int, back: int, aside: Any, next_aside: Any, shares: Any) -> int:
+def take_out_all(a: int, back: int, caps: Caps, shares: Shares) -> int:
     """Put all that an application has set aside before a list of steps: slots changed, and shares.
 
     Returns the first of the list.
     """
-    for cap in range(len(aside)):
+    aside, next_aside = caps.aside, caps.next_aside
+    for cap in range(len(caps.aside)):
         s = aside[cap]
         if s >= 0 and shares.pool_app[shares.pool[s]] == a:
             aside[cap] = -1
