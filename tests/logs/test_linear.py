@@ -40,8 +40,6 @@ BACKTRACKING = {
     "logs/find/storage.py": "at most 1,000 places",
     "logs/tasks/task_lines.py": "anchored, and nothing repeated overlaps",
     "base/files/derived.py": "paths that the user gave",
-    "lab/experiment/experiment_plan.py": "the user's own plan",
-    "lab/experiment/curves_file.py": "with a bounded count",
     "base/files/xml_text.py": "anchored, and each class ends where the next begins",
     "base/files/json_text.py": "a few bytes at each place",
     "fleet/session.py": "20,000 characters, one start a line",
