@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from iqcar.apps.cli.command import Extra, Result, command, need
+from iqcar.apps.cli.command import Extra, Result, command
 from iqcar.apps.cli.reading import counting, read_for, working
 from iqcar.enums import MatchBy, QueryBy, RunBy
 from iqcar.version import __version__
@@ -168,7 +168,7 @@ def topics(
 
 
 @printed.command()
-@command()
+@command(needs=SCIENTIFIC)
 def compare(
     before: str,
     after: str,
@@ -202,7 +202,6 @@ def compare(
     from iqcar.comparison.sides.measured_side import measure_side
     from iqcar_lab.printed.spectroscope import printed_findings
 
-    need(SCIENTIFIC)
     check_levels(0.05, alpha)
     tables = [read_for([path], query_by) for path in (before, after)]
     with working("comparing"):

@@ -29,12 +29,12 @@ from tests.support.synthetic_log import SyntheticLog, stage_info, task_metrics
 STAGES, TASKS = 24, 24
 
 
-def recurring_log() -> SyntheticLog:
+def recurring_log(skewed: str = "skewed") -> SyntheticLog:
     """Two queries; in the stages of `skewed` large tasks straggle, in those of `full` GC does."""
     rng = np.random.default_rng(0)
     log = SyntheticLog("app-1").app("recurring", 1000).environment()
     log.executor("1", "host-a", 4, 1000)
-    for query, name in enumerate(("skewed", "full")):
+    for query, name in enumerate((skewed, "full")):
         properties = {"spark.sql.execution.id": str(query), "spark.job.description": name}
         stages = [
             stage_info(n, submission=1000, **{"Number of Tasks": TASKS})
@@ -182,16 +182,7 @@ def whole(found: Topics) -> None:
 @pytest.mark.slow
 def test_hostile_names_cannot_drive_the_terminal(tmp_path: Path) -> None:
     hostile = "q\x1b[31m\x07\u202e[bold]x"
-    rng = np.random.default_rng(0)
-    lines = ["job,latency," + hostile]
-    for job in range(30):
-        for _ in range(25):
-            slow = rng.random() < 0.2
-            lines.append(f"{hostile}{job},{100 * (4 if slow else rng.uniform(1, 1.1))},{slow + 1}")
-        lines.append(f"{hostile}{job},400,2")
-    trace = tmp_path / "trace.csv"
-    trace.write_text("\n".join(lines), encoding="utf-8")
-    done = iqcar("topics", "--trace", trace)
+    done = iqcar("topics", recurring_log(hostile).write(tmp_path / "app-1"))
     assert done.returncode == 0, done.stderr
     assert not {"\x1b", "\x07", "\u202e"} & set(done.stdout)
     assert "[bold]x" in done.stdout
