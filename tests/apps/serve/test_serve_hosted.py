@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from iqcar.apps.serve.analysis_process import Task
 
 from iqcar.apps.serve.applications import identity_of
 from iqcar.apps.serve.listing import Listing, Places
+from iqcar.apps.serve.worker import Task
 from iqcar.errors import IqcarError
 from tests.support.hosted_apps import TWO, HostedApps, attempt, listed
 from tests.support.log_places import APP, logs

@@ -16,8 +16,6 @@ import pytest
 import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
-from iqcar.apps.serve.analysis_process import Task
-from iqcar.apps.serve.report_banner import policy_with_bar, with_bar
 
 from iqcar.apps.serve import listing as listing_module
 from iqcar.apps.serve.api import ENDPOINTS
@@ -35,6 +33,8 @@ from iqcar.apps.serve.cache import digest_of
 from iqcar.apps.serve.endpoints import openapi
 from iqcar.apps.serve.guard import is_loopback
 from iqcar.apps.serve.listing import Listing, Places
+from iqcar.apps.serve.pages import policy_with_bar, with_bar
+from iqcar.apps.serve.worker import Task
 from iqcar.enums import InputStatus
 from iqcar.errors import IqcarError
 from iqcar.logs import read_logs
