@@ -142,9 +142,12 @@ def _best_cut(name: str, column: pd.Series, after: Flags) -> _Cut | None:
         gaps = [1.0] * len(asked)
         answers = [known & (texts_of == value) for value in asked]
     cuts = [
-        _Cut(name, value, _gain(yes[known], after[known]) * float(known.mean()), gap, yes, known)
+        _Cut(
+            name, value, gain=_gain(yes[known], after[known]) * float(known.mean()), gap=gap,
+            yes=yes, known=known,
+        )
         for value, gap, yes in zip(asked, gaps, answers, strict=True)
-    ]
+    ]  # fmt: skip
     # Of two texts either is as telling: that of the runs after, else the first.
     best = max(
         cuts,
