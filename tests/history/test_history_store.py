@@ -26,6 +26,7 @@ from iqcar.show.json.history import history_schema
 from iqcar.tables import TableSpec
 from tests.support.command import iqcar
 from tests.support.contended_log import contended_log
+from tests.support.hosted_apps import HostedApps, attempt, listed, zip_of
 from tests.support.nightly_logs import (
     CHANGED,
     nightly_log,
@@ -33,6 +34,7 @@ from tests.support.nightly_logs import (
     slow_node_log,
     uneven_hosts_log,
 )
+from tests.support.web_server import web_server
 
 NIGHTS = 26
 
@@ -388,3 +390,26 @@ def test_a_cluster_started_anew_each_night_keeps_its_recurring_queries(tmp_path:
     for one, other in zip(*runs, strict=True):
         pd.testing.assert_frame_equal(one, other)
         assert len(one)
+
+
+ENDED, RUNS = "app-20260101000000-0001", "app-20260101000000-0002"
+
+
+def test_applications_are_added_once_and_those_that_run_again(tmp_path: Path) -> None:
+    log = contended_log().write(tmp_path / "log").read_text()
+    (old,) = {part.partition('"')[0] for part in log.split('"App ID":"')[1:]}
+    zips = {
+        f"/{app}/logs": zip_of(**{app: log.replace(f'"{old}"', f'"{app}"').encode()})
+        for app in (ENDED, RUNS)
+    }
+    server = HostedApps(listed(ENDED, attempt()), listed(RUNS, attempt(done=False)), zips=zips)
+    store = str(tmp_path / "store")
+    with web_server(server) as url:
+        first = add(store, [url], processes=1)
+        assert (first.added, first.known, first.failed) == (2, 0, [])
+        server.asked.clear()
+        again = add(store, [url], processes=1)
+        assert again.known >= 1
+        assert f"/api/v1/applications/{ENDED}/logs" not in server.asked
+        one = add(store, [f"{url}/history/{ENDED}"], processes=1)
+        assert (one.added, one.known) == (0, 1)

@@ -2,19 +2,39 @@
 
 from __future__ import annotations
 
+import gzip
 import json
+import random
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
+import msgspec
 import pytest
 import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
 
+import iqcar
 from iqcar.logs import read_logs
-from iqcar.logs.events.lenient import MAX_DEPTH, brackets, is_too_deep
+from iqcar.logs.events import lenient
+from iqcar.logs.events.lenient import (
+    DENSE_BYTES,
+    MAX_DEPTH,
+    MAX_ELEMENTS,
+    MAX_ELEMENTS_OF_A_LOG,
+    DenseLines,
+    brackets,
+    decode_deep,
+    dense_elements,
+    is_too_deep,
+)
+from iqcar.logs.events.operators import hash_plan, nodes_of
+from iqcar.logs.events.structs import SqlAdaptive, SqlStart
+from iqcar.logs.events.task_structs import PLUGIN_KEPT
 from iqcar.tables import texts
+from tests.support.command import iqcar as iqcar_command
 from tests.support.contended_log import contended_log
 from tests.support.synthetic_log import SyntheticLog
 
@@ -113,3 +133,158 @@ def test_the_depth_of_a_line_is_that_of_what_it_decodes_to(value: object) -> Non
     found = brackets(json.dumps(value).encode())
     assert found.depths.max(initial=0) == depth(value)
     assert not len(found.depths) or found.depths[-1] == 0
+
+
+HARMLESS = ("Project [a#1]", 'quo"te', "{[", "]}", "\\", '\\"]}', "é☃", "a\nb", '"children":[', "")
+
+
+def chain(levels: int, rng: random.Random, blank: str = "") -> str:
+    """A plan of so many levels as JSON, here and there with a branch."""
+    heads, tails = [], []
+    for level in range(levels):
+        text = json.dumps(rng.choice(HARMLESS), ensure_ascii=False)
+        heads.append(f'{{"nodeName":"P{level}",{blank}"simpleString":{text},"children":{blank}[')
+        leaf = '{"nodeName":"leaf","children":[],"metrics":[]}'
+        side = rng.random()
+        if side < 0.1:
+            heads.append(leaf + ",")
+        metrics = f'[{{"name":"spill size","accumulatorId":{level},"metricType":"size"}}]'
+        after = "," + leaf if side > 0.9 else ""
+        tails.append(f'{after}],{blank}"metadata":{{"k":"[{{"}},"metrics":{metrics}}}')
+    scan = '{"nodeName":"Scan","simpleString":"s","children":[]}'
+    return "".join(heads) + scan + "".join(reversed(tails))
+
+
+def event(plan: str) -> bytes:
+    return f'{{"Event":"x","executionId":7,"description":"d[","sparkPlanInfo":{plan}}}'.encode()
+
+
+def flat(plan: object) -> list[object]:
+    return [
+        (node.name, node.text, len(node.children), [(m.name, m.id, m.type) for m in node.metrics])
+        for node in nodes_of(plan)
+    ]
+
+
+@pytest.mark.parametrize("levels", [100, 149, 150, 151, 199, 200, 201, 777, 3000])
+@pytest.mark.parametrize("kind", [SqlStart, SqlAdaptive])
+def test_a_deep_plan_is_what_the_lenient_decoder_makes_of_it(
+    levels: int, kind: type[SqlStart]
+) -> None:
+    line = event(chain(levels, random.Random(levels), " " * (levels % 2)))
+    expected = lenient.fit(kind, lenient.parse(line), lenient.BadNumbers())
+    found = decode_deep(line, kind)
+    if found is None:
+        assert levels < 150  # short enough for one piece
+        return
+    assert found.execution == expected.execution
+    assert flat(found.plan) == flat(expected.plan)
+    assert hash_plan(nodes_of(found.plan)) == hash_plan(nodes_of(expected.plan))
+
+
+DEEP = chain(400, random.Random(1))
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        event(DEEP)[:-2],
+        event(DEEP) + b"}",
+        event(DEEP).replace(b'"P300",', b'"P300"', 1),
+        event(DEEP).replace(b'"nodeName":"P300"', b'"nodeName":3', 1),
+        event(DEEP).replace(b'"P300"', b'"P300', 1),
+        event(DEEP.replace('"leaf"', r'"\u0001cut 1"')),
+        event(DEEP.replace('"leaf"', r'"\u0001cut 99999999999999999999"')),
+        event(DEEP.replace('"metadata":{"k":"[{"}', '"children":[]', 300)),
+        event('{"nodeName":"x","metrics":' + "[{" * 2 + "}]" * 2 + ',"m":' + DEEP + "}"),
+        b"[" * 4000 + b"]" * 4000,
+        b"{" * 4000,
+        b"",
+    ],
+)
+def test_what_cannot_be_put_together_is_left_to_the_lenient_decoder(line: bytes) -> None:
+    assert decode_deep(line, SqlStart) is None
+
+
+def test_a_line_of_too_many_brackets_is_not_cut(monkeypatch: pytest.MonkeyPatch) -> None:
+    line = event(DEEP)
+    assert decode_deep(line, SqlStart) is not None
+    monkeypatch.setattr(lenient, "MAX_DEPTH", 100)
+    assert decode_deep(line, SqlStart) is None
+
+
+def test_the_typed_decoder_reads_the_pieces_of_no_shallow_line() -> None:
+    line = event(chain(40, random.Random(3)))
+    assert decode_deep(line, SqlStart) is None
+    assert msgspec.json.decode(line, type=SqlStart).plan is not None
+
+
+JOB = b'{"Event":"SparkListenerJobStart","Job ID":9,'
+TASK = b'{"Event":"SparkListenerTaskEnd","Task Info":{"Task ID":9},"Task Metrics":{'
+
+
+def dense(start: bytes, name: bytes, value: bytes, count: int) -> bytes:
+    return start + b'"%s":[' % name + (value + b",") * count + value + b"]}"
+
+
+def read_with(lines: list[bytes], folder: Path) -> dict[str, Any]:
+    """Read a log with these lines before its last one; return what became of it."""
+    log = contended_log()
+    log.lines[-1:-1] = lines
+    (row,) = iqcar.read(log.write(folder / "log")).inputs.to_dict("records")
+    assert (row["tasks"], row["jobs"]) == (4, 2)
+    return {"status": row["status"], "message": row["message"]}
+
+
+LEFT_OUT = "of more values than are read of one line or log left out"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        dense(JOB, b"Stage IDs", b"1", MAX_ELEMENTS),
+        dense(JOB, b"Stage Infos", b"{}", MAX_ELEMENTS // 2),
+        dense(JOB, b"nobody reads", b"[]", MAX_ELEMENTS // 2),
+        dense(TASK, b"Updated Blocks", b"{}", MAX_ELEMENTS // 2) + b"}",
+    ],
+    ids=["numbers", "objects", "lists", "task"],
+)
+def test_a_line_of_too_many_values_is_left_out_and_said_to_be(line: bytes, tmp_path: Path) -> None:
+    assert read_with([line], tmp_path) == {"status": "truncated", "message": f"1 line {LEFT_OUT}"}
+
+
+def test_a_log_of_too_many_values_keeps_its_other_lines(tmp_path: Path) -> None:
+    values = MAX_ELEMENTS_OF_A_LOG // 8
+    line = dense(b'{"Event":"SparkListenerJobEnd",', b"x", b"1", values)
+    assert read_with([line] * 20, tmp_path) == {
+        "status": "truncated",
+        "message": f"13 lines {LEFT_OUT}",
+    }
+
+
+def test_many_numbers_in_a_small_file_need_little_memory(tmp_path: Path) -> None:
+    log = contended_log()
+    log.lines[-1:-1] = [dense(JOB, b"Stage IDs", b"1", 30_000_000)]
+    (tmp_path / "log.gz").write_bytes(gzip.compress(log.bytes(), 1))
+    ran = iqcar_command("queries", tmp_path, "--json", "-", memory_limit=1 << 30)
+    assert ran.returncode == 3, ran.stderr
+    assert len(json.loads(ran.stdout)["queries"]) == 2
+
+
+def test_commas_and_brackets_in_texts_are_no_values() -> None:
+    text = json.dumps({"Event": "x", "text": 'a, [b], {c}, \\"d", "e": ' * DENSE_BYTES}).encode()
+    assert dense_elements(text) == 0
+    assert dense_elements(b'{"x":[' + b"1," * DENSE_BYTES + b"1]}") == DENSE_BYTES + 2
+
+
+def test_what_the_plugin_writes_does_not_count_for_the_log() -> None:
+    line = dense(b'{"Event":"%s",' % min(PLUGIN_KEPT).encode(), b"x", b"1", MAX_ELEMENTS - 9)
+    lines = DenseLines()
+    assert not any(lines.has_too_many(line, counts=False) for _ in range(9))
+    assert lines.has_too_many(dense(JOB, b"x", b"1", MAX_ELEMENTS), counts=False)
+
+
+def test_no_line_of_an_ordinary_log_is_dense() -> None:
+    lines = contended_log().lines
+    wide = json.dumps({"Event": "x", "nodes": [{"name": "number of rows", "id": 7}] * 9999})
+    assert not any(map(dense_elements, [*lines, wide.encode()]))

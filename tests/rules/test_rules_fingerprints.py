@@ -24,8 +24,8 @@ from iqcar.logs.events.settings import (
 from iqcar.logs.text import compiled, encoded, family, shared_file, tells_apart
 from iqcar.model.queries.identify import _fingerprint_of
 from tests.logs.test_fingerprint import DIFFERENT, ID, SAME
-from tests.logs.test_name_family import KEPT
-from tests.logs.test_name_family import SAME as SAME_RUNS
+from tests.logs.test_redact import KEPT
+from tests.logs.test_redact import SAME as SAME_RUNS
 from tests.support import quick_spark
 from tests.support.examples import examples
 from tests.support.hostile_texts import Hostile, hostile

@@ -1,4 +1,4 @@
-"""What stages would save: with other partitions, memory, broadcasts, sound hosts, warm executors.
+"""Estimates what stages would save: by partitions, memory, broadcasts, sound hosts, warm executors.
 
 The large side is then neither written, fetched nor sorted, and its rows are joined where they are
 made. What that took cannot be told from what else the two stages did, so the range is of what the

@@ -1,4 +1,4 @@
-"""Windows of a running application: their tables, and what is shown of each.
+"""Diagnoses the last minutes of a running application, and chooses what is shown of them.
 
 A window holds what happened between two times: tables of the same kind as those of whole logs, made
 by the same steps, and the ordinary diagnosis of them. Tasks that run are part of it, and so are

@@ -1,4 +1,4 @@
-"""The setup of the recorded run: slots, pools, priorities, and what recurring queries lost there.
+"""Reads the setup of the recorded run: slots, pools, priorities, losses between queries.
 
 Runs of one fingerprint are one query here: a rule matches all of them, so what they lost to each
 other cannot be mended by one.

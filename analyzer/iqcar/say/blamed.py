@@ -1,4 +1,4 @@
-"""Who is blamed for a query's lost time, and what queries are called."""
+"""Lists who is blamed for a query's lost time, and names queries as every report does."""
 
 from __future__ import annotations
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -13,6 +15,7 @@ from iqcar.model.waits.columns import (
     ACCOUNT,
     ESTIMATED,
     IN_TASK_REQUESTS,
+    MEASURED,
     MISSING,
     REPORTED,
     WAITS,
@@ -20,8 +23,9 @@ from iqcar.model.waits.columns import (
     requests_of,
     wait_column,
 )
-from iqcar.model.waits.measure import measure_waits
-from iqcar.tables import Tables
+from iqcar.model.waits.measure import QUERY_WAITS, measure_waits, sum_query_waits, with_python_waits
+from iqcar.tables import SAMPLES, STAGES, TASK_RECORDS, TASKS, Tables
+from tests.support.random_tables import EPOCH_MS, frame, waits_frame
 from tests.support.tiny_tables import tiny_tables
 
 
@@ -186,3 +190,122 @@ def test_the_order_of_tasks_changes_nothing(rows, random) -> None:
     before = measure_waits(tables_of(rows, stages))
     after = measure_waits(tables_of([rows[i] for i in shuffled], stages))
     pd.testing.assert_frame_equal(before.iloc[shuffled].reset_index(drop=True), after)
+
+
+QUEUE = wait_column(Request.RUN_QUEUE)
+
+
+def run_of(
+    python_cpu: Any, seen: tuple[int, ...] = (), told: str = "python_cpu_ms"
+) -> tuple[Tables, pd.DataFrame]:
+    """Two tasks of 4 s that feed workers, and one that does not; each computes 1 s and waits 1 s.
+
+    seen: tasks whose worker the plugin measured.
+    told: what it tells of them.
+    """
+    tasks = frame(
+        TASKS, 3, stage=[0, 0, 1], executor=np.zeros(3, int), host=np.zeros(3, int),
+        launch_ms=np.full(3, EPOCH_MS), finish_ms=np.full(3, EPOCH_MS + 4000.0),
+    )  # fmt: skip
+    samples = frame(
+        SAMPLES, 4, executor=np.zeros(4, int), host=np.zeros(4, int),
+        time_ms=EPOCH_MS + 1000.0 * np.arange(1, 5), duration_ms=np.full(4, 1000.0),
+        python_cpu_ms=np.broadcast_to(python_cpu, 4),
+    )  # fmt: skip
+    records = frame(TASK_RECORDS, len(seen), task=list(seen), **{told: np.full(len(seen), 500.0)})
+    tables = Tables.empty().with_(
+        tasks=tasks, samples=samples, task_records=records,
+        stages=frame(STAGES, 2, python=[True, False]),
+    )  # fmt: skip
+    waits = waits_frame(tasks, {Request.RUN_QUEUE: [1000.0] * 3}, np.full(3, 1000.0))
+    return tables, waits
+
+
+def test_tasks_that_feed_workers_share_what_these_computed() -> None:
+    found = with_python_waits(*run_of(500.0))
+    assert found["compute_ms"].tolist() == pytest.approx([2000.0, 2000.0, 1000.0])
+    # The second that is left may be a wait for the processor, as in any other task.
+    assert found[QUEUE].tolist() == pytest.approx([2000.0, 2000.0, 1000.0])
+    codes = found[evidence_column(Request.RUN_QUEUE)].tolist()
+    assert codes == [ESTIMATED, ESTIMATED, MEASURED]
+
+
+def test_no_task_computes_for_longer_than_nothing_else_explains() -> None:
+    found = with_python_waits(*run_of(1e6))
+    assert found["compute_ms"].tolist() == pytest.approx([3000.0, 3000.0, 1000.0])
+    assert found[QUEUE].tolist() == pytest.approx([1000.0] * 3)
+
+
+@pytest.mark.parametrize("told", ["python_cpu_ms", "python_run_queue_ms", "python_other_ms"])
+def test_a_worker_that_was_measured_stays_as_it_is(told: str) -> None:
+    tables, waits = run_of(500.0, seen=(0,), told=told)
+    found = with_python_waits(tables, waits)
+    assert found["compute_ms"].tolist() == pytest.approx([1000.0, 3000.0, 1000.0])
+    everything = run_of(500.0, seen=(0, 1), told=told)
+    assert with_python_waits(*everything) is everything[1]
+
+
+@pytest.mark.parametrize("cpu", [0.0, -5.0, np.nan])
+def test_without_usable_samples_nothing_changes(cpu: float) -> None:
+    tables, waits = run_of(cpu)
+    assert with_python_waits(tables, waits) is waits
+    none = run_of(500.0)[0].with_(samples=SAMPLES.empty())
+    assert with_python_waits(none, waits) is waits
+
+
+def test_a_gap_in_the_samples_counts_as_no_computing() -> None:
+    found = with_python_waits(*run_of([500.0, np.nan, 500.0, 500.0]))
+    assert found["compute_ms"].tolist() == pytest.approx([1750.0, 1750.0, 1000.0])
+
+
+TASK = {"query": 0, "launch_ms": 2000.0, "finish_ms": 3000.0, "run_ms": 1000.0, "input_bytes": 0.0}
+
+
+def rows_of(tasks: list[dict[str, object]], queries: int = 2) -> pd.DataFrame:
+    tables = tiny_tables(tasks=tasks, stages=[{}], queries=[{}] * queries)
+    return sum_query_waits(tables, measure_waits(tables)).set_index(["query", "resource"])
+
+
+def test_waits_are_summed_by_query_and_resource() -> None:
+    rows = rows_of(
+        [
+            {**TASK, "cpu_ms": 400.0, "fetch_wait_ms": 100.0, "shuffle_write_ms": 0.0},
+            {**TASK, "cpu_ms": 900.0, "fetch_wait_ms": 50.0, "shuffle_write_ms": 10.0},
+            {**TASK, "query": 1, "cpu_ms": 1000.0, "fetch_wait_ms": 0.0, "shuffle_write_ms": 0.0},
+        ]
+    )
+    assert rows["wait_ms"].loc[0].tolist()[:3] == [2000.0, 0.0, 540.0]
+    assert rows["wait_ms"].loc[0, "network"] == 150
+    assert rows["wait_ms"].loc[0, "io"] == 10
+    assert rows["wait_ms"].loc[1, "cpu"] == 0
+    assert rows["evidence"].loc[0, "cpu"] == "estimated"
+    assert rows["evidence"].loc[0, "network"] == "reported"
+    assert rows["missing_share"].loc[0, "cpu"] == 0
+
+
+def test_what_nobody_recorded_is_missing_not_zero() -> None:
+    rows = rows_of([{**TASK, "cpu_ms": np.nan}], queries=1)
+    for resource in ("cpu", "memory", "network"):
+        assert np.isnan(rows["wait_ms"].loc[0, resource])
+        assert rows["evidence"].loc[0, resource] == "missing"
+        assert rows["missing_share"].loc[0, resource] == 1
+
+
+def test_a_wait_known_for_some_tasks_says_for_how_much_it_is_not() -> None:
+    rows = rows_of([{**TASK, "cpu_ms": 700.0}, {**TASK, "finish_ms": 5000.0}], queries=1)
+    assert rows["wait_ms"].loc[0, "cpu"] == 300
+    assert rows["evidence"].loc[0, "cpu"] == "estimated"
+    assert rows["missing_share"].loc[0, "cpu"] == pytest.approx(0.75)
+
+
+def test_every_query_has_every_resource_even_without_tasks() -> None:
+    rows = rows_of([TASK], queries=3)
+    assert len(rows) == 3 * len(Resource)
+    assert rows["wait_ms"].loc[2].isna().all()
+
+
+def test_no_queries() -> None:
+    tables = Tables.empty()
+    rows = sum_query_waits(tables, measure_waits(tables))
+    assert list(rows.columns) == QUERY_WAITS.column_names()
+    assert len(rows) == 0

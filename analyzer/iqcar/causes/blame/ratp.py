@@ -1,4 +1,4 @@
-"""How much a target lost and its sources used (iQCAR's RATP), and what there is to doubt of it.
+"""Computes how much a target lost and its sources used (iQCAR's RATP), and lists doubts of it.
 
 Targets lose (iQCAR §4.1, eq. 2 and 3), sources use: the terms of eq. 6.
 """

@@ -1,4 +1,4 @@
-"""What iQC-Graph consists of: its vertices, edges and contributions, level by level.
+"""Lays out what iQC-Graph consists of: vertices, edges and contributions, level by level.
 
 Ids start with the level and name the vertex: ``tq:`` target query, ``ts:`` target stage, ``ie:``
 resource, ``de:`` request and host, ``be:`` blame explanation, ``ss:`` source stage, ``sq:``

@@ -1,4 +1,4 @@
-"""iQC-Graph of a run: made, asked, and exported.
+"""Builds the iQC-Graph of a run, answers questions about it, and exports it.
 
 The JSON has only vertices of DOR > 0. A graph can have millions of blame explanations; beyond
 :data:`MAX_BLAME_NODES` the smallest of each demand are folded into one node per demand, with an

@@ -1,4 +1,4 @@
-"""Features of tasks, declared and computed: metrics, measured waits, and samples of their hosts.
+"""Declares and computes features of tasks: metrics, measured waits, samples of their hosts.
 
 They are those of BigRoots tables I and II with eq. 1 to 3, and of Hound table 3, as far as Spark's
 log and the plugin's record hold them. Spark records per task neither the time of broadcasts, nor

@@ -1,4 +1,4 @@
-"""The capacity of a device, fair shares of it, own rates of stages, and whether anybody waited.
+"""Estimates the capacity of a device, fair shares of it, and own rates of stages.
 
 Contention is what varies with load. A task of stage s on host h moves data at the speed::
 

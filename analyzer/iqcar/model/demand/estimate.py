@@ -1,4 +1,4 @@
-"""What every stage could have done in each device, and what its tasks lost to others there.
+"""Estimates what every stage could have done in each device, and what its tasks lost there.
 
 A task of own rate r whose fair share of the capacity C was less moved data at the share instead of
 at ``min(r, C)``: it lost ``1 − share / min(r, C)`` of its time. r is known by probabilities, so the

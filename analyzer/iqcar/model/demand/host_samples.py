@@ -1,4 +1,4 @@
-"""What samples of hosts tell of demand: time of other processes, and devices that were full.
+"""Reads in samples of hosts the time of other processes, and which devices were full.
 
 Tasks' times tell contention by how it varies. Where it does not, a stage that was always slow looks
 like a slow format; the samples tell. They count only where the device did what the tasks report:
