@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 from tables import correlation, percent, seconds, table
 
 
@@ -37,10 +36,6 @@ def source_elimination(result: dict[str, Any]) -> str:
     )
 
 
-LEAST_GAIN = 0.1
-"""Of Q1's time, by both sources together: two runs differ by less."""
-
-
 def yarn_queues(result: dict[str, Any]) -> str:
     """How long the query of each tenant took before a plan and with it."""
     head = ["for", "outlook", "application", "took", "replayed", "predicted with the plan", "took"]
@@ -51,63 +46,6 @@ def yarn_queues(result: dict[str, Any]) -> str:
         whole = [target, "", "both reports", *(f"{value:.1f} s" for value in sums)]
         rows.insert(max(map(rows.index, mine)) + 1, whole)
     return table(head, rows)
-
-
-def delayed_query(result: dict[str, Any]) -> str:
-    """Whose reads slow Q1, by delay of Q3: what it gained without each, and three blames."""
-    methods = ("ours", "printed", "overlap")
-    rows, off = [], []
-    for one in result["delays"]:
-        least = LEAST_GAIN * float(np.median(one["q1_s"]))
-        measured = _share_of_q3(one["gain_s"], least)
-        said = [_share_of_q3(one[method]) for method in methods]
-        off.append([abs(share - measured) for share in said])
-        gains = (f"{one['gain_s'][query]:+.1f} s" for query in ("q2", "q3"))
-        parts = ("–" if np.isnan(share) else f"{share:.0%}" for share in (measured, *said))
-        rows.append([f"{one['delay_s']:g} s", seconds(one["q1_s"]), *gains, *parts])
-    head = ["delay of Q3", "Q1 took", "gained without Q2", "without Q3"]
-    head += [f"Q3's share: {word}" for word in ("measured", *methods)]
-    errors = []
-    for name, each in zip(methods, np.array(off).T, strict=True):
-        known = each[~np.isnan(each)]
-        errors.append(
-            f"{name} {known.mean():.0%} ({len(known)} rows)" if len(known) else f"{name} –"
-        )
-    return (
-        f"{result['repeats']} runs of each, medians. Gained: by Q1, in a run without that query. "
-        "Q3's share: of what is said of Q2 and Q3 together (ours: Q1's loss to IO in s, printed: "
-        "DOR, overlap: in s); – where nothing is said, or Q1 gained less than "
-        f"{LEAST_GAIN:.0%}.\n\n{table(head, rows)}\n\n"
-        f"Off the measured share, mean of the rows that have both: {', '.join(errors)}."
-    )
-
-
-def _share_of_q3(of: dict[str, float], least: float = 0.0) -> float:
-    """Q3's part of what is said of Q2 and Q3 together; NaN where that is not above ``least``."""
-    q2, q3 = (max(of[query], 0.0) for query in ("q2", "q3"))
-    return q3 / (q2 + q3) if q2 + q3 > least else float("nan")
-
-
-def user_study(result: dict[str, Any]) -> str:
-    """What two programs answered to each question, and how much of it was right."""
-    programs = {"iqcar": "iqcar", "spark": "Spark's REST"}
-    asked = result["questions"]
-    rows = [
-        [one["level"], one["question"], one["truth"], *(", ".join(one[who]) for who in programs)]
-        for one in asked
-    ]
-    for level in (*dict.fromkeys(one["level"] for one in asked), "all"):
-        of = [one for one in asked if level in (one["level"], "all")]
-        right = [
-            sum(said == one["truth"] for one in of for said in one[who])
-            / sum(len(one[who]) for one in of)
-            for who in programs
-        ]
-        rows.append(["right", level, "", *(f"{share:.0%}" for share in right)])
-    return (
-        f"Runs of each arm: {result['repeats']}, medians; both programs answer about each BASE run."
-        f"\n\n{table(['level', 'question', 'truth', *programs.values()], rows)}"
-    )
 
 
 def rules_efficacy(result: dict[str, Any]) -> str:
@@ -172,26 +110,6 @@ def induced_contention(result: dict[str, Any]) -> str:
     return table([*head, "blamed on the culprit"], rows)
 
 
-def induced_memory(result: dict[str, Any]) -> str:
-    """What the victim's iQC-Graph shows without and with a hog that holds memory."""
-    rows = []
-    for phase in result["phases"]:
-        memory = phase["losses"]["memory"]
-        cells = [phase["phase"], str(phase["queries"]), seconds(phase["duration_s"])]
-        cells += [f"{memory[part]:.0%}" for part in ("share", "share_loaded", "share_other")]
-        for part in ("memory_blamed_on_hog", "blamed_on_hog"):
-            blamed = phase[part]
-            cells.append("–" if blamed is None or not phase["hogs"] else f"{blamed:.0%}")
-        rows.append(cells)
-    head = ["phase", "queries", "duration", "lost to memory", f"on {result['loaded']}"]
-    head += ["on the other host", "of that, blamed on the hog", "of all lost, blamed on the hog"]
-    return (
-        "Losses are shares of the query's duration (level 2 of its iQC-Graph), then by host (level "
-        f"3). The hog runs on {result['loaded']}.\n\n"
-        f"{table(head, rows)}"
-    )
-
-
 MB = 1e6
 
 
@@ -251,30 +169,6 @@ def _changes(one: dict[str, Any]) -> str:
         if changes
     ]
     return "; ".join(rounds)
-
-
-TENANTS_HEAD = ["arm", "victim: median", "90 %", "statements", "hog: median", "statements"]
-
-
-def thrift_tenants(result: dict[str, Any]) -> str:
-    """How long each tenant waited for a statement, by arm."""
-    rows = [
-        [arm, *_times(took), *_hog(result["hog_s"].get(arm, []))]
-        for arm, took in result["victim_s"].items()
-    ]
-    return (
-        f"`local[{result['slots']}]`; a strict cap of {result['cap_share']:.0%} of the slots. "
-        "Seconds as `beeline` tells them; the hog's first statement under the cap began "
-        "without.\n\n" + table(TENANTS_HEAD, rows)
-    )
-
-
-def _times(took: list[float]) -> list[str]:
-    return [f"{np.median(took):.2f} s", f"{np.quantile(took, 0.9):.2f} s", str(len(took))]
-
-
-def _hog(took: list[float]) -> list[str]:
-    return [f"{np.median(took):.1f} s", str(len(took))] if took else ["", ""]
 
 
 KINDS = {
@@ -349,34 +243,3 @@ def _errors(methods: dict[str, Any], method: str, prefix: str = "") -> str:
 
 def _percent(share: float | None) -> str:
     return "" if share is None else f"{100 * share:.0f} %"
-
-
-def experiment_live(result: dict[str, Any]) -> str:
-    """Curves of queries, and each level predicted from the others, of queries and of stages."""
-    rows = [
-        [
-            one["query"],
-            one["resource"],
-            f"{one['alone_ms'] / 1e3:.1f} s",
-            f"{one['share']:.2f} ({one['low']:.2f} … {one['high']:.2f})",
-            "yes" if one["identified"] else "no",
-            str(one["pairs"]),
-        ]
-        for one in result["curves"]
-        if one["of"] == "query"
-    ]
-    head = ["query", "hogs", "alone", "r/C (80 %)", "slowed for certain", "pairs"]
-    checked = []
-    for of, resource in dict.fromkeys((one["of"], one["resource"]) for one in result["validation"]):
-        mine = [
-            row for row in result["validation"] if (row["of"], row["resource"]) == (of, resource)
-        ]
-        off = np.abs([row["error"] for row in mine])
-        held = np.mean([row["low"] <= row["measured"] <= row["high"] for row in mine])
-        largest = max(row["measured"] for row in mine)
-        checked.append(
-            [of, resource, str(len(mine)), f"{largest:.1f}", f"{np.median(off):.0%}",
-             f"{off.max():.0%}", f"{held:.0%}"]
-        )  # fmt: skip
-    judged = ["of", "hogs", "levels", "largest slowdown", "error, median", "largest", "in range"]
-    return f"{table(head, rows)}\n\n{table(judged, checked)}"

@@ -51,44 +51,6 @@ def bigroots(result: dict[str, Any]) -> str:
     )
 
 
-TABLE_VI = {
-    "kmeans": "151: shuffle read 49, I/O 4, CPU 4",
-    "naive bayes": "155: shuffle read 10",
-    "logistic regression": "1084: bytes read 287, I/O 4, network 1",
-    "pca": "4107: CPU 11, I/O 8, network 8",
-    "svm": "4305: bytes read 1634, network 167, I/O 26, CPU 6",
-    "sort": "10: I/O 4",
-    "wordcount": "9",
-    "aggregation": "23",
-    "pagerank": "59: CPU 4",
-}
-"""Stragglers and causes of the paper's jobs of each kind."""
-
-
-def bigroots_kinds(result: dict[str, Any]) -> str:
-    """Print stragglers and causes by kind of job, beside table VI."""
-    rows = [
-        [
-            one["kind"],
-            str(one["tasks"]),
-            _counted(one["stragglers"], one["causes"]),
-            _counted(one["printed_stragglers"], one["printed_causes"]),
-            TABLE_VI.get(one["kind"], "–"),
-        ]
-        for one in result["kinds"]
-    ]
-    head = ["kind", "tasks", "measured", "BigRoots as printed", "BigRoots (paper)"]
-    return (
-        f"{result['rounds']} runs of each on {result['hosts']} hosts. Stragglers: causes, and how "
-        f"many stragglers have each.\n\n{table(head, rows)}"
-    )
-
-
-def _counted(stragglers: int, causes: dict[str, int]) -> str:
-    said = ", ".join(f"{cause} {count}" for cause, count in causes.items())
-    return f"{stragglers}: {said}" if said else str(stragglers)
-
-
 def _share(value: float | None) -> str:
     return "–" if value is None else f"{value:.1%}"
 
