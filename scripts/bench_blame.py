@@ -30,8 +30,8 @@ from iqcar.tables import (
     TASKS,
     Tables,
 )
+from iqcar_lab.clusters.frames import EPOCH_MS, frame, waits_frame
 from scripts.benchmarks import Goals, least_s, parser_of, sized
-from tests.support.random_tables import EPOCH_MS, frame, waits_frame
 
 HOST_COUNT, SLOTS, QUERY_COUNT = 20, 48, 40
 TASKS_PER_STAGE = 1000
@@ -203,7 +203,7 @@ def main() -> int:
     parser.add_argument("--fresh", action="store_true", help="seeds that nothing is chosen on")
     options = parser.parse_args()
     if options.truth or options.families is not None:
-        from tests.support.family_scores import (
+        from iqcar_lab.clusters.scores import (
             FRESH,
             TUNING,
             by_blame,
@@ -212,7 +212,7 @@ def main() -> int:
             print_family_scores,
             print_queries,
         )
-        from tests.support.simulated_truth import print_scores
+        from iqcar_lab.clusters.truth import print_scores
 
         first = FRESH if options.fresh else TUNING
         seeds = range(first, first + (options.seeds or (24 if options.full else 8)))

@@ -31,8 +31,8 @@ from iqcar.tables import (
     TASKS,
     Tables,
 )
+from iqcar_lab.clusters.frames import EPOCH_MS, frame
 from scripts.benchmarks import Goals, least_s, parser_of, peak_mb, sized, timed
-from tests.support.random_tables import EPOCH_MS, frame
 
 QUERIES, STAGES_EACH, RUNS, SLOTS, N_HOSTS = 40, 25, 4, 64, 16
 DAY_MS = 24 * 3_600_000.0

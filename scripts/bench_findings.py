@@ -15,8 +15,8 @@ from pathlib import Path
 
 from iqcar.pipeline import diagnose, read
 from iqcar.say.findings import find_findings
+from iqcar_lab.clusters.large_logs import CASES
 from scripts.benchmarks import parser_of, sized, timed
-from scripts.scale_logs import CASES
 
 SIZES = {
     "one_stage": 100_000,

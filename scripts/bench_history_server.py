@@ -17,7 +17,7 @@ from pathlib import Path
 
 from iqcar.logs.find.locate import locate
 from iqcar.logs.log_summary import peek
-from scripts import scale_logs
+from iqcar_lab.clusters.large_logs import one_stage
 from scripts.benchmarks import Goals, least_s, output_of, parser_of, sized
 from tests.support.history_server import get, history_server
 from tests.support.hosted_apps import empty_log
@@ -28,7 +28,7 @@ MOST_S = 3.0
 """Goal: seconds of the list beside the server's own."""
 START_MS = 1_767_225_600_000
 TASK_BYTES = 1_470
-"""Bytes of a task in a log of `scale_logs`, about."""
+"""Bytes of a task in a log of `one_stage`, about."""
 
 
 elapsed = partial(least_s, times=ROUNDS, clock=time.perf_counter)
@@ -63,7 +63,7 @@ def main() -> int:
             (logs / app).write_text(empty_log(app, start))
         large = Path(name, "large")
         large.mkdir()
-        scale_logs.one_stage(large, size // TASK_BYTES)
+        one_stage(large, size // TASK_BYTES)
         (log,) = large.iterdir()
         log.rename(logs / log.name)
         with history_server(

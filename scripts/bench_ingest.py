@@ -34,10 +34,7 @@ from pathlib import Path
 import orjson
 import zstandard
 
-from scripts.benchmarks import Goals, parser_of, peak_mb, run_again, sized
-from scripts.ingest_shapes import SHAPES
-from tests.support.plugin_record import plugin_record
-from tests.support.synthetic_log import (
+from iqcar_lab.clusters.event_log import (
     SQL_METRICS,
     SyntheticLog,
     node,
@@ -47,6 +44,9 @@ from tests.support.synthetic_log import (
     task_info,
     task_metrics,
 )
+from iqcar_lab.clusters.large_logs import SHAPES
+from scripts.benchmarks import Goals, parser_of, peak_mb, run_again, sized
+from tests.support.plugin_record import plugin_record
 
 ROUNDS = 5
 MOST_TIMES, MOST_MB = 3, 700

@@ -22,9 +22,9 @@ from iqcar.replay.whatif.outcome import replay_scenario, scenario_shares
 from iqcar.replay.whatif.question import Question
 from iqcar.replay.whatif.what_if import answer
 from iqcar.tables import JOBS, Tables
+from iqcar_lab.clusters.frames import frame
 from scripts.bench_blame import synthetic
 from scripts.benchmarks import Goals, least_s, parser_of, sized, timed
-from tests.support.random_tables import frame
 
 COMPILING = 2_000
 """Tasks of the run that compiles what is not in the cache."""
@@ -124,7 +124,7 @@ def main() -> int:
     parser.add_argument("--seeds", type=int, nargs="+", default=[1], help="scenarios for --truth")
     options = parser.parse_args()
     if options.truth:
-        from tests.support.what_if_truth import ask_all, print_rows, score_rows
+        from iqcar_lab.clusters.what_if import ask_all, print_rows, score_rows
 
         print_rows(score_rows(ask_all(options.seeds)))
         return 0

@@ -20,10 +20,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 import iqcar
 from iqcar.comparison.comparison import Comparison
-from tests.support.compare_pairs import RUNS, Pair, pair_of
-from tests.support.compare_printed import found_as_printed
-from tests.support.compare_scores import Found, Score, found_by, score
-from tests.support.planted_changes import CHANGES, QUIET
+from iqcar_lab.clusters.changes import CHANGES, QUIET, RUNS, Pair, pair_of
+from iqcar_lab.clusters.compare_scores import Found, Score, found_as_printed, found_by, score
 
 METHODS: dict[str, Callable[[Comparison], list[Found]]] = {
     "ours": found_by,

@@ -16,7 +16,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from tests.support.family_scores import EVERY, FRESH, Scores, by_print, family_scores
+from iqcar_lab.clusters.scores import EVERY, FRESH, Scores, by_print, family_scores
 
 RESULT = Path(__file__).resolve().parents[2] / "docs" / "evaluation" / "families.json"
 

@@ -19,9 +19,9 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from tests.support.family_scores import MISSED, VICTIM
-from tests.support.known_runs import blamed, crowd_of, said, store_alone
-from tests.support.steady_clusters import twins
+from iqcar_lab.clusters.known_runs import blamed, crowd_of, said, store_alone
+from iqcar_lab.clusters.scores import MISSED, VICTIM
+from iqcar_lab.clusters.steady import twins
 
 FAMILIES = (
     "steady reads",

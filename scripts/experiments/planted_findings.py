@@ -20,9 +20,8 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from tests.support.checked_findings import FIRST, Checked, check, check_quiet
-from tests.support.planted_findings import KINDS
-from tests.support.quiet_clusters import QUIET
+from iqcar_lab.clusters.findings import FIRST, KINDS, Checked, check, check_quiet
+from iqcar_lab.clusters.quiet import QUIET
 
 FIRST_SEED = 921
 QUIET_SEEDS = 3

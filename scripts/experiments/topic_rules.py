@@ -19,7 +19,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from iqcar.pipeline import diagnose
-from tests.support.recurring_troubles import CULPRIT, FAMILIES, compiled, lasted, logged, trouble
+from iqcar_lab.clusters.recurring import CULPRIT, FAMILIES, compiled, lasted, logged, trouble
 
 FIRST_SEED = 2_301
 NEXT_RUN = 500_000

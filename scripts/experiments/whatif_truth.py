@@ -14,7 +14,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from tests.support.what_if_truth import ask_all, print_rows, score_rows
+from iqcar_lab.clusters.what_if import ask_all, print_rows, score_rows
 
 FIRST_SEED = 911
 RESULT = Path(__file__).resolve().parents[2] / "docs" / "evaluation" / "whatif_truth.json"

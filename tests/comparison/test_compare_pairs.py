@@ -14,9 +14,8 @@ from iqcar.causes.blame.attribute import attribute
 from iqcar.causes.graph.iqc_graph import build_graph
 from iqcar.comparison.comparison import Comparison
 from iqcar.model.waits.measure import measure_waits
-from tests.support.compare_pairs import Pair, pair_of
-from tests.support.compare_scores import Found, found_by, right_cause, right_kind
-from tests.support.planted_changes import EVERY_QUERY
+from iqcar_lab.clusters.changes import EVERY_QUERY, Pair, pair_of
+from iqcar_lab.clusters.compare_scores import Found, found_by, right_cause, right_kind
 
 RUNS = 3
 """Runs a side: with fewer, time decides little."""
@@ -126,8 +125,8 @@ def test_scores_on_many_pairs_hold() -> None:
     Kind and cause vary by .2 from pair to pair, so a mean over twelve pairs by .06: three times
     that below the .95 of many seeds (docs/evaluation.md).
     """
-    from tests.support.compare_scores import score
-    from tests.support.planted_changes import CHANGES
+    from iqcar_lab.clusters.changes import CHANGES
+    from iqcar_lab.clusters.compare_scores import score
 
     pairs = [pair_of(kind, 22) for kind in CHANGES]
     got = score((pair, found_by(iqcar.compare(pair.before, pair.after))) for pair in pairs)

@@ -17,7 +17,7 @@ from iqcar.comparison.causes.blame_change import blame_change, concurrent_rows
 from iqcar.comparison.comparison import Comparison
 from iqcar.comparison.match.compared_rows import ComparedRows, compared_rows
 from iqcar.tables import LOCK_OWNERS
-from tests.support.compare_pairs import pair_of
+from iqcar_lab.clusters.changes import pair_of
 from tests.support.compared_runs import SUITE, StageWork, suite_with, write_runs
 
 NOBODY = np.zeros(0, np.int64)

@@ -11,11 +11,10 @@ import numpy as np
 import pytest
 
 import iqcar
+from iqcar_lab.clusters.changes import CHANGES, PLAIN, Variety, drawn_variety, pair_of
+from iqcar_lab.clusters.compare_scores import found_by, right_cause
 from tests.support.command import iqcar as command
-from tests.support.compare_pairs import PLAIN, Variety, drawn_variety, pair_of
-from tests.support.compare_scores import found_by, right_cause
 from tests.support.compared_runs import SUITE, write_runs
-from tests.support.planted_changes import CHANGES
 
 
 def other_hosts(folder: Path) -> None:

@@ -14,7 +14,7 @@ from iqcar.comparison.comparison import Comparison
 from iqcar.comparison.sides.side import dump_baseline
 from iqcar.errors import IqcarError
 from iqcar.model.waits.stage_parts import PART_NAMES, TASK_PARTS
-from tests.support.compare_pairs import pair_of
+from iqcar_lab.clusters.changes import pair_of
 from tests.support.examples import examples
 from tests.support.random_runs import random_runs
 from tests.support.recorded_waits import with_records

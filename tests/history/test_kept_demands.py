@@ -14,7 +14,7 @@ from iqcar.history.kept_demands import MOST_KEPT, VERSION, demand_values, known_
 from iqcar.history.stored_tables import DEMANDS
 from iqcar.model.demand.estimate import HISTORY
 from iqcar.model.demand.known import OTHER_HOSTS, Known, KnownRates
-from tests.support.known_runs import (
+from iqcar_lab.clusters.known_runs import (
     Crowd,
     blamed,
     crowd_of,
@@ -23,7 +23,7 @@ from tests.support.known_runs import (
     said,
     store_alone,
 )
-from tests.support.steady_clusters import twins
+from iqcar_lab.clusters.steady import twins
 
 UNTOLD = "steady, or as slow alone", 4
 """A crowd in which queries lose a third of their run, and the log alone says that they do not."""

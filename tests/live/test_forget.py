@@ -13,7 +13,7 @@ from iqcar.logs import forget
 from iqcar.logs.events.event_names import PLUGIN
 from iqcar.logs.events.lines import LineTally
 from iqcar.logs.find.log_parts import EventLog, LogPart
-from tests.support.synthetic_log import SyntheticLog, node, sql_update, stage_info, task_metrics
+from iqcar_lab.clusters.event_log import SyntheticLog, node, sql_update, stage_info, task_metrics
 
 WINDOW_MS = 20_000.0
 QUERIES, METRICS = 60, 4

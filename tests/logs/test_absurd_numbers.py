@@ -11,11 +11,11 @@ import pytest
 import iqcar
 from iqcar.show.json.analyze import to_json
 from iqcar.tables import MOST_CORES, MOST_CORES_OF_A_LOG, Tables, texts
+from iqcar_lab.clusters.event_log import SyntheticLog
 from tests.support.command import iqcar as iqcar_command
 from tests.support.contended_log import contended_log
 from tests.support.log_mutations import ABSURD, SIZES, put_field, put_setting
 from tests.support.log_sources import recorded_log
-from tests.support.synthetic_log import SyntheticLog
 
 SET = 4_294_967_291
 """A number that is in no log by itself."""

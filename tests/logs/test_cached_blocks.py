@@ -16,7 +16,7 @@ from iqcar.logs.events.descriptions import cached_name
 from iqcar.logs.tasks import cached_blocks
 from iqcar.logs.tasks.block_change import BlockChange, Told
 from iqcar.logs.tasks.cached_blocks import CachedBlocks
-from tests.support.synthetic_log import SyntheticLog, rdd, stage_info, task_metrics
+from iqcar_lab.clusters.event_log import SyntheticLog, rdd, stage_info, task_metrics
 
 LEVEL = {"Use Disk": True, "Use Memory": True, "Deserialized": True, "Replication": 1}
 COLUMNS = ["executor", "stage", "rdd", "name", "since_ms", "until_ms", "bytes"]

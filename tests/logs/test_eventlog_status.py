@@ -12,8 +12,8 @@ from iqcar.logs import ReadProgress, read_logs
 from iqcar.logs.find.locate import locate
 from iqcar.logs.log_summary import peek
 from iqcar.tables import texts
+from iqcar_lab.clusters.event_log import SyntheticLog, sql_update
 from tests.support.small_log import only_input, read, small_log
-from tests.support.synthetic_log import SyntheticLog, sql_update
 
 # -- status --------------------------------------------------------------------------------------
 

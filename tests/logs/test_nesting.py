@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from iqcar.logs import read_logs
 from iqcar.logs.events.nesting import MAX_DEPTH, brackets, is_too_deep
 from iqcar.tables import texts
+from iqcar_lab.clusters.event_log import SyntheticLog
 from tests.support.contended_log import contended_log
-from tests.support.synthetic_log import SyntheticLog
 
 OPENING = {
     "lists": b"[",

@@ -20,9 +20,9 @@ from iqcar.logs.plugin.record_fields import FIELDS, OWNERS, SERIES, TEXTS, WAITS
 from iqcar.logs.tasks import record_scanner
 from iqcar.logs.tasks.record_scanner import RecordScanner
 from iqcar.logs.tasks.task_lines import RECORD, TaskDecoder, record_at
+from iqcar_lab.clusters.event_log import SyntheticLog, sql_update
 from tests.support.examples import examples
 from tests.support.plugin_record import plugin_record
-from tests.support.synthetic_log import SyntheticLog, sql_update
 
 NUMBERS = st.one_of(
     st.integers(0, 10**19),

@@ -18,8 +18,8 @@ from iqcar.papers.intervention import (
 )
 from iqcar.replay.whatif.question import ask
 from iqcar.tables import QUERIES, STAGES, TASKS, Tables
+from iqcar_lab.clusters.frames import frame
 from tests.model.waits.test_phases import STEP_MS, tables_of
-from tests.support.random_tables import frame
 
 SHARE = 0.7
 """A of eq. 2 in the tasks below."""

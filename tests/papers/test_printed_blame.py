@@ -12,9 +12,9 @@ import pytest
 from iqcar.enums import Request
 from iqcar.papers.printed_blame import paper_tasks, printed_blame, printed_shares
 from iqcar.show.json.analyze import result_schema
+from iqcar_lab.clusters.event_log import SyntheticLog, stage_info, task_metrics
 from tests.support.command import iqcar
 from tests.support.hand_cluster import cluster
-from tests.support.synthetic_log import SyntheticLog, stage_info, task_metrics
 
 
 def test_tasks_have_the_waits_that_are_known_and_the_data_of_table_4() -> None:

@@ -23,7 +23,7 @@ from iqcar.papers.spectroscope import (
     printed_findings,
 )
 from iqcar.show.terminal.compare_explain import print_printed
-from tests.support.compare_pairs import pair_of
+from iqcar_lab.clusters.changes import pair_of
 from tests.support.naive_spectroscope import Latency, Request, compare_naively, p_by_counting
 
 GRAPHS = ["0 join\n1 scan\n1 scan", "0 broadcast\n1 scan", "0 sort"]

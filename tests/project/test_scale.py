@@ -15,17 +15,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.conftest import REPO
-
-sys.path.insert(0, str(REPO / "scripts"))
-
-from scale_logs import CASES
-
 from iqcar.logs.assemble.stage_graph import link_stages
 from iqcar.logs.events.job_state import Listed
 from iqcar.pipeline import diagnose, read
 from iqcar.show.json.analyze import to_json
 from iqcar.tables import compiled
+from iqcar_lab.clusters.large_logs import CASES
 from tests.support.naive_stage_graph import latest_before
 
 pytestmark = pytest.mark.slow

@@ -11,8 +11,8 @@ import iqcar
 from iqcar.enums import FindingKind
 from iqcar.say.finding import Finding
 from iqcar.say.findings import find_findings
+from iqcar_lab.clusters.event_log import node
 from tests.support.joined_log import MB, join_plan, joined_log
-from tests.support.synthetic_log import node
 
 
 def found(path: Path, *args: Any, **more: Any) -> list[Finding]:

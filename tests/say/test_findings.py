@@ -20,9 +20,9 @@ from iqcar.say.findings import find_findings
 from iqcar.show.json.analyze import result_schema, to_dict
 from iqcar.show.terminal.analyze import print_answer
 from iqcar.show.terminal.layout import NARROW, terminal
+from iqcar_lab.clusters.event_log import SyntheticLog, stage_info
 from tests.support.contended_log import contended_log
 from tests.support.crowded_log import crowded_log
-from tests.support.synthetic_log import SyntheticLog, stage_info
 
 START = 1_700_000_000_000
 

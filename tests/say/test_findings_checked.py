@@ -11,10 +11,9 @@ from iqcar.causes.savings.slow_hosts import slow_hosts
 from iqcar.causes.savings.start_up import start_up_time
 from iqcar.pipeline import diagnose
 from iqcar.say.findings import find_findings, findings_headline
-from tests.support.checked_findings import FIRST, check, check_quiet
-from tests.support.planted_changes import Job
-from tests.support.planted_findings import KINDS, TARGET, plant, recorded
-from tests.support.quiet_clusters import QUIET
+from iqcar_lab.clusters.changes import Job
+from iqcar_lab.clusters.findings import FIRST, KINDS, TARGET, check, check_quiet, plant, recorded
+from iqcar_lab.clusters.quiet import QUIET
 
 SEED = 1001
 """A seed that no range was chosen on."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import heapq
 import random
 
-from tests.support.synthetic_log import SyntheticLog, stage_info, task_metrics
+from iqcar_lab.clusters.event_log import SyntheticLog, stage_info, task_metrics
 
 START = 1_700_000_000_000
 

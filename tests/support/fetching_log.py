@@ -11,9 +11,9 @@ import pandas as pd
 from iqcar.enums import Request
 from iqcar.model.waits.columns import wait_column
 from iqcar.tables import Tables
-from tests.support.cluster_simulator import Simulation
-from tests.support.simulated_log import replayable
-from tests.support.synthetic_log import SyntheticLog, stage_info, task_metrics
+from iqcar_lab.clusters.event_log import SyntheticLog, stage_info, task_metrics
+from iqcar_lab.clusters.recorded import replayable
+from iqcar_lab.clusters.simulation import Simulation
 
 START_MS = 1_700_000_000_000.0
 DAY_MS = 86_400_000.0

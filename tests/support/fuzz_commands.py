@@ -17,11 +17,11 @@ import typer
 from iqcar.apps.cli.main import app, main
 from iqcar.enums import LearnerSet
 from iqcar.errors import ExitCode
+from iqcar_lab.clusters.varied_logs import VariedSet, varied_set
 from tests.support.fuzz_case import Finding, check_result, listening, no_number
 from tests.support.fuzz_doors import ask_server, ask_tools
 from tests.support.one_job_log import one_job_log
 from tests.support.unseen import unseen
-from tests.support.varied_cluster import VariedSet, varied_set
 
 Words = list[str]
 SCHEMAS = {"analyze": "result", "compare": "compare", "whatif": "whatif", "live": "live"}

@@ -12,7 +12,7 @@ from iqcar.enums import REQUESTS, Request
 from iqcar.model.demand.device import Device
 from iqcar.model.demand.own_rates import Grid
 from iqcar.tables import APPLICATIONS, EXECUTORS, HOSTS, QUERIES, STAGES, TASKS, Tables
-from tests.support.random_tables import EPOCH_MS, frame, waits_frame
+from iqcar_lab.clusters.frames import EPOCH_MS, frame, waits_frame
 
 
 def cluster(

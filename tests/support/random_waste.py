@@ -9,7 +9,7 @@ import pandas as pd
 from hypothesis import strategies as st
 
 from iqcar.tables import EXECUTORS, QUERIES, STAGES, TASK_FAILURES, TASKS, Tables
-from tests.support.random_tables import EPOCH_MS, frame
+from iqcar_lab.clusters.frames import EPOCH_MS, frame
 from tests.support.tiny_tables import tiny_tables
 
 REASONS = {

@@ -14,12 +14,12 @@ from iqcar import diagnose, read
 from iqcar.diagnosis import Diagnosis
 from iqcar.history import add, known_demand
 from iqcar.show.json.analyze import result_schema
-from tests.support.cluster_simulator import Simulation
+from iqcar_lab.clusters.simulation import Simulation
+from iqcar_lab.clusters.steady import twins
+from iqcar_lab.clusters.truth import costs_of_others
 from tests.support.command import iqcar
 from tests.support.contended_log import contended_log
 from tests.support.fetching_log import fetching_log
-from tests.support.simulated_truth import costs_of_others
-from tests.support.steady_clusters import twins
 
 SEED = 3
 """Five queries that are together all along, of which the log alone leaves much open."""

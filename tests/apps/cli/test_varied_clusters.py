@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 import iqcar
 from iqcar.diagnosis import Settings
 from iqcar.live.watch import Watch
+from iqcar_lab.clusters.varied_logs import varied_set
 from tests.support.examples import examples
 from tests.support.fuzz_commands import ELSEWHERE, WAYS, commands
 from tests.support.fuzz_script import fuzz
-from tests.support.varied_cluster import varied_set
 
 CASES = 3
 

@@ -10,8 +10,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tests.support.quiet_clusters import LOUD, QUIET, Run, amounts, blame_of, run_of, with_noise
-from tests.support.simulated_truth import GUILTY, blamed
+from iqcar_lab.clusters.quiet import LOUD, QUIET, Run, amounts, blame_of, run_of, with_noise
+from iqcar_lab.clusters.truth import GUILTY, blamed
 
 pytestmark = pytest.mark.slow
 

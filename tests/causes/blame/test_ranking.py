@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support.quiet_clusters import LOUD, simulated
-from tests.support.ranking_ceiling import RANKED, Target, luck_of, oracle, ranking, targets_of
+from iqcar_lab.clusters.quiet import LOUD, simulated
+from iqcar_lab.clusters.scores import RANKED, Target, luck_of, oracle, ranking, targets_of
 
 pytestmark = pytest.mark.slow
 

@@ -12,8 +12,8 @@ import iqcar
 from iqcar.causes.stragglers.straggler_result import Stragglers
 from iqcar.causes.stragglers.straggler_settings import StragglerSettings
 from iqcar.pipeline import stragglers_of
+from iqcar_lab.clusters.event_log import SyntheticLog, stage_info, task_metrics
 from tests.support.naive_bigroots import EQUATIONS
-from tests.support.synthetic_log import SyntheticLog, stage_info, task_metrics
 
 PLAIN_MS, SLOW_MS, GC_MS = 1000, 4000, 3000
 

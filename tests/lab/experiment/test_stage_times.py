@@ -8,7 +8,7 @@ import pytest
 
 from iqcar.lab.experiment.curves_file import Point, curve_of, stage_times
 from iqcar.replay.whatif.curves import STAGE
-from tests.support.synthetic_log import SyntheticLog, stage_info, task_metrics
+from iqcar_lab.clusters.event_log import SyntheticLog, stage_info, task_metrics
 
 FETCHED, WAITED_MS, LASTED_MS = 1_000_000_000, 2_000, 5_000
 

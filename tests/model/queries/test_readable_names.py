@@ -12,7 +12,7 @@ from iqcar.pipeline import diagnose, read
 from iqcar.rules.rule_file import dump_compiled
 from iqcar.say.findings import find_findings
 from iqcar.tables import Tables, texts
-from tests.support.synthetic_log import SyntheticLog, node, stage_info
+from iqcar_lab.clusters.event_log import SyntheticLog, node, stage_info
 
 CELL = "\nimport tempfile\nfile = tempfile.NamedTemporary..."
 PYTHON = "parquet at NativeMethodAccessorImpl.java:0"

@@ -12,7 +12,7 @@ from iqcar.enums import Request
 from iqcar.model.waits.columns import ESTIMATED, MEASURED, evidence_column, wait_column
 from iqcar.model.waits.python_workers import with_python_waits
 from iqcar.tables import SAMPLES, STAGES, TASK_RECORDS, TASKS, Tables
-from tests.support.random_tables import EPOCH_MS, frame, waits_frame
+from iqcar_lab.clusters.frames import EPOCH_MS, frame, waits_frame
 
 QUEUE = wait_column(Request.RUN_QUEUE)
 

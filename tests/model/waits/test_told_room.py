@@ -24,6 +24,7 @@ from iqcar.tables.yarn_told import (
     YarnQueue,
     YarnTold,
 )
+from iqcar_lab.clusters.event_log import SyntheticLog
 from tests.support.naive_room import LEAST_MB, NaiveRoom
 from tests.support.shared_cluster_logs import (
     EPOCH_S,
@@ -33,7 +34,6 @@ from tests.support.shared_cluster_logs import (
     application,
     read,
 )
-from tests.support.synthetic_log import SyntheticLog
 from tests.support.tiny_tables import tiny_tables
 
 SETTINGS = {

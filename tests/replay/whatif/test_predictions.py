@@ -16,11 +16,11 @@ from iqcar.replay.whatif.outcome import replay_scenario
 from iqcar.replay.whatif.question import Question
 from iqcar.replay.whatif.scenario import Scenario
 from iqcar.replay.whatif.what_if import answer
-from tests.support.cluster_simulator import Simulation
-from tests.support.simulated_log import replayable
-from tests.support.simulated_truth import FAMILIES
-from tests.support.simulated_work import Cluster, QueryPlan, StagePlan
-from tests.support.what_if_truth import NOTICED, Pair, model_of, pairs
+from iqcar_lab.clusters.recorded import replayable
+from iqcar_lab.clusters.simulation import Simulation
+from iqcar_lab.clusters.truth import FAMILIES
+from iqcar_lab.clusters.what_if import NOTICED, Pair, model_of, pairs
+from iqcar_lab.clusters.work import Cluster, QueryPlan, StagePlan
 
 SEEDS = (71, 72)
 

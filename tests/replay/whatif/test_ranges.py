@@ -11,9 +11,9 @@ from iqcar.replay.whatif.model import Model
 from iqcar.replay.whatif.question import Question
 from iqcar.replay.whatif.ranges import ANSWERED, BEYOND
 from iqcar.replay.whatif.what_if import WhatIf, answer
-from tests.support.cluster_simulator import Simulation
-from tests.support.simulated_truth import FAMILIES
-from tests.support.what_if_truth import find, model_of
+from iqcar_lab.clusters.simulation import Simulation
+from iqcar_lab.clusters.truth import FAMILIES
+from iqcar_lab.clusters.what_if import find, model_of
 
 
 @pytest.fixture(scope="module")

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -19,8 +20,8 @@ from iqcar.causes.blame.blame_tables import QUERY
 from iqcar.papers.printed_blame import printed_shares
 from iqcar.tables import Tables
 from iqcar.tables.arrays import share_of
-from tests.support.cluster_simulator import Simulation
-from tests.support.simulated_work import ROUNDS, Cluster, QueryPlan, StagePlan
+from iqcar_lab.clusters.simulation import Simulation
+from iqcar_lab.clusters.work import ROUNDS, Cluster, QueryPlan, StagePlan
 
 GUILTY = 0.02
 """Gain of removal below which a query did nothing to the target."""
@@ -68,7 +69,7 @@ def _target(rng: np.random.Generator, app: int = 0) -> QueryPlan:
     )
 
 
-def _query(rng: np.random.Generator, name: str, work: dict[str, float], app: int) -> QueryPlan:
+def _query(rng: np.random.Generator, name: str, work: dict[str, Any], app: int) -> QueryPlan:
     n, size = int(rng.integers(8, 16)), rng.uniform(0.7, 1.3)
     stage = StagePlan(n, **{k: v * size if k != "cached" else v for k, v in work.items()})
     return QueryPlan(name, _chain(stage, stage), app, float(rng.integers(0, 3000)))

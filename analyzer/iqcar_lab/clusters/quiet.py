@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -20,9 +21,9 @@ from iqcar.enums import Request
 from iqcar.model.waits.columns import wait_column
 from iqcar.replay.alone import blame_run
 from iqcar.tables import Tables
-from tests.support.cluster_simulator import Simulation
-from tests.support.simulated_truth import costs_of_others
-from tests.support.simulated_work import Cluster, QueryPlan, StagePlan
+from iqcar_lab.clusters.simulation import Simulation
+from iqcar_lab.clusters.truth import costs_of_others
+from iqcar_lab.clusters.work import Cluster, QueryPlan, StagePlan
 
 MB = 1e6
 AMPLE = Cluster(cores=64, disk=4e6, network=4e6, slots=96)
@@ -198,7 +199,7 @@ QUIET: dict[str, Callable[[np.random.Generator], Plans]] = {
 }
 
 
-def _short_of(quiet: str, **cluster: float) -> Callable[[np.random.Generator], Plans]:
+def _short_of(quiet: str, **cluster: Any) -> Callable[[np.random.Generator], Plans]:
     """The same queries on a cluster that has less."""
 
     def loud(rng: np.random.Generator) -> Plans:
@@ -208,9 +209,7 @@ def _short_of(quiet: str, **cluster: float) -> Callable[[np.random.Generator], P
     return loud
 
 
-def _with_hog(
-    quiet: str, hog: StagePlan, **cluster: float
-) -> Callable[[np.random.Generator], Plans]:
+def _with_hog(quiet: str, hog: StagePlan, **cluster: Any) -> Callable[[np.random.Generator], Plans]:
     """The same queries beside one that takes most of what there is."""
 
     def loud(rng: np.random.Generator) -> Plans:

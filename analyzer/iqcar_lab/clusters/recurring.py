@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -17,11 +18,10 @@ from iqcar.rules.pool_plan import PoolPlan
 from iqcar.rules.recorded_setup import DEFAULT_POOL, recorded_scheduler
 from iqcar.rules.rule import Rule, scheduler_rules
 from iqcar.tables import Tables, texts
-from tests.support.cluster_simulator import Simulation
-from tests.support.compare_pairs import Night
-from tests.support.planted_changes import MB, Job, Step, Workload
-from tests.support.planted_findings import World, recorded
-from tests.support.simulated_work import Cluster, QueryPlan, StagePlan, number_of
+from iqcar_lab.clusters.changes import MB, Job, Night, Step, Workload
+from iqcar_lab.clusters.findings import World, recorded
+from iqcar_lab.clusters.simulation import Simulation
+from iqcar_lab.clusters.work import Cluster, QueryPlan, StagePlan, number_of
 
 RATE = 1e5
 """Bytes per ms that one task moves when it is alone."""
@@ -52,14 +52,14 @@ class Draw:
         """Draw evenly."""
         return float(self.rng.uniform(low, high))
 
-    def cluster(self, **short: float) -> Cluster:
+    def cluster(self, **short: Any) -> Cluster:
         """Ample devices but for those that are short."""
         wide, narrow = 2 * self.tasks + self.each, 2 * self.tasks + 2
         ample = Cluster(
             hosts=self.hosts, cores=512, disk=AMPLE, network=AMPLE, slots=wide, fair=False,
             places=(tuple(wide if h < self.large else narrow for h in range(self.hosts)),),
         )  # fmt: skip
-        return replace(ample, **short)  # type: ignore[arg-type]
+        return replace(ample, **short)
 
     def short_queries(
         self,
@@ -92,7 +92,7 @@ class Draw:
         sizes[self.rng.integers(tasks, size=2)] *= self.between(2.0, 3.0)
         return tuple(sizes.tolist())
 
-    def culprit(self, lasts: float, part: float = 1.0, **work: float) -> Job:
+    def culprit(self, lasts: float, part: float = 1.0, **work: Any) -> Job:
         """A long query that works hard on the large hosts.
 
         ``lasts``: about how long, in ms; its work is that of a stage of some three seconds.

@@ -7,7 +7,9 @@ The simulation yields the tables and waits of a perfect log of it.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -15,12 +17,9 @@ import pandas as pd
 
 from iqcar.enums import Request
 from iqcar.model.waits.columns import ESTIMATED, evidence_column
-from iqcar.tables import APPLICATIONS, EXECUTORS, HOSTS, QUERIES, STAGES, TASKS, Tables
-from tests.support.fair_sharing import Shared
-from tests.support.memory_pool import MemoryPool
-from tests.support.random_tables import EPOCH_MS, frame, waits_frame
-from tests.support.simulated_profiles import profiles
-from tests.support.simulated_work import (
+from iqcar.tables import APPLICATIONS, EXECUTORS, HOSTS, INTERVALS, QUERIES, STAGES, TASKS, Tables
+from iqcar_lab.clusters.frames import EPOCH_MS, frame, waits_frame
+from iqcar_lab.clusters.work import (
     Cluster,
     QueryPlan,
     SimulatedTask,
@@ -29,6 +28,127 @@ from tests.support.simulated_work import (
     number_of,
     rng_of,
 )
+
+SECOND_THREAD = 0.3
+"""What the second thread of a core adds."""
+
+
+@dataclass
+class OneRate:
+    """Tasks of one own rate, by virtual time: each waits until the clock has moved by its work."""
+
+    clock: float = 0.0
+    rate: float = 0.0
+    queue: list[tuple[float, int, Any]] = field(default_factory=list)
+
+
+@dataclass
+class Shared:
+    """Max–min fair sharing of a capacity among tasks of different own rates.
+
+    In a rough world shares are proportional to own rates, a disk loses ``slowing`` of its capacity
+    with each further stream, and of ``siblings`` (two threads per core) the second adds little.
+    """
+
+    capacity: float
+    most_each: float
+    classes: dict[float, OneRate] = field(default_factory=dict)
+    rising: list[tuple[float, OneRate]] = field(default_factory=list)
+    """The classes from the slowest rate to the fastest."""
+    proportional: bool = False
+    slowing: float = 0.0
+    siblings: bool = False
+
+    def enter(self, work: float, own_rate: float, number: int, task: Any) -> None:
+        """Let a task begin this much work."""
+        rate = min(own_rate, self.most_each)
+        if rate not in self.classes:
+            self.classes[rate] = OneRate()
+            self.rising = sorted(self.classes.items(), key=itemgetter(0))
+        own = self.classes[rate]
+        heapq.heappush(own.queue, (own.clock + work, number, task))
+        self.share_out()
+
+    def share_out(self) -> None:
+        """Give the slow ones their own rate, and the others equal parts of what is left."""
+        waiting = [(rate, own, len(own.queue)) for rate, own in self.rising if own.queue]
+        left, tasks = self.capacity, sum([many for _, _, many in waiting])
+        if self.slowing:
+            left /= 1.0 + self.slowing * max(tasks - 1, 0)
+        if self.siblings:
+            left = min(tasks, left / 2) + SECOND_THREAD * max(0.0, min(tasks, left) - left / 2)
+        if self.proportional:
+            asked = sum([min(rate, left) * many for rate, _, many in waiting])
+            for rate, own, _ in waiting:
+                own.rate = min(rate, left) * min(1.0, left / asked)
+            return
+        for rate, own, many in waiting:
+            own.rate = min(rate, left / tasks)
+            left -= own.rate * many
+            tasks -= many
+
+
+@dataclass
+class MemoryPool:
+    """Of N who want memory each gets at most 1/N, and waits for 1/2N, or all that it wants.
+
+    ``in_turn``: each gets all that it wants, in the order of asking.
+    """
+
+    capacity: float
+    in_turn: bool = False
+    held: dict[int, float] = field(default_factory=dict)
+    line: list[Any] = field(default_factory=list)
+
+    def ask(self, task: Any) -> None:
+        """Stand in line."""
+        self.line.append(task)
+
+    def served(self) -> list[Any]:
+        """Who gets memory now."""
+        found = []
+        for task in list(self.line):
+            crowd = 1 if self.in_turn else len(self.held) + len(self.line)
+            part = self.capacity / crowd
+            left = self.capacity - sum(self.held.values())
+            if left < min(task.memory, part if self.in_turn else part / 2) - 1e-6:
+                if self.in_turn:
+                    break
+                continue
+            task.held = self.held[id(task)] = min(task.memory, part, left)
+            self.line.remove(task)
+            found.append(task)
+        return found
+
+    def give_back(self, task: Any) -> None:
+        """A task has ended."""
+        self.held.pop(id(task), None)
+
+
+Phase = tuple[float, float, Request, float, float]
+"""Begin and end of a phase, its request, and how long its task computed and waited in it."""
+
+
+def profiles(
+    tasks: Iterable[tuple[float, float, Sequence[Phase]]], bucket_ms: float
+) -> pd.DataFrame:
+    """Intervals of tasks, given their launches, finishes and phases; evenly within a phase."""
+    columns: dict[str, list[np.ndarray]] = {name: [] for name in INTERVALS.column_names()}
+    for row, (launch, finish, history) in enumerate(tasks):
+        life = finish - launch
+        edges = np.minimum(np.arange(int(life // bucket_ms) + 2) * bucket_ms, life)
+        edges = launch + edges[np.append(True, np.diff(edges) > 0)]
+        profile = {name: np.zeros(len(edges) - 1) for name in columns}
+        for begin, end, request, computed, waited in history:
+            reached = np.clip((edges - begin) / max(end - begin, 1e-9), 0.0, 1.0)
+            profile["cpu_ms"] += computed * np.diff(reached)
+            profile[f"{request}_ms"] += waited * np.diff(reached)
+        profile["task"] += row
+        profile["start_ms"], profile["end_ms"] = EPOCH_MS + edges[:-1], EPOCH_MS + edges[1:]
+        for name, values in profile.items():
+            columns[name].append(values)
+    return INTERVALS.frame({n: np.concatenate(parts) for n, parts in columns.items()})
+
 
 MEMORY_RATE = 4e6
 """Bytes per ms of a read that the page cache answers."""

@@ -1,27 +1,27 @@
-"""Simulated runs in which one thing costs time, and the same runs with the action taken.
-
-Hosts are named anew in each run, ids begin anywhere, clusters have 1–4 applications and 2–60 slots,
-other queries run beside or not, and the other kinds are there weakly.
-"""
+"""Plant what findings are about, and hold them against the same run with the action taken."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 
+from iqcar.diagnosis import Diagnosis
 from iqcar.enums import FindingKind
 from iqcar.logs.merge import merge
 from iqcar.model.queries.critical_path import add_critical_path
 from iqcar.model.queries.identify import identify
+from iqcar.pipeline import diagnose
+from iqcar.say.finding import Finding
+from iqcar.say.findings import find_findings
 from iqcar.tables import TASK_FAILURES, Tables
-from tests.support.compare_pairs import Night, Variety, durations, raw_side
-from tests.support.planted_changes import MB, Job, Step, Workload
-from tests.support.quiet_clusters import QUIET
-from tests.support.simulated_work import Cluster, QueryPlan, StagePlan, drawn_scales
+from iqcar_lab.clusters.changes import MB, Job, Night, Step, Variety, Workload, durations, raw_side
+from iqcar_lab.clusters.quiet import QUIET
+from iqcar_lab.clusters.work import Cluster, QueryPlan, StagePlan, drawn_scales
 
 TARGET = "target"
 RATE = 1e5
@@ -65,23 +65,21 @@ class Draw:
         """Draw evenly."""
         return float(self.rng.uniform(low, high))
 
-    def cluster(self, **changes: object) -> Cluster:
+    def cluster(self, **changes: Any) -> Cluster:
         """Ample devices: each task has its own rate."""
         wide = self.slots * self.apps
         ample = Cluster(
             hosts=self.hosts, cores=wide, disk=2 * RATE * wide, disk_each=RATE,
             network=2 * RATE * wide, slots=self.slots, apps=self.apps, fair=self.rng.random() < 0.5,
         )  # fmt: skip
-        return replace(ample, **changes)  # type: ignore[arg-type]
+        return replace(ample, **changes)
 
     def sizes(self, tasks: int, spread: float = 0.12) -> tuple[float, ...]:
         """Work of tasks relative to their mean."""
         drawn = np.exp(spread * self.rng.standard_normal(tasks))
         return tuple(drawn / drawn.mean())
 
-    def stage(
-        self, label: str, tasks: int, *, parents: tuple[int, ...] = (), **work: float
-    ) -> Step:
+    def stage(self, label: str, tasks: int, *, parents: tuple[int, ...] = (), **work: Any) -> Step:
         """A stage whose tasks are nearly alike; they spend a little on garbage collection."""
         work.setdefault("gc", 0.02 * work.get("cpu", 0.0))
         return Step(label, StagePlan(tasks, parents=parents, scales=self.sizes(tasks), **work))
@@ -110,7 +108,7 @@ class Draw:
             for k in range(int(self.rng.integers(1, most + 1)))
         )  # fmt: skip
 
-    def world(self, *jobs: Job, **cluster: object) -> World:
+    def world(self, *jobs: Job, **cluster: Any) -> World:
         """A run of these and other queries."""
         return World(Workload(self.cluster(**cluster), (*jobs, *self.others())))
 
@@ -120,7 +118,7 @@ class Draw:
                           fetch=0.3 * ms * RATE, write=0.05 * ms * RATE)  # fmt: skip
 
 
-def _with_target(world: World, change: Callable[[StagePlan], StagePlan], **of_step: float) -> World:
+def _with_target(world: World, change: Callable[[StagePlan], StagePlan], **of_step: Any) -> World:
     """The world with another middle stage of the target."""
 
     def changed(job: Job) -> Job:
@@ -256,7 +254,7 @@ def _disk(draw: Draw) -> tuple[World, World]:
     return _beside(draw, reader, disk=narrow, disk_each=np.inf, network=1e9)
 
 
-def _beside(draw: Draw, hog: Job, **cluster: object) -> tuple[World, World]:
+def _beside(draw: Draw, hog: Job, **cluster: Any) -> tuple[World, World]:
     job = draw.query(draw.middle(2 * draw.all_slots, draw.between(1_000, 3_000)))
     scan = draw.stage("Scan parquet big; Exchange", 2 * draw.all_slots, cpu=300, read=150 * MB)
     world = draw.world(replace(job, steps=(scan, *job.steps[1:])), **cluster)
@@ -362,7 +360,7 @@ def took(world: World, seed: int) -> dict[str, float]:
 
 
 def quiet(family: str, seed: int) -> World:
-    """A cluster on which nothing is short (:mod:`tests.support.quiet_clusters`)."""
+    """A cluster on which nothing is short (:mod:`iqcar_lab.clusters.quiet`)."""
     cluster, plans = QUIET[family](np.random.default_rng([seed, 7, len(family), False]))
 
     def step(plan: QueryPlan, number: int) -> Step:
@@ -374,3 +372,156 @@ def quiet(family: str, seed: int) -> World:
         Job(p.name, tuple(step(p, k) for k in range(len(p.stages))), p.app, p.submit) for p in plans
     )
     return World(Workload(cluster, tuple(jobs)))
+
+
+FIRST = 3
+"""Findings among which the planted one should be."""
+NOT_AT_ALL = 1.0 / 3.0
+"""Part of ``low_ms`` below which what was saved makes the finding a false alarm."""
+TOLD_SHARE = 0.05
+"""Share of the run from which a finding is counted."""
+
+
+class Checked(NamedTuple):
+    """A finding, and what its action saved."""
+
+    kind: str
+    seed: int
+    rank: int
+    """Place of the finding; 0 where there is none."""
+    finding: Finding | None
+    saved_ms: float
+    ran_ms: float
+
+    @property
+    def within(self) -> bool:
+        """Whether what was saved lies in the range."""
+        one = self.finding
+        return one is not None and one.low_ms <= self.saved_ms <= one.high_ms
+
+    @property
+    def false(self) -> bool:
+        """Whether the action saved nothing of what was said."""
+        one = self.finding
+        return one is not None and self.saved_ms < NOT_AT_ALL * one.low_ms
+
+
+def check(kind: str, seed: int, replay: bool = True) -> tuple[Checked, list[Checked]]:
+    """Plant a kind, ask for findings, and take the action; then that of every other finding."""
+    planted = plant(kind, seed)
+    was, mended = took(planted.was, seed), took(planted.mended, seed)
+    diagnosis = diagnose(recorded(planted.was, seed))
+    findings = find_findings(diagnosis, replay=replay)
+    names = diagnosis.tables.queries["name"].astype(str).tolist()
+    wanted = KINDS[kind][0]
+    place = next(
+        (at for at, one in enumerate(findings, 1) if one.kind is wanted
+         and (TARGET in {names[row] for row in one.queries} or one.sentence.startswith("hog was"))),
+        0,
+    )  # fmt: skip
+    one = findings[place - 1] if place else None
+    about = [names[row] for row in one.queries] if one else [TARGET]
+    saved = sum(was[name] - mended[name] for name in about)
+    others = [other for other in findings if other is not one]
+    checked = Checked(kind, seed, place, one, saved, was[TARGET])
+    return checked, list(_checked(planted.was, seed, diagnosis, others))
+
+
+def check_quiet(family: str, seed: int) -> list[Checked]:
+    """Ask for findings where nothing is short, and take the action of each."""
+    world = quiet(family, seed)
+    diagnosis = diagnose(recorded(world, seed))
+    return list(_checked(world, seed, diagnosis, find_findings(diagnosis)))
+
+
+def check_all(
+    seeds: Iterable[int], kinds: Iterable[str] = tuple(KINDS)
+) -> list[tuple[Checked, list[Checked]]]:
+    """Check each kind with each seed."""
+    return [check(kind, seed) for kind in kinds for seed in seeds]
+
+
+def check_all_quiet(seeds: Iterable[int], families: Iterable[str] = tuple(QUIET)) -> list[Checked]:
+    """Check each quiet family with each seed."""
+    return [one for family in families for seed in seeds for one in check_quiet(family, seed)]
+
+
+def _checked(
+    world: World, seed: int, diagnosis: Diagnosis, findings: Iterable[Finding]
+) -> Iterator[Checked]:
+    """Take the action of each finding that counts; the best of them where it leaves a choice."""
+    names = diagnosis.tables.queries["name"].astype(str).tolist()
+    was = took(world, seed)
+    for place, one in enumerate(findings, 1):
+        about = {names[row] for row in one.queries}
+        if one.kind is FindingKind.UNKNOWN or one.share < TOLD_SHARE:
+            continue
+        saved = max(
+            sum(was[name] - then[name] for name in about)
+            for then in (took(mended, seed) for mended in _actions(world, one, about))
+        )
+        yield Checked(str(one.kind), seed, place, one, saved, sum(was[name] for name in about))
+
+
+def _actions(world: World, one: Finding, about: set[str]) -> Iterator[World]:
+    """The world with the action taken; of contention, one for each query that is taken away."""
+    work, cluster = world.work, world.work.cluster
+    if one.kind is FindingKind.CONTENTION:
+        for job in work.jobs:
+            if job.name not in about:
+                rest = tuple(other for other in work.jobs if other is not job)
+                yield replace(world, work=replace(work, jobs=rest))
+    elif one.kind is FindingKind.DRIVER:
+        yield replace(world, driver_ms=0.0)
+    elif one.kind is FindingKind.EXECUTORS:
+        name = "slots" if cluster.hosts % 2 else "hosts"
+        more = replace(cluster, **{name: round(1.5 * getattr(cluster, name))})
+        yield replace(world, work=replace(work, cluster=more))
+    elif one.kind is FindingKind.START_UP:
+        yield replace(world, work=replace(work, cluster=replace(cluster, there_from=())))
+    elif one.kind is FindingKind.SLOW_HOST:
+        yield replace(world, work=replace(work, cluster=replace(cluster, slow_host=1.0)))
+    elif one.kind is FindingKind.WASTED:
+        yield _rid_of_failures(world)
+    else:
+        yield _with_other_stages(world, one, about)
+
+
+def _rid_of_failures(world: World) -> World:
+    def mended(job_name: str, step: Step) -> Step:
+        scales = np.array(step.plan.scales)
+        scales[list(world.failing)] /= 2.0
+        return replace(step, plan=replace(step.plan, scales=tuple(scales)))
+
+    (job,) = (job for job in world.work.jobs if job.name == TARGET)
+    steps = (mended(job.name, job.steps[0]), *job.steps[1:])
+    work = world.work.changed(TARGET, lambda job: replace(job, steps=steps))
+    return replace(world, work=work, failing=())
+
+
+def _with_other_stages(world: World, one: Finding, about: set[str]) -> World:
+    """The query has other partitions, no skew, no collection, or no spill."""
+    count = re.search(r"Use (\d+) partitions", one.action)
+
+    def mended(job: Job) -> Job:
+        into = int(count[1]) if count else 0
+        return replace(job, steps=tuple(_other_step(step, one.kind, into) for step in job.steps))
+
+    jobs = tuple(mended(job) if job.name in about else job for job in world.work.jobs)
+    return replace(world, work=replace(world.work, jobs=jobs))
+
+
+def _other_step(step: Step, kind: FindingKind, into: int) -> Step:
+    plan = step.plan
+    mean = float(np.mean(plan.scales))
+    if kind is FindingKind.GC:
+        return replace(step, plan=replace(plan, gc=0.0))
+    if kind is FindingKind.MEMORY:
+        return replace(step, spill=0.0, plan=replace(plan, write=plan.write - 2 * step.spill))
+    if kind is FindingKind.SKEW:
+        return replace(step, plan=replace(plan, scales=(mean,) * plan.tasks))
+    # New tasks differ in size as the old ones do.
+    like = np.quantile(plan.scales, np.arange(into) / max(into - 1, 1))
+    sizes = np.random.default_rng(into).permutation(like * mean / like.mean())
+    split = replace(plan.scaled(plan.tasks / into), tasks=into, scales=tuple(sizes))
+    return replace(step, plan=split)

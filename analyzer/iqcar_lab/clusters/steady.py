@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
-from tests.support.quiet_clusters import MB, Plans
-from tests.support.simulated_work import Cluster, QueryPlan, StagePlan
-from tests.support.varied_cluster import FIRST_IDS, HOST_NAMES
+from iqcar_lab.clusters.quiet import MB, Plans
+from iqcar_lab.clusters.varied_logs import FIRST_IDS, HOST_NAMES
+from iqcar_lab.clusters.work import Cluster, QueryPlan, StagePlan
 
 AMPLE_DEVICE = 1e7
 """Bytes per ms that the queries below never fill, all together."""
@@ -53,7 +54,7 @@ def _cluster(
     )  # fmt: skip
 
 
-def _twins(ample: Cluster, plans: list[QueryPlan], **short: float) -> Twins:
+def _twins(ample: Cluster, plans: list[QueryPlan], **short: Any) -> Twins:
     return Twins((replace(ample, **short), plans), (ample, plans))
 
 

@@ -1,21 +1,19 @@
-"""Scores what a comparison finds in simulated pairs against the truth.
-
-A finding is a changed query, or a changed stage inside one. It is relevant where a change was
-planted in its query, or where the query's time was changed by what follows from it; coverage is the
-part of all effects, in ms, of the queries that were found. A planted change is found if one of the
-queries is that it was planted in.
-"""
+"""Score what a comparison says, and what the printed method says, against planted changes."""
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
 
 from iqcar.comparison.comparison import Comparison
-from tests.support.compare_pairs import Pair
-from tests.support.planted_changes import EVERY_QUERY, QUIET, Plant
+from iqcar.comparison.sides.comparison_tables import MEASURES
+from iqcar.comparison.stats.decision_tree import explain_change
+from iqcar.papers.spectroscope import printed_findings
+from iqcar.tables import texts
+from iqcar_lab.clusters.changes import EVERY_QUERY, QUIET, Pair, Plant
 
 MARGIN = 0.05
 """The comparison's margin: smaller effects need not be found."""
@@ -173,3 +171,44 @@ def found_by(comparison: Comparison) -> list[Found]:
             name = comparison.name(change.category)
             found.append(Found(name, change.contribution_ms, change.kind, tuple(of)))
     return found
+
+
+CAUSE_OF_PARAMETER = {
+    "bytes": "data:bytes",
+    "partitions": "partitions",
+    "tasks": "partitions",
+    "spill_bytes": "metric:spill_bytes",
+    "bytes_max_over_mean": "skew:bytes",
+    "hosts": "environment:hosts",
+}
+"""What a parameter at the tree's root says; any other is a metric."""
+
+
+def found_as_printed(comparison: Comparison) -> list[Found]:
+    """Categories of one query are one finding; the largest contribution decides its kind."""
+    by_query = defaultdict(list)
+    for row in printed_findings(comparison).to_dict("records"):
+        by_query[comparison.name(row["category"])].append(row)
+    said = []
+    for name, rows in by_query.items():
+        main = max(rows, key=lambda row: abs(row["contribution_ms"]))
+        total = sum(row["contribution_ms"] for row in rows)
+        said.append(Found(name, total, main["kind"], _explanation(comparison, name)))
+    return sorted(said, key=lambda one: -abs(one.contribution_ms))
+
+
+def _explanation(comparison: Comparison, name: str) -> tuple[str, ...]:
+    """The parameter at the root of the tree that tells the runs before from those after."""
+    categories = comparison.categories
+    both = texts(categories, "name_before"), texts(categories, "name_after")
+    rows = [row for row in comparison.common.tolist() if name in (both[0][row], both[1][row])]
+    if not rows:
+        return ()
+    runs = comparison.category_runs
+    runs = runs[runs["category"] == rows[0]]
+    measures = [measure for measure, *_ in MEASURES if measure != "time_ms"]
+    parameters = runs[[*measures, "bytes_max_over_mean"]].reset_index(drop=True)
+    node = explain_change(parameters, runs["side"].to_numpy(np.int64))
+    if not node.parameter:
+        return ()
+    return (CAUSE_OF_PARAMETER.get(node.parameter, f"metric:{node.parameter}"),)

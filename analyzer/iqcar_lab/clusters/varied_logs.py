@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import zstandard
 
-from tests.support.synthetic_log import SyntheticLog, node, stage_info, task_metrics
+from iqcar_lab.clusters.event_log import SyntheticLog, node, stage_info, task_metrics
 
 VERSIONS = ("1.6.3", "2.4.8", "3.0.1", "3.3.2", "3.5.3", "4.0.0", "4.3.0")
 FIRST_IDS = (0, 0, 1, 17, 999_999, 2_000_000_000)
