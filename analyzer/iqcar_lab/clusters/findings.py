@@ -434,18 +434,6 @@ def check_quiet(family: str, seed: int) -> list[Checked]:
     return list(_checked(world, seed, diagnosis, find_findings(diagnosis)))
 
 
-def check_all(
-    seeds: Iterable[int], kinds: Iterable[str] = tuple(KINDS)
-) -> list[tuple[Checked, list[Checked]]]:
-    """Check each kind with each seed."""
-    return [check(kind, seed) for kind in kinds for seed in seeds]
-
-
-def check_all_quiet(seeds: Iterable[int], families: Iterable[str] = tuple(QUIET)) -> list[Checked]:
-    """Check each quiet family with each seed."""
-    return [one for family in families for seed in seeds for one in check_quiet(family, seed)]
-
-
 def _checked(
     world: World, seed: int, diagnosis: Diagnosis, findings: Iterable[Finding]
 ) -> Iterator[Checked]:

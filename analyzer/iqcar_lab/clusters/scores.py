@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
-from itertools import combinations, product
+from itertools import combinations
 
 import numpy as np
 
@@ -180,8 +180,8 @@ RANKED: dict[str, Callable[[Target], dict[int, float]]] = {
 }
 
 
-TUNING, FRESH = 0, 12_000
-"""The first seed to choose settings on, and the first that nobody chooses anything on."""
+FRESH = 12_000
+"""The first seed that nobody chooses anything on."""
 VICTIM = 0.2
 """Share of its run from which a query that lost it must not be overlooked."""
 MISSED = 1 / 3
@@ -423,65 +423,3 @@ def family_scores(
         for group in (*groups, "all") if len(groups) > 1 else groups:
             chosen = [one for name, one in heard.items() if group in (EVERY[name].group, "all")]
             yield plain, f"all {group}" if group != "all" else group, _together(chosen).scores()
-
-
-def named(names: Iterable[str]) -> list[str]:
-    """Families of these names or groups; all if none is named."""
-    names = list(names)
-    return [f for f, one in EVERY.items() if not names or f in names or one.group in names]
-
-
-def print_queries(
-    seeds: Iterable[int], families: Iterable[str], says: Callable[[Run], Answer] = by_blame
-) -> None:
-    """Print what each query lost, is said to have lost, and its range, in percent of its run."""
-    for family, seed, loud, plain in product(families, seeds, (True, False), (False, True)):
-        if not (EVERY[family].loud if loud else EVERY[family].quiet):
-            continue
-        run = scene(family, seed, loud).run(plain)
-        answer = says(run)
-        kind = f"{'loud' if loud else 'quiet'}, {'plain' if plain else 'measured'}"
-        print(f"{family}, {seed}: {kind}")
-        shares = np.array([run.cost, answer.said, answer.low, answer.high]).T
-        for name, row in zip(run.tables.queries["name"], shares, strict=True):
-            print(f"  {name:16}" + "".join(f"{100 * share:7.1f}" for share in row), flush=True)
-
-
-HEAD = (
-    f"{'':34}{'rank':>16}{'':>4}{'other luck':>14}{'':>3}{'lost':>11}{'':>14}"
-    f"{'victims':>12}{'range':>14}{'quiet':>13}{'noisy':>13}\n"
-    f"{'':34}{'tau':>6}{'top':>6}{'false':>6}{'tau':>7}{'top':>6}{'false':>6}"
-    f"{'true':>7}{'said':>6}{'slope':>6}{'error':>6}{'':>5}{'miss':>6}{'held':>7}{'width':>6}"
-    f"{'mean':>8}{'worst':>6}{'mean':>7}{'worst':>6}"
-)
-
-
-def print_family_scores(
-    seeds: Iterable[int],
-    families: Iterable[str] = tuple(EVERY),
-    says: Callable[[Run], Answer] = by_blame,
-) -> None:
-    """Print the scores of every family: ranks as shares, amounts in percent of a run."""
-    before = None
-    for plain, name, found in family_scores(seeds, families, says):
-        if plain != before:
-            print(f"{'plain' if plain else 'measured'}\n{HEAD}")
-            before = plain
-        print(f"{name:34}{_cells(found)}", flush=True)
-
-
-def _cells(found: Scores) -> str:
-    def shares(one: Score) -> str:
-        return "".join(f"{value:6.2f}" for value in (one.tau, one.top, one.false_blame))
-
-    def percents(*values: float) -> str:
-        return "".join(f"{100 * value:6.1f}" for value in values)
-
-    cells = (
-        f"{shares(found.ranks)} {shares(found.luck)} {percents(found.true, found.said)}"
-        f"{found.slope:6.2f}{percents(found.error)}{found.victims:5}{found.missed:6.2f} "
-        f"{found.held:6.2f}{percents(found.width)}  "
-        f"{percents(found.quiet_mean, found.quiet_worst)} "
-        f"{percents(found.noisy_mean, found.noisy_worst)}"
-    )
-    return cells.replace("nan", "  –")

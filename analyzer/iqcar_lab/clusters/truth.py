@@ -319,20 +319,3 @@ FORMULAS: dict[str, Callable[[Case], dict[int, float]]] = {
     "as printed": as_printed,
     "ours, by interval": by_interval,
 }
-
-
-def print_scores(seeds: Iterable[int]) -> None:
-    """Print the table of formulas, over all families and by family.
-
-    Tasks that go through their phases many times wait evenly over their lives; what profiles
-    tell beyond averages shows where each goes through them once.
-    """
-    seeds = list(seeds)
-    for rounds in (ROUNDS, 1):
-        print(f"{f'tasks of {rounds} round(s)':34}{'tau':>7}{'top-1':>7}{'false':>7}{'pairs':>7}")
-        for name, predict in FORMULAS.items():
-            for family in ("all", *FAMILIES):
-                chosen = FAMILIES if family == "all" else (family,)
-                got = score((case(f, s, rounds) for f in chosen for s in seeds), predict)
-                label = name if family == "all" else f"    {family}"
-                print(f"{label:34}{got.tau:7.2f}{got.top:7.2f}{got.false_blame:7.2f}{got.pairs:7}")

@@ -434,19 +434,6 @@ def score_rows(runs: Runs) -> list[Row]:
     return [{key: None if value != value else value for key, value in row.items()} for row in rows]
 
 
-def print_rows(rows: Iterable[Row]) -> None:
-    """Print scores, one line each."""
-    print(f"{'':34} pairs median    p90   sign within   held  width refused   tau   top")
-    for row in rows:
-        name = f"{row['world']}: {row['name']}"
-        errors = [row[key] and 100 * row[key] for key in ("median", "p90")]
-        shares = [
-            row.get(key) for key in ("sign", "within", "held", "width", "refused", "tau", "top")
-        ]
-        said = "".join("      –" if x is None else f"{x:7.2f}" for x in (*errors, *shares))
-        print(f"{name:34}{row['pairs']:6}{said}")
-
-
 def _counts(one: Pair, method: str) -> bool:
     """Whether the query changed, or was said to; pairs that are not answered count for nobody."""
     both = np.array([one.said["what-if"], one.said.get(method, np.nan)])

@@ -1,6 +1,6 @@
 """The yardstick of blame: quiet twins lose nothing, loud ones do, and a seed always says the same.
 
-``scripts/bench_blame.py --families`` prints how blame does on it.
+``scripts/experiments/simulated.py families`` scores blame on it.
 """
 
 from __future__ import annotations

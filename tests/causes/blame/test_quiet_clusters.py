@@ -2,7 +2,8 @@
 
 Truth is what all others together cost a query. On a quiet cluster an honest analysis says about
 nothing whatever the formats, sizes and hosts are like; the thresholds are those of a reader, who
-takes a percent of a run for nothing. ``scripts/bench_blame.py --truth`` prints the figures.
+takes a percent of a run for nothing.
+``scripts/experiments/simulated.py families`` has the figures of many seeds.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """Culprits of loud clusters are ranked about as well as an oracle ranks them.
 
-Most of them are alike, so that what can be had is far from a perfect ranking; the figures are
-printed by ``scripts/bench_blame.py --truth``.
+Most of them are alike, so that what can be had is far from a perfect ranking.
 """
 
 from __future__ import annotations
