@@ -15,8 +15,7 @@ from iqcar.logs.decode.streams import CHUNK_BYTES
 from iqcar.logs.events import lines as reader
 from iqcar.logs.events.lines import LineTally, read_blocks
 from iqcar.logs.find.log_parts import EventLog, LogPart
-from tests.support.block_codecs import zstd_zeros
-from tests.support.block_lines import lines_of
+from tests.support.block_codecs import lines_of, zstd_zeros
 
 EVENT = (
     b'{"Event":"SparkListenerTaskEnd","Stage ID":0,"Stage Attempt ID":0,"Task Type":"ResultTask"}'
