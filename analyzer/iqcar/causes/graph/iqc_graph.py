@@ -1,7 +1,7 @@
 """Builds iQC-Graph, and ranks its vertices, paths and blame (iQCAR §5 and §6).
 
 Paper: iQCAR | §5, eq. 13, DOR | exact graph; vertices weigh lost time |
-  tests/causes/graph/test_graph_paper_examples.py
+  tests/causes/graph/test_paths.py
 Paper: iQCAR | §6.2, algorithm 3 | exact | tests/causes/graph/test_paths.py
 """
 
