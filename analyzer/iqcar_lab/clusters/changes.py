@@ -364,11 +364,6 @@ def _neighbour(work: Workload, rng: np.random.Generator, app: int) -> Workload:
     return replace(work, jobs=(*work.jobs, job), plants=plants)
 
 
-def neighbour_same(work: Workload, rng: np.random.Generator) -> Workload:
-    """A new query of an application that others wait in."""
-    return _neighbour(work, rng, 0)
-
-
 def neighbour_other(work: Workload, rng: np.random.Generator) -> Workload:
     """A new query of an application of its own, on the same hosts."""
     apps = work.cluster.apps
@@ -402,7 +397,7 @@ CHANGES: dict[str, Callable[[Workload, np.random.Generator], Workload]] = {
     "slow disk": slow_disk,
     "slow host": slow_host,
     "slow processor": slow_processor,
-    "neighbour, same application": neighbour_same,
+    "neighbour, same application": lambda work, rng: _neighbour(work, rng, 0),
     "neighbour, other application": neighbour_other,
     "several": several,
 }
