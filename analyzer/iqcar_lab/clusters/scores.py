@@ -34,8 +34,6 @@ OTHER_LUCK = 50_000
 """Distance of the seeds of one run and of the same run with other sizes of tasks."""
 
 
-FRESH = 12_000
-"""The first seed that nobody chooses anything on."""
 VICTIM = 0.2
 """Share of its run from which a query that lost it must not be overlooked."""
 MISSED = 1 / 3

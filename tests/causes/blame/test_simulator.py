@@ -17,7 +17,7 @@ from iqcar_lab.clusters.work import Cluster, QueryPlan, StagePlan
 
 pytestmark = pytest.mark.slow
 
-SEEDS = range(4)
+SEEDS = range(2)
 
 
 def cases(*families: str) -> list[truth.Case]:
