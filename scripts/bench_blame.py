@@ -1,12 +1,7 @@
-"""Time blame, and with --truth score it against the effect of removing sources.
+"""Time blame: CPU seconds for n, n/2 and n/4 tasks (linear?), in one run, after compiling.
 
-With --truth: how it ranks the sources that are worth removing, beside the best that can be had, and
-how the amounts that it says were lost compare with what all others together cost, on quiet clusters
-and on loud ones. The last table, which --families prints alone, has every measure of every family.
-
-scripts/bench blame [--full] [--truth | --families NAME …] [--printed] [--seeds N] [--fresh]:
-CPU seconds for n, n/2 and n/4 tasks (linear?) and the ratio to enumerating pairs at the largest
-size where that is possible; all in one run.
+scripts/bench blame           200,000 tasks
+scripts/bench blame --full    1,000,000 tasks
 """
 
 from __future__ import annotations
@@ -16,10 +11,8 @@ import sys
 import numpy as np
 import pandas as pd
 
-from iqcar.causes.blame.attribute import attribute, measure_demand
-from iqcar.causes.blame.ratp import measure_loss, used_share
-from iqcar.causes.blame.task_intervals import BlameColumns
-from iqcar.enums import REQUESTS, Domain, Request
+from iqcar.causes.blame.attribute import attribute
+from iqcar.enums import Request
 from iqcar.tables import (
     APPLICATIONS,
     EXECUTORS,
@@ -29,8 +22,8 @@ from iqcar.tables import (
     TASKS,
     Tables,
 )
+from iqcar_lab.clusters.frames import EPOCH_MS, frame, waits_frame
 from scripts.benchmarks import Goals, least_s, parser_of, sized
-from tests.support.random_tables import EPOCH_MS, frame, waits_frame
 
 HOST_COUNT, SLOTS, QUERY_COUNT = 20, 48, 40
 TASKS_PER_STAGE = 1000
@@ -122,48 +115,12 @@ def synthetic(n: int, seed: int = 1) -> tuple[Tables, pd.DataFrame]:
     return tables, waits
 
 
-def enumerate_pairs(domain, begin, end, p, q, rate, weight, group, source, out):
-    """Eq. 6 for every pair of tasks, a task against all at once."""
-    for i in np.flatnonzero(weight > 0.0):
-        used = np.maximum(np.minimum(end[i], q) - np.maximum(begin[i], p), 0.0) * rate
-        used[(domain != domain[i]) | np.isnan(used)] = 0.0
-        used[i] = 0.0
-        total = used.sum()
-        if total > 0.0:
-            scale = weight[i] * min(1.0, 1.0 / (total * weight[i]))
-            np.add.at(out[group[i]], source, used * scale)
-
-
-def naive(tables: Tables, waits: pd.DataFrame) -> None:
-    """All requests by pairs, from the same inputs as the sweep."""
-    columns = BlameColumns.from_tables(tables, waits)
-    demand = measure_demand(tables, waits)
-    n_stages = len(tables.stages)
-    group = columns.stage * (HOST_COUNT + 1) + columns.host
-    for request in REQUESTS:
-        loss = measure_loss(columns, request, demand.contention)
-        if not loss.lost.any():
-            continue
-        rate = used_share(columns, request, demand)
-        slots = request.domain is Domain.APPLICATION
-        begin = columns.slots.asked if slots else columns.launch
-        end, p, q = (
-            (columns.slots.launched, columns.slots.launched, columns.slots.finished)
-            if slots
-            else (columns.finish, columns.launch, columns.finish)
-        )
-        weight = np.where(loss.slowdown > 0, loss.stretch / np.maximum(loss.span, 1.0), 0.0)
-        out = np.zeros((n_stages * (HOST_COUNT + 1), n_stages))
-        domain = columns.domain(request)
-        enumerate_pairs(domain, begin, end, p, q, rate, weight, group, columns.stage, out)
-
-
-def speed(n: int, naive_tasks: int) -> int:
-    """Print time for n, n/2, n/4 tasks and the ratio to pairs; return the exit code."""
+def main() -> int:
+    """Print times; return the exit code."""
+    options = parser_of(__doc__, full="1 M tasks instead of 200,000").parse_args()
+    n = sized(options, quick=2_000, usual=200_000, full=1_000_000)
     goals = Goals()
-    small = synthetic(2_000)
-    attribute(*small)
-    naive(*small)
+    attribute(*synthetic(2_000))
     took = {}
     for size in (n // 4, n // 2, n):
         data = synthetic(size)
@@ -171,49 +128,7 @@ def speed(n: int, naive_tasks: int) -> int:
         print(f"blame of {size:>9,} tasks: {took[size]:7.2f} s, {size / took[size]:,.0f}/s")
     goals.most("n tasks against n/2 (linear: 2)", took[n] / took[n // 2], LINEAR)
     goals.most("n/2 tasks against n/4 (linear: 2)", took[n // 2] / took[n // 4], LINEAR)
-    data = synthetic(naive_tasks)
-    swept, paired = least_s(lambda: attribute(*data), 2), least_s(lambda: naive(*data))
-    print(
-        f"pairs of {naive_tasks:,} tasks: {paired:.2f} s, swept {swept:.3f} s: "
-        f"{paired / swept:.0f} times faster"
-    )
     return goals.end()
-
-
-def main() -> int:
-    """Run the chosen part."""
-    parser = parser_of(__doc__, full="1 M tasks instead of 200,000")
-    parser.add_argument("--truth", action="store_true", help="score against removal instead")
-    parser.add_argument(
-        "--families", nargs="*", metavar="NAME", help="that table alone, of families or groups"
-    )
-    parser.add_argument("--printed", action="store_true", help="of iQCAR as printed, not ours")
-    parser.add_argument("--queries", action="store_true", help="each query of those families")
-    parser.add_argument("--seeds", type=int, help="runs of each family, instead of 8 or 24")
-    parser.add_argument("--fresh", action="store_true", help="seeds that nothing is chosen on")
-    options = parser.parse_args()
-    if options.truth or options.families is not None:
-        from tests.support.family_scores import (
-            FRESH,
-            TUNING,
-            by_blame,
-            by_print,
-            named,
-            print_family_scores,
-            print_queries,
-        )
-        from tests.support.simulated_truth import print_scores
-
-        first = FRESH if options.fresh else TUNING
-        seeds = range(first, first + (options.seeds or (24 if options.full else 8)))
-        if options.truth:
-            print_scores(seeds)
-        show = print_queries if options.queries else print_family_scores
-        says = by_print if options.printed else by_blame
-        show(seeds, named(options.families or ()), says)
-        return 0
-    sizes = sized(options, quick=(2_000, 1_000), usual=(200_000, 50_000), full=(1_000_000, 100_000))
-    return speed(*sizes)
 
 
 if __name__ == "__main__":

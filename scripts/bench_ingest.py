@@ -4,7 +4,6 @@
     scripts/bench ingest --full      about 1 GB
     scripts/bench ingest --plain     not compressed, as Spark 3 writes by default
     scripts/bench ingest --recorded  only the log that the plugin recorded
-    scripts/bench ingest --shapes    logs of unusual shapes beside the usual one
 
 The log is of SQL tasks as Spark 4 writes them: the keys of its task ends in its order, with 24
 accumulables, 5.2 KB per task end (those of a TPC-DS run on Spark 4 have 13 to 49 accumulables and
@@ -12,8 +11,7 @@ accumulables, 5.2 KB per task end (those of a TPC-DS run on Spark 4 have 13 to 4
 same lines, already decompressed.
 
 The figure for two cores is the time that passes, so the machine must be idle; all others are times
-of the processor. With --shapes the figures are per byte, per task and per event, as multiples of
-those of the usual log.
+of the processor.
 
 It is measured twice: without the plugin, and of a log whose tasks each have a record of the plugin
 with a profile (0.7 KB more: tasks of 0.1 to 7 s, in intervals of 250 ms). Of the second it is also
@@ -34,10 +32,7 @@ from pathlib import Path
 import orjson
 import zstandard
 
-from scripts.benchmarks import Goals, parser_of, peak_mb, run_again, sized
-from scripts.ingest_shapes import SHAPES
-from tests.support.plugin_record import plugin_record
-from tests.support.synthetic_log import (
+from iqcar_lab.clusters.event_log import (
     SQL_METRICS,
     SyntheticLog,
     node,
@@ -47,10 +42,12 @@ from tests.support.synthetic_log import (
     task_info,
     task_metrics,
 )
+from scripts.benchmarks import Goals, parser_of, peak_mb, run_again, sized
+from tests.support.plugin_record import plugin_record
 
 ROUNDS = 5
-MOST_TIMES, MOST_MB = 3, 700
-"""Goals: a byte of an unusual log beside one of the usual log, and peak memory."""
+MOST_MB = 700
+"""Goal: peak memory."""
 EXECUTOR_METRICS = (
     "JVMHeapMemory", "JVMOffHeapMemory", "OnHeapExecutionMemory", "OffHeapExecutionMemory",
     "OnHeapStorageMemory", "OffHeapStorageMemory", "OnHeapUnifiedMemory", "OffHeapUnifiedMemory",
@@ -201,7 +198,6 @@ def main() -> int:
     parser = parser_of(__doc__, full="1 GB of lines instead of 100 MB")
     parser.add_argument("--plain", action="store_true", help="without compression")
     parser.add_argument("--recorded", action="store_true", help="only the recorded log")
-    parser.add_argument("--shapes", action="store_true", help="logs of unusual shapes")
     parser.add_argument("--read", type=Path, help=argparse.SUPPRESS)
     parser.add_argument("--processes", type=int, default=1, help=argparse.SUPPRESS)
     parser.add_argument("--interpreted", action="store_true", help=argparse.SUPPRESS)
@@ -210,10 +206,6 @@ def main() -> int:
         read_once(options.read, options.processes, options.interpreted)
         return 0
     goals = Goals()
-    if options.shapes:
-        with tempfile.TemporaryDirectory() as folder:
-            measure_shapes(Path(folder), goals)
-        return goals.end()
     size = sized(options, quick=1_000_000, usual=100_000_000, full=1_000_000_000)
     rounds = sized(options, quick=1, usual=ROUNDS, full=ROUNDS)
     for recorded in (True,) if options.recorded or options.quick else (False, True):
@@ -257,41 +249,6 @@ def measure(
         plain = min(measure_reader(path, 1, "--interpreted")["seconds"] for _ in range(times))
         print(f"compiled   {plain / reader['seconds']:.2f} × as long without compiled code")
     goals.most("peak", max(r["peak_mb"] for _, *both in rounds for r in both), MOST_MB, "MB")
-
-
-def measure_shapes(folder: Path, goals: Goals) -> None:
-    """Read a log of every shape, and print what a byte, a task and an event of it cost."""
-    plain, path = folder / "app-usual", folder / "app-shape"
-    write_log(plain, 20_000_000, plain=True)
-    (usual,) = _costs(plain)
-    print(f"goal: per byte at most {MOST_TIMES} times the usual log")
-    print(f"{'shape':22} {'MB':>5} {'tasks':>7} {'s':>6}  per byte  per task  per event")
-    units = f"{usual[1]:5.1f} ns  {usual[2]:5.1f} µs  {usual[3]:6.1f} µs"
-    print(f"{'usual':22} {_columns(plain, usual)}  {units}")
-    for name, write in SHAPES.items():
-        write(path)
-        usual, costs = _costs(plain, path)
-        times = [cost / other for cost, other in zip(costs[1:], usual[1:], strict=True)]
-        shown = "  ".join(f"{time:6.2f} ×" for time in times)
-        goals.met(times[0] <= MOST_TIMES, f"{name:22} {_columns(path, costs)}  {shown}")
-        path.unlink()
-
-
-def _costs(*paths: Path) -> list[tuple[dict[str, float], float, float, float]]:
-    """Measure logs in turn, so that the machine's speed is the same for all; the best of each."""
-    rounds = [[measure_reader(path) for path in paths] for _ in range(ROUNDS)]
-    costs = []
-    for path, readers in zip(paths, zip(*rounds, strict=True), strict=True):
-        best = min(readers, key=lambda one: one["seconds"])
-        of_all = best["seconds"]
-        per_byte = 1e9 * of_all / path.stat().st_size
-        costs.append((best, per_byte, 1e6 * of_all / best["tasks"], 1e6 * of_all / best["events"]))
-    return costs
-
-
-def _columns(path: Path, costs: tuple[dict[str, float], float, float, float]) -> str:
-    reader = costs[0]
-    return f"{path.stat().st_size / 1e6:5.0f} {reader['tasks']:7} {reader['seconds']:6.2f}"
 
 
 if __name__ == "__main__":

@@ -21,9 +21,9 @@ from iqcar.live.growing_log import GrowingLog
 from iqcar.live.window import window_of
 from iqcar.logs.find.layouts import EventLog, LogPart
 from iqcar.logs.ingest import LineTally
+from iqcar_lab.clusters.event_log import TASK_MS, StreamedLog, stage_info
+from iqcar_lab.clusters.large_logs import START, start_query, with_cluster
 from scripts.benchmarks import Goals, parser_of, sized
-from scripts.scale_logs import START, TASK_MS, Log, _cluster, _query
-from tests.support.synthetic_log import stage_info
 
 MOST_RATIO = 1.3
 """Goal: processor time of the last tenth over that of the second; noise is 1.2."""
@@ -39,13 +39,13 @@ WINDOW_MS = 60_000.0
 
 def blocks(tasks: int) -> Iterator[bytes]:
     """Make the lines of a log, a block at a time."""
-    log = Log(Path("/dev/null"), "app-live")
+    log = StreamedLog(Path("/dev/null"), "app-live")
     log.app("live", start=START).environment(spark_task_cpus="1")
-    where = _cluster(log, 16)
+    where = with_cluster(log, 16)
     for query in range(tasks // TASKS):
         begin = START + 1000 + query * BETWEEN_MS
         info = stage_info(query, submission=begin, **{"Number of Tasks": TASKS})
-        log.stage(info, _query(log, query, [info], begin))
+        log.stage(info, start_query(log, query, [info], begin))
         for task in range(TASKS):
             log.run_task(query, begin + 10, where[(query * TASKS + task) % len(where)])
         end = begin + 10 + TASK_MS

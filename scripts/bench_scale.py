@@ -29,8 +29,8 @@ import time
 from pathlib import Path
 from typing import Any
 
+from iqcar_lab.clusters.large_logs import CASES, Case
 from scripts.benchmarks import Goals, parser_of, sized
-from scripts.scale_logs import CASES, Case
 
 STEPS = ("read", "diagnose", "json", "html")
 TINY = 40

@@ -1,8 +1,5 @@
 """Time what-if questions: the event loop with shared devices, the fit, the first answer, the next.
 
-scripts/bench whatif --truth [--seeds 1 2 3]: answers against what a simulator does when one
-thing is changed, in a world that shares as the model does and in a rough one.
-
 scripts/bench whatif [--full]: CPU seconds of a replay for n, n/10 and n/100 tasks (linear?), its
 ratio to a replay in which only slots are shared, and CPU seconds from tables to the first answer
 and of a further question; all in one run.
@@ -22,9 +19,9 @@ from iqcar.replay.whatif.outcome import replay_scenario, scenario_shares
 from iqcar.replay.whatif.question import Question
 from iqcar.replay.whatif.what_if import answer
 from iqcar.tables import JOBS, Tables
+from iqcar_lab.clusters.frames import frame
 from scripts.bench_blame import synthetic
 from scripts.benchmarks import Goals, least_s, parser_of, sized, timed
-from tests.support.random_tables import frame
 
 LINEAR = 15.0
 """Goal: times as long for ten times the tasks; noise and the logarithm of queues are below."""
@@ -115,15 +112,7 @@ def speed(n: int) -> int:
 
 def main() -> int:
     """Run the chosen part."""
-    parser = parser_of(__doc__, full="1 M tasks instead of 100,000")
-    parser.add_argument("--truth", action="store_true", help="score against what happens instead")
-    parser.add_argument("--seeds", type=int, nargs="+", default=[1], help="scenarios for --truth")
-    options = parser.parse_args()
-    if options.truth:
-        from tests.support.what_if_truth import ask_all, print_rows, score_rows
-
-        print_rows(score_rows(ask_all(options.seeds)))
-        return 0
+    options = parser_of(__doc__, full="1 M tasks instead of 100,000").parse_args()
     return speed(sized(options, quick=4_000, usual=100_000, full=1_000_000))
 
 

@@ -5,7 +5,7 @@
 Five hosts, a Spark application of equal tasks, and anomalies on single hosts as in the paper: one
 kind at a time, all kinds on one host, and the schedule of table IV over all hosts. Each straggler's
 causes are compared with what was injected meanwhile. Needs root and control groups of version 1
-(:mod:`loadable_hosts`). A run takes about seven
+(:mod:`cluster`). A run takes about seven
 minutes; ``--full`` makes three, with one seed after the other, and scores them together.
 """
 
@@ -24,11 +24,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 from arms import OUT, REPO, RESULTS, fresh, save
-from bigroots_scored import Scored, make_result
-from bigroots_scoring import Part, parts, plan_of, starts
-from cluster import Cluster, cluster, start_application, wait_until
-from loadable_hosts import Size, check_machine
-from straggler_tables import bigroots
+from bigroots_scoring import Part, Scored, make_result, parts, plan_of, starts
+from cluster import Cluster, Size, check_machine, cluster, start_application, wait_until
+from tables import bigroots
 
 from iqcar.apps.demo.mix import make_data
 

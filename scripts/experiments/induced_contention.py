@@ -5,7 +5,7 @@
 A query runs again and again on a cluster of two hosts: alone, then while another application hashes
 on one of the hosts, then while one reads files there. Levels 2 and 3 of the query's iQC-Graph must
 show the loss to that resource on that host, and its blame must name the culprit. Needs what
-:mod:`loadable_hosts` needs; about four minutes.
+:mod:`cluster` needs; about four minutes.
 """
 
 from __future__ import annotations
@@ -23,9 +23,8 @@ import numpy as np
 import pandas as pd
 from arms import OUT, REPO, RESULTS, fresh, save
 from bigroots import MEASURES, ONE_TASK_PER_FILE, write_sales
-from cluster import Cluster, cluster, start_application, wait_until
+from cluster import Cluster, Host, Size, check_machine, cluster, start_application, wait_until
 from live_tables import induced_contention
-from loadable_hosts import Host, Size, check_machine
 
 import iqcar
 from iqcar.apps.demo.mix import make_data

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
+import statistics
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
 
-import numpy as np
 from tables import correlation, percent, seconds, table
 
 
@@ -37,10 +39,6 @@ def source_elimination(result: dict[str, Any]) -> str:
     )
 
 
-LEAST_GAIN = 0.1
-"""Of Q1's time, by both sources together: two runs differ by less."""
-
-
 def yarn_queues(result: dict[str, Any]) -> str:
     """How long the query of each tenant took before a plan and with it."""
     head = ["for", "outlook", "application", "took", "replayed", "predicted with the plan", "took"]
@@ -51,63 +49,6 @@ def yarn_queues(result: dict[str, Any]) -> str:
         whole = [target, "", "both reports", *(f"{value:.1f} s" for value in sums)]
         rows.insert(max(map(rows.index, mine)) + 1, whole)
     return table(head, rows)
-
-
-def delayed_query(result: dict[str, Any]) -> str:
-    """Whose reads slow Q1, by delay of Q3: what it gained without each, and three blames."""
-    methods = ("ours", "printed", "overlap")
-    rows, off = [], []
-    for one in result["delays"]:
-        least = LEAST_GAIN * float(np.median(one["q1_s"]))
-        measured = _share_of_q3(one["gain_s"], least)
-        said = [_share_of_q3(one[method]) for method in methods]
-        off.append([abs(share - measured) for share in said])
-        gains = (f"{one['gain_s'][query]:+.1f} s" for query in ("q2", "q3"))
-        parts = ("–" if np.isnan(share) else f"{share:.0%}" for share in (measured, *said))
-        rows.append([f"{one['delay_s']:g} s", seconds(one["q1_s"]), *gains, *parts])
-    head = ["delay of Q3", "Q1 took", "gained without Q2", "without Q3"]
-    head += [f"Q3's share: {word}" for word in ("measured", *methods)]
-    errors = []
-    for name, each in zip(methods, np.array(off).T, strict=True):
-        known = each[~np.isnan(each)]
-        errors.append(
-            f"{name} {known.mean():.0%} ({len(known)} rows)" if len(known) else f"{name} –"
-        )
-    return (
-        f"{result['repeats']} runs of each, medians. Gained: by Q1, in a run without that query. "
-        "Q3's share: of what is said of Q2 and Q3 together (ours: Q1's loss to IO in s, printed: "
-        "DOR, overlap: in s); – where nothing is said, or Q1 gained less than "
-        f"{LEAST_GAIN:.0%}.\n\n{table(head, rows)}\n\n"
-        f"Off the measured share, mean of the rows that have both: {', '.join(errors)}."
-    )
-
-
-def _share_of_q3(of: dict[str, float], least: float = 0.0) -> float:
-    """Q3's part of what is said of Q2 and Q3 together; NaN where that is not above ``least``."""
-    q2, q3 = (max(of[query], 0.0) for query in ("q2", "q3"))
-    return q3 / (q2 + q3) if q2 + q3 > least else float("nan")
-
-
-def user_study(result: dict[str, Any]) -> str:
-    """What two programs answered to each question, and how much of it was right."""
-    programs = {"iqcar": "iqcar", "spark": "Spark's REST"}
-    asked = result["questions"]
-    rows = [
-        [one["level"], one["question"], one["truth"], *(", ".join(one[who]) for who in programs)]
-        for one in asked
-    ]
-    for level in (*dict.fromkeys(one["level"] for one in asked), "all"):
-        of = [one for one in asked if level in (one["level"], "all")]
-        right = [
-            sum(said == one["truth"] for one in of for said in one[who])
-            / sum(len(one[who]) for one in of)
-            for who in programs
-        ]
-        rows.append(["right", level, "", *(f"{share:.0%}" for share in right)])
-    return (
-        f"Runs of each arm: {result['repeats']}, medians; both programs answer about each BASE run."
-        f"\n\n{table(['level', 'question', 'truth', *programs.values()], rows)}"
-    )
 
 
 def rules_efficacy(result: dict[str, Any]) -> str:
@@ -172,26 +113,6 @@ def induced_contention(result: dict[str, Any]) -> str:
     return table([*head, "blamed on the culprit"], rows)
 
 
-def induced_memory(result: dict[str, Any]) -> str:
-    """What the victim's iQC-Graph shows without and with a hog that holds memory."""
-    rows = []
-    for phase in result["phases"]:
-        memory = phase["losses"]["memory"]
-        cells = [phase["phase"], str(phase["queries"]), seconds(phase["duration_s"])]
-        cells += [f"{memory[part]:.0%}" for part in ("share", "share_loaded", "share_other")]
-        for part in ("memory_blamed_on_hog", "blamed_on_hog"):
-            blamed = phase[part]
-            cells.append("–" if blamed is None or not phase["hogs"] else f"{blamed:.0%}")
-        rows.append(cells)
-    head = ["phase", "queries", "duration", "lost to memory", f"on {result['loaded']}"]
-    head += ["on the other host", "of that, blamed on the hog", "of all lost, blamed on the hog"]
-    return (
-        "Losses are shares of the query's duration (level 2 of its iQC-Graph), then by host (level "
-        f"3). The hog runs on {result['loaded']}.\n\n"
-        f"{table(head, rows)}"
-    )
-
-
 MB = 1e6
 
 
@@ -251,30 +172,6 @@ def _changes(one: dict[str, Any]) -> str:
         if changes
     ]
     return "; ".join(rounds)
-
-
-TENANTS_HEAD = ["arm", "victim: median", "90 %", "statements", "hog: median", "statements"]
-
-
-def thrift_tenants(result: dict[str, Any]) -> str:
-    """How long each tenant waited for a statement, by arm."""
-    rows = [
-        [arm, *_times(took), *_hog(result["hog_s"].get(arm, []))]
-        for arm, took in result["victim_s"].items()
-    ]
-    return (
-        f"`local[{result['slots']}]`; a strict cap of {result['cap_share']:.0%} of the slots. "
-        "Seconds as `beeline` tells them; the hog's first statement under the cap began "
-        "without.\n\n" + table(TENANTS_HEAD, rows)
-    )
-
-
-def _times(took: list[float]) -> list[str]:
-    return [f"{np.median(took):.2f} s", f"{np.quantile(took, 0.9):.2f} s", str(len(took))]
-
-
-def _hog(took: list[float]) -> list[str]:
-    return [f"{np.median(took):.1f} s", str(len(took))] if took else ["", ""]
 
 
 KINDS = {
@@ -351,32 +248,162 @@ def _percent(share: float | None) -> str:
     return "" if share is None else f"{100 * share:.0f} %"
 
 
-def experiment_live(result: dict[str, Any]) -> str:
-    """Curves of queries, and each level predicted from the others, of queries and of stages."""
-    rows = [
-        [
-            one["query"],
-            one["resource"],
-            f"{one['alone_ms'] / 1e3:.1f} s",
-            f"{one['share']:.2f} ({one['low']:.2f} … {one['high']:.2f})",
-            "yes" if one["identified"] else "no",
-            str(one["pairs"]),
-        ]
-        for one in result["curves"]
-        if one["of"] == "query"
+MARGIN, LEAST_S = 0.05, 0.05
+"""Relative change, and seconds, from which the driver's clock says that a query changed."""
+
+
+class Judged(NamedTuple):
+    """Queries of one arm by what was planted and what was said.
+
+    found, missed, unharmed, false: planted queries that are listed; not listed though their time
+    changed; not listed, and their time did not; and listed though nothing was planted in them.
+    right, with_cause: of those found, the ones whose first cause is the planted one; all but new
+    queries.
+    """
+
+    found: list[dict[str, Any]]
+    missed: list[dict[str, Any]]
+    unharmed: list[dict[str, Any]]
+    false: list[dict[str, Any]]
+    right: list[dict[str, Any]]
+    with_cause: list[dict[str, Any]]
+
+
+def compare_live(result: dict[str, Any]) -> str:
+    """What was found of each change, what was not, and what was said though nothing changed."""
+    judged = [(arm, judge(arm)) for arm in result["arms"]]
+    head = (
+        "change", "runs", "its queries", "found", "missed", "right cause", "false alarms",
+        "causes named first",
+    )  # fmt: skip
+    parts = [
+        f"Spark {result['spark']}; runs a side, in turns. Its queries: those that the change "
+        "concerns and whose mean time changed by 5 % and 50 ms by the driver's clock, and new "
+        "ones; found and false alarms are queries that are listed as changed. The cause is right "
+        "where the first one is it, or a setting named with the first one.",
+        table(head, [judged_row(arm, of) for arm, of in judged]),
     ]
-    head = ["query", "hogs", "alone", "r/C (80 %)", "slowed for certain", "pairs"]
-    checked = []
-    for of, resource in dict.fromkeys((one["of"], one["resource"]) for one in result["validation"]):
-        mine = [
-            row for row in result["validation"] if (row["of"], row["resource"]) == (of, resource)
-        ]
-        off = np.abs([row["error"] for row in mine])
-        held = np.mean([row["low"] <= row["measured"] <= row["high"] for row in mine])
-        largest = max(row["measured"] for row in mine)
-        checked.append(
-            [of, resource, str(len(mine)), f"{largest:.1f}", f"{np.median(off):.0%}",
-             f"{off.max():.0%}", f"{held:.0%}"]
-        )  # fmt: skip
-    judged = ["of", "hogs", "levels", "largest slowdown", "error, median", "largest", "in range"]
-    return f"{table(head, rows)}\n\n{table(judged, checked)}"
+    missed = [_missed(arm, query) for arm, of in judged for query in of.missed]
+    parts += _listing("Missed:", missed)
+    false = [_said(arm["arm"], query) for arm, of in judged for query in of.false]
+    parts += _listing("False alarms:", false)
+    wrong = [
+        _said(arm["arm"], query)
+        for arm, of in judged
+        for query in of.with_cause
+        if query not in of.right
+    ]
+    parts += _listing("Found, with another cause first:", wrong)
+    return "\n\n".join([*parts, _quiet(result["quiet"])])
+
+
+def judge(arm: dict[str, Any]) -> Judged:
+    """Sort the queries of an arm."""
+    of = Judged([], [], [], [], [], [])
+    for query in arm["queries"]:
+        if not query["planted"]:
+            of.false.extend([query] if query["listed"] else [])
+        elif not query["listed"]:
+            (of.missed if has_changed(query) else of.unharmed).append(query)
+        else:
+            of.found.append(query)
+            if query["kind"] not in ("added", "removed"):
+                of.with_cause.append(query)
+                of.right.extend([query] if _is_right(query) else [])
+    return of
+
+
+def has_changed(query: dict[str, Any]) -> bool:
+    """Tell whether a query is new, or its mean time changed by as much as matters."""
+    if not query["before_s"] or not query["after_s"]:
+        return True
+    before, after = statistics.mean(query["before_s"]), statistics.mean(query["after_s"])
+    return abs(after - before) >= max(MARGIN * min(before, after), LEAST_S)
+
+
+def _is_right(query: dict[str, Any]) -> bool:
+    """Tell whether the first cause, or a setting named with it, is a planted one."""
+    return any(cause.startswith(tuple(query["planted"])) for cause in first_causes(query))
+
+
+def first_causes(query: dict[str, Any]) -> list[str]:
+    """The first cause, and the settings that fit it, which follow it."""
+    names = [cause for cause, _ in query["causes"]]
+    settings = []
+    for name in names[1:]:
+        if not name.startswith(("conf:", "version:")):
+            break
+        settings.append(name)
+    return [*names[:1], *settings]
+
+
+def judged_row(arm: dict[str, Any], of: Judged) -> list[str]:
+    """One change: its queries, and what was said of them."""
+    concerned = [query for query in (*of.found, *of.missed) if has_changed(query)]
+    named = Counter(
+        " + ".join(_short(cause) for cause in first_causes(query)) or "none"
+        for query in (*of.with_cause, *of.false)
+    )
+    return [
+        arm["change"],
+        str(max(len(query["before_s"]) for query in arm["queries"])),
+        str(len(concerned)) if arm_is_planted(arm) else "–",
+        str(len(of.found)) if arm_is_planted(arm) else "–",
+        str(len(of.missed)) if arm_is_planted(arm) else "–",
+        f"{len(of.right)} of {len(of.with_cause)}" if of.with_cause else "–",
+        str(len(of.false)),
+        ", ".join(f"{cause} ({count})" for cause, count in named.most_common()) or "–",
+    ]
+
+
+def arm_is_planted(arm: dict[str, Any]) -> bool:
+    """Tell whether anything was changed."""
+    return any(query["planted"] for query in arm["queries"])
+
+
+def _short(cause: str) -> str:
+    """A cause without the operators of a plan."""
+    kind, _, name = cause.partition(":")
+    return f"`{kind}`" if kind == "plan" else f"`{kind}:{name}`" if name else f"`{kind}`"
+
+
+def _missed(arm: dict[str, Any], query: dict[str, Any]) -> str:
+    needed = f", needs {query['runs_needed']} runs a side" if query["runs_needed"] else ""
+    verdict = query["verdict"].replace("_", " ")
+    return f"{arm['arm']}: {query['query']}, {_times(query)}: {verdict}{needed}"
+
+
+def _said(arm: str, query: dict[str, Any]) -> str:
+    why = "; ".join(_escaped(sentence) for _, sentence in query["causes"][:2])
+    by = query["evidence"] or ", ".join(
+        dict.fromkeys(word for stage in query["stages"] for word in stage["evidence"].split(", "))
+    )
+    return f"{arm}: {query['query']}, {_times(query)}, by {by}: {query['kind']}, {why}"
+
+
+def _times(query: dict[str, Any]) -> str:
+    before, after = query["before_ms"] / 1e3, query["after_ms"] / 1e3
+    return f"{before:.2f} → {after:.2f} s ({percent(after / before - 1) if before else 'new'})"
+
+
+def _escaped(text: str) -> str:
+    short = text if len(text) < 160 else text[:159] + "…"
+    return short.replace("|", "\\|").replace("<", "&lt;").replace("*", "\\*")
+
+
+def _listing(title: str, lines: Sequence[str]) -> Iterable[str]:
+    return [title, "\n".join(f"- {line}" for line in lines)] if lines else []
+
+
+def _quiet(pairs: Sequence[dict[str, Any]]) -> str:
+    """Sets before, of two arms: equal, but not in turns."""
+    if not pairs:
+        return ""
+    alarmed = [pair for pair in pairs if pair["listed"]]
+    kinds = Counter(one["kind"] for pair in alarmed for one in pair["listed"])
+    said = ", ".join(f"{kind} ({count})" for kind, count in kinds.most_common())
+    return (
+        f"The sets before of two changes each are equal, too, but were not measured in turns: of "
+        f"{len(pairs)} such pairs {len(alarmed)} have a finding"
+        + (f", {sum(kinds.values())} queries in all: {said}." if alarmed else ".")
+    )

@@ -11,18 +11,25 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 import live_tables
-import simulated_tables
-import straggler_tables
-from compare_live_table import compare_live, judge, judged_row
-from live_tables import KINDS, RULES_CLUSTERS, RULES_HEAD, WHATIF_CLUSTERS, arm_row, question_row
-from simulated_tables import (
+import tables
+from live_tables import (
+    KINDS,
+    RULES_CLUSTERS,
+    RULES_HEAD,
+    WHATIF_CLUSTERS,
+    arm_row,
+    judge,
+    judged_row,
+    question_row,
+)
+from tables import (
     PAIRS_HEAD,
     families_table,
     findings_table,
     method_table,
     pair_cells,
+    table,
 )
-from tables import table
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 PAGES = ("evaluation.md", "history.md")
@@ -52,9 +59,8 @@ def _printed(place: re.Match[str]) -> str:
 
 def _whole(name: str) -> Any:
     """What prints all tables of a result."""
-    places = (live_tables, simulated_tables, straggler_tables)
-    found = [getattr(place, name) for place in places if hasattr(place, name)]
-    return found[0] if found else compare_live
+    places = (live_tables, tables)
+    return next(getattr(place, name) for place in places if hasattr(place, name))
 
 
 def short_families(result: dict[str, Any]) -> str:

@@ -5,7 +5,7 @@
 A standalone cluster of three hosts runs queries whose tasks are even but for a skewed shuffle.
 During some sessions `iqcar-lab inject` loads the processor or the disk of one host. Topics are
 found from the event log alone and held against what was going on in each stage. Needs root and
-control groups of version 1 (:mod:`loadable_hosts`); a run takes about six minutes.
+control groups of version 1 (:mod:`cluster`); a run takes about six minutes.
 """
 
 from __future__ import annotations
@@ -27,9 +27,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 from arms import OUT, REPO, RESULTS, fresh, save
-from cluster import Cluster, cluster, start_application, wait_until
-from loadable_hosts import Host, Size, check_machine
-from straggler_tables import topics_live
+from cluster import Cluster, Host, Size, check_machine, cluster, start_application, wait_until
+from tables import topics_live
 
 import iqcar
 from iqcar.causes.topics.topic_result import Topics

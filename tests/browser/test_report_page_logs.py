@@ -23,7 +23,9 @@ KINDS_OF_TRACES = """[...document.querySelectorAll(".js-plotly-plot")].flatMap(p
 it draws as a line, without an error."""
 
 
-@pytest.mark.parametrize("name", LOGS)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.long] * (n > 1)) for n, name in enumerate(LOGS)]
+)
 def test_every_log_gives_a_report_that_opens_without_an_error(
     browser, name: str, tmp_path: Path
 ) -> None:

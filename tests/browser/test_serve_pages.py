@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
+from iqcar_lab.clusters.event_log import SyntheticLog
 from tests.conftest import shared_logs_folder
 from tests.support.browsing import SCREENSHOTS, Watched, needs_chromium, serious
 from tests.support.contended_log import contended_log
 from tests.support.served import WAIT_S, Served, served
 from tests.support.small_log import small_log
-from tests.support.synthetic_log import SyntheticLog
 
 pytestmark = needs_chromium
 

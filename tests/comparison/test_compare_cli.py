@@ -11,6 +11,7 @@ import jsonschema
 import pytest
 
 from iqcar.show.json.compare import compare_schema
+from iqcar_lab.clusters.event_log import SyntheticLog
 from tests.support.command import iqcar
 from tests.support.compared_runs import (
     FIRST_DAY_MS,
@@ -21,7 +22,6 @@ from tests.support.compared_runs import (
     suite_with,
     write_runs,
 )
-from tests.support.synthetic_log import SyntheticLog
 
 SLOWER = suite_with(etl_load=SUITE["etl_load"].slower(1, 1.5))
 

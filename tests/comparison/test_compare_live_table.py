@@ -73,7 +73,7 @@ def names(queries: list[dict[str, Any]]) -> list[str]:
 
 
 def test_queries_are_sorted_by_what_was_planted_and_what_was_said() -> None:
-    judged = load("compare_live_table").judge(RESULT["arms"][1])
+    judged = load("live_tables").judge(RESULT["arms"][1])
     assert names(judged.found) == ["q1", "q2", "beside"]
     assert names(judged.missed) == ["q3"]
     assert names(judged.unharmed) == ["q4"]
@@ -83,7 +83,7 @@ def test_queries_are_sorted_by_what_was_planted_and_what_was_said() -> None:
 
 
 def test_the_table_says_what_was_missed_and_what_was_said_wrongly() -> None:
-    shown = load("compare_live_table").compare_live(RESULT)
+    shown = load("live_tables").compare_live(RESULT)
     rows = [line for line in shown.splitlines() if line.startswith("|")]
     assert rows[2] == "| nothing | 2 | – | – | – | – | 0 | – |"
     assert rows[3].startswith("| twice the data | 2 | 4 | 3 | 1 | 1 of 2 | 1 | ")
@@ -93,14 +93,14 @@ def test_the_table_says_what_was_missed_and_what_was_said_wrongly() -> None:
 
 
 def test_a_comparison_is_scored_by_query(tmp_path: Path) -> None:
-    made, arms = load("compare_live_result"), load("compare_live_arms")
+    made, arms = load("compare_live"), load("compare_live")
     before = write_runs(tmp_path / "before", SUITE)
     slow = suite_with(etl_load=SUITE["etl_load"].slower(1, 2.0))
     after = write_runs(tmp_path / "after", slow, first_day=20)
     arm = arms.Arm("slow", "slower", arms.BASE, arms.planted(("etl_load",), "metric:cpu_ms"))
     seconds = ({"etl_load": [5.0, 5.0]}, {"etl_load": [10.0, 10.0]})
     result = made.arm_result(arm, iqcar.compare(before, after), *seconds)
-    judged = load("compare_live_table").judge(result)
+    judged = load("live_tables").judge(result)
     assert names(judged.right) == ["etl_load"]
     assert not judged.false
     assert {one["query"] for one in result["queries"]} == SUITE.keys()

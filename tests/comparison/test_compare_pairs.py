@@ -1,22 +1,47 @@
-"""On simulated pairs with planted changes, what changed is found, with its kind and its cause."""
+"""Comparisons of simulated pairs of runs say what was planted, wherever and in any order."""
 
 from __future__ import annotations
 
+import json
+import re
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import iqcar
 from iqcar.causes.blame.attribute import attribute
 from iqcar.causes.graph.iqc_graph import build_graph
+from iqcar.comparison.causes import blame_change as module
+from iqcar.comparison.causes.blame_change import blame_change, concurrent_rows
 from iqcar.comparison.comparison import Comparison
+from iqcar.comparison.match.compared_rows import ComparedRows, compared_rows
+from iqcar.comparison.sides.side import dump_baseline
+from iqcar.errors import IqcarError
 from iqcar.model.waits.measure import measure_waits
-from tests.support.compare_pairs import Pair, pair_of
-from tests.support.compare_scores import Found, found_by, right_cause, right_kind
-from tests.support.planted_changes import EVERY_QUERY
+from iqcar.model.waits.stage_parts import PART_NAMES, TASK_PARTS
+from iqcar.tables import LOCK_OWNERS
+from iqcar_lab.clusters.changes import (
+    CHANGES,
+    EVERY_QUERY,
+    PLAIN,
+    Pair,
+    Variety,
+    drawn_variety,
+    pair_of,
+)
+from iqcar_lab.clusters.compare_scores import Found, found_by, right_cause, right_kind
+from tests.support.command import iqcar as command
+from tests.support.compared_runs import SUITE, StageWork, suite_with, write_runs
+from tests.support.examples import examples
+from tests.support.random_runs import random_runs
+from tests.support.recorded_waits import with_records
 
 RUNS = 3
 """Runs a side: with fewer, time decides little."""
@@ -126,8 +151,8 @@ def test_scores_on_many_pairs_hold() -> None:
     Kind and cause vary by .2 from pair to pair, so a mean over twelve pairs by .06: three times
     that below the .95 of many seeds (docs/evaluation.md).
     """
-    from tests.support.compare_scores import score
-    from tests.support.planted_changes import CHANGES
+    from iqcar_lab.clusters.changes import CHANGES
+    from iqcar_lab.clusters.compare_scores import score
 
     pairs = [pair_of(kind, 22) for kind in CHANGES]
     got = score((pair, found_by(iqcar.compare(pair.before, pair.after))) for pair in pairs)
@@ -136,3 +161,303 @@ def test_scores_on_many_pairs_hold() -> None:
     assert got.plants > 0.9
     assert got.kind > 0.77
     assert got.cause > 0.77
+
+
+def other_hosts(folder: Path) -> None:
+    """Give every host of the logs in a folder a name of its own."""
+    for path in folder.iterdir():
+        text = path.read_text()
+        for host in set(re.findall(r'"Host":"([^"]+)"', text)):
+            text = text.replace(f'"Host":"{host}"', f'"Host":"new-{folder.name}-{host}"')
+        path.write_text(text)
+
+
+@pytest.fixture(scope="module")
+def sides(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    root = tmp_path_factory.mktemp("sides")
+    before = write_runs(root / "before", SUITE)
+    after = write_runs(root / "after", SUITE, first_day=20)
+    other_hosts(after)
+    return before, after
+
+
+def test_the_command_and_its_report_compare_sets_without_a_common_host(
+    sides: tuple[Path, Path], tmp_path: Path
+) -> None:
+    out = tmp_path / "report.html"
+    done = command("compare", *sides, "--out", out)
+    assert done.returncode == 0, done.stderr
+    assert "none on both sides" in done.stdout
+    assert out.stat().st_size > 10_000
+    done = command("compare", *sides, "--json", "-")
+    found = json.loads(done.stdout)
+    assert not set(found["before"]["hosts"]) & set(found["after"]["hosts"])
+    assert found["before"]["host_cores"] == found["after"]["host_cores"] > 0
+    assert found["changes"] == []
+    assert any("No host is on both sides" in doubt for doubt in found["doubts"])
+
+
+def test_a_slow_host_among_new_ones_is_named() -> None:
+    right = []
+    for seed in (31, 32):
+        pair = pair_of("slow host", seed, 3, Variety(4, True, "side", 7))
+        found = found_by(iqcar.compare(pair.before, pair.after))
+        right += [one for each in found if (one := right_cause(pair, each)) is not None]
+    assert right and np.mean(right) > 0.5
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", CHANGES)
+def test_every_kind_of_pair_is_compared_whatever_its_hosts_and_ids(kind: str) -> None:
+    check_kind(kind, [40])
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("kind", CHANGES)
+def test_many_pairs_are_compared_whatever_their_hosts_and_ids(kind: str) -> None:
+    varieties = check_kind(kind, range(41, 45))
+    assert len({one.named for one in varieties}) > 1
+
+
+def check_kind(kind: str, seeds: Iterable[int]) -> list[Variety]:
+    """Compare a pair of each seed both ways; what the pairs varied."""
+    varieties = []
+    for seed in seeds:
+        variety = drawn_variety(seed)
+        pair = pair_of(kind, seed, 1 + seed % 2, variety)
+        there = iqcar.compare(pair.before, pair.after)
+        back = iqcar.compare(pair.after, pair.before)
+        assert there.total_ms == pytest.approx(back.total_ms[::-1])
+        assert iqcar.compare(pair.after, pair.after).changes.empty
+        assert variety != PLAIN
+        varieties.append(variety)
+    return varieties
+
+
+ALIKE = ("compute_ms", "slots_ms", "executors_ms", "tail_ms", "rest_ms")
+"""Parts that plain logs and the plugin's records tell in the same way."""
+
+
+def assert_parts_sum(comparison: Comparison) -> None:
+    runs, effects = comparison.category_runs, comparison.effects
+    assert (runs[list(PART_NAMES)].to_numpy() >= -1e-6).all()
+    np.testing.assert_allclose(runs[list(PART_NAMES)].sum(axis=1), runs["time_ms"], atol=1e-6)
+    changes = [f"{name.removesuffix('_ms')}_change_ms" for name in PART_NAMES]
+    np.testing.assert_allclose(effects[changes].sum(axis=1), effects["contribution_ms"], atol=1e-6)
+    for query in comparison.common.tolist():
+        parts = comparison.parts(query)
+        for name in changes:
+            assert parts[name].sum() == pytest.approx(effects[name].iloc[query], abs=1e-6)
+
+
+@given(st.integers(0, 2**16), st.booleans())
+@examples(12)
+def test_runs_against_the_same_without_records_find_nothing(seed: int, swapped: bool) -> None:
+    plain = random_runs(seed)
+    sides = (with_records(plain), plain) if swapped else (plain, with_records(plain))
+    try:
+        comparison = iqcar.compare(*sides)
+    except IqcarError:
+        return  # no query ended well
+    assert comparison.changes.empty
+    assert_parts_sum(comparison)
+    unlike = [name for name in TASK_PARTS if name not in ALIKE]
+    # What is left of the other parts is from stages whose tasks took no time.
+    assert comparison.category_runs[unlike].to_numpy().max() == pytest.approx(0, abs=1e-6)
+
+
+def recorded_pair(kind: str, side: int) -> tuple[Comparison, Comparison]:
+    """A pair of plain logs compared, and the same where one side has records."""
+    pair = pair_of(kind, 21, 3)
+    sides = [pair.before, pair.after]
+    recorded = [with_records(one) if at == side else one for at, one in enumerate(sides)]
+    return iqcar.compare(*sides), iqcar.compare(*recorded)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("side", [0, 1])
+def test_causes_do_not_come_from_what_one_side_alone_recorded(side: int) -> None:
+    plain, mixed = recorded_pair("slower code", side)
+    assert mixed.changes["category"].tolist() == plain.changes["category"].tolist()
+    assert mixed.causes["cause"].tolist() == plain.causes["cause"].tolist()
+    assert_parts_sum(mixed)
+    (doubt,) = [doubt for doubt in mixed.doubts if "measured by the plugin" in doubt]
+    assert doubt.startswith(f"Only the tasks {('before', 'after')[side]} were measured")
+    assert "monitor blocked" in doubt
+    assert "compute" not in doubt
+    assert not [doubt for doubt in plain.doubts if "unknown, not zero" in doubt]
+
+
+@pytest.mark.slow
+def test_nobody_is_blamed_for_what_one_side_alone_recorded() -> None:
+    _, mixed = recorded_pair("slow disk", 1)
+    for query in mixed.common.tolist():
+        assert set(mixed.blame_change(query)["resource"]) <= {"slots", "executors"}
+    assert not {"environment:hosts"} & set(mixed.causes["cause"])
+
+
+@pytest.mark.slow
+def test_a_wait_that_one_side_does_not_know_is_no_shorter_there() -> None:
+    pair = pair_of("quiet", 21, 3)
+    tasks = pair.after.tasks.assign(scan_ms=np.nan, storage_read_ms=np.nan)
+    whole = iqcar.compare(pair.before, pair.after)
+    comparison = iqcar.compare(pair.before, pair.after.with_(tasks=tasks))
+    reads = whole.category_runs["io_read_ms"].groupby(whole.category_runs["category"]).max() > 0
+    assert reads.any()
+    assert (comparison.effects["io_read_change_ms"] == 0).all()
+    assert_parts_sum(comparison)
+    (doubt,) = [doubt for doubt in comparison.doubts if "unknown, not zero" in doubt]
+    assert doubt.startswith("The logs of both sides do not record the same waits")
+    assert "io read" in doubt
+
+
+def test_a_baseline_keeps_what_was_recorded(tmp_path: Path) -> None:
+    pair = pair_of("slower code", 21, 3)
+    whole = iqcar.compare(with_records(pair.before), pair.after)
+    file = tmp_path / "baseline.json"
+    file.write_bytes(dump_baseline(whole.sides[0]))
+    kept = iqcar.compare(file, pair.after)
+    assert kept.effects.equals(whole.effects)
+    assert (kept.unlike == whole.unlike).all()
+    assert kept.unlike.any()
+
+
+NOBODY = np.zeros(0, np.int64)
+
+
+def rows_of(comparison: Comparison) -> tuple[ComparedRows, ComparedRows]:
+    before, after = (
+        compared_rows(side, of, comparison.unlike)
+        for side, of in zip(comparison.sides, comparison.category_of, strict=True)
+    )
+    assert before is not None
+    assert after is not None
+    return before, after
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Runs in which the join has more waves of slower tasks, so that they wait for slots longer."""
+    root = tmp_path_factory.mktemp("apart")
+    load = SUITE["etl_load"]
+    waves = replace(load, stages=(load.stages[0], StageWork("join", 12, 2000.0, 0.5)))
+    others = {f"report_{n}": SUITE["dashboard"] for n in range(4)}
+    before = {**suite_with(etl_load=waves), **others}
+    write_runs(root / "before", before)
+    write_runs(root / "after", {**before, "etl_load": waves.slower(1, 1.6)}, first_day=20)
+    return root
+
+
+@pytest.fixture(scope="module")
+def concurrent() -> Comparison:
+    """A query of slower code whose tasks run beside those of others."""
+    pair = pair_of("slower code", 21, 3)
+    return iqcar.compare(pair.before, pair.after)
+
+
+def test_causes_of_some_queries_are_those_from_the_blame_of_all(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tables = iqcar.read(folder / "before"), iqcar.read(folder / "after")
+    whole = iqcar.compare(*tables)
+    assert whole.blame is not None
+    monkeypatch.setattr(module, "concurrent_rows", partial(concurrent_rows, enough=1))
+    some = iqcar.compare(*tables)
+    assert some.blame is None
+    assert len(some.causes) > 1
+    pd.testing.assert_frame_equal(some.causes, whole.causes, rtol=1e-9)
+    pd.testing.assert_frame_equal(some.changes, whole.changes)
+    query = some.find("etl_load")
+    pd.testing.assert_frame_equal(some.blame_change(query), whole.blame_change(query))
+
+
+def selections(comparison: Comparison) -> Iterator[tuple[ComparedRows, ComparedRows, int]]:
+    """Rows selected for each query that is on both sides, where these are not most."""
+    for query in comparison.common.tolist():
+        found = concurrent_rows(rows_of(comparison), np.array([query]), NOBODY, enough=1)
+        if found is not None:
+            yield found[0], found[1], query
+
+
+@pytest.mark.slow
+def test_a_query_loses_as_much_slot_time_to_each_as_among_all(
+    concurrent: Comparison, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "WORTH", 0.99)
+    sides = rows_of(concurrent)
+    whole = blame_change(*sides)
+    keys, others = ["category", "resource", "kind", "source"], 0
+    for before, after, query in selections(concurrent):
+        assert 0 < len(before.tables.tasks) < len(sides[0].tables.tasks)
+        some = blame_change(*sides, of=(before, after))
+        expected, found = (
+            blame[(blame["category"] == query) & (blame["resource"] == "slots")]
+            .set_index(keys)
+            .sort_index()
+            for blame in (whole, some)
+        )
+        pd.testing.assert_frame_equal(found, expected, rtol=1e-9, atol=1e-6)
+        others += int((expected.reset_index()["kind"] == "query").sum())
+    assert others > 0
+
+
+def test_who_moved_beside_a_query_is_selected_too(
+    concurrent: Comparison, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "WORTH", 1.0)
+    sides = rows_of(concurrent)
+    before, _, query = next(selections(concurrent))
+    beside = np.unique(before.category[before.tables.tasks["query"]])
+    beside = beside[(beside >= 0) & (beside != query)]
+    found = concurrent_rows(sides, np.array([query]), beside[:1], enough=1)
+    assert found is not None
+    assert set(found[2]) == {query, beside[0]}
+
+
+def test_too_few_tasks_for_the_devices_are_more_time(folder: Path) -> None:
+    comparison = iqcar.compare(folder / "before", folder / "after")
+    sides, query = rows_of(comparison), np.array([comparison.find("etl_load")])
+    least = concurrent_rows(sides, query, NOBODY, enough=1)
+    assert least is not None
+    count = len(least[0].tables.tasks)
+    more = concurrent_rows(sides, query, NOBODY, enough=count + 1)
+    assert more is None or len(more[0].tables.tasks) > count
+    assert concurrent_rows(sides, query, NOBODY, enough=10**6) is None
+
+
+def test_selected_tasks_keep_who_held_their_locks(folder: Path) -> None:
+    comparison = iqcar.compare(folder / "before", folder / "after")
+    before, after = rows_of(comparison)
+    query = np.array([comparison.find("etl_load")])
+    every = np.arange(len(before.tables.tasks))
+    tables = before.tables.with_(
+        tasks=before.tables.tasks.assign(task_id=every),
+        lock_owners=LOCK_OWNERS.frame(
+            {"task": every, "owner": np.roll(every, 1), "wait_ms": every + 1.0}
+        ),
+    )
+    found = concurrent_rows((before._replace(tables=tables), after), query, NOBODY, enough=1)
+    assert found is not None
+    ids, owners = found[0].tables.tasks["task_id"].tolist(), found[0].tables.lock_owners
+    assert 0 < len(ids) < len(every)
+    assert [ids[task] for task in owners["task"]] == ids
+    assert owners["wait_ms"].tolist() == [task + 1.0 for task in ids]
+    expected = [(one - 1) % len(every) for one in ids]
+    named = [ids[owner] if owner >= 0 else -1 for owner in owners["owner"]]
+    assert named == [one if one in ids else -1 for one in expected]
+    assert {-1} < set(named)
+
+
+def test_tasks_of_no_query_count_as_what_ran_beside(folder: Path) -> None:
+    comparison = iqcar.compare(folder / "before", folder / "after")
+    before, after = rows_of(comparison)
+    query = np.array([comparison.find("etl_load")])
+    found = concurrent_rows((before, after), query, NOBODY, enough=1)
+    assert found is not None
+    lost = before.tables.tasks["query"].to_numpy().copy()
+    inside = np.flatnonzero(np.isin(before.category[lost], query))
+    lost[inside[0]] = -1
+    tables = before.tables.with_(tasks=before.tables.tasks.assign(query=lost))
+    again = concurrent_rows((before._replace(tables=tables), after), query, NOBODY, enough=1)
+    assert again is not None
+    assert len(again[0].tables.tasks) == len(found[0].tables.tasks)

@@ -12,11 +12,11 @@ from iqcar.history import add, changes, trend
 from iqcar.history.stored_rows import rows_of
 from iqcar.history.stored_tables import STAGES
 from iqcar.pipeline import diagnose, read
+from iqcar_lab.clusters.event_log import SyntheticLog, rdd, stage_info, task_metrics
 from tests.support.command import iqcar
 from tests.support.contended_log import NO_IO
 from tests.support.nightly_logs import DAY_MS, FIRST_MS
 from tests.support.stored_stages import check_stored_stages
-from tests.support.synthetic_log import SyntheticLog, rdd, stage_info, task_metrics
 
 pytestmark = pytest.mark.slow
 

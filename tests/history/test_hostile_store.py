@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import shutil
 import time
 from pathlib import Path
 from typing import Any
@@ -24,12 +25,20 @@ NIGHTS = 3
 _TIME = time.time
 
 
+@pytest.fixture(scope="module")
+def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with logs of some nights, and a store to which each was added by itself."""
+    folder = tmp_path_factory.mktemp("kept")
+    for night in nightly_logs(folder / "logs", NIGHTS).iterdir():
+        add(str(folder / "store"), [night], processes=1)
+    return folder
+
+
 @pytest.fixture
-def store(tmp_path: Path) -> str:
-    url = str(tmp_path / "store")
-    for night in nightly_logs(tmp_path / "logs", NIGHTS).iterdir():
-        add(url, [night], processes=1)
-    return url
+def store(kept: Path, tmp_path: Path) -> str:
+    """A copy of that store, beside a copy of its logs."""
+    shutil.copytree(kept, tmp_path, dirs_exist_ok=True)
+    return str(tmp_path / "store")
 
 
 def an_application_file(store: str) -> Path:
@@ -197,8 +206,8 @@ def test_every_stored_table_is_checked_before_it_is_read(store: str) -> None:
 
 
 @pytest.mark.parametrize("day", ["rubbish", "2026-99-99", "2026-02-30", "١١١١-01-01", "2026-1-1"])
-def test_what_is_no_day_is_refused_in_one_line(day: str, store: str) -> None:
+def test_what_is_no_day_is_refused_in_one_line(day: str, kept: Path) -> None:
     for option in ("--since", "--until"):
-        done = iqcar("history", "top", store, option, day)
+        done = iqcar("history", "top", str(kept / "store"), option, day)
         assert done.returncode == 2
         assert done.stderr.count("\n") == 1 and "is no day" in done.stderr

@@ -13,7 +13,7 @@ from iqcar.history.stored_files import new_batch
 from iqcar.history.stored_rows import MOST_KEPT, VERSION, demand_values, known_demand, merged
 from iqcar.history.stored_tables import DEMANDS
 from iqcar.model.demand.estimate import HISTORY, OTHER_HOSTS, Known, KnownRates
-from tests.support.known_runs import (
+from iqcar_lab.clusters.known_runs import (
     Crowd,
     blamed,
     crowd_of,
@@ -22,7 +22,7 @@ from tests.support.known_runs import (
     said,
     store_alone,
 )
-from tests.support.steady_clusters import twins
+from iqcar_lab.clusters.steady import twins
 
 UNTOLD = "steady, or as slow alone", 4
 """A crowd in which queries lose a third of their run, and the log alone says that they do not."""

@@ -12,7 +12,7 @@ from iqcar.live.window import Window, window_of
 from iqcar.logs.events.task_structs import PLUGIN
 from iqcar.logs.find.layouts import EventLog, LogPart
 from iqcar.logs.ingest import LineTally
-from tests.support.synthetic_log import SyntheticLog, node, sql_update, stage_info, task_metrics
+from iqcar_lab.clusters.event_log import SyntheticLog, node, sql_update, stage_info, task_metrics
 
 WINDOW_MS = 20_000.0
 QUERIES, METRICS = 60, 4

@@ -16,7 +16,7 @@ PHASES = [[10.0, 30.0], [40.0, 60.0]]
 @pytest.fixture(scope="module")
 def scored() -> ModuleType:
     sys.path.insert(0, str(REPO / "scripts" / "experiments"))
-    return importlib.import_module("live_rules_result")
+    return importlib.import_module("live_rules")
 
 
 def change(at_s: float, event: str, name: str = "etl") -> dict:

@@ -11,8 +11,8 @@ from iqcar.diagnosis import Settings
 from iqcar.live.watch import Watch
 from iqcar.live.window import Window, cut_before
 from iqcar.model.waits.columns import ESTIMATED
+from iqcar_lab.clusters.event_log import SyntheticLog
 from tests.support.contended_log import contended_log
-from tests.support.synthetic_log import SyntheticLog
 from tests.support.tiny_tables import tiny_tables
 
 ALL_MS = 1e9

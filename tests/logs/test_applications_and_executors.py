@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from iqcar.tables import texts
+from iqcar_lab.clusters.event_log import SyntheticLog
 from tests.logs.test_eventlog_tables import read
-from tests.support.synthetic_log import SyntheticLog
 
 
 def test_the_application_is_named_by_its_log_else_by_its_file(tmp_path: Path) -> None:

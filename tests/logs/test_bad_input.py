@@ -14,10 +14,10 @@ import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
 
+from iqcar_lab.clusters.event_log import SyntheticLog, stage_info, task_metrics
 from tests.support.command import iqcar
 from tests.support.contended_log import contended_log
 from tests.support.examples import examples
-from tests.support.synthetic_log import SyntheticLog, stage_info, task_metrics
 
 MEMORY_LIMIT = 1 << 31
 """Bytes of memory (data segment) that any bad input may take; twice what a start needs."""

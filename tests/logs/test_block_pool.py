@@ -16,8 +16,8 @@ from iqcar.base import workers
 from iqcar.logs import ingest, read_logs
 from iqcar.logs.tasks import task_lines
 from iqcar.logs.tasks.task_lines import BlockPool, TaskBlock, TaskDecoder
+from iqcar_lab.clusters.event_log import SyntheticLog, realistic_accumulables, task_metrics
 from tests.support.plugin_record import plugin_record
-from tests.support.synthetic_log import SyntheticLog, realistic_accumulables, task_metrics
 
 BARE = b'{"Event":"SparkListenerTaskEnd","Stage ID":0}\n'
 """A line that is shorter than what is decoded of it."""

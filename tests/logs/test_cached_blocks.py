@@ -16,7 +16,7 @@ from iqcar.logs.events.settings import cached_name
 from iqcar.logs.tasks import task_columns
 from iqcar.logs.tasks.task_columns import CachedBlocks
 from iqcar.logs.tasks.task_lines import BlockChange, Told
-from tests.support.synthetic_log import SyntheticLog, rdd, stage_info, task_metrics
+from iqcar_lab.clusters.event_log import SyntheticLog, rdd, stage_info, task_metrics
 
 LEVEL = {"Use Disk": True, "Use Memory": True, "Deserialized": True, "Replication": 1}
 COLUMNS = ["executor", "stage", "rdd", "name", "since_ms", "until_ms", "bytes"]

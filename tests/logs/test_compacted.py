@@ -11,7 +11,7 @@ from iqcar.model.doubts import find_doubts
 from iqcar.model.queries.identify import identify
 from iqcar.model.waits.measure import measure_waits
 from iqcar.tables import Tables, texts
-from tests.support.synthetic_log import SyntheticLog, stage_info
+from iqcar_lab.clusters.event_log import SyntheticLog, stage_info
 
 APP = "app-7"
 KEPT = {2: (5_000, 60_000), 9: (30_000, 40_000), 10: (45_000, 46_000)}

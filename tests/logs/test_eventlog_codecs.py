@@ -31,7 +31,7 @@ from iqcar.logs.decode.streams import (
 from iqcar.logs.find.locate import EventLog, locate
 from iqcar.logs.ingest import LineTally, read_blocks
 from tests.support import block_codecs as enc
-from tests.support.block_lines import lines_of
+from tests.support.block_codecs import lines_of
 from tests.support.independent_count import event_lines
 
 if TYPE_CHECKING:

@@ -15,14 +15,14 @@ from hypothesis import strategies as st
 from iqcar.logs import read_logs
 from iqcar.logs.decode.streams import Codec, DamageError, check_foreign, detect
 from iqcar.tables import SPECS, Tables, texts
-from tests.support.small_log import only_input, read, small_log
-from tests.support.synthetic_log import (
+from iqcar_lab.clusters.event_log import (
     SyntheticLog,
     node,
     realistic_accumulables,
     stage_info,
     task_metrics,
 )
+from tests.support.small_log import only_input, read, small_log
 
 # -- counting ------------------------------------------------------------------------------------
 

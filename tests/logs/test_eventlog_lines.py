@@ -15,8 +15,7 @@ from iqcar.logs import ingest as reader
 from iqcar.logs.decode.streams import CHUNK_BYTES
 from iqcar.logs.find.layouts import EventLog, LogPart
 from iqcar.logs.ingest import LineTally, read_blocks
-from tests.support.block_codecs import zstd_zeros
-from tests.support.block_lines import lines_of
+from tests.support.block_codecs import lines_of, zstd_zeros
 
 EVENT = (
     b'{"Event":"SparkListenerTaskEnd","Stage ID":0,"Stage Attempt ID":0,"Task Type":"ResultTask"}'

@@ -11,8 +11,7 @@ import pytest
 
 from iqcar.logs import read_logs
 from iqcar.tables import SPECS, Tables, texts
-from tests.support.small_log import read
-from tests.support.synthetic_log import (
+from iqcar_lab.clusters.event_log import (
     SQL,
     SyntheticLog,
     node,
@@ -21,6 +20,7 @@ from tests.support.synthetic_log import (
     stage_info,
     task_metrics,
 )
+from tests.support.small_log import read
 
 
 def first_task(tables: Tables) -> dict[str, Any]:

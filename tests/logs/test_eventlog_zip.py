@@ -14,7 +14,7 @@ import zstandard
 from iqcar.logs.find import storage
 from iqcar.logs.find.locate import EventLog
 from iqcar.logs.ingest import LineTally, read_blocks
-from tests.support.block_lines import lines_of
+from tests.support.block_codecs import lines_of
 from tests.support.log_places import APP, LOG, logs, text, unreadable, zipped
 
 

@@ -23,7 +23,7 @@ from iqcar.logs.events.operators import (
 from iqcar.logs.events.settings import clean_description, connect_operation, is_user_named
 from iqcar.logs.events.structs import PlanNode
 from iqcar.tables import texts
-from tests.support.synthetic_log import SyntheticLog, node
+from iqcar_lab.clusters.event_log import SyntheticLog, node
 
 SAME = [
     ("Filter (d_year#12 = 2001)", "Filter (d_year#99 = 1999)"),

@@ -14,7 +14,7 @@ from iqcar.logs.collect import Collector
 from iqcar.logs.events import known_plans, sql_collect
 from iqcar.logs.events.task_structs import SQL
 from iqcar.logs.tasks.task_lines import TaskDecoder
-from tests.support.synthetic_log import node
+from iqcar_lab.clusters.event_log import node
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -34,9 +34,9 @@ from iqcar.logs.events.operators import hash_plan, nodes_of
 from iqcar.logs.events.structs import SqlAdaptive, SqlStart
 from iqcar.logs.events.task_structs import PLUGIN_KEPT
 from iqcar.tables import texts
+from iqcar_lab.clusters.event_log import SyntheticLog
 from tests.support.command import iqcar as iqcar_command
 from tests.support.contended_log import contended_log
-from tests.support.synthetic_log import SyntheticLog
 
 OPENING = {
     "lists": b"[",

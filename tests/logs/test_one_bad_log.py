@@ -20,10 +20,10 @@ from iqcar.logs.ingest import UnsoundError, check_tables
 from iqcar.replay import proposals
 from iqcar.show.json.analyze import to_json
 from iqcar.tables import LAST_PLAUSIBLE_MS, Tables
+from iqcar_lab.clusters.event_log import SyntheticLog, node, stage_info
 from tests.support.contended_log import contended_log
 from tests.support.crowded_log import crowded_log
 from tests.support.log_sources import recorded_log
-from tests.support.synthetic_log import SyntheticLog, node, stage_info
 
 IMPOSSIBLE_IDS: dict[str, Any] = {
     "executionId": lambda log: log.sql(2**63),

@@ -26,7 +26,7 @@ from iqcar.logs.events.operators import (
 from iqcar.logs.events.structs import PlanMetric, PlanNode
 from iqcar.pipeline import read
 from iqcar.tables import Tables, texts
-from tests.support.synthetic_log import SyntheticLog, node, rdd, stage_info
+from iqcar_lab.clusters.event_log import SyntheticLog, node, rdd, stage_info
 
 ROWS = "number of output rows"
 

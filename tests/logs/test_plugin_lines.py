@@ -11,7 +11,7 @@ from iqcar.logs.collect import Collector
 from iqcar.logs.plugin.record_columns import RecordColumns
 from iqcar.logs.tasks.record_scanner import RecordScanner
 from iqcar.logs.tasks.task_lines import TaskDecoder
-from tests.support.synthetic_log import SyntheticLog, sql_update
+from iqcar_lab.clusters.event_log import SyntheticLog, sql_update
 
 FIELDS = {"v": 1, "host": 'a"b\\', "start_ms": 5, "wall_ns": 9, "cpu_ns": 2, "pool": "h\u00e9"}
 RECORD = json.dumps(FIELDS)

@@ -17,9 +17,9 @@ from iqcar.logs.collect import Collector
 from iqcar.logs.plugin.record_columns import FIELDS, OWNERS, SERIES, TEXTS, WAITS, RecordColumns
 from iqcar.logs.tasks.record_scanner import RecordScanner
 from iqcar.logs.tasks.task_lines import RECORD, TaskDecoder, record_at
+from iqcar_lab.clusters.event_log import SyntheticLog, sql_update
 from tests.support.examples import examples
 from tests.support.plugin_record import plugin_record
-from tests.support.synthetic_log import SyntheticLog, sql_update
 
 NUMBERS = st.one_of(
     st.integers(0, 10**19),

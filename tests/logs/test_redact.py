@@ -15,9 +15,9 @@ from iqcar.logs import read_logs
 from iqcar.logs.text import MAX_TEXT, family, redact_text, tells_apart
 from iqcar.model.queries.identify import identify
 from iqcar.tables import texts
+from iqcar_lab.clusters.event_log import SyntheticLog, node, stage_info
 from tests.conftest import REPO
 from tests.support.examples import examples
-from tests.support.synthetic_log import SyntheticLog, node, stage_info
 
 HIDDEN = "hunter2Hunter2"
 AWS_KEY = "AKIA" + "ABCDEFGH12345678"

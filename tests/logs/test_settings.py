@@ -11,7 +11,7 @@ from iqcar.logs.events.lenient import BadNumbers
 from iqcar.logs.events.settings import MOST_SETTINGS, settings_of
 from iqcar.pipeline import read
 from iqcar.tables import Tables
-from tests.support.synthetic_log import SyntheticLog, node
+from iqcar_lab.clusters.event_log import SyntheticLog, node
 
 PARTITIONS = "spark.sql.shuffle.partitions"
 

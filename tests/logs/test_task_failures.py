@@ -11,8 +11,8 @@ from iqcar.logs import read_logs
 from iqcar.logs.tasks.task_columns import MOST_REASONS
 from iqcar.logs.tasks.task_lines import MOST_REASON_CHARACTERS
 from iqcar.tables import texts
+from iqcar_lab.clusters.event_log import SyntheticLog, rdd, stage_info
 from tests.support.small_log import read
-from tests.support.synthetic_log import SyntheticLog, rdd, stage_info
 
 TRACEBACK = """Traceback (most recent call last):
   File "/opt/worker.py", line 1, in main

@@ -17,7 +17,7 @@ from iqcar.logs.events.task_structs import TASK_RECORD
 from iqcar.logs.tasks import task_lines as reader
 from iqcar.logs.tasks.task_columns import TaskColumns
 from iqcar.logs.tasks.task_lines import NUMBERS, TEXTS, TaskDecoder
-from tests.support.synthetic_log import (
+from iqcar_lab.clusters.event_log import (
     SyntheticLog,
     node,
     realistic_accumulables,

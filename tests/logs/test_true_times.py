@@ -16,8 +16,8 @@ from iqcar.say.input_sections import timeline_sentence
 from iqcar.show.pictures.hosts import hosts
 from iqcar.show.pictures.timeline_payload import timeline_payload
 from iqcar.tables import Tables, texts
+from iqcar_lab.clusters.event_log import SyntheticLog, stage_info
 from tests.support.contended_log import contended_log
-from tests.support.synthetic_log import SyntheticLog, stage_info
 
 DAY_MS = 86_400_000.0
 START = 1_700_000_000_000.0

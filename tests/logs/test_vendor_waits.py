@@ -21,8 +21,8 @@ from iqcar.model.doubts import find_doubts
 from iqcar.model.waits.columns import ESTIMATED, MISSING, REPORTED, evidence_column, wait_column
 from iqcar.model.waits.measure import measure_waits
 from iqcar.tables import Tables, texts
+from iqcar_lab.clusters.event_log import SyntheticLog, node, sql_update, stage_info, task_metrics
 from tests.support.small_log import read
-from tests.support.synthetic_log import SyntheticLog, node, sql_update, stage_info, task_metrics
 
 Metrics = list[tuple[str, str, str]]
 

@@ -15,7 +15,7 @@ from tests.conftest import REPO
 from tests.support.browsing import needs_chromium
 
 ON_SPARK = {
-    "history_server", "locks", "long_life", "offers", "overhead", "record_heap", "sampler",
+    "locks", "long_life", "offers", "overhead", "record_heap", "sampler",
     "tiny_tasks",
 }  # fmt: skip
 NAMES = sorted(path.stem.removeprefix("bench_") for path in REPO.glob("scripts/bench_*.py"))

@@ -15,17 +15,39 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.conftest import REPO
-
-sys.path.insert(0, str(REPO / "scripts"))
-
-from scale_logs import CASES
-
 from iqcar.logs.assemble.log_tables import link_stages
 from iqcar.logs.collect import Listed
 from iqcar.pipeline import diagnose, read
 from iqcar.show.json.analyze import to_json
-from tests.support.naive_stage_graph import latest_before
+from iqcar_lab.clusters.large_logs import CASES
+
+
+def latest_before(
+    row: int,
+    keys: list[tuple[int, int]],
+    submission: list[float],
+    parents: tuple[int, ...],
+    last_rdd: dict[int, int],
+) -> set[int]:
+    """Rows of the stages that did the work of a stage's parents."""
+    found = set()
+    for parent in parents:
+        rows = [other for other, (stage_id, _) in enumerate(keys) if stage_id == parent]
+        if not rows and parent in last_rdd:
+            rows = [
+                other
+                for other, (stage_id, _) in enumerate(keys)
+                if last_rdd[stage_id] == last_rdd[parent]
+            ]
+        earlier = [
+            other
+            for other in rows
+            if keys[other][0] < keys[row][0] and submission[other] <= submission[row]
+        ]
+        if earlier:
+            found.add(max(earlier, key=lambda other: (submission[other], other)))
+    return found
+
 
 pytestmark = pytest.mark.slow
 

@@ -15,10 +15,10 @@ from iqcar.replay.whatif.edit import cap_tasks, keep_starts, remove
 from iqcar.replay.whatif.model import Model, build_model
 from iqcar.replay.whatif.outcome import replay_scenario
 from iqcar.replay.whatif.scenario import Scenario
-from tests.support.cluster_simulator import Simulation
-from tests.support.simulated_log import replayable
-from tests.support.simulated_work import Cluster, QueryPlan, StagePlan
-from tests.support.what_if_questions import SCENARIOS
+from iqcar_lab.clusters.recorded import replayable
+from iqcar_lab.clusters.simulation import Simulation
+from iqcar_lab.clusters.what_if import SCENARIOS
+from iqcar_lab.clusters.work import Cluster, QueryPlan, StagePlan
 
 MB = 1e6
 NEAR = 1e-6

@@ -17,11 +17,11 @@ from iqcar.replay.alone import blame_run
 from iqcar.replay.loop import event_loop
 from iqcar.replay.loop.loop_input import Slots, Steps, Work
 from iqcar.tables import Tables
-from tests.support.cluster_simulator import Simulation
+from iqcar_lab.clusters.recorded import replayable
+from iqcar_lab.clusters.simulation import Simulation
+from iqcar_lab.clusters.work import Cluster, QueryPlan, StagePlan
 from tests.support.examples import examples
 from tests.support.random_tables import RandomInput, tables_and_waits
-from tests.support.simulated_log import replayable
-from tests.support.simulated_work import Cluster, QueryPlan, StagePlan
 
 MB = 1e6
 Record = tuple[Tables, pd.DataFrame]

@@ -9,11 +9,11 @@ import pytest
 from iqcar.replay.alone import blame_run
 from iqcar.replay.loop.fit_demands import FEW_TASKS
 from iqcar.tables import Tables
-from tests.support.cluster_simulator import Simulation
-from tests.support.quiet_clusters import said
-from tests.support.simulated_log import replayable
-from tests.support.simulated_truth import costs_of_others
-from tests.support.simulated_work import Cluster, QueryPlan, StagePlan
+from iqcar_lab.clusters.quiet import said
+from iqcar_lab.clusters.recorded import replayable
+from iqcar_lab.clusters.simulation import Simulation
+from iqcar_lab.clusters.truth import costs_of_others
+from iqcar_lab.clusters.work import Cluster, QueryPlan, StagePlan
 
 RATE = 1e4
 """Bytes per ms that one task reads: all slots of an application take four fifths of a disk."""

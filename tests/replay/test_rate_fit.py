@@ -18,10 +18,10 @@ from iqcar.replay.loop.rate_point import Rates
 from iqcar.replay.loop.rate_search import RateSearch
 from iqcar.replay.loop.task_demands import DISK, FETCH, READ, WRITE, Way, task_demands
 from iqcar.tables import Tables
-from tests.support.cluster_simulator import Simulation
-from tests.support.quiet_clusters import QUIET
-from tests.support.simulated_log import replayable as as_log
-from tests.support.simulated_work import Cluster, QueryPlan, StagePlan
+from iqcar_lab.clusters.quiet import QUIET
+from iqcar_lab.clusters.recorded import replayable as as_log
+from iqcar_lab.clusters.simulation import Simulation
+from iqcar_lab.clusters.work import Cluster, QueryPlan, StagePlan
 
 MB = 1e6
 DISKS = 4e5

@@ -12,9 +12,9 @@ from iqcar.model.demand.host_samples import WAS_NOT, WAS_SHORT, Sampled
 from iqcar.replay.alone import blame_run
 from iqcar.replay.loop.fit_demands import fit_demands
 from iqcar.replay.loop.task_demands import ASSUMED, COMPUTE, DISK, PROCESSOR, READ, task_demands
-from tests.support.family_scores import by_blame, scene
-from tests.support.quiet_clusters import Run, with_noise
-from tests.support.steady_clusters import twins
+from iqcar_lab.clusters.quiet import Run, with_noise
+from iqcar_lab.clusters.scores import by_blame, scene
+from iqcar_lab.clusters.steady import twins
 
 
 def _disks_were_short(run: Run, sampled: Sampled) -> bool:

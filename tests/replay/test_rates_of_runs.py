@@ -11,10 +11,10 @@ from iqcar.causes.blame.attribute import measure_demand
 from iqcar.replay.alone import blame_run
 from iqcar.replay.loop.fit_demands import fit_demands
 from iqcar.replay.loop.task_demands import ASSUMED, DISK, READ, TaskDemands, task_demands
-from tests.support.cluster_simulator import Simulation
-from tests.support.quiet_clusters import MB, Run, said, with_noise
-from tests.support.simulated_log import replayable
-from tests.support.simulated_work import Cluster, QueryPlan, StagePlan
+from iqcar_lab.clusters.quiet import MB, Run, said, with_noise
+from iqcar_lab.clusters.recorded import replayable
+from iqcar_lab.clusters.simulation import Simulation
+from iqcar_lab.clusters.work import Cluster, QueryPlan, StagePlan
 
 DISK_RATE = 3e5
 RATES = (1.5e5, 6e4, 2.5e4)

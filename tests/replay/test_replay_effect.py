@@ -1,4 +1,4 @@
-"""What rules are expected to do: victims, costs, the replay's own error, and when to say no."""
+"""The predicted effect of rules, and how a run is prepared for its replay."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ import pytest
 import iqcar
 from iqcar.causes.graph.iqc_graph import build_graph
 from iqcar.enums import Request
+from iqcar.replay.loop.loop_input import Slots
+from iqcar.replay.loop.recorded_workload import RecordedTasks, preparations_of
 from iqcar.replay.rule_effect.effect import predict
 from iqcar.rules.propose_rules import propose
 from iqcar.rules.rule import (
@@ -185,3 +187,35 @@ def test_effects_are_left_out_where_nobody_asks_for_them(tmp_path) -> None:
     diagnosis = iqcar.diagnose(tables, expected=False)
     assert diagnosis.rules and {rule.expected for rule in diagnosis.rules} == {None}
     assert diagnosis.rules_together is None
+
+
+def preparation(tasks: list[tuple[float, float]], submitted: float, launched: float) -> float:
+    """Of a stage on one executor with two slots that is there from the start."""
+    launch, finish = (np.array(side, np.float64) for side in zip(*tasks, strict=True))
+    zeros = np.zeros(len(tasks), np.int64)
+    ran = RecordedTasks(zeros, zeros, launch, finish, np.ones(len(tasks), bool))
+    zero = np.zeros(1, np.int64)
+    slots = Slots(np.zeros(1), np.array([2]), np.zeros(1, bool), zero, zero, np.zeros(1))
+    return float(preparations_of(ran, slots, np.array([submitted]), np.array([launched]))[0])
+
+
+@pytest.mark.parametrize(
+    ("tasks", "expected"),
+    [
+        # A slot was free all the time: the stage took as long to come ready.
+        ([(10, 2000)], 500),
+        # Both were taken until a moment before the launch: it waited for a slot.
+        ([(10, 1499), (10, 2000)], 1),
+        # Both were taken for a part of the time.
+        ([(10, 1200), (10, 2000)], 300),
+        # … and taken over in the same millisecond.
+        ([(10, 1200), (1200, 1450), (10, 2000)], 50),
+        # Freed in the same millisecond: nothing tells.
+        ([(10, 1500), (10, 2000)], 0),
+    ],
+)
+def test_only_time_since_all_slots_were_taken_is_the_stages_own(
+    tasks: list[tuple[float, float]], expected: float
+) -> None:
+    stage = (1500.0, 1600.0)
+    assert preparation([*tasks, stage], 1000.0, 1500.0) == expected

@@ -19,12 +19,12 @@ from iqcar.rules.propose_rules import propose
 from iqcar.rules.rule import RuleType
 from iqcar.say.rule_lines import rule_lines
 from iqcar.tables import Tables
+from iqcar_lab.clusters.recorded import replayable
+from iqcar_lab.clusters.simulation import Simulation
+from iqcar_lab.clusters.work import Cluster, QueryPlan, StagePlan
 from tests.replay.test_rejected_rules import query
-from tests.support.cluster_simulator import Simulation
 from tests.support.naive_replay import ExecutorPlan, Problem
 from tests.support.replayed_log import write_log
-from tests.support.simulated_log import replayable
-from tests.support.simulated_work import Cluster, QueryPlan, StagePlan
 
 CLUSTER = Cluster(slots=48)
 HOG = QueryPlan(

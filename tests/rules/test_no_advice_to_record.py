@@ -21,8 +21,8 @@ from iqcar.show.json.analyze import to_json
 from iqcar.show.pictures.timeline_payload import timeline_payload
 from iqcar.show.terminal.analyze import print_diagnosis, print_stragglers
 from iqcar.tables import TASK_RECORDS, Tables, recorded_applications
+from iqcar_lab.clusters.frames import frame
 from tests.causes.stragglers.test_shared_causes import stage_log
-from tests.support.random_tables import frame
 
 TOLD = re.compile(r"record( a run)? with the iqcar plugin|the iqcar plugin [^.]*records", re.I)
 """A sentence that tells to record with the plugin."""

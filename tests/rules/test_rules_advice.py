@@ -40,12 +40,12 @@ from iqcar.rules.rule import ADVICE_FIELDS, RuleType, scheduler_rules
 from iqcar.rules.straggler_delays import FOLLOWS, cause_parts, held_up_ms, tasks_at_once
 from iqcar.rules.vocabulary.advice_kinds import advice_kinds
 from iqcar.rules.vocabulary.data_files import rule_schema
+from iqcar_lab.clusters.event_log import SyntheticLog
 from tests.causes.stragglers.test_straggler_blame import rows
 from tests.conftest import REPO
 from tests.support.advised_log import EVEN_MS, SKEWED_MS, advised_log, stage_of
 from tests.support.command import iqcar
 from tests.support.real_logs import LOGS, diagnosis_of_log
-from tests.support.synthetic_log import SyntheticLog
 
 VALIDATOR = jsonschema.Draft202012Validator(json.loads(rule_schema()))
 JAVA_FILE = REPO / "listener" / "src" / "test" / "resources" / "rules-with-advice.json"

@@ -16,10 +16,10 @@ from iqcar.pipeline import diagnose, stragglers_of
 from iqcar.rules.compile_pools import load_rules
 from iqcar.rules.propose_rules import LARGE_BYTES, MANY_TASKS, large_tasks, small_tasks
 from iqcar.rules.straggler_delays import LEAST_TASKS, host_ratios, slow_hosts
+from iqcar_lab.clusters.event_log import SyntheticLog
 from tests.causes.stragglers.test_straggler_blame import rows
 from tests.support.advised_log import advised_log, stage_of
 from tests.support.command import iqcar as command
-from tests.support.synthetic_log import SyntheticLog
 
 HOSTS = ("host-a", "host-b", "host-c")
 

@@ -15,8 +15,8 @@ from iqcar.rules.propose_rules import MIN_LOST_MS, left_out, propose
 from iqcar.rules.rule import QueryType, Rule, scheduler_rules
 from iqcar.rules.topic_shapes import LEAST_SHARING, Nobodys, TopicShapes, shapes_of
 from iqcar.rules.vocabulary.topics import TopicName
+from iqcar_lab.clusters.recurring import CULPRIT, compiled, lasted, logged, trouble
 from tests.support.random_blame import blame_of_rows, named_tables
-from tests.support.recurring_troubles import CULPRIT, compiled, lasted, logged, trouble
 
 LITTLE = 0.4 * MIN_LOST_MS
 """Too little to count by itself; three of it together count."""

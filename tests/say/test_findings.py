@@ -26,15 +26,14 @@ from iqcar.say.findings import find_findings, findings_headline
 from iqcar.show.json.analyze import result_schema, to_dict
 from iqcar.show.terminal.analyze import print_answer
 from iqcar.show.terminal.layout import NARROW, terminal
-from tests.support.checked_findings import FIRST, check, check_quiet
+from iqcar_lab.clusters.changes import Job
+from iqcar_lab.clusters.event_log import SyntheticLog, node, stage_info
+from iqcar_lab.clusters.findings import FIRST, KINDS, TARGET, check, check_quiet, plant, recorded
+from iqcar_lab.clusters.quiet import QUIET
 from tests.support.contended_log import contended_log
 from tests.support.crowded_log import crowded_log
 from tests.support.driver_tables import queries_of
 from tests.support.joined_log import MB, join_plan, joined_log
-from tests.support.planted_changes import Job
-from tests.support.planted_findings import KINDS, TARGET, plant, recorded
-from tests.support.quiet_clusters import QUIET
-from tests.support.synthetic_log import SyntheticLog, node, stage_info
 
 START = 1_700_000_000_000
 

@@ -12,7 +12,7 @@ from iqcar.model.waits.executor_memory import memory_for_tasks, memory_of_execut
 from iqcar.say.finding import Finding
 from iqcar.say.findings import find_findings
 from iqcar.tables import Tables
-from tests.support.synthetic_log import SyntheticLog, stage_info, task_metrics
+from iqcar_lab.clusters.event_log import SyntheticLog, stage_info, task_metrics
 
 MB = 1 << 20
 START = 1_700_000_000_000

@@ -45,6 +45,8 @@ KINDS = {
         FindingKind.BROADCAST, 2, FEW | {"spark.sql.autoBroadcastJoinThreshold": "-1"}, None, 3
     ),
 }
+USUAL = "partitions"
+"""The one kind that is tried outside of long runs."""
 FIRST = 3
 LUCK_MS = 500.0
 """Starting and ending jobs takes some time that differs."""
@@ -76,7 +78,9 @@ def told(tables: Tables, kind: FindingKind) -> tuple[Finding, tuple[Finding, ...
 
 
 @pytest.mark.parametrize("home", spark_params())
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    "kind", [pytest.param(k, marks=[pytest.mark.long] * (k != USUAL)) for k in KINDS]
+)
 def test_what_makes_a_query_slow_is_among_the_first_and_its_action_saves_what_is_said(
     home: Path, kind: str, tmp_path: Path
 ) -> None:

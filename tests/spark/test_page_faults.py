@@ -29,7 +29,7 @@ from tests.support.listener_spark import (
     spark_params,
 )
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.long]
 
 BLKIO = Path("/sys/fs/cgroup/blkio")
 READS_PER_S = 12

@@ -14,7 +14,7 @@ from tests.support import SUPPORT
 from tests.support.listener_spark import APP_TIMEOUT_S, PLUGIN, environment, spark_params
 
 pytestmark = [
-    pytest.mark.slow,
+    pytest.mark.long,
     pytest.mark.skipif(not shutil.which("mvn"), reason="a release needs Maven"),
 ]
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
-import sys
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
@@ -15,7 +13,6 @@ from tests.support.free_port import free_port
 from tests.support.listener_spark import (
     JAR,
     PLUGIN,
-    REPO,
     App,
     build_jar,
     environment,
@@ -24,6 +21,7 @@ from tests.support.listener_spark import (
 )
 from tests.support.ruled_apps import pool, rule, rules_file
 from tests.support.standalone_cluster import wait_until
+from tests.support.thrift_server import thrift_server
 
 pytestmark = pytest.mark.spark
 SLOTS, CAP = 4, 2
@@ -61,8 +59,6 @@ def at_once(rows: Iterable[list[str]]) -> int:
 
 @pytest.fixture(scope="module", params=spark_params())
 def tenants(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Tenants:
-    sys.path.insert(0, str(REPO / "scripts" / "experiments"))
-    thrift_server = importlib.import_module("thrift_server").thrift_server
     build_jar()
     home, folder = request.param, tmp_path_factory.mktemp("tenants")
     (folder / "log").mkdir()

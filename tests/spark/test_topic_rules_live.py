@@ -13,7 +13,7 @@ from iqcar.rules.compile_pools import dump_compiled, parse_rules_file
 from tests.support import SUPPORT
 from tests.support.listener_spark import PLUGIN, run_alone, spark_params
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.long]
 
 JOB = SUPPORT / "recurring_jobs.py"
 

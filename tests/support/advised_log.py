@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tests.support.synthetic_log import SyntheticLog, stage_info, task_metrics
+from iqcar_lab.clusters.event_log import SyntheticLog, stage_info, task_metrics
 
 EVEN_MS, SKEWED_MS = 2000, 12_000
 EVEN_BYTES, SKEWED_BYTES = 50_000_000, 400_000_000

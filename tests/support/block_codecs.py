@@ -4,6 +4,7 @@ the other half of a round trip."""
 from __future__ import annotations
 
 import struct
+from collections.abc import Iterable
 
 import cramjam
 
@@ -83,3 +84,13 @@ def zstd_zeros(gigabytes: int) -> bytes:
     last = (block << 3 | 1 << 1 | 1).to_bytes(3, "little") + b"\0"
     window = bytes([7 << 3])
     return b"\x28\xb5\x2f\xfd" + b"\0" + window + middle * (blocks - 1) + last
+
+
+def lines_of(blocks: Iterable[bytes]) -> list[bytes]:
+    """Lines without their newlines, blank ones left out; every block is whole lines."""
+    found = []
+    for block in blocks:
+        assert block.endswith(b"\n")
+        assert block.strip()
+        found += [line.removesuffix(b"\r") for line in block.split(b"\n") if line.strip()]
+    return found

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from tests.support.synthetic_log import SyntheticLog, node, rdd, stage_info, task_metrics
+from iqcar_lab.clusters.event_log import SyntheticLog, node, rdd, stage_info, task_metrics
 
 DAY_MS = 24 * 3_600_000.0
 FIRST_DAY_MS = 20_000 * DAY_MS

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.support.synthetic_log import SyntheticLog, stage_info, task_metrics
+from iqcar_lab.clusters.event_log import SyntheticLog, stage_info, task_metrics
 
 NO_IO = {
     "Shuffle_Read_Metrics": {},

@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 
 from iqcar.logs.plugin.plugin_events import SAMPLES_EVENT
+from iqcar_lab.clusters.event_log import SyntheticLog, stage_info, task_metrics
 from tests.support.plugin_record import plugin_record
-from tests.support.synthetic_log import SyntheticLog, stage_info, task_metrics
 
 TASKS, STAGES = 24, 6
 

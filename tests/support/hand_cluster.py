@@ -11,7 +11,7 @@ from iqcar.causes.blame.attribute import attribute
 from iqcar.enums import REQUESTS, Request
 from iqcar.model.demand.device import Device, Grid
 from iqcar.tables import APPLICATIONS, EXECUTORS, HOSTS, QUERIES, STAGES, TASKS, Tables
-from tests.support.random_tables import EPOCH_MS, frame, waits_frame
+from iqcar_lab.clusters.frames import EPOCH_MS, frame, waits_frame
 
 
 def cluster(

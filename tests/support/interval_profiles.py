@@ -9,7 +9,7 @@ import pandas as pd
 
 from iqcar.enums import REQUESTS
 from iqcar.tables import INTERVALS, TASK_RECORDS, Tables
-from tests.support.random_tables import frame
+from iqcar_lab.clusters.frames import frame
 
 HELD = (np.nan, 0.0, 70_000.0, 1e6, 5e6)
 """Bytes that a task may hold."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.support.synthetic_log import (
+from iqcar_lab.clusters.event_log import (
     SyntheticLog,
     node,
     sql_update,

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from iqcar.logs.find.locate import EventLog, Unreadable, locate
 from iqcar.logs.ingest import LineTally, read_blocks
-from tests.support.block_lines import lines_of
+from tests.support.block_codecs import lines_of
 
 LOG = b'{"Event":"SparkListenerLogStart","Spark Version":"3.5.1"}\n'
 APP = "application_1713000000000_0001"

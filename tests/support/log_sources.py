@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import NamedTuple
 
 from iqcar.logs.plugin.plugin_events import SAMPLES_EVENT
+from iqcar_lab.clusters.event_log import SyntheticLog, sql_update
 from tests.conftest import shared_logs_folder
 from tests.support.advised_log import advised_log
 from tests.support.contended_log import contended_log
 from tests.support.crowded_log import crowded_log
 from tests.support.log_places import logs, text
 from tests.support.plugin_record import plugin_record
-from tests.support.synthetic_log import SyntheticLog, sql_update
 
 LONGEST_LINE = 40_000
 """Bytes of a line beyond which it is taken only now and then: what is tested is no larger for it"""

@@ -7,8 +7,9 @@ import numpy as np
 from iqcar import Diagnosis
 from iqcar.enums import REQUESTS, Request
 from iqcar.tables import APPLICATIONS, EXECUTORS, HOSTS, QUERIES, STAGES, TASKS, Tables
+from iqcar_lab.clusters.frames import EPOCH_MS, frame, waits_frame
 from tests.support.plotted import diagnosis_of
-from tests.support.random_tables import EPOCH_MS, RandomInput, frame, waits_frame
+from tests.support.random_tables import RandomInput
 
 
 def many_tasks(

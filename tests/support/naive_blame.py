@@ -24,7 +24,169 @@ from iqcar.model.demand.estimate import ENOUGH_BYTES, ENOUGH_MS, NEGLIGIBLE
 from iqcar.model.waits.columns import ESTIMATED
 from iqcar.tables import Tables
 from tests.support import naive_demand
-from tests.support.naive_pieces import NaivePieces, known
+
+
+def life_of(executor: dict[str, Any]) -> tuple[float, float]:
+    """From when to when an executor was there."""
+    added, removed = executor["added_ms"], executor["removed_ms"]
+    since = -math.inf if math.isnan(added) else added
+    return since, math.inf if math.isnan(removed) else max(removed, since)
+
+
+class NaiveSlots:
+    """Who held how many slots of an application when, as :mod:`iqcar.causes.blame.slots` tells."""
+
+    tasks: list[dict[str, Any]]
+    executors: list[dict[str, Any]]
+    cores: list[float]
+    cpus_of_task: list[float]
+
+    def task_cpus(self, task: dict[str, float]) -> float:
+        return self.cpus_of_task[task["app"]]
+
+    def executor_cores(self, e: int) -> float:
+        cores = self.executors[e]["cores"]
+        if cores > 0:
+            return float(cores)
+        mine = [t for t in self.tasks if t["executor"] == e and t["ok"]]
+        return max(
+            (
+                sum(
+                    self.task_cpus(o)
+                    for o in mine
+                    if o["launch_ms"] <= t["launch_ms"] < o["finish_ms"]
+                )
+                for t in mine
+            ),
+            default=0.0,
+        )
+
+    def slots_at(self, app: int, when: float) -> float:
+        total = 0.0
+        for executor, cores in zip(self.executors, self.cores, strict=True):
+            since, until = life_of(executor)
+            if executor["app"] == app and since <= when < until:
+                total += cores
+        held = sum(
+            self.task_cpus(t)
+            for t in self.tasks
+            if t["ok"] and t["app"] == app and t["launch_ms"] <= when < t["finish_ms"]
+        )
+        return max(total, held)
+
+    def slot_integral(
+        self, target: dict[str, float], source: dict[str, float], wait: float
+    ) -> tuple[float, float]:
+        """(∫ held/N over target's wait and source's run, ms of the wait without any slot)."""
+        begin, end = target["launch_ms"] - wait, target["launch_ms"]
+        moments = {begin, end}
+        for t in self.tasks:
+            if t["ok"]:
+                moments |= {t["launch_ms"], t["finish_ms"]}
+        for name in ("added_ms", "removed_ms"):
+            moments |= {e[name] for e in self.executors if math.isfinite(e[name])}
+        cuts = sorted(m for m in moments if begin <= m <= end)
+        share = nobody = 0.0
+        for a, b in itertools.pairwise(cuts):
+            slots = self.slots_at(int(target["app"]), (a + b) / 2)
+            if slots == 0:
+                nobody += b - a
+            elif source["launch_ms"] <= a and b <= source["finish_ms"]:
+                share += self.task_cpus(source) * (b - a) / slots
+        return share, nobody
+
+    def cores_of_host(self, host: int) -> float:
+        mine = [e for e in self.executors if e["host"] == host]
+        if not mine or any(not e["cores"] > 0 for e in mine):
+            return math.nan
+        lives = [(*life_of(e), e["cores"]) for e in mine]
+        most = max(
+            sum(c for since, until, c in lives if since <= when < until) for when, _, _ in lives
+        )
+        return most if most > 0 else math.nan
+
+
+def known(value: float) -> float:
+    return value if math.isfinite(value) else 0.0
+
+
+class NaivePieces(NaiveSlots):
+    """Pieces of every task: (begin, end, what its profile says of them; None = no interval)."""
+
+    waits: list[dict[str, Any]]
+    records: list[dict[str, Any]]
+    intervals: dict[int, list[dict[str, Any]]]
+    pieces: list[list[tuple[float, float, dict[str, float] | None]]]
+
+    def read(self, i: int) -> float:
+        """Input bytes; 16 a row where the stage's tasks counted less than half a byte a row."""
+        task = self.tasks[i]
+        alike = [one for one in self.tasks if one["stage"] == task["stage"]]
+        size, rows = (
+            sum(known(one[name]) for one in alike) for name in ("input_bytes", "input_records")
+        )
+        counted = float(task["input_bytes"])
+        if size >= rows / 2:
+            return counted
+        mine = 16.0 * float(task["input_records"])
+        return mine if math.isnan(counted) or mine > counted else counted
+
+    def cut(self, i: int) -> list[tuple[float, float, dict[str, float] | None]]:
+        task, rows = self.tasks[i], self.intervals.get(i, [])
+        launch, finish = task["launch_ms"], task["finish_ms"]
+        if not rows or not task["T"] > 0:
+            return [(launch, finish, None)]
+        first, last = rows[0]["start_ms"], rows[-1]["end_ms"]
+        begin = min(max(first, launch), max(finish - (last - first), launch))
+        cuts: list[tuple[float, float, dict[str, float] | None]] = [(launch, begin, None)]
+        move = begin - first
+        cuts += [(row["start_ms"] + move, row["end_ms"] + move, row) for row in rows]
+        cuts.append((cuts[-1][1], finish, None))
+        return [(b, e, row) for b, e, row in cuts if e > b]
+
+    def part(self, i: int, piece: int, column: str) -> float:
+        """The piece's part of what the task did in all: by its profile, else by time."""
+        pieces = self.pieces[i]
+        if len(pieces) == 1 and pieces[0][2] is None:
+            return 1.0
+        done = [known(row.get(column, 0.0)) if row else 0.0 for _, _, row in pieces]
+        if sum(done) > 0:
+            return done[piece] / sum(done)
+        return (pieces[piece][1] - pieces[piece][0]) / self.tasks[i]["T"]
+
+    def held(self, i: int, piece: int) -> float:
+        """Bytes of execution memory: by the profile, else by the record, else by Spark's metric."""
+        task, rows = self.tasks[i], [row for _, _, row in self.pieces[i]]
+        levels = [math.nan if row is None else row["held_bytes"] for row in rows]
+        if any(math.isfinite(level) for level in levels):
+            return known(levels[piece])
+        for record in self.records:
+            if record["task"] == i and math.isfinite(record["mean_held_bytes"]):
+                part = min(known(record["wall_ms"]) / max(task["T"], 1.0), 1.0)
+                return float(record["mean_held_bytes"] * part)
+        waited = max(known(self.waits[i]["execution_memory_ms"]), 0.0)
+        had = 1.0 - min(waited / task["T"], 1.0) if task["T"] > 0 else 1.0
+        return known(task["peak_memory_bytes"]) * had
+
+    def most_memory(self, executor: int) -> float:
+        """The most ever held at once; it begins where some piece begins."""
+        mine = [
+            (begin, end, self.held(i, piece))
+            for i, task in enumerate(self.tasks)
+            if task["executor"] == executor and task["T"] > 0
+            for piece, (begin, end, _) in enumerate(self.pieces[i])
+        ]
+        return max(
+            (sum(held for since, until, held in mine if since <= at < until) for at, _, _ in mine),
+            default=0.0,
+        )
+
+    def emphasis(self, i: int, piece: int, r: Request) -> float:
+        """Part of the task's wait that lies in the piece, over the piece's part of its time."""
+        begin, end, _ = self.pieces[i][piece]
+        life = self.tasks[i]["T"]
+        return self.part(i, piece, f"{r}_ms") / ((end - begin) / life) if end > begin else 1.0
+
 
 BYTES = (Request.SHUFFLE_FETCH, Request.IO_READ, Request.IO_WRITE)
 MEMORY = (Request.EXECUTION_MEMORY, Request.STORAGE_MEMORY)

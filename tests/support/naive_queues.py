@@ -12,8 +12,8 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
+from iqcar_lab.clusters.event_log import SyntheticLog
 from tests.support.shared_cluster_logs import YARN, Executor, Query, application
-from tests.support.synthetic_log import SyntheticLog
 
 
 @dataclass(frozen=True)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import random
 from pathlib import Path
 
+from iqcar_lab.clusters.event_log import SyntheticLog, stage_info, task_metrics
 from tests.support.contended_log import NO_IO
-from tests.support.synthetic_log import SyntheticLog, stage_info, task_metrics
 
 DAY_MS = 86_400_000.0
 FIRST_MS = 1_767_225_600_000.0

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from typing import Any
 
-from tests.support.synthetic_log import SyntheticLog, task_metrics
+from iqcar_lab.clusters.event_log import SyntheticLog, task_metrics
 
 
 def one_job_log(draw: random.Random) -> SyntheticLog:

@@ -6,7 +6,7 @@ import numpy as np
 
 from iqcar.enums import WaitClass
 from iqcar.tables import TASK_RECORDS, Tables
-from tests.support.random_tables import frame
+from iqcar_lab.clusters.frames import frame
 
 DIVIDED = {
     WaitClass.MONITOR_BLOCKED: 0.4,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from iqcar_lab.clusters.event_log import SyntheticLog, stage_info, task_metrics
 from tests.support.naive_replay import Problem, Schedule, simulate
-from tests.support.synthetic_log import SyntheticLog, stage_info, task_metrics
 
 START = 1_700_000_000_000
 

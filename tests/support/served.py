@@ -16,9 +16,9 @@ from typing import Any, TypeVar
 
 import httpx
 
+from iqcar_lab.clusters.event_log import SyntheticLog
 from tests.support.command import Forked
 from tests.support.contended_log import contended_log
-from tests.support.synthetic_log import SyntheticLog
 
 WAIT_S = 600
 """Longest wait for something that is bound to happen; a first run compiles for some seconds."""

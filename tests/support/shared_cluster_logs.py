@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 import iqcar
 from iqcar.tables import Tables
+from iqcar_lab.clusters.event_log import SyntheticLog, stage_info, task_metrics
 from tests.support.contended_log import NO_IO
-from tests.support.synthetic_log import SyntheticLog, stage_info, task_metrics
 
 STANDALONE, YARN, KUBERNETES = "spark://master:7077", "yarn", "k8s://https://kube:6443"
 MANAGERS = {

@@ -7,7 +7,7 @@ from typing import Any
 
 from iqcar.logs import read_logs
 from iqcar.tables import Tables
-from tests.support.synthetic_log import SyntheticLog
+from iqcar_lab.clusters.event_log import SyntheticLog
 
 
 def read(log: SyntheticLog, folder: Path, name: str = "app-1") -> Tables:

@@ -17,7 +17,7 @@ import pandas as pd
 from iqcar.enums import WaitClass
 from iqcar.tables import APPLICATIONS, EXECUTORS, HOSTS, QUERIES, STAGES, TASKS, Tables
 from iqcar.tables.specs import SAMPLES, TASK_RECORDS
-from tests.support.random_tables import EPOCH_MS, frame
+from iqcar_lab.clusters.frames import EPOCH_MS, frame
 
 N_HOSTS, SLOTS = 5, 4
 PLAIN_MS = 3000.0

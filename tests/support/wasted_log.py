@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.support.synthetic_log import SyntheticLog, stage_info, task_metrics
+from iqcar_lab.clusters.event_log import SyntheticLog, stage_info, task_metrics
 
 NO_IO = {"Shuffle_Read_Metrics": {}, "Input_Metrics": {}, "Shuffle_Write_Metrics": {}}
 LOST = "Container killed on request. Exit code is 137, token=abcdef1234567890"

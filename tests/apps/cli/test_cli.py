@@ -23,9 +23,9 @@ from iqcar.rules.vocabulary.data_files import rule_schema
 from iqcar.show.json.analyze import result_schema
 from iqcar.show.terminal.analyze import print_diagnosis, print_queries
 from iqcar.version import __version__
+from iqcar_lab.clusters.event_log import SyntheticLog
 from tests.support.command import iqcar
 from tests.support.contended_log import contended_log
-from tests.support.synthetic_log import SyntheticLog
 
 
 @pytest.fixture

@@ -22,11 +22,11 @@ from iqcar.apps.serve.fork_server import ForkServer
 from iqcar.apps.serve.worker import Task
 from iqcar.diagnosis import Settings
 from iqcar.logs.find.locate import locate
+from iqcar_lab.clusters.event_log import SyntheticLog
 from tests.support.command import iqcar
 from tests.support.contended_log import contended_log
 from tests.support.event_loop import run_apart
 from tests.support.served import Served, large_log, served, until
-from tests.support.synthetic_log import SyntheticLog
 
 MANY = 3000
 """Logs of a large History Server's folder."""

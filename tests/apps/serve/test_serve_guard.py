@@ -12,11 +12,11 @@ from urllib.parse import urlsplit
 import httpx
 import pytest
 
+from iqcar_lab.clusters.event_log import SyntheticLog
 from tests.support.command import iqcar
 from tests.support.contended_log import contended_log
 from tests.support.served import Served, served, until
 from tests.support.small_log import small_log
-from tests.support.synthetic_log import SyntheticLog
 
 TOKEN = "a-token-of-our-own_123"  # noqa: S105
 HOSTILE = [

@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
+from iqcar_lab.clusters.event_log import SyntheticLog
 from tests.support.contended_log import contended_log
 from tests.support.served import Served, large_log, served, until
 from tests.support.small_log import small_log
-from tests.support.synthetic_log import SyntheticLog
 
 pytestmark = pytest.mark.slow
 

@@ -41,9 +41,9 @@ from iqcar.logs import read_logs
 from iqcar.logs.find.layouts import LogPart
 from iqcar.logs.find.locate import EventLog, locate
 from iqcar.logs.log_summary import MAX_HEAD_BYTES, WHOLE_BYTES, Peek, peek
+from iqcar_lab.clusters.event_log import SyntheticLog
 from tests.support.contended_log import contended_log
 from tests.support.served import until
-from tests.support.synthetic_log import SyntheticLog
 
 
 def only_log(*paths: Path) -> EventLog:

@@ -13,6 +13,7 @@ from iqcar.causes.blame.ratp import BYTES_REQUESTS
 from iqcar.causes.blame.task_intervals import BlameColumns, Pieces
 from iqcar.enums import REQUESTS, Request
 from iqcar.tables import APPLICATIONS, EXECUTORS, HOSTS, QUERIES, STAGES, TASKS, Tables
+from iqcar_lab.clusters.frames import EPOCH_MS, frame, waits_frame
 from tests.causes.blame.test_blame import assert_same, by_demand, by_name, close
 from tests.support.examples import examples
 from tests.support.interval_profiles import (
@@ -23,14 +24,7 @@ from tests.support.interval_profiles import (
     random_records,
 )
 from tests.support.naive_blame import naive_blame
-from tests.support.random_tables import (
-    EPOCH_MS,
-    RandomInput,
-    frame,
-    random_devices,
-    tables_and_waits,
-    waits_frame,
-)
+from tests.support.random_tables import RandomInput, random_devices, tables_and_waits
 
 SEEDS = st.integers(0, 2**32)
 

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from iqcar.causes.blame.attribute import attribute
 from iqcar.enums import REQUESTS, Request
 from iqcar.tables import Tables
+from iqcar_lab.clusters.quiet import LOUD, NOISY, QUIET, Run, run_of, said
 from tests.causes.blame.test_blame import SEEDS, assert_same, by_name
 from tests.support.examples import examples
-from tests.support.quiet_clusters import LOUD, NOISY, QUIET, Run, run_of, said
 from tests.support.random_tables import RandomInput, random_devices, tables_and_waits
 
 pytestmark = pytest.mark.slow

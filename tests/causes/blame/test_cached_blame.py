@@ -13,8 +13,9 @@ from iqcar.causes.blame.demand_weights import OWN, QUERY, UNATTRIBUTED
 from iqcar.enums import REQUESTS, Request
 from iqcar.say.verdict import find_verdict
 from iqcar.tables import TASK_RECORDS, Tables
+from iqcar_lab.clusters.frames import waits_frame
 from tests.causes.blame.test_blame import SEEDS
-from tests.support.random_tables import RandomInput, tables_and_waits, waits_frame
+from tests.support.random_tables import RandomInput, tables_and_waits
 from tests.support.tiny_tables import tiny_tables
 
 WAIT = 400.0

@@ -1,6 +1,6 @@
 """The yardstick of blame: quiet twins lose nothing, loud ones do, and a seed always says the same.
 
-``scripts/bench_blame.py --families`` prints how blame does on it.
+``scripts/experiments/simulated.py families`` scores blame on it.
 """
 
 from __future__ import annotations
@@ -10,12 +10,12 @@ import pytest
 
 from iqcar.enums import Request
 from iqcar.model.waits.columns import ESTIMATED, MEASURED, MISSING, evidence_column
-from tests.support.cluster_simulator import Simulation
-from tests.support.family_scores import EVERY, Answer, family_scores, scene
-from tests.support.quiet_clusters import LOUD, QUIET, Run
-from tests.support.simulated_truth import FAMILIES, GUILTY, costs_of_others
-from tests.support.simulated_work import Cluster, QueryPlan, StagePlan
-from tests.support.steady_clusters import STEADY, twins
+from iqcar_lab.clusters.quiet import LOUD, QUIET, Run
+from iqcar_lab.clusters.scores import EVERY, Answer, family_scores, scene
+from iqcar_lab.clusters.simulation import Simulation
+from iqcar_lab.clusters.steady import STEADY, twins
+from iqcar_lab.clusters.truth import FAMILIES, GUILTY, costs_of_others
+from iqcar_lab.clusters.work import Cluster, QueryPlan, StagePlan
 
 SEEDS = (301, 302)
 

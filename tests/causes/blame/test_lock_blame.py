@@ -8,7 +8,7 @@ import pytest
 from iqcar.causes.blame.attribute import attribute
 from iqcar.causes.blame.demand_weights import OWN, QUERY, UNATTRIBUTED
 from iqcar.enums import REQUESTS, Request
-from tests.support.random_tables import waits_frame
+from iqcar_lab.clusters.frames import waits_frame
 from tests.support.tiny_tables import tiny_tables
 
 WAITER, MATE, HOLDER, BESIDE, ELSEWHERE, LATER = range(6)

@@ -16,12 +16,12 @@ from iqcar.causes.blame.demand_weights import OWN, QUERY
 from iqcar.enums import REQUESTS, Request
 from iqcar.replay.alone import blame_run
 from iqcar.tables import Tables
-from tests.support.cluster_simulator import Simulation
+from iqcar_lab.clusters.quiet import said
+from iqcar_lab.clusters.recorded import replayable
+from iqcar_lab.clusters.simulation import Simulation
+from iqcar_lab.clusters.truth import costs_of_others
+from iqcar_lab.clusters.work import Cluster, QueryPlan, StagePlan
 from tests.support.examples import examples
-from tests.support.quiet_clusters import said
-from tests.support.simulated_log import replayable
-from tests.support.simulated_truth import costs_of_others
-from tests.support.simulated_work import Cluster, QueryPlan, StagePlan
 
 MB = 1e6
 SEEDS = st.integers(0, 2**32)

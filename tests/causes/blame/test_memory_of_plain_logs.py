@@ -12,11 +12,11 @@ from iqcar.causes.blame.attribute import attribute
 from iqcar.enums import Request
 from iqcar.model.waits.columns import ESTIMATED, MISSING, evidence_column, wait_column
 from iqcar.tables.arrays import share_of
-from tests.support.cluster_simulator import Simulation
-from tests.support.simulated_log import replayable
-from tests.support.simulated_truth import GUILTY, blamed, gain_of_removal, kendall_tau_b
-from tests.support.simulated_work import Cluster, QueryPlan, StagePlan
-from tests.support.what_if_questions import GB, memory
+from iqcar_lab.clusters.recorded import replayable
+from iqcar_lab.clusters.simulation import Simulation
+from iqcar_lab.clusters.truth import GUILTY, blamed, gain_of_removal, kendall_tau_b
+from iqcar_lab.clusters.what_if import GB, memory
+from iqcar_lab.clusters.work import Cluster, QueryPlan, StagePlan
 
 SEEDS = range(1, 6)
 WAIT, EVIDENCE = wait_column(Request.EXECUTION_MEMORY), evidence_column(Request.EXECUTION_MEMORY)

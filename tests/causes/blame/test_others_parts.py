@@ -16,8 +16,8 @@ from iqcar.enums import REQUESTS, Request
 from iqcar.model.demand.estimate import OthersCost
 from iqcar.model.waits.columns import wait_column
 from iqcar.tables import Tables
+from iqcar_lab.clusters.quiet import LOUD, QUIET, Run, blame_of, run_of, said
 from tests.support.examples import examples
-from tests.support.quiet_clusters import LOUD, QUIET, Run, blame_of, run_of, said
 from tests.support.random_tables import RandomInput, random_devices, tables_and_waits
 
 SEEDS = st.integers(0, 2**32)

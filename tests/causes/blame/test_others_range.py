@@ -11,11 +11,11 @@ from iqcar.pipeline import diagnose
 from iqcar.replay.alone import blame_run
 from iqcar.replay.whatif.question import Question
 from iqcar.replay.whatif.what_if import answer
-from tests.support.cluster_simulator import Simulation
-from tests.support.family_scores import EVERY, NEAR, by_blame
-from tests.support.quiet_clusters import Run, said
-from tests.support.simulated_log import replayable
-from tests.support.simulated_truth import costs_of_others
+from iqcar_lab.clusters.quiet import Run, said
+from iqcar_lab.clusters.recorded import replayable
+from iqcar_lab.clusters.scores import EVERY, NEAR, by_blame
+from iqcar_lab.clusters.simulation import Simulation
+from iqcar_lab.clusters.truth import costs_of_others
 
 MOST_APART = 0.02
 

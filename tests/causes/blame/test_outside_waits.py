@@ -16,10 +16,11 @@ from iqcar.enums import REQUESTS, Request
 from iqcar.model.demand.host_samples import beside_tasks, outside_load
 from iqcar.tables import Tables
 from iqcar.tables.specs import SAMPLES
+from iqcar_lab.clusters.frames import EPOCH_MS
 from tests.causes.blame.test_blame_intervals import three_on_a_core
 from tests.support.examples import examples
 from tests.support.hand_cluster import cluster, parts
-from tests.support.random_tables import EPOCH_MS, RandomInput, tables_and_waits
+from tests.support.random_tables import RandomInput, tables_and_waits
 
 
 def samples_of(*rows: dict[str, Any]) -> pd.DataFrame:

@@ -2,7 +2,8 @@
 
 Truth is what all others together cost a query. On a quiet cluster an honest analysis says about
 nothing whatever the formats, sizes and hosts are like; the thresholds are those of a reader, who
-takes a percent of a run for nothing. ``scripts/bench_blame.py --truth`` prints the figures.
+takes a percent of a run for nothing.
+``scripts/experiments/simulated.py families`` has the figures of many seeds.
 """
 
 from __future__ import annotations
@@ -10,13 +11,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tests.support.quiet_clusters import LOUD, QUIET, Run, amounts, blame_of, run_of, with_noise
-from tests.support.simulated_truth import GUILTY, blamed
+from iqcar_lab.clusters.quiet import LOUD, QUIET, Run, amounts, blame_of, run_of, with_noise
+from iqcar_lab.clusters.truth import GUILTY, blamed
 
 pytestmark = pytest.mark.slow
 
-SEEDS = (101, 102, 103)
-"""Seeds that no setting was chosen on."""
+SEEDS = (101,)
+"""A seed that no setting was chosen on."""
 
 
 def quiet(plain: bool, noise: float = 0.0) -> list[Run]:
@@ -40,15 +41,14 @@ def test_on_quiet_clusters_the_truth_is_nothing_and_on_loud_ones_much() -> None:
 def test_where_nothing_is_short_hardly_anything_is_lost_to_others(plain: bool) -> None:
     found = amounts(quiet(plain))
     assert found.mean <= 0.01
-    # Of some 170 queries one may overlap others just when its own work is harder.
+    # One query may overlap others just when its own work is harder.
     assert found.worst <= 0.05
 
 
 @pytest.mark.parametrize("plain", [False, True], ids=["measured", "plain"])
-@pytest.mark.parametrize(("noise", "most"), [(0.1, 0.01), (0.3, 0.02)])
-def test_noise_is_not_taken_for_contention(plain: bool, noise: float, most: float) -> None:
+def test_noise_is_not_taken_for_contention(plain: bool) -> None:
     """30 % is about what storage shared with strangers does to whole tasks."""
-    assert amounts(quiet(plain, noise)).mean <= most
+    assert amounts(quiet(plain, 0.3)).mean <= 0.02
 
 
 @pytest.mark.parametrize(
@@ -84,5 +84,5 @@ def top_sources(plain: bool, noise: float = 0.0) -> list[str]:
 @pytest.mark.parametrize("plain", [False, True], ids=["measured", "plain"])
 def test_beside_a_hog_most_victims_lost_most_to_it(plain: bool) -> None:
     top = top_sources(plain)
-    assert len(top) > 40
+    assert len(top) > 12
     assert top.count("hog") / len(top) > 0.8

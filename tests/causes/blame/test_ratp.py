@@ -11,8 +11,8 @@ from iqcar.causes.blame.ratp import Loss, data_processed, measure_loss
 from iqcar.causes.blame.task_intervals import BlameColumns
 from iqcar.enums import Request
 from iqcar.model.demand.estimate import Contention
+from iqcar_lab.clusters.frames import EPOCH_MS
 from tests.support.hand_cluster import cluster, parts
-from tests.support.random_tables import EPOCH_MS
 
 # --- RATP, slowdown, lost time
 

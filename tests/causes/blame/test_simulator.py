@@ -11,13 +11,13 @@ import pytest
 
 from iqcar.causes.blame.attribute import attribute
 from iqcar.enums import REQUESTS, Request
-from tests.support import simulated_truth as truth
-from tests.support.cluster_simulator import Simulation
-from tests.support.simulated_work import Cluster, QueryPlan, StagePlan
+from iqcar_lab.clusters import truth
+from iqcar_lab.clusters.simulation import Simulation
+from iqcar_lab.clusters.work import Cluster, QueryPlan, StagePlan
 
 pytestmark = pytest.mark.slow
 
-SEEDS = range(4)
+SEEDS = range(2)
 
 
 def cases(*families: str) -> list[truth.Case]:

@@ -44,7 +44,7 @@ def test_counts_by_hand() -> None:
 
 
 def test_the_rates_of_table_v_follow_from_its_counts() -> None:
-    scoring, shown = load("bigroots_scoring"), load("straggler_tables")
+    scoring, shown = load("bigroots_scoring"), load("tables")
     for tp, tn, fp, fn, tpr, fpr, accuracy in shown.TABLE_V.values():
         counts = scoring.Counts(tp, tn, fp, fn)
         # The paper cuts some digits off instead of rounding.
@@ -152,7 +152,7 @@ def test_the_plan_of_table_iv_is_the_papers() -> None:
 
 
 def test_a_hosts_view_keeps_its_length_and_says_what_it_used() -> None:
-    places = load("loadable_hosts")
+    places = load("cluster")
     small = places.Use()
     large = places.Use(user=12.5, system=2.5, idle=985.0, read_bytes=4096, busy_ms=7.4)
     first, second = places.stat_text(small), places.stat_text(large)
@@ -173,20 +173,20 @@ def test_a_hosts_view_keeps_its_length_and_says_what_it_used() -> None:
 def decided() -> Any:
     tables = simulate(SEED, stages=2).tables
     features = build_features(tables, measure_waits(tables), 3000.0)
-    return load("bigroots_methods").Judged.from_features(
+    return load("bigroots_scoring").Judged.from_features(
         features, np.ones(len(features.frame), bool)
     )
 
 
 def test_a_higher_threshold_names_no_more(decided: Any) -> None:
-    for method, values, named in load("bigroots_methods").sweeps(decided):
+    for method, values, named in load("bigroots_scoring").sweeps(decided):
         assert values == sorted(values), method
         for lower, higher in pairwise(named):
             assert not (higher & ~lower).any(), method
 
 
 def test_the_default_threshold_names_what_the_method_names(decided: Any) -> None:
-    methods = load("bigroots_methods")
+    methods = load("bigroots_scoring")
     moved = {method: (values, named) for method, values, named in methods.sweeps(decided)}
     for method, default in (("measured", methods.OURS.explains), ("PCC", 0.5)):
         values, named = moved[method]
@@ -196,7 +196,7 @@ def test_the_default_threshold_names_what_the_method_names(decided: Any) -> None
 
 
 def test_edge_detection_only_takes_causes_away(decided: Any) -> None:
-    methods = load("bigroots_methods").METHODS
+    methods = load("bigroots_scoring").METHODS
     with_edges, without = methods["BigRoots"](decided), methods["BigRoots without edges"](decided)
     assert without.any()
     assert not (with_edges & ~without).any()
@@ -204,7 +204,7 @@ def test_edge_detection_only_takes_causes_away(decided: Any) -> None:
 
 def test_only_stragglers_that_are_meant_are_judged(decided: Any) -> None:
     some = np.arange(len(decided.features.frame)) % 2 == 0
-    half = load("bigroots_methods").Judged.from_features(decided.features, some)
+    half = load("bigroots_scoring").Judged.from_features(decided.features, some)
     rows = half.compared.rows[half.rows]
     assert some[rows].all()
     assert 0 < len(rows) < len(decided.rows)
@@ -222,13 +222,13 @@ def scored(seed: int) -> Any:
     def flags() -> Any:
         return rng.random((n, 3)) < 0.5
 
-    return load("bigroots_scored").Scored(
+    return load("bigroots_scoring").Scored(
         part=rng.choice(np.array(["cpu", "multi-node"], dtype=object), n),
         host=rng.choice(np.array(["a", "b"], dtype=object), n),
         reads=reads, starting=starting, shared_ms=shared, truth=shared > 0,
         delaying=delaying, counted=counted,
         duration_ms=np.full(n, 1000.0), delay_ms=np.full(n, 400.0),
-        named={name: flags() for name in load("bigroots_methods").METHODS},
+        named={name: flags() for name in load("bigroots_scoring").METHODS},
         moved={"measured": {0.0: np.ones((n, 3), bool), 0.5: flags(), 1.0: np.zeros((n, 3), bool)}},
         grid={(0.5, 0.8): flags(), (0.9, 0.9): flags()},
         tasks=500, stages=20, injected=["cpu", "io"],
@@ -236,11 +236,11 @@ def scored(seed: int) -> Any:
 
 
 def test_runs_together_have_the_sum_of_their_decisions() -> None:
-    make_result = load("bigroots_scored").make_result
+    make_result = load("bigroots_scoring").make_result
     runs = [scored(1), scored(2)]
     alone, together = [make_result([run]) for run in runs], make_result(runs)
     assert together["stragglers"] == sum(one["stragglers"] for one in alone)
-    for method in load("bigroots_methods").METHODS:
+    for method in load("bigroots_scoring").METHODS:
         for truth in ("paper", "could_delay"):
             for what in ("tp", "tn", "fp", "fn"):
                 whole = together["all"]["methods"][method][truth][what]
@@ -254,9 +254,9 @@ def test_runs_together_have_the_sum_of_their_decisions() -> None:
 
 
 def test_the_tables_hold_every_method_and_the_papers_numbers() -> None:
-    result = load("bigroots_scored").make_result([scored(1)])
-    text = load("straggler_tables").bigroots({"seeds": [1], **result})
-    for method in load("bigroots_methods").METHODS:
+    result = load("bigroots_scoring").make_result([scored(1)])
+    text = load("tables").bigroots({"seeds": [1], **result})
+    for method in load("bigroots_scoring").METHODS:
         assert f"| {method} |" in text
     assert "| BigRoots (paper) | 43 | 282 | 1 | 28 | 60.6% | 0.4% | 91.8% |" in text
 

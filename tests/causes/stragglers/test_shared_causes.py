@@ -11,8 +11,8 @@ import pytest
 import iqcar
 from iqcar.causes.stragglers.straggler_result import Stragglers, StragglerSettings
 from iqcar.pipeline import stragglers_of
+from iqcar_lab.clusters.event_log import SyntheticLog, stage_info, task_metrics
 from tests.support.naive_bigroots import EQUATIONS
-from tests.support.synthetic_log import SyntheticLog, stage_info, task_metrics
 
 PLAIN_MS, SLOW_MS, GC_MS = 1000, 4000, 3000
 

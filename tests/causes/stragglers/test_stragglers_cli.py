@@ -14,11 +14,11 @@ from iqcar.causes.stragglers.straggler_result import StragglerSettings, by_cause
 from iqcar.pipeline import stragglers_of
 from iqcar.rules.vocabulary.topics import straggler_cause, straggler_causes
 from iqcar.show.json.analyze import result_schema, stragglers_to_json
+from iqcar_lab.clusters.event_log import SyntheticLog, stage_info, task_metrics
 from tests.conftest import REPO
 from tests.support.command import iqcar
 from tests.support.real_logs import LOGS, diagnosis_of_log
 from tests.support.straggler_truth import simulate
-from tests.support.synthetic_log import SyntheticLog, stage_info, task_metrics
 
 
 def skewed_log(name: str = "etl") -> SyntheticLog:

@@ -19,12 +19,12 @@ from iqcar.pipeline import diagnose, topics_of
 from iqcar.rules.compile_pools import load_rules_file
 from iqcar.rules.vocabulary.topics import topic_name, topic_vocabulary
 from iqcar.show.json.analyze import result_schema, to_json, topics_to_json
+from iqcar_lab.clusters.event_log import SyntheticLog, stage_info, task_metrics
 from tests.conftest import REPO
 from tests.support.command import iqcar
 from tests.support.hound_traces import CAUSES, words_of_cause
 from tests.support.real_logs import LOGS, diagnosis_of_log
 from tests.support.straggler_truth import simulate
-from tests.support.synthetic_log import SyntheticLog, stage_info, task_metrics
 
 STAGES, TASKS = 24, 24
 

@@ -18,9 +18,9 @@ from iqcar.say import find_verdict
 from iqcar.show.html.page import render_page
 from iqcar.show.json.analyze import result_schema, to_dict, to_json
 from iqcar.show.terminal.analyze import print_diagnosis, print_levels
+from iqcar_lab.clusters.event_log import SyntheticLog, stage_info, task_metrics
 from tests.support.contended_log import contended_log
 from tests.support.plotted import HOSTILE
-from tests.support.synthetic_log import SyntheticLog, stage_info, task_metrics
 from tests.support.wasted_log import wasted_log
 
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from iqcar.replay.whatif.curves import STAGE
+from iqcar_lab.clusters.event_log import SyntheticLog, stage_info, task_metrics
 from iqcar_lab.experiment.curves_file import Point, curve_of, stage_times
-from tests.support.synthetic_log import SyntheticLog, stage_info, task_metrics
 
 FETCHED, WAITED_MS, LASTED_MS = 1_000_000_000, 2_000, 5_000
 

@@ -11,13 +11,13 @@ from iqcar.errors import UsageError
 from iqcar.model.waits.columns import WAITS
 from iqcar.replay.whatif.question import ask
 from iqcar.tables import QUERIES, STAGES, TASKS, Tables
+from iqcar_lab.clusters.frames import frame
 from iqcar_lab.printed.intervention import (
     LAWS,
     BayesianNetwork,
     Law,
     printed_what_if,
 )
-from tests.support.random_tables import frame
 
 SHARE = 0.7
 """A of eq. 2 in the tasks below."""

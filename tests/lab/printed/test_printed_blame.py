@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from iqcar.enums import Request
+from iqcar_lab.clusters.event_log import SyntheticLog, stage_info, task_metrics
 from iqcar_lab.printed.iqcar import paper_tasks, printed_blame, printed_shares
 from tests.support.command import iqcar_lab
 from tests.support.hand_cluster import cluster
-from tests.support.synthetic_log import SyntheticLog, stage_info, task_metrics
 
 
 def test_tasks_have_the_waits_that_are_known_and_the_data_of_table_4() -> None:

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 import iqcar
 from iqcar.model.queries.critical_path import add_critical_path
+from iqcar_lab.clusters.changes import pair_of
 from iqcar_lab.printed.spectroscope import (
     Edges,
     PrintedFinding,
@@ -19,7 +20,6 @@ from iqcar_lab.printed.spectroscope import (
     ks_test,
     printed_findings,
 )
-from tests.support.compare_pairs import pair_of
 from tests.support.naive_spectroscope import Latency, Request, compare_naively, p_by_counting
 
 GRAPHS = ["0 join\n1 scan\n1 scan", "0 broadcast\n1 scan", "0 sort"]

@@ -18,7 +18,7 @@ from iqcar.model.demand.host_samples import (
     sampled_processor,
 )
 from iqcar.tables import SAMPLES
-from tests.support.random_tables import EPOCH_MS, frame
+from iqcar_lab.clusters.frames import EPOCH_MS, frame
 
 SECONDS = 10
 RATE = 1e5

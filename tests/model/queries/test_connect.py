@@ -11,7 +11,7 @@ from iqcar.logs import read_logs
 from iqcar.logs.events.settings import connect_operation, connect_request, connect_tags
 from iqcar.model.queries.identify import identify
 from iqcar.tables import Tables, texts
-from tests.support.synthetic_log import SyntheticLog, node, stage_info
+from iqcar_lab.clusters.event_log import SyntheticLog, node, stage_info
 
 SESSIONS = ("0a1b2c3d-0000-4000-8000-0123456789ab", "1a1b2c3d-0000-4000-8000-0123456789ab")
 STARTED = "org.apache.spark.sql.connect.service.SparkListenerConnectOperationStarted"

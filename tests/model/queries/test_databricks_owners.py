@@ -13,7 +13,7 @@ from iqcar.logs import read_logs
 from iqcar.logs.events.settings import CLUSTER_TAGS, MAX_TAGS, MOST_TAGS
 from iqcar.model.queries.identify import DATABRICKS, HIDDEN, checked_grouping, identify, owners
 from iqcar.tables import Tables, texts
-from tests.support.synthetic_log import SyntheticLog
+from iqcar_lab.clusters.event_log import SyntheticLog
 
 HIDE = "Zq7VxW3kRt9yLp2m"
 

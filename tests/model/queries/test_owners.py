@@ -12,7 +12,7 @@ from iqcar.logs.events.settings import MAX_PROPERTY
 from iqcar.logs.merge import leave_out
 from iqcar.model.queries.identify import identify, owners
 from iqcar.tables import Tables, texts
-from tests.support.synthetic_log import SyntheticLog
+from iqcar_lab.clusters.event_log import SyntheticLog
 
 SESSION = "0a1b2c3d-0000-4000-8000-0123456789ab"
 THRIFT = "org.apache.spark.sql.hive.thriftserver.ui.SparkListenerThriftServerOperationStart"

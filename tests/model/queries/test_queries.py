@@ -14,9 +14,9 @@ from iqcar.pipeline import diagnose, read
 from iqcar.rules.compile_pools import dump_compiled
 from iqcar.say.findings import find_findings
 from iqcar.tables import QUERIES, Tables, texts
+from iqcar_lab.clusters.event_log import SyntheticLog, node, stage_info
 from tests.rules.test_rules_check import NAMES, workload
 from tests.support.replayed_log import write_log
-from tests.support.synthetic_log import SyntheticLog, node, stage_info
 from tests.support.tiny_tables import tiny_tables
 
 MIX = {

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from iqcar.model.waits.phases import PHASE_NAMES, phases_of
 from iqcar.tables import INTERVALS, TASKS, Tables
-from tests.support.random_tables import frame
+from iqcar_lab.clusters.frames import frame
 
 COLUMN = {
     "read": "io_read_ms",

@@ -26,9 +26,9 @@ from iqcar.rules.rule import Outlook
 from iqcar.show.json.queues import queues_schema, queues_to_json
 from iqcar.show.terminal.layout import terminal
 from iqcar.show.terminal.queues import print_queues
+from iqcar_lab.clusters.event_log import SyntheticLog
 from tests.support.naive_queues import NaiveCluster, NaiveQueue, NaiveRun, NaiveTenant
 from tests.support.shared_cluster_logs import read
-from tests.support.synthetic_log import SyntheticLog
 
 CORES = 12
 TARGETS = [PlanTarget.YARN_CAPACITY, PlanTarget.YARN_FAIR]

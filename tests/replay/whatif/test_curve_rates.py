@@ -16,11 +16,10 @@ from iqcar.replay.alone import blame_run
 from iqcar.replay.whatif.curve_rates import LEAST_SPREAD, NO_CURVE, known_of_curves
 from iqcar.replay.whatif.curves import Curve, MeasuredCurves, read_curves
 from iqcar.show.json.analyze import result_schema
+from iqcar_lab.clusters.known_runs import Crowd, blamed, crowd_of, curves_of, said
+from iqcar_lab.clusters.steady import twins
 from tests.support.command import iqcar
-from tests.support.known_runs import Crowd, blamed, crowd_of, said
-from tests.support.simulated_curves import curves_of
 from tests.support.small_log import small_log
-from tests.support.steady_clusters import twins
 from tests.support.tiny_tables import tiny_tables
 
 UNTOLD = "steady, or as slow alone", 4

@@ -19,10 +19,10 @@ from iqcar.replay.whatif.model import build_model
 from iqcar.replay.whatif.question import Question
 from iqcar.replay.whatif.what_if import answer
 from iqcar.tables import Tables
-from tests.support.cluster_simulator import Simulation
-from tests.support.simulated_log import replayable
-from tests.support.simulated_truth import FAMILIES
-from tests.support.simulated_work import Cluster, QueryPlan, StagePlan
+from iqcar_lab.clusters.recorded import replayable
+from iqcar_lab.clusters.simulation import Simulation
+from iqcar_lab.clusters.truth import FAMILIES
+from iqcar_lab.clusters.work import Cluster, QueryPlan, StagePlan
 
 SHARE = 0.3
 

@@ -15,11 +15,10 @@ from iqcar.replay.whatif.question import Question
 from iqcar.replay.whatif.scenario import Scenario
 from iqcar.replay.whatif.what_if import answer
 from iqcar.tables import CONF
-from tests.support.cluster_simulator import Simulation
-from tests.support.random_tables import frame
-from tests.support.simulated_work import Cluster, QueryPlan, StagePlan
-from tests.support.what_if_questions import more_data
-from tests.support.what_if_truth import find, model_of
+from iqcar_lab.clusters.frames import frame
+from iqcar_lab.clusters.simulation import Simulation
+from iqcar_lab.clusters.what_if import find, model_of, more_data
+from iqcar_lab.clusters.work import Cluster, QueryPlan, StagePlan
 
 MB = 1e6
 CLUSTER = Cluster(hosts=2, slots=4, cores=8.0)

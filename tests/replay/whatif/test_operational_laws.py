@@ -8,9 +8,9 @@ import pytest
 from iqcar.replay.whatif.outcome import operational_laws
 from iqcar.replay.whatif.question import Question
 from iqcar.replay.whatif.what_if import answer
+from iqcar_lab.clusters.simulation import Simulation
+from iqcar_lab.clusters.truth import FAMILIES
 from tests.replay.whatif.test_predictions import model_of
-from tests.support.cluster_simulator import Simulation
-from tests.support.simulated_truth import FAMILIES
 
 
 @pytest.mark.parametrize("family", ["two culprits", "slots, fair"])

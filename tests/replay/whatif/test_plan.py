@@ -12,9 +12,9 @@ from iqcar.replay.whatif import edit_cluster
 from iqcar.replay.whatif.plan_capacity import find_knee, plan_capacity
 from iqcar.replay.whatif.question import parse_plan, parse_price
 from iqcar.show.pictures.what_if import capacity_plan
+from iqcar_lab.clusters.simulation import Simulation
+from iqcar_lab.clusters.work import Cluster, QueryPlan, StagePlan
 from tests.replay.whatif.test_predictions import model_of
-from tests.support.cluster_simulator import Simulation
-from tests.support.simulated_work import Cluster, QueryPlan, StagePlan
 
 
 @pytest.fixture(scope="module")

@@ -1,4 +1,4 @@
-"""Predictions against the simulator: what it does when one thing is changed is the truth."""
+"""Predictions and their ranges: what the simulator does when one thing is changed is the truth."""
 
 from __future__ import annotations
 
@@ -14,20 +14,21 @@ from iqcar.replay.whatif import edit, edit_cluster
 from iqcar.replay.whatif.model import Model, build_model
 from iqcar.replay.whatif.outcome import replay_scenario
 from iqcar.replay.whatif.question import Question
+from iqcar.replay.whatif.ranges import ANSWERED, BEYOND
 from iqcar.replay.whatif.scenario import Scenario
-from iqcar.replay.whatif.what_if import answer
-from tests.support.cluster_simulator import Simulation
-from tests.support.simulated_log import replayable
-from tests.support.simulated_truth import FAMILIES
-from tests.support.simulated_work import Cluster, QueryPlan, StagePlan
-from tests.support.what_if_truth import NOTICED, Pair, model_of, pairs
+from iqcar.replay.whatif.what_if import WhatIf, answer
+from iqcar_lab.clusters.recorded import replayable
+from iqcar_lab.clusters.simulation import Simulation
+from iqcar_lab.clusters.truth import FAMILIES
+from iqcar_lab.clusters.what_if import NOTICED, Pair, find, model_of, pairs
+from iqcar_lab.clusters.work import Cluster, QueryPlan, StagePlan
 
-SEEDS = (71, 72)
+SEED = 71
 
 
 @pytest.fixture(scope="module")
 def scored() -> np.ndarray:
-    found = [one for family in FAMILIES for seed in SEEDS for one in pairs(family, seed)]
+    found = [one for family in FAMILIES for one in pairs(family, SEED)]
     return np.array(
         [
             (one.true, one.said["what-if"], float(one.within))
@@ -39,10 +40,10 @@ def scored() -> np.ndarray:
 
 @pytest.mark.slow
 def test_predictions_are_near_the_truth(scored: np.ndarray) -> None:
-    """Seeds that nothing was tuned on: there the median is 0.7 % and the 90 % quantile 4 %."""
+    """A seed that nothing was tuned on; of many the median is 0.7 %, the 90 % quantile 4 %."""
     true, said, _ = scored.T
     error = np.abs(said - true)
-    assert len(error) > 200
+    assert len(error) > 100
     assert np.median(np.abs(true)) > 0.07
     assert np.median(error) < 0.02
     assert np.quantile(error, 0.9) < 0.09
@@ -57,7 +58,7 @@ def test_ranges_hold_what_they_say(scored: np.ndarray) -> None:
 
 @pytest.fixture(scope="module")
 def rough() -> list[Pair]:
-    return list(pairs("two culprits", 71, rough=True))
+    return list(pairs("two culprits", SEED, rough=True))
 
 
 @pytest.mark.slow
@@ -237,3 +238,53 @@ def test_other_partitions_do_the_same_work_and_differ_as_much(crowd: Model) -> N
         sizes = [s.alone[s.work.step == step].sum(axis=1) for s in (before, after)]
         spread = [size.std() / size.mean() for size in sizes]
         assert spread[1] == pytest.approx(spread[0], rel=0.3)
+
+
+def answer_if_off(model: Model, off: float, *, by_all: bool = False) -> WhatIf:
+    """The answer if the check of the first query, or of all, were off by so much."""
+    error = np.full(len(model.error), off if by_all else 0.0)
+    error[0] = off
+    other = replace(model, _bases=model._bases)
+    other.__dict__["error"] = error
+    return answer(other, Question(remove=("1",)), find)
+
+
+def test_the_more_the_check_is_off_the_wider_is_the_range(crowd: Model) -> None:
+    widths = []
+    for off in (0.0, 0.1, BEYOND, 0.2, 0.3, ANSWERED):
+        said = answer_if_off(crowd, off).queries.loc[0]
+        assert said["refused"] == ""
+        assert said["low_ms"] <= said["predicted_ms"] <= said["high_ms"]
+        widths.append((said["high_ms"] - said["low_ms"]) / said["recorded_ms"])
+    assert (np.diff(widths) > 0).all()
+    steps = np.diff(widths) / np.diff([0.0, 0.1, BEYOND, 0.2, 0.3, ANSWERED])
+    assert steps[-1] > 2 * steps[0]
+    assert widths[-1] > widths[0] + 0.4
+
+
+def test_who_is_far_off_is_said(crowd: Model) -> None:
+    assert not any("to 50 %" in one for one in answer_if_off(crowd, BEYOND).assumptions)
+    said = answer_if_off(crowd, 0.3)
+    assert "the replay of 1 query as it was is off by 15 to 50 %: its range is wider" in (
+        said.assumptions
+    )
+    assert said.refused == ()
+
+
+def test_beyond_the_limit_there_is_no_answer(crowd: Model) -> None:
+    said = answer_if_off(crowd, ANSWERED + 0.01)
+    assert said.queries.loc[0, "refused"] == (
+        "the replay of the run as it was is off by more than 50 %"
+    )
+    assert np.isnan(said.queries.loc[0, "high_ms"])
+    assert (said.queries["refused"] == "").sum() == len(said.queries) - 1
+    assert said.refused == (
+        "1 query is not answered: the replay of the run as it was is off by more than 50 %",
+    )
+
+
+def test_a_run_is_answered_up_to_the_same_limit(crowd: Model) -> None:
+    assert answer_if_off(crowd, 0.4, by_all=True).refused == ()
+    said = answer_if_off(crowd, ANSWERED + 0.01, by_all=True)
+    assert said.refused[0].startswith("no answer: the replay of the run as it was is off by 51 %")
+    assert not np.isfinite(said.queries["predicted_ms"]).any()

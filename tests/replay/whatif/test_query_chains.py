@@ -17,13 +17,12 @@ from iqcar.replay.whatif.question import Question, ask
 from iqcar.replay.whatif.what_if import answer
 from iqcar.show.json.whatif import whatif_schema
 from iqcar.tables import JOBS, NONE, QUERIES, Tables
-from tests.support.cluster_simulator import Simulation
+from iqcar_lab.clusters.frames import frame
+from iqcar_lab.clusters.simulation import Simulation
+from iqcar_lab.clusters.what_if import find, model_of, without
+from iqcar_lab.clusters.work import Cluster, QueryPlan, StagePlan
 from tests.support.command import iqcar
 from tests.support.contended_log import contended_log
-from tests.support.random_tables import frame
-from tests.support.simulated_work import Cluster, QueryPlan, StagePlan
-from tests.support.what_if_questions import without
-from tests.support.what_if_truth import find, model_of
 
 LONG = 60_000.0
 

@@ -13,9 +13,9 @@ from iqcar.replay.whatif.edit import remove
 from iqcar.replay.whatif.model import Model
 from iqcar.replay.whatif.outcome import replay_scenario
 from iqcar.replay.whatif.removal_blame import RemovalBlame, blame_by_removal
+from iqcar_lab.clusters.simulation import Simulation
+from iqcar_lab.clusters.truth import FAMILIES, kendall_tau_b
 from tests.replay.whatif.test_predictions import model_of
-from tests.support.cluster_simulator import Simulation
-from tests.support.simulated_truth import FAMILIES, kendall_tau_b
 
 FAMILY, SEED = "two culprits", 5
 

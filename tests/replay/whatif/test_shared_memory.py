@@ -17,12 +17,11 @@ from iqcar.replay.whatif.outcome import MEMORY
 from iqcar.replay.whatif.question import Question
 from iqcar.replay.whatif.what_if import answer
 from iqcar.tables import CONF, TASK_RECORDS, Tables
-from tests.support.cluster_simulator import Simulation
-from tests.support.random_tables import frame
-from tests.support.simulated_log import replayable
-from tests.support.simulated_work import Cluster, QueryPlan, StagePlan
-from tests.support.what_if_questions import GB
-from tests.support.what_if_truth import find, model_of
+from iqcar_lab.clusters.frames import frame
+from iqcar_lab.clusters.recorded import replayable
+from iqcar_lab.clusters.simulation import Simulation
+from iqcar_lab.clusters.what_if import GB, find, model_of
+from iqcar_lab.clusters.work import Cluster, QueryPlan, StagePlan
 
 HOLD = StagePlan(6, cpu=100, sleep=5000, memory=3 * GB, spread=0.0)
 SORT = StagePlan(12, read=20e6, cpu=400, memory=1 * GB)

@@ -10,10 +10,9 @@ import pytest
 
 from iqcar.replay.whatif.intervene import intervene
 from iqcar.replay.whatif.outcome import replay_scenario
-from tests.support.cluster_simulator import Simulation
-from tests.support.simulated_work import StagePlan
-from tests.support.what_if_questions import SCENARIOS, questions
-from tests.support.what_if_truth import find, model_of
+from iqcar_lab.clusters.simulation import Simulation
+from iqcar_lab.clusters.what_if import SCENARIOS, find, model_of, questions
+from iqcar_lab.clusters.work import StagePlan
 
 ALIKE = {"partitions"}
 """Questions whose tasks the simulator draws anew: sizes differ, not their sum."""

@@ -27,11 +27,12 @@ from iqcar.show.pictures.straggler_boxes import worst_stage
 from iqcar.show.pictures.theme import legend_above
 from iqcar.show.pictures.timeline_lanes import query_waiting
 from iqcar.tables import SAMPLES
+from iqcar_lab.clusters.frames import frame
 from tests.support.contended_log import contended_log
 from tests.support.examples import examples
 from tests.support.many_tasks import many_tasks
 from tests.support.plotted import diagnosis_of
-from tests.support.random_tables import RandomInput, frame, tables_and_waits
+from tests.support.random_tables import RandomInput, tables_and_waits
 from tests.support.shared_cluster_logs import read, three_of_four_held
 
 

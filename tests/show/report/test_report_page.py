@@ -30,11 +30,11 @@ from iqcar.show.html.payload import LABEL_LETTERS, page_payload
 from iqcar.show.json.analyze import result_schema, to_dict, to_json
 from iqcar.show.pictures.timeline import json_for_html, source_hash
 from iqcar.show.terminal.analyze import print_diagnosis
+from iqcar_lab.clusters.event_log import SyntheticLog, stage_info, task_metrics
 from tests.conftest import REPO
 from tests.support.contended_log import NO_IO
 from tests.support.crowded_log import NAMES, crowded_log
 from tests.support.page_reader import Reader, sections
-from tests.support.synthetic_log import SyntheticLog, stage_info, task_metrics
 
 MS = 0.01
 """Sums of numbers that were rounded to a thousandth of a ms: a few hundred of them."""

@@ -7,7 +7,7 @@ every source query, and ``DOR_u = Σ IF_uv · DOR_v`` at every node, except that
 source stage counts at its query's "other stages".
 
 Paper: iQCAR | §5, eq. 13, DOR | exact graph; vertices weigh lost time |
-  tests/causes/graph/test_graph_paper_examples.py
+  tests/causes/graph/test_paths.py
 Paper: iQCAR | §6.2, algorithm 3 | exact | tests/causes/graph/test_paths.py
 """
 
