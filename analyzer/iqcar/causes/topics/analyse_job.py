@@ -154,7 +154,7 @@ class Ranked(NamedTuple):
         rank = np.empty(values.shape)
         np.put_along_axis(rank, order, (begins + ends + 1) / 2.0, axis=1)
         ties = ((ends - begins).astype(np.float64) ** 2 - 1.0).sum(axis=1)
-        return cls(values, slow, rising, slow[order], rank, ties)
+        return cls(values, slow, rising, high=slow[order], rank=rank, ties=ties)
 
     def differences(self) -> tuple[Floats, Floats]:
         """How stragglers differ from other tasks in every row (§5.2).
