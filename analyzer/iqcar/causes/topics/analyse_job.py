@@ -154,7 +154,7 @@ class Ranked(NamedTuple):
         rank = np.empty(values.shape)
         np.put_along_axis(rank, order, (begins + ends + 1) / 2.0, axis=1)
         ties = ((ends - begins).astype(np.float64) ** 2 - 1.0).sum(axis=1)
-        return cls(values, slow, rising, slow[order], rank, ties)
+        return cls(values, slow, rising, high=slow[order], rank=rank, ties=ties)
 
     def differences(self) -> tuple[Floats, Floats]:
         """How stragglers differ from other tasks in every row (§5.2).
@@ -258,4 +258,4 @@ def regression(metrics: Floats, latency: Floats) -> tuple[Floats, Floats]:
     best = int(np.argmin((1.0 - told) / np.maximum(1.0 - free - 1.0 / tasks, NOTHING) ** 2))
     noise = (1.0 - told[best]) / max(1.0 - float(free[best]), LEAST_FREE) / tasks
     error = np.sqrt(np.maximum(noise, 0.0) * (axes**2 @ (spread / shrunk[best] ** 2)))
-    return axes @ (along / shrunk[best]), error
+    return np.where(metrics.any(axis=1), axes @ (along / shrunk[best]), 0.0), error
