@@ -3,7 +3,7 @@
 ``TABLE/cluster=NAME/day=YYYY-MM-DD/BATCH.parquet``, or ``day=YYYY-MM`` for a past month. A file is
 never changed. The file of ``applications`` is written last: rows of other tables count only where
 it names their addition. So an addition that is stopped leaves no trace in answers, and two writers
-need no lock. Small files are merged (:mod:`iqcar.history.merged_months`); then the file's name is
+need no lock. Small files are merged (:mod:`iqcar.history.store_views`); then the file's name is
 the merger, and its rows' ``batch`` is ``BATCH+MERGER``.
 
 ``TABLE/cluster=NAME/day=YYYY-MM-DD/BATCH.parquet``, or ``day=YYYY-MM`` for a past month.
