@@ -128,7 +128,7 @@ INTERNALS = (
         "SparkContext.contextBeingConstructed",
         "local mode with the listener only",
         "there: records of tasks, rules",
-        "starting the listener",
+        LOCAL,
     ),
     Internal(
         "Dispatcher, Inbox and Executor.plugins",
