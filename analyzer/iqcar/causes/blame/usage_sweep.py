@@ -118,8 +118,10 @@ def _integrate(uses: Uses, found: Others) -> None:
     owners = int(uses.owner.max()) + 1 if len(uses.owner) else 0
     free, place = np.zeros(n, np.int64), np.full(n, -1, np.int64)
     sums = Sums(
-        np.zeros((3, width)), np.zeros((3, owners)), np.zeros((0, 2, width + 1)), free, place,
-        np.full(owners, -1, np.int64), np.zeros(owners), np.zeros(owners, np.int64),
+        sums=np.zeros((3, width)), of_owner=np.zeros((3, owners)),
+        at_start=np.zeros((0, 2, width + 1)), free=free, place=place,
+        domain=np.full(owners, -1, np.int64), since=np.zeros(owners),
+        active_of=np.zeros(owners, np.int64),
     )  # fmt: skip
     places = compiled(places_needed)(uses, sums)
     place[:] = -1

@@ -176,11 +176,11 @@ class RecordScanner:
         run_counts, read = np.zeros(count, np.int64), np.zeros(count, np.bool_)
         records = Records(np.frombuffer(text, np.uint8), starts + len(RECORD), ends)
         seen = np.full(len(_ALL_KEYS), -1, np.int64)
-        used = compiled(scan_records)(
-            records,
-            _KEYS,
-            Scanned(self._numbers, self._spans, run_counts, self._runs, self._values, read, seen),
-        )
+        into = Scanned(
+            numbers=self._numbers, spans=self._spans, run_counts=run_counts, runs=self._runs,
+            values=self._values, read=read, seen=seen,
+        )  # fmt: skip
+        used = compiled(scan_records)(records, _KEYS, into)
         spans = self._spans[:count][read]
         owner_counts, owners = _owners(text, spans[:, 2 * _OWNERS : 2 * _UNREAD])
         spans = spans[:, : 2 * len(TEXTS)]
