@@ -87,7 +87,7 @@ class Keys(NamedTuple):
     levels: the first key of each level; one more.
     missing: value of each column of numbers that a record does not tell.
     totals: columns that a record must tell.
-    start, width, count: columns of the record's start, and of width and number of its intervals.
+    start, width, buckets: columns of the record's start, and of width and number of its intervals.
     longest: letters of the longest key.
     """
 
@@ -99,7 +99,7 @@ class Keys(NamedTuple):
     totals: Ints
     start: int
     width: int
-    count: int
+    buckets: int
     longest: int
 
 
@@ -112,7 +112,7 @@ _KEYS = Keys(
     totals=np.array([NUMBERS.index(key) for key in TOTALS], np.int64),
     start=START,
     width=WIDTH,
-    count=COUNT,
+    buckets=COUNT,
     longest=max(map(len, _SPELLED)),
 )
 
@@ -281,7 +281,7 @@ def scan_records(records: Records, keys: Keys, into: Scanned) -> int:
                         at += 1
                     spans[row, 2 * column + 1] = at
                 else:
-                    most = numbers[row, keys.count]
+                    most = numbers[row, keys.buckets]
                     if not 1 <= most <= MOST_INTERVALS:
                         break
                     interval, more = 0, buffer[at] != 92
@@ -318,7 +318,7 @@ def scan_records(records: Records, keys: Keys, into: Scanned) -> int:
             if level > 0 and buffer[at] == 125:
                 if level == 2 and not (
                     0 < numbers[row, keys.width] < LAST_PLAUSIBLE_MS
-                    and 1 <= numbers[row, keys.count] <= MOST_INTERVALS
+                    and 1 <= numbers[row, keys.buckets] <= MOST_INTERVALS
                 ):
                     break
                 level, key = 0, after
