@@ -133,8 +133,9 @@ def best_division(segment: Floats) -> tuple[float, int]:
     over = np.concatenate([[0.0], 1.0 / number[1:]])
     statistics = np.zeros(n + 1)
     sums = Distances(
-        segment, number, over, np.zeros(n), np.zeros(n + 1), np.zeros(n + 1), statistics
-    )
+        segment=segment, number=number, over=over, near=np.zeros(n), whole=np.zeros(n + 1),
+        between=np.zeros(n + 1), statistics=statistics,
+    )  # fmt: skip
     at = compiled(divide)(sums)
     return float(statistics[0]), at
 

@@ -14,8 +14,12 @@ Ints = NDArray[np.int64]
 Bytes = NDArray[np.uint8]
 Ints32 = NDArray[np.int32]
 ShortTable = NDArray[np.uint16]
-IntTable, IntCube, FloatTable, FloatCube, FlagTable = Ints, Ints, Floats, Floats, Flags
-"""Arrays of two and of three dimensions."""
+IntTable = Ints
+"""Tables have two dimensions, cubes three."""
+IntCube = Ints
+FloatTable = Floats
+FloatCube = Floats
+FlagTable = Flags
 
 
 def by_group_and_time(group: Ints, when: Floats) -> Ints:

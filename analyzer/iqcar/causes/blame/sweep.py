@@ -101,16 +101,20 @@ def pairs_of_groups(
 
     Shape (n_groups,). At least as many as :func:`pair_integrals` finds. O(events).
     """
-    return _room(Sweep(*events[1:], rate, source, weight, weight, group), n_sources, n_groups).met
+    sweep = Sweep(
+        *events[1:], rate=rate, source=source, weight=weight, second_weight=weight, group=group
+    )
+    return _room(sweep, n_sources, n_groups).met
 
 
 def _room(sweep: Sweep, n_sources: int, n_groups: int) -> Alive:
     """Call :func:`room_needed`."""
     ints = np.int64
     alive = Alive(
-        np.zeros(n_sources, ints), np.zeros(n_groups, ints), np.zeros(n_sources, np.bool_),
-        np.zeros(n_groups, np.bool_), np.zeros(n_groups, ints), np.zeros(n_groups, ints),
-        np.zeros(3, ints),
+        left_of_source=np.zeros(n_sources, ints), left_of_group=np.zeros(n_groups, ints),
+        alive_source=np.zeros(n_sources, np.bool_), alive_group=np.zeros(n_groups, np.bool_),
+        met=np.zeros(n_groups, ints), begun_before=np.zeros(n_groups, ints),
+        most=np.zeros(3, ints),
     )  # fmt: skip
     compiled(room_needed)(sweep, alive)
     return alive
@@ -141,14 +145,20 @@ def pair_integrals(
     n_sources, n_groups: numbers of sources and groups.
     one_domain: whether each group lies in one domain, so that no pair occurs twice.
     """
-    sweep = Sweep(*events[1:], rate, source, *weights, group)
+    weight, second = weights
+    sweep = Sweep(
+        *events[1:], rate=rate, source=source, weight=weight, second_weight=second, group=group
+    )
     room_s, room_g, room = _room(sweep, n_sources, n_groups).most.tolist()
     places = Places(
-        np.zeros(n_sources, np.int64), np.zeros(n_groups, np.int64),
-        np.full(n_sources, -1), np.full(n_groups, -1), np.full(room_s, -1), np.full(room_g, -1),
-        np.zeros(room_s, np.int64), np.zeros(room_g, np.int64), np.zeros((2, room_g)),
-        np.zeros(room_g), np.zeros((3, room_s)), np.zeros((room_g, 3, room_s)),
-        np.empty((room, 2), np.int64), np.empty((room, 2)),
+        left_of_source=np.zeros(n_sources, np.int64), left_of_group=np.zeros(n_groups, np.int64),
+        slot_of_source=np.full(n_sources, -1, np.int64),
+        slot_of_group=np.full(n_groups, -1, np.int64),
+        source_in=np.full(room_s, -1, np.int64), group_in=np.full(room_g, -1, np.int64),
+        running=np.zeros(room_s, np.int64), waiting=np.zeros(room_g, np.int64),
+        pull=np.zeros((2, room_g)), synced=np.zeros(room_g), usage=np.zeros((3, room_s)),
+        table=np.zeros((room_g, 3, room_s)), out_pair=np.empty((room, 2), np.int64),
+        out_sums=np.empty((room, 2)),
     )  # fmt: skip
     found = compiled(sum_pairs)(sweep, places)
     pair, sums = places.out_pair[:found], places.out_sums[:found]

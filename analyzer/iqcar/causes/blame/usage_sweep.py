@@ -43,8 +43,11 @@ def usage_during(events: Schedule, rate: Floats, is_target: Flags) -> Floats:
     """
     n, row, nobody = len(rate), events.row, np.zeros(0, np.int64)
     total, ones = np.zeros(n), np.ones(len(row))
-    columns = (ones, rate[row], is_target[row], 0.0 * ones, ones, nobody)
-    _integrate(Uses(*events, *columns, np.zeros(0)), Others(total, np.zeros(0), np.zeros((n, 0))))
+    uses = Uses(
+        *events, speed=ones, busy=rate[row], is_target=is_target[row], inside=0.0 * ones,
+        life=ones, owner=nobody, levels=np.zeros(0),
+    )  # fmt: skip
+    _integrate(uses, Others(total, np.zeros(0), np.zeros((n, 0))))
     return total
 
 
@@ -71,8 +74,11 @@ def mean_of_others(
     """
     n, row = len(speed), events.row
     found = Others(np.zeros(n), np.zeros(n), np.zeros((n, len(levels))))
-    columns = speed[row], busy[row], np.ones(len(row), bool), (busy * span)[row], life[row]
-    _integrate(Uses(*events, *columns, owner[row], levels), found)
+    uses = Uses(
+        *events, speed=speed[row], busy=busy[row], is_target=np.ones(len(row), np.bool_),
+        inside=(busy * span)[row], life=life[row], owner=owner[row], levels=levels,
+    )  # fmt: skip
+    _integrate(uses, found)
     return found
 
 
@@ -118,8 +124,10 @@ def _integrate(uses: Uses, found: Others) -> None:
     owners = int(uses.owner.max()) + 1 if len(uses.owner) else 0
     free, place = np.zeros(n, np.int64), np.full(n, -1, np.int64)
     sums = Sums(
-        np.zeros((3, width)), np.zeros((3, owners)), np.zeros((0, 2, width + 1)), free, place,
-        np.full(owners, -1, np.int64), np.zeros(owners), np.zeros(owners, np.int64),
+        sums=np.zeros((3, width)), of_owner=np.zeros((3, owners)),
+        at_start=np.zeros((0, 2, width + 1)), free=free, place=place,
+        domain=np.full(owners, -1, np.int64), since=np.zeros(owners),
+        active_of=np.zeros(owners, np.int64),
     )  # fmt: skip
     places = compiled(places_needed)(uses, sums)
     place[:] = -1

@@ -90,7 +90,7 @@ class Keys(NamedTuple):
     levels: the first key of each level; one more.
     missing: value of each column of numbers that a record does not tell.
     totals: columns that a record must tell.
-    start, width, count: columns of the record's start, and of width and number of its intervals.
+    start, width, buckets: columns of the record's start, and of width and number of its intervals.
     longest: letters of the longest key.
     """
 
@@ -102,7 +102,7 @@ class Keys(NamedTuple):
     totals: Ints
     start: int
     width: int
-    count: int
+    buckets: int
     longest: int
 
 
@@ -115,7 +115,7 @@ _KEYS = Keys(
     totals=np.array([NUMBERS.index(key) for key in TOTALS], np.int64),
     start=START,
     width=WIDTH,
-    count=COUNT,
+    buckets=COUNT,
     longest=max(map(len, _SPELLED)),
 )
 
@@ -179,11 +179,11 @@ class RecordScanner:
         run_counts, read = np.zeros(count, np.int64), np.zeros(count, np.bool_)
         records = Records(np.frombuffer(text, np.uint8), starts + len(RECORD), ends)
         seen = np.full(len(_ALL_KEYS), -1, np.int64)
-        used = compiled(scan_records)(
-            records,
-            _KEYS,
-            Scanned(self._numbers, self._spans, run_counts, self._runs, self._values, read, seen),
-        )
+        into = Scanned(
+            numbers=self._numbers, spans=self._spans, run_counts=run_counts, runs=self._runs,
+            values=self._values, read=read, seen=seen,
+        )  # fmt: skip
+        used = compiled(scan_records)(records, _KEYS, into)
         spans = self._spans[:count][read]
         owner_counts, owners = _owners(text, spans[:, 2 * _OWNERS : 2 * _UNREAD])
         spans = spans[:, : 2 * len(TEXTS)]
@@ -284,7 +284,7 @@ def scan_records(records: Records, keys: Keys, into: Scanned) -> int:
                         at += 1
                     spans[row, 2 * column + 1] = at
                 else:
-                    most = numbers[row, keys.count]
+                    most = numbers[row, keys.buckets]
                     if not 1 <= most <= MOST_INTERVALS:
                         break
                     interval, more = 0, buffer[at] != 92
@@ -321,7 +321,7 @@ def scan_records(records: Records, keys: Keys, into: Scanned) -> int:
             if level > 0 and buffer[at] == 125:
                 if level == 2 and not (
                     0 < numbers[row, keys.width] < LAST_PLAUSIBLE_MS
-                    and 1 <= numbers[row, keys.count] <= MOST_INTERVALS
+                    and 1 <= numbers[row, keys.buckets] <= MOST_INTERVALS
                 ):
                     break
                 level, key = 0, after

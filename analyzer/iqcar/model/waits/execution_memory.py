@@ -224,8 +224,9 @@ def blocked_for(holders: Holders, part: float = 1.0) -> Floats:
     event, when = holders.events
     got = np.full(n, np.nan)
     given = _Line(
-        event, when, np.tile(holders.executor[rows], 3), holders.wanted[rows], holders.peak[rows],
-        part * holders.memory[rows], np.zeros(n), got, np.zeros(n, np.int64),
+        event=event, when=when, executor=np.tile(holders.executor[rows], 3),
+        wanted=holders.wanted[rows], peak=holders.peak[rows], memory=part * holders.memory[rows],
+        held=np.zeros(n), got=got, line=np.zeros(n, np.int64),
     )  # fmt: skip
     compiled(hand_out_memory)(given)
     blocked = np.zeros(len(holders.peak))

@@ -52,14 +52,11 @@ def run(
     future = _no_events(n_steps, n_tasks, len(slots.when), grants)
     # Attempts that came back lie on a stack, as in Spark: they go before what was never tried.
     sets = event_kernel.Sets(
-        steps.missing.copy(),
-        steps.counted.copy(),
-        steps.first_task[:-1].copy(),
-        np.zeros(n_steps, np.bool_),
-        np.full(n_steps, -1),
-        np.full(n_tasks, -1),
-        np.zeros(n_steps, np.int64),
-    )
+        missing=steps.missing.copy(), counted=steps.counted.copy(),
+        cursor=steps.first_task[:-1].copy(), is_ready=np.zeros(n_steps, np.bool_),
+        returned=np.full(n_steps, -1), below=np.full(n_tasks, -1),
+        pending=np.zeros(n_steps, np.int64),
+    )  # fmt: skip
     # Slots of each application, in all and on each host.
     here = np.zeros((n_apps, slots.hosts, 4), np.int64)
     here[:, :, PLACE] = -1
