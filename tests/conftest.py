@@ -14,7 +14,8 @@ import pytest
 from hypothesis import settings
 
 # No deadline: a shared machine is slow at times. Fixed examples in CI, fresh ones elsewhere.
-settings.register_profile("iqcar", deadline=None, max_examples=15, print_blob=True)
+settings.register_profile("iqcar-long", deadline=None, max_examples=60, print_blob=True)
+settings.register_profile("iqcar", settings.get_profile("iqcar-long"), max_examples=15)
 settings.register_profile("iqcar-ci", settings.get_profile("iqcar"), derandomize=True)
 settings.register_profile("iqcar-quick", settings.get_profile("iqcar"), max_examples=8)
 settings.load_profile("iqcar-ci" if os.environ.get("CI") else "iqcar")

@@ -465,10 +465,9 @@ def topics_live(result: dict[str, Any]) -> str:
 
 def _topics(result: dict[str, Any]) -> str:
     rows = [
-        [one["name"], _words(one["keywords"]), f"{one['coverage']:.0%}", one["models"]]
-        for one in result["topics"]
+        [one["name"], _words(one["keywords"]), f"{one['coverage']:.0%}"] for one in result["topics"]
     ]
-    found = table(["topic", "keywords", "stages that have it", "found by"], rows)
+    found = table(["topic", "keywords", "stages that have it"], rows)
     return found if rows else f"No topics. {result['reason']}"
 
 

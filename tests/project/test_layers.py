@@ -19,7 +19,7 @@ FLOW = (
 )
 """The architecture in one line; a room counts by its own name, whatever is inside."""
 
-LAB_FLOW = "inject → experiment → printed → commands"
+LAB_FLOW = "inject → experiment → printed → clusters → commands"
 """The same of the laboratory, which may import all of the product and is imported by none of it."""
 
 ROOMS = {
