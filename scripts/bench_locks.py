@@ -36,7 +36,7 @@ class Run(NamedTuple):
 
 def run(hold_ms: int, seconds: int, watcher: str) -> Run:
     """Run one JVM."""
-    return Run(*run_java("measure.LockLoad", THREADS, hold_ms, seconds, watcher))
+    return Run(*run_java("executor.measure.LockLoad", THREADS, hold_ms, seconds, watcher))
 
 
 def main() -> None:

@@ -46,7 +46,9 @@ def run(sleeping: int, computing: int, seconds: int, budget: str) -> Run:
         log = Path(folder) / "safepoints"
         options = [f"-Xlog:safepoint:file={log}"]
         words = (sleeping, computing, seconds, budget)
-        wall, units, cpu, coverage = run_java("measure.SamplerLoad", *words, options=options)
+        wall, units, cpu, coverage = run_java(
+            "executor.measure.SamplerLoad", *words, options=options
+        )
         stopped = sum(int(ns) for ns in STOP.findall(log.read_text())) / 1e9
     return Run(units / wall, stopped / (wall + START_S), cpu / wall, coverage)
 

@@ -207,9 +207,10 @@ def diagnose(
         Whether rules that are predicted to harm are kept among the rules. By default they are in
         ``rejected_rules``.
     previous : RulesFile, optional
-        The rules that the run was recorded with (:func:`iqcar.rules.rule_file.load_rules_file`).
-        They stay unless nothing needs them any more, new ones are added to them, and none undoes
-        them; ``earlier`` says what became of each.
+        The rules that the run was recorded with
+        (:func:`iqcar.rules.compile_pools.load_rules_file`). They stay unless nothing needs them any
+        more, new ones are added to them, and none undoes them; ``earlier`` says what became of
+        each.
     by : str
         What reports group victims and sources by: as for
         :func:`iqcar.say.sections.losses_by_owner`.

@@ -22,12 +22,14 @@ from iqcar.logs.decode import lzf
 from iqcar.logs.plugin.record_columns import RecordColumns
 from iqcar.logs.tasks import record_scanner
 from iqcar.model.waits import execution_memory
+from iqcar.model.waits.measure import measure_waits
 from iqcar.replay.alone import blame_run
 from iqcar.replay.loop import event_loop
 from iqcar.replay.loop.run import record
 from iqcar.replay.loop.scheduling import recorded_shares, stage_order
 from tests.causes.blame.test_sweep import Intervals, random_intervals
 from tests.logs.test_record_scanner import carried, compact, records
+from tests.model.waits.test_execution_memory import random_tasks
 from tests.replay.queues.test_cluster_replay import check as check_cluster
 from tests.replay.test_bad_records import record as short_of_disk
 from tests.replay.test_replay import problems
@@ -175,6 +177,11 @@ def test_records(both: dict[str, int], found: list[dict[str, Any]]) -> None:
 @pytest.mark.parametrize("seed", range(4))
 def test_replays_of_a_cluster_manager(both: dict[str, int], seed: int) -> None:
     check_cluster(seed, preempts=True)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_lines_for_execution_memory(both: dict[str, int], seed: int) -> None:
+    measure_waits(random_tasks(seed))
 
 
 def test_every_kernel_was_called(both: dict[str, int]) -> None:

@@ -38,7 +38,7 @@ def test_what_is_shipped_is_the_package_with_its_data_and_nothing_else() -> None
     names = {place for _, place in shipped_files()}
     modules = {path.relative_to(PACKAGE).as_posix() for path in PACKAGE.rglob("*.py")}
     assert modules <= names
-    assert {name.rpartition(".")[2] for name in names} <= {"py", "json", "nbi", "nbc"}
+    assert {name.rpartition(".")[2] for name in names} <= {"py", "json", "so", "pyd"}
 
 
 def test_what_went_wrong_on_an_executor_is_one_line() -> None:

@@ -50,6 +50,7 @@ def clone(tmp_path: Path) -> Path:
     for name in ("scripts/setup", "pyproject.toml", "analyzer/iqcar/version.py"):
         (copy / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(REPO / name, copy / name)
+    (copy / "build_kernels.py").write_text("# all are compiled\n")
     return copy
 
 

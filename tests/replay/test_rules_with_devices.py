@@ -134,6 +134,7 @@ def test_where_only_slots_are_short_both_replays_say_the_same(of_slots: iqcar.Di
             assert one.expected[name] == pytest.approx(other.expected[name], rel=1e-6)
 
 
-def test_no_model_is_fitted_where_no_device_can_be_short(of_slots: iqcar.Diagnosis) -> None:
-    assert of_slots.fitted is None
+def test_where_no_device_can_be_short_rules_are_replayed_in_slots(
+    of_slots: iqcar.Diagnosis,
+) -> None:
     assert {rule.expected["model"] for rule in of_slots.rules if rule.expected} == {"slots"}

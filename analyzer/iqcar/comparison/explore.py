@@ -4,7 +4,7 @@ Runs are told apart by what tasks did (bytes, spill, each part of the time), par
 Spark version and settings. With few runs many parameters separate the sides equally well: the
 answer names them all, and whoever reads it can leave one out and ask again.
 
-Paper: Spectroscope | §5.5: explanation | the first question of the tree; equals are named |
+Paper: Spectroscope | §5.5: explanation | its text; the first question of the tree |
   tests/comparison/test_explore.py
 Paper: Spectroscope | §5.4: C² | exact |
   tests/comparison/test_explore.py

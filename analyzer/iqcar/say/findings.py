@@ -204,6 +204,7 @@ def _find(diagnosis: Diagnosis, replay: bool) -> tuple[Finding, ...]:
     worth = [one for one in _ranked(found) if _is_worth(one)]
     if replay:
         worth = [*map(about.replayed, worth[:MOST_ASKED]), *worth[MOST_ASKED:]]
+    worth = [one for one in worth if _is_worth(one)]
     worth += [one for one in _executors(about, worth) if _is_worth(one)]
     return tuple(_ranked(worth))
 

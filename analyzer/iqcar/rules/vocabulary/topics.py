@@ -82,6 +82,10 @@ def topic_vocabulary(path: str = "") -> Mapping[str, TopicAdvice]:
     return read_vocabulary(TOPIC_NAMES, "topics", TopicAdvice, path, "topics")
 
 
+RESTS = {"off_cpu_ms(+)": 0.5}
+"""Words that tell less than others: this time follows from any cause that nothing else explains."""
+
+
 def topic_name(words: Mapping[str, float], names: str = "") -> TopicName:
     """Name a topic after its words: the name whose keywords have most of its weight.
 
@@ -89,6 +93,8 @@ def topic_name(words: Mapping[str, float], names: str = "") -> TopicName:
     names: path of a vocabulary; ours by default.
     """
     vocabulary = topic_vocabulary(names)
+    told = {word: RESTS.get(word, 1.0) * share for word, share in words.items()}
+    words = {word: share / sum(told.values()) for word, share in told.items()}
     weights = {
         key: sum(share for word, share in words.items() if _fits(word, known))
         for key, known in vocabulary.items()
