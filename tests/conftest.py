@@ -21,7 +21,12 @@ settings.register_profile("iqcar-quick", settings.get_profile("iqcar"), max_exam
 settings.load_profile("iqcar-ci" if os.environ.get("CI") else "iqcar")
 
 REPO = Path(__file__).resolve().parent.parent
-ROOMS = {"spark": ["listener/src"], "browser": ["analyzer/iqcar/show", "analyzer/iqcar/apps/serve"]}
+ROOMS = {
+    "spark": ("listener/src",),
+    "browser": ("analyzer/iqcar/show", "analyzer/iqcar/apps/serve"),
+    "lab": ("analyzer/iqcar_lab",),
+    "project": ("analyzer", "scripts"),
+}
 """What the tests of a folder prove that is not named like its room."""
 
 
@@ -115,6 +120,5 @@ def of_an_old_room(item: pytest.Item, changed: tuple[str, ...]) -> bool:
         return False
     file = item.path.relative_to(REPO)
     room = file.parts[1]
-    rooms = [f"analyzer/iqcar/{name}" for name in long.args]
-    rooms = rooms or ROOMS.get(room, [f"analyzer/iqcar/{room}"])
+    rooms = long.args or ROOMS.get(room, (f"analyzer/iqcar/{room}",))
     return not any(path.startswith((file.as_posix(), *rooms)) for path in changed)

@@ -143,6 +143,7 @@ def test_replays_in_shared_devices(both: dict[str, int], random: RandomInput) ->
     blame_run(random.tables, random.waits)
 
 
+@pytest.mark.long
 def test_replays_of_queries_that_are_short_of_a_disk(both: dict[str, int]) -> None:
     blame_run(*short_of_disk())
 

@@ -206,7 +206,7 @@ def test_a_slow_host_among_new_ones_is_named() -> None:
     assert right and np.mean(right) > 0.5
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("kind", CHANGES)
 def test_every_kind_of_pair_is_compared_whatever_its_hosts_and_ids(kind: str) -> None:
     check_kind(kind, [40])

@@ -95,6 +95,7 @@ HOSTILE = {
 }  # fmt: skip
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("what", HOSTILE)
 def test_a_hostile_file_is_set_aside_and_all_others_answer(
     what: str, store: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

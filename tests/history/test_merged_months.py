@@ -53,6 +53,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     return ahead
 
 
+@pytest.mark.long
 def test_answers_are_the_same_from_a_file_per_month(
     tmp_path: Path, clock: list[float], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -48,6 +48,7 @@ def answer(root: Path) -> dict[str, str]:
         assert store.set_aside_lines() == []
 
 
+@pytest.mark.long
 @WHAT
 def test_a_killed_writer_leaves_a_store_that_answers(what: str, root: Path) -> None:
     *stopped, whole = killed_stores(what, root)
@@ -69,6 +70,7 @@ def states(what: str, root: Path, keeps_names: bool) -> Iterator[dict[Path, byte
         last = state
 
 
+@pytest.mark.long
 @WHAT
 @pytest.mark.parametrize("keeps_names", [True, False])
 def test_a_disk_that_loses_what_was_not_synchronised_leaves_a_store_that_answers(

@@ -52,6 +52,7 @@ def check_kept(store: str, tmp_path: Path) -> None:
     assert changes(store).series == 0
 
 
+@pytest.mark.long
 def test_s3_holds_a_store_and_says_what_is_wrong_in_a_line(
     s3: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -108,6 +109,7 @@ def test_a_file_that_is_gone_since_it_was_listed_is_told_in_a_line(s3: str, tmp_
     assert about.store.list(APPLICATIONS) == []
 
 
+@pytest.mark.long
 def test_googles_store_holds_a_store(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     with object_stores.google_server(monkeypatch):
         import fsspec
@@ -145,6 +147,7 @@ def test_a_file_system_that_knows_of_no_listings_holds_a_store(tmp_path: Path) -
     check_kept(f"plain://{tmp_path}/store", tmp_path)
 
 
+@pytest.mark.long
 def test_hdfs_holds_a_store(tmp_path: Path) -> None:
     with object_stores.hadoop_cluster(tmp_path) as address:
         check_kept(f"{address}/teams/iqcar", tmp_path)

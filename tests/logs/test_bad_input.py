@@ -144,7 +144,7 @@ def test_a_line_of_200_mb_is_skipped_in_bounded_memory(tmp_path: Path) -> None:
     assert result["inputs"][0]["message"]
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("filler", [b"\0", b"\n", b'{"Event":"x"}\n'], ids=["one", "blank", "tiny"])
 def test_a_decompression_bomb_is_stopped(tmp_path: Path, filler: bytes) -> None:
     path = tmp_path / "app-1.zstd"

@@ -281,6 +281,7 @@ def lines_of_log(path: Path) -> tuple[list[bytes], LineTally, EventLog]:
     return lines_of(read_blocks(log, tally)), tally, log
 
 
+@pytest.mark.long
 @pytest.mark.spark
 @pytest.mark.parametrize(
     ("name", "codec"),

@@ -23,7 +23,7 @@ from tests.support.log_sources import made_sources, recorded_log, sample, source
 CASES = 40
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_damaged_logs_break_no_promise(tmp_path: Path) -> None:
     fuzz(tmp_path, CASES, 7, "--made")
 

@@ -119,7 +119,7 @@ def test_azures_store_is_listed_and_read_and_says_what_is_wrong_in_a_line(
         assert "\n" not in said
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_hdfs_is_listed_and_read_and_says_what_is_wrong_in_a_line(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

@@ -66,7 +66,7 @@ def bad_input(tables: Tables) -> dict[str, Any]:
     return bad
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("name", IMPOSSIBLE_IDS)
 def test_an_event_about_an_impossible_id_is_malformed(name: str, tmp_path: Path) -> None:
     log = SyntheticLog().app().executor().job(0, [0]).stage(0).task(0)

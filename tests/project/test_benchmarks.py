@@ -21,8 +21,9 @@ ON_SPARK = {
 NAMES = sorted(path.stem.removeprefix("bench_") for path in REPO.glob("scripts/bench_*.py"))
 NEEDS_JAVA = pytest.mark.skipif(shutil.which("java") is None, reason="needs a JDK")
 MARKS = {
-    "report": (pytest.mark.browser, needs_chromium),
-    **dict.fromkeys(ON_SPARK, (pytest.mark.spark, NEEDS_JAVA)),
+    "scale": pytest.mark.long,
+    "report": (pytest.mark.browser, needs_chromium, pytest.mark.long),
+    **dict.fromkeys(ON_SPARK, (pytest.mark.spark, NEEDS_JAVA, pytest.mark.long)),
 }
 
 

@@ -106,6 +106,7 @@ def test_reading_a_plan_deeper_than_python_recurses_takes_steps_in_proportion(
     assert grows(counts) < 3, counts
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("case", ["short_queries", "many_stages", "shared_stage"])
 def test_a_diagnosis_and_its_json_take_steps_in_proportion_to_the_log(
     case: str, tmp_path: Path

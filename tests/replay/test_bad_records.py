@@ -127,6 +127,7 @@ DAMAGES: dict[str, Callable[[Tables, pd.DataFrame], Record]] = {
 }  # fmt: skip
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("damage", DAMAGES)
 def test_a_damaged_record_gives_no_exception_and_no_absurd_number(damage: str) -> None:
     check(*DAMAGES[damage](*record()))

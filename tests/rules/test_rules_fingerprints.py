@@ -206,6 +206,7 @@ def test_the_plans_and_names_of_the_analyzers_tests_come_out_the_same() -> None:
     check(PIECES)
 
 
+@pytest.mark.long
 def test_texts_put_together_from_what_matters_come_out_the_same() -> None:
     choose = random.Random(11)
     check(["".join(choose.choices(PIECES, k=choose.randint(2, 12))) for _ in range(4000)])
@@ -268,6 +269,7 @@ def costs() -> dict[Case, tuple[float, float]]:
     return {**found, **costs_of(again, TRIES)} if again else found
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", ANALYZER)
 def test_the_plugin_needs_four_times_as_long_for_four_times_the_text(
     costs: dict[Case, tuple[float, float]], kind: str

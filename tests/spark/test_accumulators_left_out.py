@@ -9,7 +9,7 @@ import pytest
 import iqcar
 from tests.support.listener_spark import PLUGIN, records_of, run_workloads, spark_params
 
-pytestmark = [pytest.mark.spark]
+pytestmark = [pytest.mark.long, pytest.mark.spark]
 
 LEFT_OUT = {"spark.eventLog.includeTaskMetricsAccumulators": "false"}
 METRIC = "internal.metrics.executorRunTime"

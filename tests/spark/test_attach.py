@@ -24,7 +24,7 @@ from tests.support.listener_spark import (
     spark_version,
 )
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.long, pytest.mark.spark]
 portable = pytest.mark.portable
 """One way in and what it records; how flags reach Spark is the same on all."""
 

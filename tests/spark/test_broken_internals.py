@@ -38,7 +38,7 @@ from tests.support.ruled_apps import (
     scheduler_mode,
 )
 
-pytestmark = [pytest.mark.spark, pytest.mark.smoke]
+pytestmark = [pytest.mark.long, pytest.mark.spark, pytest.mark.smoke]
 BY_NAME = {internal.name: internal for internal in INTERNALS}
 
 

@@ -9,7 +9,7 @@ from tests.support.listener_spark import App, run
 from tests.support.ruled_apps import applied, pool, rule, rules_file
 from tests.support.standalone_cluster import CORES, HOSTS, Cluster
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.long, pytest.mark.spark]
 SLOTS, CAP = CORES * len(HOSTS), 2
 CONF = {
     "spark.executor.memory": "512m",

@@ -14,7 +14,7 @@ from tests.support.listener_spark import command, environment, spark_params
 from tests.support.spark_writer import ROLLED_EVENT_BYTES
 from tests.support.standalone_cluster import wait_until
 
-pytestmark = [pytest.mark.spark]
+pytestmark = [pytest.mark.long("analyzer/iqcar/logs", "listener/src"), pytest.mark.spark]
 
 JOB = Path(__file__).resolve().parents[1] / "support" / "compacted_job.py"
 ROLLING = {

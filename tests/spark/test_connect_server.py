@@ -33,7 +33,7 @@ from tests.support.listener_spark import (
 from tests.support.ruled_apps import applied, pool, pools_of_tasks, rule, rules_file
 from tests.support.standalone_cluster import wait_until
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.long, pytest.mark.spark]
 
 CLIENT = SUPPORT / "connect_client.py"
 GROUPS = "RESULT groups [(0, 334), (1, 333), (2, 333)]\n"

@@ -27,7 +27,7 @@ from tests.support.listener_spark import (
     spark_params,
 )
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.long, pytest.mark.spark]
 
 CPU = Path("/sys/fs/cgroup/cpu")
 PERIOD_US = 50_000

@@ -30,6 +30,8 @@ main()
 """The command, with a heavy hitter that does a twentieth of its work: still the most of all; and
 without the two queries whose plans take Spark longest to compile."""
 
+pytestmark = pytest.mark.long("analyzer/iqcar/apps/demo", "listener/src")
+
 
 @pytest.fixture(scope="module")
 def out(tmp_path_factory: pytest.TempPathFactory) -> Path:

@@ -16,7 +16,7 @@ from tests.support import SUPPORT
 from tests.support.held_loop_jobs import STAGES
 from tests.support.listener_spark import PLUGIN, App, run, spark_params
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.long, pytest.mark.spark]
 
 PAUSE_MS = 3_000
 

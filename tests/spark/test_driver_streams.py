@@ -28,7 +28,7 @@ from tests.support.listener_spark import (
 )
 from tests.support.shared_driver import Running, SharedDriver
 
-pytestmark = [pytest.mark.spark, pytest.mark.portable]
+pytestmark = [pytest.mark.long, pytest.mark.spark, pytest.mark.portable]
 SECRET = "-".join(["long", "enough", "to", "be", "one"])
 SETTLED = {
     *("SparkListenerApplicationStart", "SparkListenerExecutorAdded", "SparkListenerTaskEnd"),

@@ -20,7 +20,7 @@ from iqcar_lab.experiment.curves_file import curves_schema
 from tests.support.command import iqcar
 from tests.support.listener_spark import build_jar, environment, spark_params
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.long("analyzer/iqcar_lab", "listener/src"), pytest.mark.spark]
 
 PATIENCE_S = 600
 WORK = "SELECT k, sum(crc32(cast(id AS string))) AS s FROM numbers GROUP BY k"

@@ -51,7 +51,7 @@ FIRST = 3
 LUCK_MS = 500.0
 """Starting and ending jobs takes some time that differs."""
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.long, pytest.mark.spark]
 
 
 def lasted(tables: Tables) -> float:

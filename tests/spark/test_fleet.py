@@ -31,6 +31,7 @@ from tests.support.listener_spark import APP_TIMEOUT_S, spark_params
 from tests.support.standalone_cluster import HOSTS, Cluster
 
 pytestmark = [
+    pytest.mark.long("analyzer/iqcar/fleet", "analyzer/iqcar/history", "listener/src"),
     pytest.mark.spark,
     pytest.mark.skipif(not shutil.which("java"), reason="needs a JDK"),
 ]

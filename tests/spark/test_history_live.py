@@ -16,7 +16,7 @@ from tests.support.command import iqcar as command
 from tests.support.limited_store import limited_store
 from tests.support.listener_spark import run, spark_params
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.long("analyzer/iqcar/logs", "listener/src"), pytest.mark.spark]
 
 JOB = SUPPORT / "steady_reader_jobs.py"
 CONF = {

@@ -23,7 +23,11 @@ from tests.support.hosted_apps import empty_log
 from tests.support.listener_spark import environment, spark_params
 from tests.support.standalone_cluster import wait_until
 
-pytestmark = [pytest.mark.spark, pytest.mark.portable]
+pytestmark = [
+    pytest.mark.long("analyzer/iqcar/logs", "listener/src"),
+    pytest.mark.spark,
+    pytest.mark.portable,
+]
 
 JOB = Path(__file__).resolve().parents[1] / "support" / "held_job.py"
 AGAIN = "application_1713000000000_0001"

@@ -89,12 +89,14 @@ def check_all_measured(app: App) -> None:
         assert "sampler" not in record
 
 
+@pytest.mark.long
 def test_records_name_the_hosts_and_executors_of_their_tasks(app: App) -> None:
     check_all_measured(app)
     assert {r["host"] for r in app.records("nap")} == set(HOSTS)
     assert app.own_events()[-1]["slots"] == len(HOSTS)
 
 
+@pytest.mark.long
 def test_each_host_has_one_series_of_samples_and_no_process_left(app: App) -> None:
     check_all_measured(app)
     samples = samples_of(app)
@@ -107,6 +109,7 @@ def test_each_host_has_one_series_of_samples_and_no_process_left(app: App) -> No
     wait_until_no_sampler_runs(app)
 
 
+@pytest.mark.long
 def test_two_executors_on_one_host_share_one_series(cluster: Cluster, tmp_path: Path) -> None:
     app = run_workloads(
         cluster.home,
@@ -124,6 +127,7 @@ def test_two_executors_on_one_host_share_one_series(cluster: Cluster, tmp_path: 
     wait_until_no_sampler_runs(app)
 
 
+@pytest.mark.long
 def test_the_first_lines_say_that_the_listener_alone_measures_no_executor(
     cluster: Cluster, tmp_path: Path
 ) -> None:
@@ -135,6 +139,7 @@ def test_the_first_lines_say_that_the_listener_alone_measures_no_executor(
     assert "Recorded with the listener alone: waits of executors are not measured" in said
 
 
+@pytest.mark.long
 def test_a_jar_on_the_driver_only_is_brought_to_the_executors(
     cluster: Cluster, tmp_path: Path
 ) -> None:
@@ -150,6 +155,7 @@ def test_a_jar_on_the_driver_only_is_brought_to_the_executors(
     assert not [e for e in app.events if e["Event"] == "SparkListenerExecutorRemoved"]
 
 
+@pytest.mark.long
 def test_a_second_context_of_the_same_settings_serves_the_jar_anew(
     cluster: Cluster, tmp_path: Path
 ) -> None:
@@ -177,6 +183,7 @@ def test_a_second_context_of_the_same_settings_serves_the_jar_anew(
     assert not any("SparkListenerExecutorRemoved" in text for text in logs)
 
 
+@pytest.mark.long
 def test_an_executor_killed_midway_costs_its_tasks_records_only(
     cluster: Cluster, tmp_path: Path
 ) -> None:
@@ -215,6 +222,7 @@ def executor_pid(driver_log: str, host: str = "") -> int:
     raise AssertionError("no executor is running")
 
 
+@pytest.mark.long
 def test_fetching_from_a_server_that_stands_still_is_shuffle_fetch(
     cluster: Cluster, tmp_path: Path
 ) -> None:

@@ -30,7 +30,7 @@ from tests.support.listener_spark import (
 )
 from tests.support.standalone_cluster import wait_until
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.long, pytest.mark.spark]
 
 JOBS = SUPPORT / "life_jobs.py"
 

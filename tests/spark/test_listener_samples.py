@@ -16,7 +16,7 @@ from tests.support.listener_spark import (
     wait_until_no_sampler_runs,
 )
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.long, pytest.mark.spark]
 
 
 NO_SAMPLES = {

@@ -14,7 +14,7 @@ from tests.support.command import iqcar
 from tests.support.listener_spark import App, run, spark_params
 from tests.support.ruled_apps import applied, pool, rule, rules_file
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.long, pytest.mark.spark]
 
 CAPACITY = 10
 """Events that a queue of Spark holds; it posts about as many for one job of one task."""

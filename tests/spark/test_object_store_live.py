@@ -23,7 +23,7 @@ from tests.support.listener_spark import (
 )
 from tests.support.object_stores import slow_s3
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.long, pytest.mark.spark]
 
 DELAY_S = 1.0
 KEYS = {"aws_access_key_id": "somebody", "aws_secret_access_key": "secret"}

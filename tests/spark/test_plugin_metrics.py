@@ -30,7 +30,7 @@ from tests.support.prometheus import prometheus
 from tests.support.ruled_apps import applied, pool, rule, rules_file
 from tests.support.standalone_cluster import ONE_SLOT_EACH, Cluster, wait_until
 
-pytestmark = [pytest.mark.spark, pytest.mark.portable]
+pytestmark = [pytest.mark.long, pytest.mark.spark, pytest.mark.portable]
 
 JOBS = str(SUPPORT / "metrics_jobs.py")
 OWN = "plugin.org.iqcar.spark.IqcarPlugin."

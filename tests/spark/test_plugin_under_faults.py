@@ -34,7 +34,7 @@ from tests.support.listener_spark import (
     start,
 )
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.long, pytest.mark.spark]
 
 JOBS = "org.iqcar.spark.FaultyJobs"
 CLUSTER = "local-cluster[2,1,512]"

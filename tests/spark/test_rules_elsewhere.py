@@ -31,7 +31,7 @@ from tests.support.ruled_apps import (
 )
 from tests.support.standalone_cluster import ONE_SLOT_EACH, Cluster, wait_until
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.long, pytest.mark.spark]
 
 READ_ONLY = """
 mount --make-rprivate / && mount --bind "$0" "$0" && mount -o remount,bind,ro / || exit 8

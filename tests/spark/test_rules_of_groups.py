@@ -22,7 +22,7 @@ from tests.support.ruled_apps import (
     scheduler_mode,
 )
 
-pytestmark = [pytest.mark.spark, pytest.mark.portable]
+pytestmark = [pytest.mark.long, pytest.mark.spark, pytest.mark.portable]
 FAIR = {"spark.scheduler.mode": "FAIR"}
 SPARKS_OWN = """<?xml version="1.0"?>
 <allocations>

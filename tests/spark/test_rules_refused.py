@@ -17,7 +17,7 @@ from tests.support.ruled_apps import (
     scheduler_mode,
 )
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.long, pytest.mark.spark]
 ALLOCATION = "spark.scheduler.allocation.file"
 BAD = {
     "not compiled": ('{"schema_version": "1", "rules": []}', 'has no "pools"; compile it first'),

@@ -23,7 +23,7 @@ from tests.support.ruled_apps import pool, rule, rules_file
 from tests.support.standalone_cluster import wait_until
 from tests.support.thrift_server import thrift_server
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.long, pytest.mark.spark]
 SLOTS, CAP = 4, 2
 NOW = "bigint(java_method('java.lang.System', 'currentTimeMillis'))"
 

@@ -35,7 +35,10 @@ from tests.support.quick_spark import options
 from tests.support.standalone_cluster import HOSTS, wait_until
 from tests.support.yarn_cluster import NODE_MB, YarnCluster, yarn_cluster
 
-pytestmark = pytest.mark.spark
+pytestmark = [
+    pytest.mark.long("analyzer/iqcar/logs", "analyzer/iqcar/model", "listener/src"),
+    pytest.mark.spark,
+]
 
 CAPACITY = {"etl": "14", "adhoc": "60", "default": "26"}
 """Of each queue in per cent; each may use the whole cluster."""

@@ -33,6 +33,7 @@ def words(command: str, urls: list[str], folder: Path) -> list[object]:
     }[command]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
 @pytest.mark.parametrize("command", COMMANDS)
 def test_a_signal_ends_any_command_that_waits_for_a_server(
@@ -46,6 +47,7 @@ def test_a_signal_ends_any_command_that_waits_for_a_server(
         assert process.stderr.read() == ""
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("command", COMMANDS[:3])
 def test_any_command_gives_a_server_up_whatever_part_of_its_answers_drips(
     command: str, tmp_path: Path
@@ -59,6 +61,7 @@ def test_any_command_gives_a_server_up_whatever_part_of_its_answers_drips(
     assert said.count("answers too slowly: it was given up") >= 1
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("part", DRIPS)
 def test_a_resource_manager_of_which_any_part_drips_is_given_up(part: str, tmp_path: Path) -> None:
     with dripping(part) as (url, _):

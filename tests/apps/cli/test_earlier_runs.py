@@ -154,6 +154,7 @@ def test_the_json_says_what_is_known_from_history(place: Path) -> None:
     assert "history" not in {rate["evidence"] for rate in plain["demand"]["own_rates"]}
 
 
+@pytest.mark.long
 def test_a_question_and_a_report_take_the_store(place: Path, tmp_path: Path) -> None:
     store, page = place / "store", tmp_path / "page.html"
     asked = ("whatif", place / "crowd", "--slots", "+8", "--json", "-")

@@ -26,7 +26,7 @@ def test_no_command_is_forgotten() -> None:
     assert not WAYS.keys() & ELSEWHERE.keys()
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_valid_logs_of_varied_clusters_break_no_promise(tmp_path: Path) -> None:
     fuzz(tmp_path, CASES, 5, "--commands")
 
@@ -43,7 +43,7 @@ def test_a_set_is_the_same_whenever_it_is_made_and_sets_differ() -> None:
     assert any(name.startswith("eventlog_v2_") for name in names)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @examples(8)
 @given(seed=st.integers(0, 10_000))
 def test_accounts_hold_on_varied_clusters(

@@ -85,6 +85,7 @@ def queued(
         yield server, logs, analysis, busy
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("lay", "swap"),
     [(single, link_file), (rolling, link_part), (rolling, link_folder), (nested, link_between)],

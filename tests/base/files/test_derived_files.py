@@ -91,7 +91,7 @@ def test_what_was_injected_is_appended_to_no_link(out: Path, mine: Path) -> None
     assert mine.read_text() == KEPT
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_standard_output_by_its_name_is_written_into(log: Path, out: Path) -> None:
     for command in (
         'iqcar queries "$1" --json /dev/stdout | cat',

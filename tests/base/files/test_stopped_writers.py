@@ -110,7 +110,7 @@ def stopped(event: str, name: str, *words: str) -> subprocess.CompletedProcess[s
     return subprocess.run(words, capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("command", COMMANDS)
 def test_a_command_that_is_told_to_end_leaves_no_file(
     command: str, inputs: dict[str, str], tmp_path: Path

@@ -121,6 +121,7 @@ def elapsed_by_kind(run: Run, blame: Blame, kinds: tuple[int, ...]) -> np.ndarra
     return np.bincount(query, total, len(lasted)) / lasted
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("plain", [False, True])
 @pytest.mark.parametrize("family", [name for name in LOUD if name not in ("sleeping", "python")])
 def test_what_a_query_is_said_to_have_lost_is_what_replays_say(family: str, plain: bool) -> None:

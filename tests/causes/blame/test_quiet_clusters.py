@@ -45,12 +45,14 @@ def test_where_nothing_is_short_hardly_anything_is_lost_to_others(plain: bool) -
     assert found.worst <= 0.05
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("plain", [False, True], ids=["measured", "plain"])
 def test_noise_is_not_taken_for_contention(plain: bool) -> None:
     """30 % is about what storage shared with strangers does to whole tasks."""
     assert amounts(quiet(plain, 0.3)).mean <= 0.02
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("plain", "least"), [(False, 0.8), (True, 0.75)], ids=["measured", "plain"]
 )

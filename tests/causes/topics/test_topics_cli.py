@@ -102,7 +102,7 @@ def test_the_json_says_the_same_fits_its_schema_and_repeats(log: Path, tmp_path:
     assert iqcar("topics", log, "--json", out).returncode == 2
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_analyze_looks_for_topics_by_itself_where_there_are_enough_stages(log: Path) -> None:
     tables = package.read(log)
     without, with_topics = diagnose(tables, topics=False), diagnose(tables)

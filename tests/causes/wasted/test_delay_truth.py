@@ -137,7 +137,7 @@ MOST_ERROR = {False: 0.02, True: 0.03}
 """Mean absolute error as a share of what the stage took; published in docs/wasted-work.md."""
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("dies", [False, True])
 def test_estimated_delays_are_near_the_true_ones(dies: bool) -> None:
     rng = np.random.default_rng(7)

@@ -163,6 +163,7 @@ def test_a_slot_taken_for_others_names_the_query_and_pool_that_got_it(tmp_path: 
     assert said in printed(diagnosis)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("text", HOSTILE)
 def test_the_pool_that_got_a_slot_is_text_and_holds_no_secret(text: str, tmp_path: Path) -> None:
     hidden = "Xq8vWz3nRt6yLp2k"

@@ -38,7 +38,7 @@ def scored() -> np.ndarray:
     )
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_predictions_are_near_the_truth(scored: np.ndarray) -> None:
     """A seed that nothing was tuned on; of many the median is 0.7 %, the 90 % quantile 4 %."""
     true, said, _ = scored.T

@@ -25,6 +25,7 @@ def asleep(_: int, stage: StagePlan) -> StagePlan:
     return replace(sleeps, parents=stage.parents, spread=stage.spread)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("family", ["slots, fifo", "sessions", "busy day", "two tenants", "mixed"])
 def test_every_answer_is_exact_where_nothing_but_slots_is_shared(family: str) -> None:
     cluster, plans = SCENARIOS[family](np.random.default_rng([5, len(family)]))

@@ -65,7 +65,7 @@ def test_pictures_and_agents_get_nothing_unseen(text: str) -> None:
     assert not unseen(bounded([{text: text}])[0].popitem()[1])
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize(
     "words",
     [
