@@ -12,12 +12,13 @@ Paper: Spectroscope | §5.1 | leaves it: shrunk t tests against a margin |
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import digamma, polygamma, stdtr, stdtrit
 
-from iqcar.comparison.stats.student_t import digamma, t_quantile, t_tail, trigamma
 from iqcar.enums import VERDICTS, ChangeVerdict
 from iqcar.tables.arrays import Floats, Ints, sum_by
 
@@ -120,7 +121,7 @@ def judge(
         error = np.sqrt(variance * (1 / runs.runs[0] + 1 / runs.runs[1]))
     least = float(np.log1p(margin))
     size = np.abs(runs.difference)
-    p = np.minimum(t_tail((size - least) / error, df) + t_tail((size + least) / error, df), 1.0)
+    p = np.minimum(stdtr(df, (least - size) / error) + stdtr(df, (-least - size) / error), 1.0)
     q = adjusted(p)
     half_width, one_sided = t_quantile((alpha / 2, alpha), df) * error
     changed = q <= alpha
@@ -221,20 +222,27 @@ def fit_prior(variance: Floats, df: Ints, default: Prior) -> Prior:
     half = df / 2
     excess = np.log(np.maximum(variance, LEAST_SD**2)) - digamma(half) + np.log(half)
     excess.sort()  # the mean then does not depend on the order of categories
-    spread = float(np.var(excess, ddof=1) - np.mean(trigamma(np.sort(half))))
+    spread = float(np.var(excess, ddof=1) - np.mean(polygamma(1, np.sort(half))))
     prior_df = np.array(2 * _trigamma_inverse(spread))
     level = np.mean(excess) + digamma(prior_df / 2) - np.log(prior_df / 2)
     return Prior(float(np.exp(level)), float(prior_df))
 
 
+def t_quantile(tails: Sequence[float], df: Floats) -> Floats:
+    """What Student's t exceeds with each probability of ``tails``: (n_tails, *shape of df)."""
+    distinct, place = np.unique(df, return_inverse=True)
+    found = -stdtrit(distinct, np.array(tails)[:, None])
+    return np.asarray(found[:, place].reshape(len(tails), *np.shape(df)))
+
+
 def _trigamma_inverse(value: float) -> float:
     """Argument at which the trigamma function has the value, within half the prior's df."""
     low, high = LEAST_PRIOR_DF / 2, MOST_PRIOR_DF / 2
-    if value <= trigamma(np.array(high)):
+    if value <= polygamma(1, high):
         return high
     for _ in range(60):  # the function falls; a halved interval ends at the last bit
         middle = (low + high) / 2
-        low, high = (middle, high) if trigamma(np.array(middle)) > value else (low, middle)
+        low, high = (middle, high) if polygamma(1, middle) > value else (low, middle)
     return low
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from math import isfinite
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import msgspec
 import numpy as np
@@ -15,7 +15,6 @@ from msgspec import Meta
 from iqcar.base.files.json_text import json_bytes
 from iqcar.causes.stragglers.straggler_result import Stragglers
 from iqcar.causes.topics.topic_result import Topics
-from iqcar.comparison.check_rules import Check
 from iqcar.diagnosis import Diagnosis
 from iqcar.enums import REQUESTS, DemandEvidence, Evidence, Request, Resource
 from iqcar.say.finding import Finding
@@ -30,6 +29,9 @@ from iqcar.show.json.topics import topics_to_dict
 from iqcar.show.json.yarn import yarn_to_dict
 from iqcar.tables import INPUTS, Tables, texts
 from iqcar.version import __version__
+
+if TYPE_CHECKING:
+    from iqcar.comparison.check_rules import Check
 
 PredictedPercent = Annotated[
     float | None,
