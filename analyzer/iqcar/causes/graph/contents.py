@@ -41,7 +41,7 @@ from iqcar.causes.blame.demand_weights import (
     non_negative,
     positions,
 )
-from iqcar.enums import LEVELS, REQUESTS, BlameKind
+from iqcar.enums import LEVELS, REQUESTS, BlameKind, Resource
 from iqcar.tables import NONE, Tables, texts
 from iqcar.tables.arrays import Floats, Ints, sum_by
 
@@ -370,6 +370,11 @@ class Contents:
     names: Names
     folded: pd.DataFrame
     idle_share: Floats
+
+    @cached_property
+    def hurts(self) -> dict[Resource | None, pd.DataFrame]:
+        """Who hurts whom by resource, as far as it was asked for."""
+        return {}
 
     @cached_property
     def duration_ms(self) -> Floats:

@@ -48,6 +48,13 @@ def who_hurts_whom(contents: Contents, resource: Resource | None = None) -> pd.D
 
     resource: count only time lost to this resource.
     """
+    known = contents.hurts
+    if resource not in known:
+        known[resource] = _hurts(contents, resource)
+    return known[resource].copy()
+
+
+def _hurts(contents: Contents, resource: Resource | None) -> pd.DataFrame:
     s = contents.structure
     pairs = contents.by_query
     if resource is not None:
