@@ -32,9 +32,9 @@ SERVED = {
     "choose": "/compare?app={a}&app={b}",
     "compared": "/compared?before={a}&after={b}",
     "what-if": "/whatif?app={a}",
-    "what-if-answer": "/whatif?app={a}&remove=etl&slots=%2B2",
-    "what-if-plan": "/whatif?app={a}&plan=slots%3D1..4",
-    "what-if-blame": "/whatif?app={a}&blame=report",
+    "what-if-answer": "/whatif?app={a}&words=--remove+etl+--slots+%2B2",
+    "what-if-plan": "/whatif?app={a}&words=--plan+slots%3D1..4",
+    "what-if-blame": "/whatif?app={a}&words=--blame+report",
     "history": "/history",
     "live": "/live/{c}",
     "api": "/api",
@@ -72,7 +72,7 @@ def test_every_served_page_is_for_everybody(
     if kind == "compared":
         page.locator("#changes-title").wait_for(timeout=WAIT_S * 1000)
     if kind.startswith("what-if-"):
-        page.get_by_role("button", name="Ask", exact=True).click()
+        page.get_by_role("button", name="Ask").click()
         page.get_by_role("region", name="Answer").wait_for(timeout=WAIT_S * 1000)
     check(page, kind)
 

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from iqcar.enums import Request, WaitClass
-from iqcar.logs.assemble.task_table import Records, read_tables
+from iqcar.logs.assemble.task_table import TaskRecords, read_tables
 from iqcar.logs.merge import merge
 from iqcar.logs.plugin.plugin_events import driver_tables, dropped_events
 from iqcar.logs.plugin.record_columns import RecordColumns, read_profile, read_record
@@ -52,13 +52,13 @@ RECORD: dict[str, Any] = {
 }
 
 
-def read(found: list[tuple[float, bytes | str]], task_ids: list[int]) -> Records:
+def read(found: list[tuple[float, bytes | str]], task_ids: list[int]) -> TaskRecords:
     columns = RecordColumns()
     columns.add(found)
     return read_tables(columns, pd.Series(task_ids, dtype="int64"))
 
 
-def decoded(*records: dict[str, Any]) -> Records:
+def decoded(*records: dict[str, Any]) -> TaskRecords:
     texts = [(float(n), json.dumps(record)) for n, record in enumerate(records)]
     return read(texts, list(range(len(records))))
 

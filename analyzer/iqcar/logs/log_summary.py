@@ -50,7 +50,7 @@ class _Named(msgspec.Struct, gc=False):
     host: str = msgspec.field(default="", name="Host")
 
 
-class _Line(msgspec.Struct, gc=False):
+class _EventLine(msgspec.Struct, gc=False):
     """The fields that the wanted events hold; no two of them use one name differently."""
 
     event: str = msgspec.field(default="", name="Event")
@@ -64,7 +64,7 @@ class _Line(msgspec.Struct, gc=False):
     task: _Named = msgspec.field(default_factory=_Named, name="Task Info")
 
 
-_decode = msgspec.json.Decoder(_Line).decode
+_decode = msgspec.json.Decoder(_EventLine).decode
 _WANTED = re.compile(
     rb'"(?:[\w.]*\.)?(?:SparkListener(?:LogStart|Application(?:Start|End)|ExecutorAdded|Task(?:Start|End))'
     rb'|DBCEventLoggingListenerMetadata)"'
@@ -183,12 +183,12 @@ class _Lines:
             seen = _decode(line)
         except NOT_FITTING:
             try:
-                seen = lenient.fit(_Line, lenient.parse(line), lenient.BadNumbers())
+                seen = lenient.fit(_EventLine, lenient.parse(line), lenient.BadNumbers())
             except ValueError:
                 return
         self._take(plain_name(seen.event), seen)
 
-    def _take(self, event: str, seen: _Line) -> None:
+    def _take(self, event: str, seen: _EventLine) -> None:
         found = self.found
         if event == "SparkListenerApplicationStart":
             self.started = True

@@ -21,7 +21,7 @@ from iqcar.apps.serve import listing as listing_module
 from iqcar.apps.serve.api import ENDPOINTS
 from iqcar.apps.serve.applications import (
     Application,
-    Order,
+    ListOrder,
     SortBy,
     Wanted,
     identity_of,
@@ -190,12 +190,12 @@ def told(one: Application) -> str:
 @given(
     APPLICATIONS,
     st.sampled_from(SortBy),
-    st.sampled_from(Order),
+    st.sampled_from(ListOrder),
     st.sampled_from(["", "etl", "ETL ann", "logs", "7"]),
     st.integers(1, 7),
 )
 def test_pages_are_a_partition_of_what_matches(
-    applications: list[Application], sort: SortBy, order: Order, q: str, size: int
+    applications: list[Application], sort: SortBy, order: ListOrder, q: str, size: int
 ) -> None:
     whole = select(applications, Wanted(q=q, sort=sort, order=order, size=500))
     words = q.casefold().split()
@@ -212,7 +212,7 @@ def test_pages_are_a_partition_of_what_matches(
 
 def test_versions_are_compared_by_their_numbers() -> None:
     rows = [application(n, spark_version=v) for n, v in enumerate(["3.9.1", "", "3.10.0"])]
-    chosen = select(rows, Wanted(sort=SortBy.SPARK_VERSION, order=Order.ASCENDING))
+    chosen = select(rows, Wanted(sort=SortBy.SPARK_VERSION, order=ListOrder.ASCENDING))
     assert [one.peek.spark_version for one in chosen.applications] == ["3.9.1", "3.10.0", ""]
 
 

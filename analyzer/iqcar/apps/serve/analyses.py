@@ -155,7 +155,7 @@ class Worker:
 
 
 @dataclass
-class _Kept:
+class _KeptProcess:
     """The process of the last question, with the model of its logs, while it waits for the next."""
 
     model: str
@@ -184,7 +184,7 @@ class Analyses:
         self._known: OrderedDict[str, Analysis] = OrderedDict()
         self._waiting: OrderedDict[str, Task] = OrderedDict()
         self._running: dict[str, asyncio.Task[tuple[State, str]]] = {}
-        self._kept: _Kept | None = None
+        self._kept: _KeptProcess | None = None
         self.closing = False
 
     @property
@@ -299,7 +299,7 @@ class Analyses:
         finally:
             if keeps and not self.closing:
                 self._drop_kept()
-                self._kept = _Kept(task.model, worker)
+                self._kept = _KeptProcess(task.model, worker)
                 code, said = 0, ""
             else:
                 code, said = await worker.end()

@@ -32,11 +32,11 @@ from iqcar.apps.serve.endpoints import (
     AnalysisId,
     ApplicationAbout,
     ApplicationList,
+    ComparedSets,
     ComparisonProgress,
     HowFar,
     Key,
     Progress,
-    Sets,
     Together,
     Wish,
     about,
@@ -181,7 +181,7 @@ async def cancel(request: Request, id: AnalysisId) -> Response:
     "How the comparison of two sets of applications stands, for their logs as they are now.",
     {200: ("How far it is.", ComparisonProgress), 404: GONE},
 )
-async def comparison(request: Request, sets: Sets) -> ComparisonProgress:
+async def comparison(request: Request, sets: ComparedSets) -> ComparisonProgress:
     """Answer with how far a comparison is."""
     service = looked_again(request)
     return comparison_progress(service.compared(sets.before, sets.after), service)
@@ -198,7 +198,7 @@ async def comparison(request: Request, sets: Sets) -> ComparisonProgress:
         **REFUSED,
     },
 )
-async def start_comparison(request: Request, sets: Sets) -> Response:
+async def start_comparison(request: Request, sets: ComparedSets) -> Response:
     """Ask for a comparison."""
     service = service_of(request)
     begun = comparison_progress(service.compare(sets.before, sets.after), service)
@@ -216,7 +216,7 @@ async def start_comparison(request: Request, sets: Sets) -> Response:
         413: ("The body is too large.", Problem),
     },
 )
-async def cancel_comparison(request: Request, sets: Sets) -> Response:
+async def cancel_comparison(request: Request, sets: ComparedSets) -> Response:
     """Stop a comparison."""
     service = service_of(request)
     compared = service.compared(sets.before, sets.after)
@@ -231,7 +231,7 @@ async def cancel_comparison(request: Request, sets: Sets) -> Response:
     {200: ("The result.", COMPARISON), 404: GONE, 409: ("It is not done.", Problem)},
     headers=RESULT_HEADERS,
 )
-async def comparison_result(request: Request, sets: Sets) -> Response:
+async def comparison_result(request: Request, sets: ComparedSets) -> Response:
     """Answer with the newest result of a comparison."""
     compared = looked_again(request).compared(sets.before, sets.after)
     return await _result(request, compared, _NOT_COMPARED)

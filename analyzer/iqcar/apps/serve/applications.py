@@ -313,7 +313,7 @@ class SortBy(Kind):
     MOST_TO = "most_to_ms", "Time it lost to whom it lost most to, once analysed."
 
 
-class Order(Enum):
+class ListOrder(Enum):
     """Direction of sorting; what is unknown comes last in both."""
 
     ASCENDING = "asc"
@@ -332,8 +332,8 @@ class Wanted(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         ),
     ] = ""
     sort: Annotated[SortBy, Meta(description="Column to sort by.")] = SortBy.START
-    order: Annotated[Order, Meta(description="Direction; what is unknown comes last.")] = (
-        Order.DESCENDING
+    order: Annotated[ListOrder, Meta(description="Direction; what is unknown comes last.")] = (
+        ListOrder.DESCENDING
     )
     status: Annotated[
         InputStatus | UnsetType, Meta(description="Only applications whose log is in this state.")
@@ -378,7 +378,7 @@ def select(applications: Sequence[Application], wanted: Wanted) -> Page:
     unknown = [one for one in chosen if value(one) in (None, "")]
     unknown.sort(key=_name)
     known.sort(key=_name)
-    known.sort(key=value, reverse=wanted.order is Order.DESCENDING)
+    known.sort(key=value, reverse=wanted.order is ListOrder.DESCENDING)
     ordered = known + unknown
     pages = max(1, ceil(len(ordered) / wanted.size))
     number = min(wanted.page, pages)

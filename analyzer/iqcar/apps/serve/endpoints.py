@@ -219,7 +219,7 @@ class Together(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     ]
 
 
-class Sets(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class ComparedSets(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Which applications are compared: those before with those after."""
 
     SAYS: ClassVar[str] = "what to compare"

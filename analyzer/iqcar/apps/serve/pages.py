@@ -31,10 +31,17 @@ from iqcar.apps.serve.api import (
     part_of,
     recently,
 )
-from iqcar.apps.serve.applications import Application, Order, SortBy, Wanted, neighbours_of, select
+from iqcar.apps.serve.applications import (
+    Application,
+    ListOrder,
+    SortBy,
+    Wanted,
+    neighbours_of,
+    select,
+)
 from iqcar.apps.serve.cache import PAGE
 from iqcar.apps.serve.endpoints import (
-    Sets,
+    ComparedSets,
     Together,
     comparison_progress,
     parameters_of,
@@ -73,17 +80,20 @@ STATIC = {
 """Files that pages load, with their media types; there are no others."""
 
 COLUMNS = (
-    ((SortBy.NAME, "Application", Order.ASCENDING), (SortBy.APPLICATION_ID, "id", Order.ASCENDING)),
-    ((SortBy.SAVES, "Saves most", Order.DESCENDING),),
-    ((SortBy.LOST, "Lost", Order.DESCENDING),),
-    ((SortBy.WORST, "Worst victim", Order.ASCENDING),),
-    ((SortBy.MOST_TO, "Lost most to", Order.DESCENDING),),
-    ((SortBy.USER, "User", Order.ASCENDING),),
-    ((SortBy.SPARK_VERSION, "Spark", Order.DESCENDING),),
-    ((SortBy.START, "Started (UTC)", Order.DESCENDING),),
-    ((SortBy.DURATION, "Ran", Order.DESCENDING),),
-    ((SortBy.STATUS, "Log", Order.ASCENDING),),
-    ((SortBy.SIZE, "Size", Order.DESCENDING),),
+    (
+        (SortBy.NAME, "Application", ListOrder.ASCENDING),
+        (SortBy.APPLICATION_ID, "id", ListOrder.ASCENDING),
+    ),
+    ((SortBy.SAVES, "Saves most", ListOrder.DESCENDING),),
+    ((SortBy.LOST, "Lost", ListOrder.DESCENDING),),
+    ((SortBy.WORST, "Worst victim", ListOrder.ASCENDING),),
+    ((SortBy.MOST_TO, "Lost most to", ListOrder.DESCENDING),),
+    ((SortBy.USER, "User", ListOrder.ASCENDING),),
+    ((SortBy.SPARK_VERSION, "Spark", ListOrder.DESCENDING),),
+    ((SortBy.START, "Started (UTC)", ListOrder.DESCENDING),),
+    ((SortBy.DURATION, "Ran", ListOrder.DESCENDING),),
+    ((SortBy.STATUS, "Log", ListOrder.ASCENDING),),
+    ((SortBy.SIZE, "Size", ListOrder.DESCENDING),),
 )
 """Columns of the list: what each shows and sorts by, with heading and order of the first click."""
 
@@ -135,10 +145,12 @@ async def listed(request: Request) -> Response:
         rest = {name: value for name, value in values.items() if value != plain[name]}
         return "/" + (f"?{urlencode(rest)}" if rest else "")
 
-    def sort_address(column: SortBy, first: Order) -> str:
+    def sort_address(column: SortBy, first: ListOrder) -> str:
         if wanted.sort is not column:
             return address(sort=str(column), order=first.value)
-        other = Order.ASCENDING if wanted.order is Order.DESCENDING else Order.DESCENDING
+        other = (
+            ListOrder.ASCENDING if wanted.order is ListOrder.DESCENDING else ListOrder.DESCENDING
+        )
         return address(sort=str(column), order=other.value)
 
     columns = [
@@ -188,7 +200,7 @@ async def start_all(request: Request) -> Response:
     return RedirectResponse(f"/?{request.url.query}", 303)
 
 
-_ARIA = {Order.ASCENDING: "ascending", Order.DESCENDING: "descending"}
+_ARIA = {ListOrder.ASCENDING: "ascending", ListOrder.DESCENDING: "descending"}
 
 
 @page
@@ -329,7 +341,7 @@ async def compared(request: Request) -> Response:
     """Show a comparison, or how far it is."""
     service = service_of(request)
     service.listing.look_again()
-    sets = read_query(request, Sets)
+    sets = read_query(request, ComparedSets)
     found = service.compared(sets.before, sets.after)
     known = {"compared": found, "progress": comparison_progress(found, service)}
     barred = await _barred(service, found.result, "compared_bar.html", known)
@@ -368,7 +380,7 @@ FORM_S = 1.5
 """Seconds that a sent question waits for its answer before a page shows how far it is."""
 
 
-class Question(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class AskedWords(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A what-if question in an address: about which applications, in the words of the command."""
 
     app: Apps
@@ -407,7 +419,7 @@ async def what_if(request: Request) -> Response:
     """Show the answer to the question in the address, or how far it is, and ask for another."""
     service = service_of(request)
     service.listing.look_again()
-    return _asked_page(service, read_query(request, Question))
+    return _asked_page(service, read_query(request, AskedWords))
 
 
 @page
@@ -429,21 +441,21 @@ async def stop_what_if(request: Request) -> Response:
     return RedirectResponse(_question_address(asked), 303)
 
 
-async def _sent_question(request: Request) -> Question:
+async def _sent_question(request: Request) -> AskedWords:
     given = parse_qsl((await request.body()).decode("utf-8", "replace"))
     words = next((value for name, value in given if name == "words"), "")
     fields = {"app": [value for name, value in given if name == "app"], "words": words}
     try:
-        return msgspec.convert(fields, Question)
+        return msgspec.convert(fields, AskedWords)
     except msgspec.ValidationError as error:
         raise UsageError(str(error)) from error
 
 
-def _question_address(asked: Question) -> str:
+def _question_address(asked: AskedWords) -> str:
     return "/whatif?" + urlencode({"app": asked.app, "words": asked.words}, doseq=True)
 
 
-def _asked_page(service: Service, asked: Question, problem: str = "") -> Response:
+def _asked_page(service: Service, asked: AskedWords, problem: str = "") -> Response:
     standing = service.standing(asked.app, waiting=False)
     progress, ask, work = None, "", None
     if asked.words and not problem:

@@ -54,7 +54,7 @@ _INTERVALS_AT_ONCE = 1 << 14
 
 
 @dataclass
-class Records:
+class TaskRecords:
     """The records of one log's tasks.
 
     Attributes
@@ -70,7 +70,7 @@ class Records:
     damaged: int
 
 
-def read_tables(columns: RecordColumns, task_id: pd.Series[int]) -> Records:
+def read_tables(columns: RecordColumns, task_id: pd.Series[int]) -> TaskRecords:
     """Make tables of the records of tasks.
 
     Parameters
@@ -97,7 +97,7 @@ def read_tables(columns: RecordColumns, task_id: pd.Series[int]) -> Records:
     owners = _owner_table(tasks, found, ids)
     profiles = found._replace(numbers=found.numbers[:, _OF_PROFILES])
     del found  # the table of intervals is the largest: the other numbers need not be beside it
-    return Records(records, _interval_table(tasks, profiles), owners, damaged)
+    return TaskRecords(records, _interval_table(tasks, profiles), owners, damaged)
 
 
 def _rows_of(wanted: NDArray[np.float64], task_ids: NDArray[np.int64]) -> NDArray[np.int64]:
