@@ -36,13 +36,13 @@ import iqcar
 from iqcar.pipeline import diagnose
 from iqcar_lab.clusters.changes import CHANGES, QUIET, RUNS, Pair, pair_of
 from iqcar_lab.clusters.compare_scores import Found, found_as_printed, found_by, score
-from iqcar_lab.clusters.findings import FIRST, KINDS, Checked, check, check_quiet
 from iqcar_lab.clusters.known_runs import blamed, crowd_of, said, store_alone
+from iqcar_lab.clusters.planted_findings import FIRST, KINDS, Checked, check, check_quiet
 from iqcar_lab.clusters.quiet import QUIET as QUIET_CLUSTERS
 from iqcar_lab.clusters.recurring import CULPRIT, FAMILIES, compiled, lasted, logged, trouble
 from iqcar_lab.clusters.scores import EVERY, MISSED, VICTIM, Scores, by_print, family_scores
 from iqcar_lab.clusters.steady import twins
-from iqcar_lab.clusters.what_if import ask_all, score_rows
+from iqcar_lab.clusters.what_if_truth import ask_all, score_rows
 
 RESULTS = Path(__file__).resolve().parents[2] / "docs" / "evaluation"
 Row = dict[str, Any]

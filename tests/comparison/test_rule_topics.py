@@ -15,7 +15,7 @@ from iqcar.rules.compile_pools import RulesFile, dump_compiled, parse_rules_file
 from iqcar.rules.rule import RuleTopic
 from iqcar.show.json.analyze import check_schema, check_to_json
 from iqcar.tables import Tables, texts
-from iqcar_lab.clusters.findings import World
+from iqcar_lab.clusters.planted_findings import World
 from iqcar_lab.clusters.recurring import CULPRIT, logged, trouble
 
 FAMILY = "reading takes little from many"

@@ -17,7 +17,7 @@ from iqcar.replay.whatif.outcome import replay_scenario
 from iqcar.replay.whatif.scenario import Scenario
 from iqcar_lab.clusters.recorded import replayable
 from iqcar_lab.clusters.simulation import Simulation
-from iqcar_lab.clusters.what_if import SCENARIOS
+from iqcar_lab.clusters.what_if_truth import SCENARIOS
 from iqcar_lab.clusters.work import Cluster, QueryPlan, StagePlan
 
 MB = 1e6

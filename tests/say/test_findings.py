@@ -28,7 +28,15 @@ from iqcar.show.terminal.analyze import print_answer
 from iqcar.show.terminal.layout import NARROW, terminal
 from iqcar_lab.clusters.changes import Job
 from iqcar_lab.clusters.event_log import SyntheticLog, node, stage_info
-from iqcar_lab.clusters.findings import FIRST, KINDS, TARGET, check, check_quiet, plant, recorded
+from iqcar_lab.clusters.planted_findings import (
+    FIRST,
+    KINDS,
+    TARGET,
+    check,
+    check_quiet,
+    plant,
+    recorded,
+)
 from iqcar_lab.clusters.quiet import QUIET
 from tests.support.contended_log import contended_log
 from tests.support.crowded_log import crowded_log

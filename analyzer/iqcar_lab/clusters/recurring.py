@@ -18,7 +18,7 @@ from iqcar.rules.recorded_setup import DEFAULT_POOL, recorded_scheduler
 from iqcar.rules.rule import PoolPlan, Rule, scheduler_rules
 from iqcar.tables import Tables, texts
 from iqcar_lab.clusters.changes import MB, Job, Night, Step, Workload
-from iqcar_lab.clusters.findings import World, recorded
+from iqcar_lab.clusters.planted_findings import World, recorded
 from iqcar_lab.clusters.simulation import Simulation
 from iqcar_lab.clusters.work import Cluster, QueryPlan, StagePlan, number_of
 

@@ -15,7 +15,7 @@ from iqcar.tables.arrays import share_of
 from iqcar_lab.clusters.recorded import replayable
 from iqcar_lab.clusters.simulation import Simulation
 from iqcar_lab.clusters.truth import GUILTY, blamed, gain_of_removal, kendall_tau_b
-from iqcar_lab.clusters.what_if import GB, memory
+from iqcar_lab.clusters.what_if_truth import GB, memory
 from iqcar_lab.clusters.work import Cluster, QueryPlan, StagePlan
 
 SEEDS = range(1, 6)

@@ -17,7 +17,7 @@ from iqcar.replay.whatif.what_if import answer
 from iqcar.tables import CONF
 from iqcar_lab.clusters.frames import frame
 from iqcar_lab.clusters.simulation import Simulation
-from iqcar_lab.clusters.what_if import find, model_of, more_data
+from iqcar_lab.clusters.what_if_truth import find, model_of, more_data
 from iqcar_lab.clusters.work import Cluster, QueryPlan, StagePlan
 
 MB = 1e6

@@ -19,7 +19,7 @@ from iqcar.replay.whatif.outcome import scenario_shares
 from iqcar.replay.whatif.question import Question, ask
 from iqcar.replay.whatif.what_if import answer
 from iqcar_lab.clusters.simulation import Simulation
-from iqcar_lab.clusters.what_if import find, model_of
+from iqcar_lab.clusters.what_if_truth import find, model_of
 from iqcar_lab.clusters.work import Cluster, QueryPlan, StagePlan
 
 NAP = StagePlan(12, sleep=1000.0, spread=0.05)

@@ -20,7 +20,7 @@ from iqcar.replay.whatif.what_if import WhatIf, answer
 from iqcar_lab.clusters.recorded import replayable
 from iqcar_lab.clusters.simulation import Simulation
 from iqcar_lab.clusters.truth import FAMILIES
-from iqcar_lab.clusters.what_if import NOTICED, Pair, find, model_of, pairs
+from iqcar_lab.clusters.what_if_truth import NOTICED, Pair, find, model_of, pairs
 from iqcar_lab.clusters.work import Cluster, QueryPlan, StagePlan
 
 SEED = 71

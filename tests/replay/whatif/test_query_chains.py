@@ -19,7 +19,7 @@ from iqcar.show.json.whatif import whatif_schema
 from iqcar.tables import JOBS, NONE, QUERIES, Tables
 from iqcar_lab.clusters.frames import frame
 from iqcar_lab.clusters.simulation import Simulation
-from iqcar_lab.clusters.what_if import find, model_of, without
+from iqcar_lab.clusters.what_if_truth import find, model_of, without
 from iqcar_lab.clusters.work import Cluster, QueryPlan, StagePlan
 from tests.support.command import iqcar
 from tests.support.contended_log import contended_log

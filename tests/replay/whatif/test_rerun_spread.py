@@ -13,7 +13,7 @@ from iqcar.replay.whatif.ranges import OF_80, OF_RERUNS
 from iqcar.replay.whatif.scenario import Scenario
 from iqcar.replay.whatif.what_if import answer
 from iqcar_lab.clusters.simulation import Simulation
-from iqcar_lab.clusters.what_if import find, model_of
+from iqcar_lab.clusters.what_if_truth import find, model_of
 from iqcar_lab.clusters.work import Cluster, QueryPlan, StagePlan
 
 RUNS = 30

@@ -20,7 +20,7 @@ from iqcar.tables import CONF, TASK_RECORDS, Tables
 from iqcar_lab.clusters.frames import frame
 from iqcar_lab.clusters.recorded import replayable
 from iqcar_lab.clusters.simulation import Simulation
-from iqcar_lab.clusters.what_if import GB, find, model_of
+from iqcar_lab.clusters.what_if_truth import GB, find, model_of
 from iqcar_lab.clusters.work import Cluster, QueryPlan, StagePlan
 
 HOLD = StagePlan(6, cpu=100, sleep=5000, memory=3 * GB, spread=0.0)

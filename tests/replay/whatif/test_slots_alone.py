@@ -11,7 +11,7 @@ import pytest
 from iqcar.replay.whatif.intervene import intervene
 from iqcar.replay.whatif.outcome import replay_scenario
 from iqcar_lab.clusters.simulation import Simulation
-from iqcar_lab.clusters.what_if import SCENARIOS, find, model_of, questions
+from iqcar_lab.clusters.what_if_truth import SCENARIOS, find, model_of, questions
 from iqcar_lab.clusters.work import StagePlan
 
 ALIKE = {"partitions"}
