@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 
 TIMEOUT_S = 300
 _forking = multiprocessing.get_context("forkserver")
-_forking.set_forkserver_preload(["tests.support.command_imports"])
+_IMPORTED = "tests.support.command_imports"
+_forking.set_forkserver_preload([_IMPORTED])
 
 
 class Forked:
@@ -203,6 +204,8 @@ def _main(
     variables: dict[str, str],
     package: str = "iqcar.apps.cli",
 ) -> None:
+    # A fork server passes over what it cannot import, and each command would take a second longer.
+    assert _IMPORTED in sys.modules, f"{_IMPORTED} cannot be imported"
     main = import_module(f"{package}.main").main
     for number, file in zip((1, 2), files, strict=True):
         os.dup2(file, number)

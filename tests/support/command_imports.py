@@ -11,8 +11,10 @@ from functools import cache
 import cramjam
 import duckdb
 import fsspec
-import iqcar.show.terminal.compare_explain
+import pandas.core.methods.to_dict
+import pandas.core.reshape.reshape
 import pyarrow.pandas_compat
+import pyarrow.vendored.version
 import rich.live
 import typer.main
 
@@ -20,6 +22,7 @@ import iqcar.apps.cli.command
 import iqcar.apps.cli.reading
 import iqcar.apps.serve.server
 import iqcar.causes.topics.build_topics
+import iqcar.causes.topics.topic_of_straggler
 import iqcar.comparison.compare_sets
 import iqcar.comparison.comparison
 import iqcar.history.ask_store
@@ -38,9 +41,15 @@ import iqcar.show.terminal.compare
 import iqcar.show.terminal.live
 import iqcar.show.terminal.rules
 import iqcar.show.terminal.topics
+import iqcar.show.terminal.whatif
 from iqcar.apps.cli.main import app
 from iqcar.apps.serve.fork_server import prepare
+from iqcar.base.kernels import library
+from iqcar.show.pictures.theme import nothing
 
 typer.main.get_command = cache(typer.main.get_command)
 typer.main.get_command(app).make_context("iqcar", ["queries", "log"]).close()
 prepare("iqcar.apps.serve.worker")
+library()
+for dark in (False, True):
+    nothing("A figure.", dark=dark).to_plotly_json()
