@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import ast
+import subprocess
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+
+import pytest
 
 from build_kernels import Kernels
 
@@ -13,6 +16,7 @@ PACKAGES = REPO / "analyzer"
 MOST_LINES_OF_A_FILE = 700
 MOST_LINES_OF_A_FUNCTION = 60
 MOST_POSITIONAL = 5
+MOST_BYTES_IN_THE_REPOSITORY = 2_000_000
 
 KERNELS = Kernels(PACKAGES / "iqcar").functions.keys()
 
@@ -106,6 +110,17 @@ def test_no_file_is_too_long() -> None:
         if len(file.read_text(encoding="utf-8").splitlines()) > MOST_LINES_OF_A_FILE
     }
     assert found == set()
+
+
+def test_nothing_large_is_in_the_repository() -> None:
+    """What a tool downloads into the folder it runs in is easily committed, and stays in clones."""
+    listed = subprocess.run(["git", "ls-files", "-z"], cwd=REPO, capture_output=True, check=False)
+    if listed.returncode:
+        pytest.skip("not a git checkout")
+    files = [REPO / name for name in listed.stdout.decode().split("\0") if name]
+    assert files
+    large = [f for f in files if f.exists() and f.stat().st_size > MOST_BYTES_IN_THE_REPOSITORY]
+    assert large == []
 
 
 def test_no_function_is_too_long() -> None:
