@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
@@ -37,12 +35,12 @@ def result_page() -> str:
     return "\n".join(lines) + "\n"
 
 
-def evaluation_pages() -> dict[str, Callable[[], str]]:
-    """What experiments found, next to what the papers did: each page by its path in docs/."""
+def evaluation() -> str:
+    """What experiments found, next to what the papers did."""
     sys.path.insert(0, str(Path(__file__).resolve().parent / "experiments"))
-    from page import pages
+    from tables import evaluation_page
 
-    return {name: partial(str, text) for name, text in pages().items()}
+    return evaluation_page()
 
 
 def compatibility_matrix() -> str:
@@ -71,7 +69,7 @@ def listener_rooms_picture() -> str:
 PAGES = {
     "rooms.svg": rooms_picture,
     "listener_rooms.svg": listener_rooms_picture,
-    **evaluation_pages(),
+    "evaluation.md": evaluation,
     "compatibility.md": compatibility_matrix,
     "tables.md": tables_page,
     "stored-tables.md": stored_tables_page,
