@@ -10,7 +10,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from iqcar.show.json.analyze import result_schema
 from scripts.printed_pages.commands_page import commands_page
-from scripts.printed_pages.page_parts import PRINTED, fields
+from scripts.printed_pages.page_parts import FIELDS, PRINTED, fields, listed, once
 from scripts.printed_pages.papers_page import papers_page
 from scripts.printed_pages.rules_page import rules_page
 from scripts.printed_pages.table_pages import kinds_page, stored_tables_page, tables_page
@@ -22,16 +22,14 @@ def result_page() -> str:
     """The fields of the result's JSON."""
     schema = json.loads(result_schema())
     lines = ["# Result", PRINTED, schema["description"], "`iqcar schema` prints its JSON Schema."]
+    lines.append(FIELDS)
     parts = {"The whole": schema, **schema["$defs"]}
+    items = {name: fields(part["properties"], parts) for name, part in parts.items()}
+    told = once(items.values())
     for name, part in parts.items():
         said = "" if part is schema else part["description"]
-        lines += [
-            "",
-            f"## {name}",
-            "",
-            *([said, ""] if said else []),
-            *fields(part["properties"], parts),
-        ]
+        lines += ["", f"## {name}", "", *([said, ""] if said else []), *listed(items[name], told)]
+    lines += ["", "## Fields of several parts", "", *listed(told)]
     return "\n".join(lines) + "\n"
 
 
