@@ -32,10 +32,10 @@ def _printed(place: re.Match[str]) -> str:
     )
     result = json.loads((DOCS / "evaluation" / f"{name}.json").read_text("utf-8"))
     seeds = f"Seeds {result['seeds'][0]} to {result['seeds'][-1]}. " if "seeds" in result else ""
+    whole = f"{seeds}[All that was found](../docs/evaluation/{name}.json)."
     return (
         f"<!-- printed: {name} -->\n    .venv/bin/python scripts/experiments/{script}\n\n"
-        f"{globals()[name](result)}\n\n{seeds}[All that was found](evaluation/{name}.json).\n"
-        "<!-- end -->"
+        f"{globals()[name](result)}\n\n{whole}\n<!-- end -->"
     )
 
 

@@ -82,10 +82,7 @@ PRINTED_PART = re.compile(
     r"<!-- (?:printed: .*?<!-- end|(demo|evaluation|misses|recording) -->.*?<!-- /\1) -->", re.S
 )
 FIELD = re.compile(r"^- `.*$", re.M)
-DECLARED = (
-    *("commands", "compatibility", "kinds", "metrics", "papers", "result"),
-    *("stored-tables", "tables"),
-)
+DECLARED = ("commands", "compatibility", "kinds", "papers", "result", "stored-tables", "tables")
 
 
 def written(page: Path) -> str:
