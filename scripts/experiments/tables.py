@@ -304,9 +304,9 @@ def whatif_live(result: dict[str, Any]) -> str:
             errors = (_errors(methods, name) for name in ("model", "nothing changes", "slots only"))
             rows.append(
                 [
-                    WHATIF_CLUSTERS[cluster], name, str(kind["pairs"]), _percent(kind["change"], 0),
-                    *errors, _percent(methods["model"]["sign"], 0),
-                    _percent(kind["covered_one"], 0),
+                    WHATIF_CLUSTERS[cluster], name, str(kind["pairs"]), _percent(kind.get("change"), 0),
+                    *errors, _percent(methods.get("model", {}).get("sign"), 0),
+                    _percent(kind.get("covered_one"), 0),
                 ]
             )  # fmt: skip
     head = ["cluster", "do", "pairs", "measured change", "model", "nothing changes", "slots only"]
@@ -314,7 +314,8 @@ def whatif_live(result: dict[str, Any]) -> str:
 
 
 def _errors(methods: dict[str, Any], method: str) -> str:
-    return f"{100 * methods[method]['median']:.0f}, {100 * methods[method]['p90']:.0f}"
+    one = methods.get(method)
+    return f"{100 * one['median']:.0f}, {100 * one['p90']:.0f}" if one else "–"
 
 
 def rules_efficacy(result: dict[str, Any]) -> str:
