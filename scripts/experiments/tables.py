@@ -304,8 +304,9 @@ def whatif_live(result: dict[str, Any]) -> str:
             errors = (_errors(methods, name) for name in ("model", "nothing changes", "slots only"))
             rows.append(
                 [
-                    WHATIF_CLUSTERS[cluster], name, str(kind["pairs"]), _percent(kind.get("change"), 0),
-                    *errors, _percent(methods.get("model", {}).get("sign"), 0),
+                    WHATIF_CLUSTERS[cluster], name, str(kind["pairs"]),
+                    _percent(kind.get("change"), 0), *errors,
+                    _percent(methods.get("model", {}).get("sign"), 0),
                     _percent(kind.get("covered_one"), 0),
                 ]
             )  # fmt: skip
