@@ -22,8 +22,6 @@ from iqcar.show.terminal.live import window_view
 REPO = Path(__file__).resolve().parent.parent
 WINDOW_MS = 60_000.0
 EVERY_S = 2.0
-SHOWN = 3
-"""Windows shown: the one in which most was lost, the one before and the last one of the mix."""
 
 
 def seen_while(folder: Path, running: threading.Thread) -> list[Window]:
@@ -51,12 +49,10 @@ def as_text(window: Window) -> list[str]:
     return [line.rstrip() for line in out.getvalue().splitlines()]
 
 
-def chosen(windows: list[Window]) -> list[Window]:
-    """Choose windows to show, in order."""
+def chosen(windows: list[Window]) -> Window:
+    """Choose the window halfway to the one in which most was lost: several are in the way."""
     lost = [float(window.diagnosis.lost_to_others_ms().sum()) for window in windows]
-    worst = lost.index(max(lost))
-    places = sorted({worst // 2, worst, (worst + len(windows) - 1) // 2})[:SHOWN]
-    return [windows[place] for place in places]
+    return windows[lost.index(max(lost)) // 2]
 
 
 def main() -> None:
@@ -73,9 +69,7 @@ def main() -> None:
     mix.start()
     windows = seen_while(recorded / "eventlogs", mix)
     mix.join()
-    lines = []
-    for window in chosen(windows):
-        lines += ["", *("    " + line if line else "" for line in as_text(window))]
+    lines = ["", *("    " + line if line else "" for line in as_text(chosen(windows)))]
     page = REPO / "docs" / "live.md"
     before, rest = page.read_text("utf-8").split("<!-- recording -->")
     after = rest.split("<!-- /recording -->")[1]

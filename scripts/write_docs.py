@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from iqcar.show.json.analyze import result_schema
 from scripts.printed_pages.commands_page import commands_page
-from scripts.printed_pages.page_parts import PRINTED, fields
+from scripts.printed_pages.page_parts import FIELDS, PRINTED, fields, listed, once
 from scripts.printed_pages.papers_page import papers_page
 from scripts.printed_pages.rules_page import rules_page
 from scripts.printed_pages.table_pages import kinds_page, stored_tables_page, tables_page
@@ -24,25 +22,23 @@ def result_page() -> str:
     """The fields of the result's JSON."""
     schema = json.loads(result_schema())
     lines = ["# Result", PRINTED, schema["description"], "`iqcar schema` prints its JSON Schema."]
+    lines.append(FIELDS)
     parts = {"The whole": schema, **schema["$defs"]}
+    items = {name: fields(part["properties"], parts) for name, part in parts.items()}
+    told = once(items.values())
     for name, part in parts.items():
         said = "" if part is schema else part["description"]
-        lines += [
-            "",
-            f"## {name}",
-            "",
-            *([said, ""] if said else []),
-            *fields(part["properties"], parts),
-        ]
+        lines += ["", f"## {name}", "", *([said, ""] if said else []), *listed(items[name], told)]
+    lines += ["", "## Fields of several parts", "", *listed(told)]
     return "\n".join(lines) + "\n"
 
 
-def evaluation_pages() -> dict[str, Callable[[], str]]:
-    """What experiments found, next to what the papers did: each page by its path in docs/."""
+def evaluation() -> str:
+    """What experiments found, next to what the papers did."""
     sys.path.insert(0, str(Path(__file__).resolve().parent / "experiments"))
-    from page import pages
+    from tables import evaluation_page
 
-    return {name: partial(str, text) for name, text in pages().items()}
+    return evaluation_page()
 
 
 def compatibility_matrix() -> str:
@@ -71,7 +67,7 @@ def listener_rooms_picture() -> str:
 PAGES = {
     "rooms.svg": rooms_picture,
     "listener_rooms.svg": listener_rooms_picture,
-    **evaluation_pages(),
+    "evaluation.md": evaluation,
     "compatibility.md": compatibility_matrix,
     "tables.md": tables_page,
     "stored-tables.md": stored_tables_page,

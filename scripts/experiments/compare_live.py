@@ -34,7 +34,7 @@ from typing import Any
 import duckdb
 import numpy as np
 from arms import OUT, REPO, RESULTS, save
-from live_tables import compare_live
+from tables import compare_live
 
 import iqcar
 from iqcar.apps.demo.mix import make_data

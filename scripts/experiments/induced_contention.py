@@ -24,7 +24,7 @@ import pandas as pd
 from arms import OUT, REPO, RESULTS, fresh, save
 from bigroots import MEASURES, ONE_TASK_PER_FILE, write_sales
 from cluster import Cluster, Host, Size, check_machine, cluster, start_application, wait_until
-from live_tables import induced_contention
+from tables import induced_contention
 
 import iqcar
 from iqcar.apps.demo.mix import make_data

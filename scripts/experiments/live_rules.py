@@ -29,7 +29,7 @@ from typing import Any
 import numpy as np
 from arms import OUT, RESULTS, save
 from cluster import MASTER, environment, free_port, spark_home, start_application, wait_until
-from live_tables import live_rules
+from tables import live_rules
 
 import iqcar
 from iqcar.comparison.rule_verdict import judge_effect

@@ -15,7 +15,7 @@ from math import isnan
 from pathlib import Path
 
 from arms import Arm, alternate, base_queries, fresh, options, run_once, save
-from live_tables import rules_efficacy
+from tables import rules_efficacy
 
 import iqcar
 from iqcar.apps.demo.run_mix import Run

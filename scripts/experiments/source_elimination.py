@@ -13,7 +13,7 @@ import statistics
 
 import numpy as np
 from arms import Arm, alternate, base_queries, fresh, options, run_once, save
-from live_tables import source_elimination
+from tables import source_elimination
 
 import iqcar
 from iqcar.apps.demo.run_mix import Run

@@ -1,12 +1,42 @@
-"""Tables of what was found: on simulated clusters, and of planted stragglers, as Markdown."""
+"""Print docs/evaluation.md: one table for each result of docs/evaluation/, and how to repeat it."""
 
 from __future__ import annotations
 
-import itertools
-import math
+import json
+import re
 import statistics
+from collections import defaultdict
 from collections.abc import Callable, Sequence
+from itertools import takewhile
+from pathlib import Path
 from typing import Any
+
+import numpy as np
+
+from iqcar_lab.clusters.truth import kendall_tau_b
+
+DOCS = Path(__file__).resolve().parents[2] / "docs"
+PRINTED = re.compile(r"<!-- printed: (?P<name>\w+) -->\n(?:.*?\n)??<!-- end -->", re.S)
+"""What is printed of a result, by its name: the command, the table and a link."""
+
+
+def evaluation_page() -> str:
+    """Print what every experiment found; the text beside it stays."""
+    return PRINTED.sub(_printed, (DOCS / "evaluation.md").read_text("utf-8"))
+
+
+def _printed(place: re.Match[str]) -> str:
+    name = place["name"]
+    script = (
+        f"{name}.py" if Path(__file__).with_name(f"{name}.py").exists() else f"simulated.py {name}"
+    )
+    result = json.loads((DOCS / "evaluation" / f"{name}.json").read_text("utf-8"))
+    seeds = f"Seeds {result['seeds'][0]} to {result['seeds'][-1]}. " if "seeds" in result else ""
+    whole = f"{seeds}[All that was found](../docs/evaluation/{name}.json)."
+    return (
+        f"<!-- printed: {name} -->\n    .venv/bin/python scripts/experiments/{script}\n\n"
+        f"{globals()[name](result)}\n\n{whole}\n<!-- end -->"
+    )
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
@@ -27,104 +57,13 @@ def percent(share: float) -> str:
     return f"{share:+.0%}"
 
 
-def correlation(first: Sequence[float], second: Sequence[float]) -> float:
-    """Kendall's τ-b of a handful of numbers; 0 where one side is constant."""
-    pairs = [
-        (math.copysign(a != b, a - b), math.copysign(c != d, c - d))
-        for (a, c), (b, d) in itertools.combinations(zip(first, second, strict=True), 2)
-    ]
-    scale = math.sqrt(sum(x * x for x, _ in pairs) * sum(y * y for _, y in pairs))
-    return sum(x * y for x, y in pairs) / scale if scale else 0.0
-
-
-def planted_findings(result: dict[str, Any]) -> str:
-    """What was said and saved by kind, then on quiet clusters."""
-    first, last = result["seeds"]
-    quiet = result["quiet"]
-    return "\n".join(
-        [
-            f"Seeds {first} to {last}. First, in three: runs in which the planted cause is the "
-            "first finding, or one of the first three. Saved: share of the run that the action "
-            "saved; said: what the finding said, with its range (means). Within: runs in which the "
-            "range holds what was saved; estimated: the same without replay. Others: other "
-            "findings of 5 % of the run or more; false: those whose action saved less than a third "
-            "of the lower end.",
-            "",
-            findings_table(result),
-            "",
-            f"On {quiet['runs']} runs of quiet clusters, where nothing is planted but partitions, "
-            "sizes, collection and hosts vary:",
-            "",
-            table(
-                ("finding", "found", "within", "false"),
-                [[str(row[name]) for name in ("kind", "found", "within", "false")]
-                 for row in quiet["kinds"]],
-            ),
-        ]
-    )  # fmt: skip
-
-
-def findings_table(result: dict[str, Any]) -> str:
-    """What was said and saved, by kind."""
-    rows = [
-        (
-            row["kind"], row["runs"], row["first"], row["in_three"], f"{row['saved']:.0%}",
-            f"{row['said']:.0%} ({row['low']:.0%} … {row['high']:.0%})", row["within"],
-            row["within_estimated"], row["others"], row["others_false"],
-        )
-        for row in result["kinds"]
-    ]  # fmt: skip
-    head = ("planted", "runs", "first", "in three", "saved", "said", "within", "estimated")
-    return table((*head, "others", "false"), [[str(cell) for cell in row] for row in rows])
-
-
-def topic_rules(result: dict[str, Any]) -> str:
-    """What rules with and without topics save, by family."""
-    first, last = result["seeds"]
-    rows = [
-        (
-            row["family"],
-            *(f"{row[f'{key}_{arm}']:.1%}" for key in ("saved", "saved_short")
-              for arm in ("without", "with")),
-            *(f"{row[f'rules_{arm}']:.1f}" for arm in ("without", "with")),
-            f"{row['better']} / {row['worse']}", f"{100 * row['worst']:+.1f}",
-        )
-        for row in result["families"]
-    ]  # fmt: skip
-    head = ("family", "saved without", "saved with", "short without")
-    return "\n".join(
-        [
-            f"Seeds {first} to {last}. Saved: share of the time of all queries in the next run "
-            "(means); short: of the short ones alone; rules: those that act; better / worse: runs "
-            "in which topics saved more or less; worst: by how much, in percentage points.",
-            "",
-            table((*head, "short with", "rules without", "with", "better / worse", "worst"), rows),
-        ]
-    )
+def _percent(share: float | None, digits: int = 1) -> str:
+    return "–" if share is None else f"{share:.{digits}%}"
 
 
 def families(result: dict[str, Any]) -> str:
-    """Every measure of families in which contention hardly varies, and of all groups."""
-    first, last = result["seeds"]
-    chosen = [row for row in result["rows"] if row["group"] in ("steady", "")]
-    return "\n".join(
-        [
-            f"Seeds {first} to {last}; every query of a run is a target. τ: Kendall's τ-b with the "
-            "gains of removing each other query; luck: what the gains of the same run with other "
-            "sizes of tasks reach; top-1: how often the worst culprit comes first; false: share of "
-            "the blame on queries that cost less than 2 %. Lost, said: mean share of a run in %; "
-            "error: mean absolute difference. Missed: of queries that lost 20 % or more, those of "
-            "whose loss less than a third was said. Quiet, noise: the most that is said on quiet "
-            "twins, without noise and with 30 % on the waits. Two figures where they "
-            "differ: with the plugin's records, and a plain log.",
-            "",
-            families_table(chosen),
-        ]
-    )
-
-
-def families_table(rows: Sequence[dict[str, Any]]) -> str:
-    """Scores of families, with the plugin's records and without."""
+    """Scores of each group of families, with the plugin's records and without."""
+    rows = [row for row in result["rows"] if not row["group"]]
     found = {(row["family"], row["plain"]): row for row in rows}
     lines = []
     for name in dict.fromkeys(name for name, _ in found):
@@ -142,6 +81,15 @@ def families_table(rows: Sequence[dict[str, Any]]) -> str:
     return table((*head, "quiet", "noise"), lines)
 
 
+def _logs(rows: Sequence[dict[str, Any]], key: str, times: float = 1) -> str:
+    cells = dict.fromkeys(_cell(row[key], times) for row in rows)
+    return ", ".join(cells)
+
+
+def _cell(value: float | None, times: float = 1) -> str:
+    return "–" if value is None else f"{times * value + 0.0:.{1 if times > 1 else 2}f}"
+
+
 def known_runs(result: dict[str, Any]) -> str:
     """Errors, widths of ranges and missed victims, without a store and with it."""
     rows = []
@@ -155,13 +103,41 @@ def known_runs(result: dict[str, Any]) -> str:
     return table(("", "error, without and with the store", "width", "missed"), rows)
 
 
-def _logs(rows: Sequence[dict[str, Any]], key: str, times: float = 1) -> str:
-    cells = dict.fromkeys(_cell(row[key], times) for row in rows)
-    return ", ".join(cells)
+def planted_findings(result: dict[str, Any]) -> str:
+    """What was said and saved, by kind."""
+    rows = [
+        (
+            row["kind"], row["runs"], row["first"], row["in_three"], f"{row['saved']:.0%}",
+            f"{row['said']:.0%} ({row['low']:.0%} … {row['high']:.0%})", row["within"],
+            row["within_estimated"], row["others"], row["others_false"],
+        )
+        for row in result["kinds"]
+    ]  # fmt: skip
+    head = ("planted", "runs", "first", "in three", "saved", "said", "within", "estimated")
+    shown = table((*head, "others", "false"), [[str(cell) for cell in row] for row in rows])
+    quiet = result["quiet"]
+    found, within, false = (
+        sum(row[key] for row in quiet["kinds"]) for key in ("found", "within", "false")
+    )
+    return (
+        f"{shown}\n\nOn {quiet['runs']} runs of quiet clusters: {found} findings, {within} within "
+        f"their range, {false} false."
+    )
 
 
-def _cell(value: float | None, times: float = 1) -> str:
-    return "–" if value is None else f"{times * value + 0.0:.{1 if times > 1 else 2}f}"
+def topic_rules(result: dict[str, Any]) -> str:
+    """What rules with and without topics save, by family."""
+    rows = [
+        (
+            row["family"],
+            *(f"{row[f'{key}_{arm}']:.1%}" for key in ("saved", "saved_short")
+              for arm in ("without", "with")),
+            f"{row['better']} / {row['worse']}", f"{100 * row['worst']:+.1f}",
+        )
+        for row in result["families"]
+    ]  # fmt: skip
+    head = ("family", "saved without", "saved with", "short without", "short with")
+    return table((*head, "better / worse", "worst"), rows)
 
 
 def quiet_formats(result: dict[str, Any]) -> str:
@@ -177,16 +153,8 @@ def quiet_formats(result: dict[str, Any]) -> str:
             ]
             cells += [_range(mine, lambda row: row["lost_to_others"]), _most(mine)]
         rows.append(cells)
-    outside = ", ".join(f"{share:.0%}" for share in result["outside"])
     head = ("query", "lost to others, measured", "most to", "from the plain log", "most to")
-    return "\n".join(
-        [
-            f"{len(result['outside'])} runs; programs outside of Spark used {outside} of the "
-            "processors.",
-            "",
-            table(head, rows),
-        ]
-    )
+    return table(head, rows)
 
 
 def _range(rows: Sequence[dict[str, Any]], value: Callable[[dict[str, Any]], float]) -> str:
@@ -201,92 +169,211 @@ def _most(rows: Sequence[dict[str, Any]]) -> str:
     )
 
 
+def source_elimination(result: dict[str, Any]) -> str:
+    """What the target gained without each source."""
+    sources = result["sources"]
+    rows = [
+        [
+            row["source"],
+            f"{row['dor']:.0%}",
+            f"{row['overlap_s']:.1f} s",
+            seconds(row["target_s"]),
+            percent(row["gain"]),
+            percent(row["gain_of_others"]),
+        ]
+        for row in sources
+    ]
+    head = ["without", "DOR", "overlap", f"{result['target']} then took", "it gained", "all gained"]
+    dor, overlap, gain = (
+        np.array([row[key] for row in sources]) for key in ("dor", "overlap_s", "gain")
+    )
+    return (
+        f"{result['target']} took {seconds(result['base_s'])}; {result['repeats']} runs of each, "
+        f"medians.\n\n{table(head, rows)}\n\nRank correlation with the gain (Kendall τ-b): "
+        f"DOR {kendall_tau_b(dor, gain):.2f}, overlap in time {kendall_tau_b(overlap, gain):.2f}."
+    )
+
+
+def induced_contention(result: dict[str, Any]) -> str:
+    """What the victim's iQC-Graph shows in each phase."""
+    rows, sides = [], ("loaded", "other")
+    has_slot_wait = all("slot_wait_ms_loaded" in phase for phase in result["phases"])
+    for phase in result["phases"]:
+        cells = [phase["phase"], str(phase["queries"]), seconds(phase["duration_s"])]
+        for resource in ("cpu", "io"):
+            loss = phase["losses"][resource]
+            cells.append(f"{loss['share']:.0%}")
+            cells.append(f"{loss['share_loaded']:.0%} / {loss['share_other']:.0%}")
+            cells.append(" / ".join(_number(loss[f"ratp_{at}"], MB) for at in sides))
+        if has_slot_wait:
+            cells.append(" / ".join(_number(phase[f"slot_wait_ms_{at}"]) for at in sides))
+        blamed = phase["blamed_on_culprit"]
+        cells.append("–" if blamed is None else f"{blamed:.0%}")
+        rows.append(cells)
+    head = ["phase", "queries", "duration"]
+    for word in ("CPU", "IO"):
+        head += [f"lost to {word}", f"{word}: {result['loaded']} / other", f"{word} RATP in ms/MB"]
+    head += [f"SWT in ms: {result['loaded']} / other"] * has_slot_wait
+    return table([*head, "blamed on the culprit"], rows)
+
+
+MB = 1e6
+
+
+def _number(value: float | None, unit: float = 1.0) -> str:
+    if value is None:
+        return "–"
+    return f"{unit * value:,.0f}" if unit * value >= 10 else f"{unit * value:.2g}"
+
+
+RATES = ("tpr", "fpr", "accuracy")
+TABLE_V = {"BigRoots (paper)": (0.6056, 0.0035, 0.9181), "PCC (paper)": (0.6619, 0.1625, 0.8022)}
+"""TPR, FPR and ACC over several nodes, as printed."""
+
+
+def bigroots(result: dict[str, Any]) -> str:
+    """Rates and areas by the paper's truth, and by what could delay a straggler."""
+    areas = {roc["method"]: roc["auc"] for roc in result["roc"]}
+    rows = []
+    for name, of in result["all"]["methods"].items():
+        cells = [name]
+        for truth, all_of in (("paper", "all"), ("could_delay", "all, what could delay")):
+            cells += [_percent(of[truth][rate]) for rate in RATES]
+            cells.append(_cell(areas.get(name, {}).get(all_of)))
+        rows.append(cells)
+    rows += [[name, *map(_percent, rates), *["–"] * 5] for name, rates in TABLE_V.items()]
+    head = [f"{word}{of}" for of in ("", ", could delay") for word in ("TPR", "FPR", "ACC", "area")]
+    return table(["method", *head], rows)
+
+
+def topics_live(result: dict[str, Any]) -> str:
+    """How often the stages and stragglers of a trouble have a topic of that name."""
+    rows = [
+        [
+            one["trouble"],
+            str(one["with_stragglers"]),
+            str(one["dominant_named_so"]),
+            f"{one['share_named_so']:.0%}",
+            str(one["stragglers"]),
+            str(one["stragglers_named_so"]),
+        ]
+        for one in result["stages"]
+        if one["trouble"] != "none"
+    ]
+    head = ["trouble", "stages with stragglers", "mostly named so", "share named so"]
+    return table([*head, "stragglers", "named so"], rows)
+
+
 WORLDS = {"both": "both worlds", "fair": "fair", "rough": "rough"}
 
 
 def whatif_truth(result: dict[str, Any]) -> str:
-    """Errors by method and world, by question, and by family."""
-    first, last = result["seeds"]
-    rows = result["rows"]
-    found = {(row["group"], row["world"], row["name"]): row for row in rows}
-    ours = found["method", "both", "what-if"]
-    return "\n".join(
-        [
-            f"Seeds {first} to {last}; {ours['pairs']} pairs of a question and a query that "
-            "changed by more than 2 %, or was said to, and was answered. Errors are in % of the "
-            "recorded duration; sign: share whose direction was said; within: share that is off "
-            "by less than 10 % of the duration; τ: Kendall's τ-b of what removals gain; top: how "
-            "often the worst culprit comes first. Blame is asked about removals only.",
-            "",
-            method_table(result),
-            "",
-            "By question; held: share of truths in the 80 % range; width: of that range, median, "
-            "in % of the recorded duration; refused: of all pairs; then the errors of slots alone, "
-            "and the model's in each world:",
-            "",
-            table(
-                (
-                    "question", "pairs", "median", "p90", "sign", "held", "width", "refused",
-                    "slots only", "fair", "rough",
-                ),
-                _by(found, "question"),
-            ),
-            "",
-            "By family of runs:",
-            "",
-            table(
-                (
-                    "family", "pairs", "median", "p90", "sign", "held", "width", "refused",
-                    "fair", "rough",
-                ),
-                _by(found, "family"),
-            ),
-        ]
-    )  # fmt: skip
-
-
-def method_table(result: dict[str, Any]) -> str:
     """Errors and ranks of each method over all questions."""
-    methods = [
-        (f"{WORLDS[row['world']]}: {row['name']}", *_errors(row), *_ranks(row))
-        for row in result["rows"]
-        if row["group"] == "method" and (row["world"] == "both" or row["name"] == "what-if")
-    ]
-    return table(("method", "median", "p90", "sign", "within", "τ", "top"), methods)
-
-
-def _by(found: dict[tuple[str, str, str], dict[str, Any]], group: str) -> list[tuple[str, ...]]:
+    keys = ("sign", "within", "held", "tau", "top")
     rows = []
-    for (of, world, name), row in found.items():
-        if (of, world) != (group, "both"):
-            continue
-        slots = (_both(row, "slots_"),) if group == "question" else ()
-        worlds = (_both(found[group, one, name]) for one in ("fair", "rough"))
-        sign, held, refused = (_share(row[key]) for key in ("sign", "held", "refused"))
-        shares = (sign, held, _percent(row["width"]), refused)
-        rows.append((name, str(row["pairs"]), *_errors(row)[:2], *shares, *slots, *worlds))
-    return rows
+    for row in result["rows"]:
+        is_ours = row["name"] == "what-if"
+        if row["group"] == "method" and (row["world"] == "both" or is_ours):
+            shares = (row[key] if key != "held" or is_ours else None for key in keys)
+            errors = (f"{100 * row[key]:.1f}" for key in ("median", "p90"))
+            rows.append((f"{WORLDS[row['world']]}: {row['name']}", *errors, *map(_cell, shares)))
+    return table(("method", "median", "p90", "sign", "within", "held", "τ", "top"), rows)
 
 
-def _errors(row: dict[str, Any]) -> tuple[str, ...]:
-    errors = (_percent(row[key]) for key in ("median", "p90"))
-    return (*errors, *(_share(row[key]) for key in ("sign", "within")))
+def _seconds(values: list[float | None]) -> str:
+    return ", ".join("–" if value is None else f"{value:.0f}" for value in values)
 
 
-def _ranks(row: dict[str, Any]) -> tuple[str, ...]:
-    return tuple(_share(row[key]) for key in ("tau", "top"))
+WHATIF_CLUSTERS = {
+    "embedded": "Embedded, `local[2]`",
+    "crowded": "Embedded, `local[4]` on two processors",
+    "standalone": "Standalone, two workers with one slot each",
+}
 
 
-def _both(row: dict[str, Any], prefix: str = "") -> str:
-    return ", ".join(_percent(row[prefix + key]) for key in ("median", "p90"))
+def whatif_live(result: dict[str, Any]) -> str:
+    """Errors of a mere repetition and over all questions, by cluster."""
+    rows = []
+    for cluster, found in result["clusters"].items():
+        kinds = {
+            "nothing (the same mix)": found["kinds"]["nothing"],
+            "all but nothing": found["all"],
+        }
+        for name, kind in kinds.items():
+            methods = kind["methods"]
+            errors = (_errors(methods, name) for name in ("model", "nothing changes", "slots only"))
+            rows.append(
+                [
+                    WHATIF_CLUSTERS[cluster], name, str(kind["pairs"]),
+                    _percent(kind.get("change"), 0), *errors,
+                    _percent(methods.get("model", {}).get("sign"), 0),
+                    _percent(kind.get("covered_one"), 0),
+                ]
+            )  # fmt: skip
+    head = ["cluster", "do", "pairs", "measured change", "model", "nothing changes", "slots only"]
+    return table([*head, "sign", "range holds a rerun"], rows)
 
 
-def _percent(share: float | None) -> str:
-    return "–" if share is None else f"{100 * share:.1f}"
+def _errors(methods: dict[str, Any], method: str) -> str:
+    one = methods.get(method)
+    return f"{100 * one['median']:.0f}, {100 * one['p90']:.0f}" if one else "–"
 
 
-def _share(share: float | None) -> str:
-    return "–" if share is None else f"{share:.2f}"
+def rules_efficacy(result: dict[str, Any]) -> str:
+    """What changed with each set of rules."""
+    target = result["target"]
+    rows = []
+    for arm in result["arms"]:
+        query, change = max(arm["queries"].items(), key=lambda item: item[1])
+        cells = [
+            arm["arm"],
+            seconds(arm["target_s"]),
+            percent(arm["target_change"]),
+            f"{arm['slot_wait_s']:.1f} s",
+            seconds(arm["total_s"]),
+            percent(arm["total_change"]),
+        ]
+        rows.append([*cells, f"{query} {percent(change)}" if change > 0 else "–"])
+    head = ["rules", target, "change", f"{target} waited for slots", "all queries", "change"]
+    return f"{result['repeats']} runs of each in turn, medians.\n\n" + table(
+        [*head, "most slowed"], rows
+    )
+
+
+RULES_CLUSTERS = {
+    "embedded": "Embedded, `local[4]`",
+    "standalone": "Standalone, two workers with two slots each",
+}
+
+
+def live_rules(result: dict[str, Any]) -> str:
+    """Latency of the short queries and of the intruder, by cluster and arm."""
+    rows = [
+        [
+            RULES_CLUSTERS[cluster],
+            arm,
+            *(f"{one[key]:.2f} s" for key in ("busy_median_s", "busy_p90_s", "quiet_median_s")),
+            f"{one['intruder_median_s']:.1f} s",
+            _seconds(one["to_rule_s"]) if any(one["changes"]) else "",
+            one.get("verdict", ""),
+        ]
+        for cluster, found in result["clusters"].items()
+        for arm, one in found["arms"].items()
+    ]
+    head = ["cluster", "arm", "short queries: median", "90 %", "without intruder"]
+    return table([*head, "intruder: median", "seconds to the rule", "verdict"], rows)
+
+
+def yarn_queues(result: dict[str, Any]) -> str:
+    """How long the query of each tenant took before a plan and with it."""
+    head = ["for", "outlook", "application", "took", "replayed", "predicted with the plan", "took"]
+    rows = list(result["rows"])
+    for target in dict.fromkeys(row[0] for row in rows):
+        mine = [row for row in rows if row[0] == target and row[2].startswith("report")]
+        sums = [sum(float(row[at].split()[0]) for row in mine) for at in range(3, 7)]
+        whole = [target, "", "both reports", *(f"{value:.1f} s" for value in sums)]
+        rows.insert(max(map(rows.index, mine)) + 1, whole)
+    return table(head, rows)
 
 
 SCORES = ("relevant", "false", "coverage", "plants", "rho", "kind", "cause", "alarms")
@@ -296,209 +383,74 @@ PAIRS_HEAD = (
 
 
 def compare_pairs(result: dict[str, Any]) -> str:
-    """Ours and the printed method: in all, by runs a side, and ours by kind of change."""
-    first, last = result["seeds"]
-    rows = result["rows"]
-    by_runs = [row for row in rows if row["group"] == "all" or "runs a side" in row["group"]]
-    quiet = {row["method"]: row for row in rows if row["group"] == "more quiet pairs"}
-    kinds = [row for row in rows if row not in by_runs and row not in quiet.values()]
-    by_kind = [row for row in kinds if row["method"] == "ours"]
-    pairs = sum(row["pairs"] for row in by_kind)
-    alarms = ""
-    if quiet:
-        counts = {method: round(row["alarms"] * row["pairs"]) for method, row in quiet.items()}
-        alarms = (
-            f"In {quiet['ours']['pairs']} more quiet pairs ours raised an alarm in "
-            f"{counts['ours']}, the printed method in {counts['printed']}."
-        )
-    return "\n".join(
-        [
-            f"Seeds {first} to {last}, {pairs} pairs; means over pairs. A query is relevant if a "
-            "change was planted in it, or if what follows from one changed its time by 2.5 %; "
-            "coverage is the part of all effects, in ms, of the queries found; ρ is the rank "
-            "correlation of contribution and effect; kind and cause: of queries that were found, "
-            "those rightly explained; alarms: quiet pairs with any finding.",
-            "",
-            table(
-                ("method", "pairs", *PAIRS_HEAD),
-                [(f"{row['method']}, {row['group']}", *pair_cells(row)) for row in by_runs],
-            ),
-            "",
-            *([alarms, ""] if alarms else []),
-            "Ours by kind of change:",
-            "",
-            table(
-                ("planted", "pairs", *PAIRS_HEAD),
-                [(row["group"], *pair_cells(row)) for row in by_kind],
-            ),
-        ]
-    )
-
-
-def pair_cells(row: dict[str, Any]) -> tuple[str, ...]:
-    """The number of pairs and the scores of one row."""
-    scores = ("" if row[name] is None else f"{row[name]:.2f}" for name in SCORES)
-    return (str(row["pairs"]), *scores)
-
-
-TABLE_III = {"cpu": ((20, 0), (20, 36)), "io": ((16, 0), (9, 29)), "network": ((5, 4), (5, 21))}
-"""Anomaly: (TP, FP) of BigRoots, then of PCC."""
-TABLE_V = {
-    "BigRoots (paper)": (43, 282, 1, 28, 0.6056, 0.0035, 0.9181),
-    "PCC (paper)": (47, 237, 46, 24, 0.6619, 0.1625, 0.8022),
-}
-"""TP, TN, FP, FN, TPR, FPR, ACC over several nodes."""
-UNTOLD = (
-    "All hosts have one kernel. Processor and disk use of a host are told from its control groups. "
-    "Its network is not: traffic over loopback is on no device, so no sample tells of it and no "
-    "task waits for it; pressure (PSI) and memory are the machine's."
-)
-HEAD = ["method", "TP", "TN", "FP", "FN", "TPR", "FPR", "ACC"]
-
-
-def bigroots(result: dict[str, Any]) -> str:
-    """Print what each method found of what was injected."""
-    parts = [
-        e for e in result["experiments"] if e["methods"]["measured"]["paper"]["tpr"] is not None
-    ]
-    return "\n\n".join(
-        [
-            f"{result['stragglers']} stragglers of {result['tasks']} tasks in {result['stages']} "
-            f"stages on {result['hosts']} hosts; {result['runs']} runs, seeds "
-            f"{', '.join(map(str, result['seeds']))}.",
-            "All experiments; an injection that overlaps a straggler affected it, as in the paper:",
-            _counts(result["all"]["methods"], "paper"),
-            "What could delay the straggler: an injection there for at least half of it; a disk "
-            "only where the task reads files, traffic over loopback nobody. Not counted are "
-            "shorter overlaps, and the processor while traffic over loopback, or the start of an "
-            "injection's processes, took some of it:",
-            _counts(result["all"]["methods"], "could_delay"),
-            "Multi-node, as in table IV, beside the paper's table V:",
-            _multi(parts),
-            "By experiment, TP and FP of table III beside the paper's:",
-            _single(parts),
-            "Area under the ROC curve, one threshold moved (share explained, λp, |ρ|):",
-            _areas(result["roc"]),
-            _reasons("Missed by measured waits", result["missed"]),
-            UNTOLD,
-            _reasons("Named by measured waits where nothing was injected", result["wrong"]),
-        ]
-    )
-
-
-def _percents(value: float | None) -> str:
-    return "–" if value is None else f"{value:.1%}"
-
-
-def _causes_row(name: str, c: dict[str, Any]) -> list[str]:
-    counts = [str(c[k]) for k in ("tp", "tn", "fp", "fn")]
-    return [name, *counts, *(_percents(c[k]) for k in ("tpr", "fpr", "accuracy"))]
-
-
-def _counts(methods: dict[str, Any], truth: str) -> str:
-    return table(HEAD, [_causes_row(name, of[truth]) for name, of in methods.items()])
-
-
-def _multi(parts: list[dict[str, Any]]) -> str:
+    """Ours and the printed method over all pairs."""
     rows = [
-        _causes_row(
-            name if part["name"] == "multi-node" else f"{name}, {part['name']}", of["paper"]
-        )
-        for part in parts
-        if part["name"].startswith("multi-node")
-        for name, of in part["methods"].items()
+        (row["method"], str(row["pairs"]), *(_cell(row[name]) for name in SCORES))
+        for row in result["rows"]
+        if row["group"] == "all"
     ]
-    for name, (tp, tn, fp, fn, tpr, fpr, acc) in TABLE_V.items():
-        rows.append([name, *map(str, (tp, tn, fp, fn)), *map(_percents, (tpr, fpr, acc))])
-    return table(HEAD, rows)
+    return table(("method", "pairs", *PAIRS_HEAD), rows)
 
 
-def _single(parts: list[dict[str, Any]]) -> str:
-    methods = list(parts[0]["methods"]) if parts else []
+MARGIN, LEAST_S = 0.05, 0.05
+"""Relative change, and seconds, from which the driver's clock says that a query changed."""
+
+
+COMPARED = ("change", "its queries", "found", "missed", "right cause", "false alarms")
+
+
+def compare_live(result: dict[str, Any]) -> str:
+    """How many queries of each change were found, missed, and said wrongly."""
     rows = []
-    for part in parts:
-        cells = []
-        for name in methods:
-            c = part["methods"][name]["paper"]
-            cells.append(f"{c['tp']} of {c['tp'] + c['fn']}, {c['fp']} wrong")
-        paper = TABLE_III.get(part["name"].split("-")[0])
-        theirs = [f"{tp}, {fp} wrong" for tp, fp in paper] if paper else ["–", "–"]
-        rows.append([part["name"], str(part["stragglers"]), *cells, *theirs])
-    head = ["experiment", "stragglers", *methods, "BigRoots (paper)", "PCC (paper)"]
-    return table(head, rows)
+    for arm in result["arms"]:
+        of = judge(arm)
+        concerned = [query for query in (*of["found"], *of["missed"]) if _has_changed(query)]
+        planted = any(query["planted"] for query in arm["queries"])
+        counts = [
+            str(len(queries)) if planted else "–"
+            for queries in (concerned, of["found"], of["missed"])
+        ]
+        right = f"{len(of['right'])} of {len(of['with_cause'])}" if of["with_cause"] else "–"
+        rows.append([arm["change"], *counts, right, str(len(of["false"]))])
+    alarmed = sum(bool(pair["listed"]) for pair in result["quiet"])
+    return (
+        f"{table(COMPARED, rows)}\n\nOf {len(result['quiet'])} pairs of equal runs that were not "
+        f"measured in turns, {alarmed} have a finding."
+    )
 
 
-def _areas(rocs: list[dict[str, Any]]) -> str:
-    names = list(rocs[0]["auc"])
-    rows = [
-        [roc["method"], *(f"{roc['auc'][n]:.3f}" if n in roc["auc"] else "–" for n in names)]
-        for roc in rocs
-    ]
-    return table(["method", *names], rows)
+def judge(arm: dict[str, Any]) -> dict[str, list[dict[str, Any]]]:
+    """Sort the queries of an arm.
+
+    found, missed, unharmed, false: planted queries that are listed; not listed though their time
+    changed; not listed, and their time did not; and listed though nothing was planted in them.
+    right, with_cause: of those found, the ones whose first cause is the planted one; all but new
+    queries.
+    """
+    of: dict[str, list[dict[str, Any]]] = defaultdict(list)
+    for query in arm["queries"]:
+        if query["planted"] and query["listed"]:
+            of["found"].append(query)
+            if query["kind"] not in ("added", "removed"):
+                of["with_cause"].append(query)
+                of["right"].extend([query] if _is_right(query) else [])
+        elif query["planted"]:
+            of["missed" if _has_changed(query) else "unharmed"].append(query)
+        elif query["listed"]:
+            of["false"].append(query)
+    return of
 
 
-def _reasons(what: str, reasons: dict[str, int]) -> str:
-    listed = "; ".join(f"{reason} ({n})" for reason, n in reasons.items())
-    return f"{what}: {listed or 'none'}."
+def _has_changed(query: dict[str, Any]) -> bool:
+    """Tell whether a query is new, or its mean time changed by as much as matters."""
+    if not query["before_s"] or not query["after_s"]:
+        return True
+    before, after = statistics.mean(query["before_s"]), statistics.mean(query["after_s"])
+    return abs(after - before) >= max(MARGIN * min(before, after), LEAST_S)
 
 
-def topics_live(result: dict[str, Any]) -> str:
-    """Print the topics, what each trouble's stages have of them, and the advice."""
-    stages = sum(one["stages"] for one in result["stages"])
-    parts = [
-        f"{stages} stage attempts of {result['tasks_per_stage']} tasks on {result['hosts']} hosts, "
-        f"seed {result['seed']}, Spark {result['spark']}.",
-        _topics(result),
-        "What was going on in a stage, and how much of its mixture has a topic of that name; "
-        "then the same of its stragglers, one by one:",
-        table(
-            ["trouble", "stages", "with stragglers", "share named so", "mostly named so",
-             "stragglers", "named so", "mixture", "blamed for that"],
-            [_topics_row(one) for one in result["stages"]],
-        ),
-        "Advice from the same run:",
-        "\n".join(f"- {_plain(one['reason'])} (`{one['kind']}`)" for one in result["advice"])
-        or "none.",
-    ]  # fmt: skip
-    return "\n\n".join(parts)
-
-
-def _topics(result: dict[str, Any]) -> str:
-    rows = [
-        [one["name"], _words(one["keywords"]), f"{one['coverage']:.0%}"] for one in result["topics"]
-    ]
-    found = table(["topic", "keywords", "stages that have it"], rows)
-    return found if rows else f"No topics. {result['reason']}"
-
-
-def _words(keywords: dict[str, float]) -> str:
-    return ", ".join(f"`{word}` {weight:.0%}" for word, weight in keywords.items())
-
-
-def _topics_row(one: dict[str, Any]) -> list[str]:
-    is_none = one["trouble"] == "none"
-    shares = ", ".join(f"{name} {share:.0%}" for name, share in one["mixture"].items()) or "–"
-    return [
-        one["trouble"],
-        str(one["stages"]),
-        str(one["with_stragglers"]),
-        "–" if is_none else f"{one['share_named_so']:.0%}",
-        "–" if is_none else f"{one['dominant_named_so']} of {one['with_stragglers']}",
-        str(one["stragglers"]),
-        "–" if is_none else f"{one['stragglers_named_so']}",
-        shares,
-        _blamed(one["lost_ms_by_blame"]),
-    ]
-
-
-def _blamed(lost: dict[str, float]) -> str:
-    """Whom iQCAR blames for what the stragglers' topics lack, in parts of the task time lost."""
-    who = {"query": "other queries", "own": "itself", "known": "known causes",
-           "unattributed": "nobody"}  # fmt: skip
-    total = sum(lost.values())
-    ordered = sorted(lost.items(), key=lambda item: -item[1])
-    return ", ".join(f"{who[kind]} {ms / total:.0%}" for kind, ms in ordered if ms > 0) or "–"
-
-
-def _plain(reason: str) -> str:
-    return reason.replace("<", "&lt;").replace("|", "\\|")
+def _is_right(query: dict[str, Any]) -> bool:
+    """Tell whether the first cause, or a setting that follows it, is a planted one."""
+    first, *others = [cause for cause, _ in query["causes"]] or [""]
+    settings = takewhile(lambda cause: cause.startswith(("conf:", "version:")), others)
+    return any(cause.startswith(tuple(query["planted"])) for cause in (first, *settings))

@@ -27,7 +27,7 @@ import numpy as np
 from arms import OUT, RESULTS, save
 from cluster import MASTER, environment, free_port, spark_home, start_application, wait_until
 from compare_live import prepare
-from live_tables import whatif_live
+from tables import whatif_live
 
 import iqcar
 from iqcar import Diagnosis

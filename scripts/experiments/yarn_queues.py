@@ -16,7 +16,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from arms import OUT, RESULTS, save
-from live_tables import yarn_queues
+from tables import yarn_queues
 
 from iqcar.rules.queue_files import PlanTarget
 from tests.support.listener_spark import spark_homes

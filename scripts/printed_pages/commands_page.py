@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from iqcar.errors import DEBUG, ExitCode
-from scripts.printed_pages.page_parts import PRINTED
+from scripts.printed_pages.page_parts import PRINTED, Item, listed, once
 
 EXIT_CODES = {
     ExitCode.OK: "everything was analysed",
@@ -40,24 +42,26 @@ def commands_page() -> str:
             parts = getattr(command, "commands", {})
             commands[words] = command
             commands |= {f"{words} {part}": of_group for part, of_group in parts.items()}
+    options = {name: _options(command) for name, command in commands.items()}
+    told = once(options.values())
     lines = ["# Commands", PRINTED.rstrip(), "", "Exit codes of every command:", ""]
-    lines += ["| code | meaning |", "|---|---|"]
-    lines += [f"| {code.value} | {sentence} |" for code, sentence in EXIT_CODES.items()]
+    lines += [f"- {code.value}: {sentence}" for code, sentence in EXIT_CODES.items()]
     lines += ["", FILES.strip(), "", *BUGS.splitlines()]
+    lines += ["", "## Options of several commands", "", "In brackets the default.", ""]
+    lines += listed(told)
     for name, command in commands.items():
-        lines += [
-            "",
-            f"## {name}",
-            "",
-            " ".join((command.help or "").split(" Example: ")[:1]),
-        ]
-        if command.params:
-            lines += ["", "| argument or option | what it is for | default |", "|---|---|---|"]
-        for param in command.params:
-            shown = (
-                ", ".join(f"`{o}`" for o in param.opts if o.startswith("-"))
-                or f"`{param.metavar or param.name}`"
-            )
-            default = "" if param.default in (None, False) else str(param.default)
-            lines.append(f"| {shown} | {getattr(param, 'help', '') or ''} | {default} |")
-    return "\n".join(lines) + "\n"
+        lines += ["", f"## {name}", "", command.help or "", "", *listed(options[name], told)]
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def _options(command: Any) -> list[Item]:
+    """Arguments and options: how they are written, their defaults, and their help."""
+    items = []
+    for param in command.params:
+        name = "`, `".join(o for o in param.opts if o.startswith("-"))
+        if not name:
+            name = param.metavar or param.name
+            name = name if param.required or "[" in name else f"[{name}]"
+        default = "" if param.default in (None, False) else str(param.default)
+        items.append((name, default, getattr(param, "help", "") or ""))
+    return items

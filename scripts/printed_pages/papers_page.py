@@ -61,8 +61,7 @@ def papers_page() -> str:
     listed = marks()
     for paper, said in PAPERS.items():
         lines += ["", f"## {paper}", "", said, ""]
-        lines += ["| place | file | test | how |", "|---|---|---|---|"]
         lines += [
-            f"| {m.place} | `{m.file}` | `{m.test}` | {m.how} |" for m in listed if m.paper == paper
+            f"- {m.place}: `{m.file}`, {m.how} (`{m.test}`)" for m in listed if m.paper == paper
         ]
     return "\n".join(lines) + "\n"

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 from iqcar.base.units import percent
 from iqcar.replay.rule_effect.effect import AS_GOOD, SHARES
-from iqcar.rules.advice_rules import LARGE_KIND, LEAST_DELAY_MS, LEAST_SHARE, SMALL_KIND
+from iqcar.rules.advice_rules import LEAST_DELAY_MS, LEAST_SHARE
 from iqcar.rules.compile_pools import MAX_RATIO, RATIO_ERROR, VICTIMS_FIRST
 from iqcar.rules.propose_rules import IDLE_SHARE, LARGE_BYTES, MANY_TASKS, SHORT_MS, START_SHARE
 from iqcar.rules.straggler_delays import (
@@ -16,10 +17,10 @@ from iqcar.rules.straggler_delays import (
     SLOW_STAGES_SHARE,
     SLOW_TIMES,
 )
-from iqcar.rules.vocabulary.advice_kinds import AdviceSetting, advice_kinds
+from iqcar.rules.vocabulary.advice_kinds import advice_kinds
 from iqcar.rules.vocabulary.data_files import rule_schema, vocabulary, waste_causes
 from iqcar.rules.vocabulary.topics import straggler_causes, topic_vocabulary
-from scripts.printed_pages.page_parts import PRINTED, fields
+from scripts.printed_pages.page_parts import FIELDS, PRINTED, fields, listed
 
 PERCENTS = ", ".join(percent(share) for share in SHARES)
 HOW_RULES_BECOME_POOLS = f"""\
@@ -86,7 +87,7 @@ says the same. Last comes one rule for each application whose executors others w
 - Only settings are listed that the application's Spark has and that its queries and master can use.
   The tables do not hold its present settings: look at them before you change any.
 
-The kinds are in `rules/advice_kinds.json` (`rules/advice_kinds.schema.json`); `iqcar analyze
+[advice_kinds.json](../rules/advice_kinds.json) has the kinds with their settings; `iqcar analyze
 --advice FILE` takes others in the same format.
 """
 
@@ -97,79 +98,46 @@ TOPICS = (
 )
 
 
+CAUSES = """\
+What is said and advised of a cause or a topic is data, shipped with iqcar: advice to people, no
+pool is ever made from it. `--advice` and `--names` take files of your own in the same format.
+"""
+
+
 def rules_page() -> str:
     """The rules file, the fields of a rule and of pools, and advice where pools do not help."""
     schema = json.loads(rule_schema())
     parts = schema["$defs"]
-    lines = ["# Rules", PRINTED, "`iqcar analyze --rules FILE` writes them, compiled to pools.", ""]
-    lines += [*fields(schema["properties"]), "", "## Rule", ""]
-    lines += ["The first six fields are the paper's 6-tuple (iQCAR definition 6.1).", ""]
-    lines += fields(parts["rule"]["properties"])
-    lines += ["", "## Topic", "", TOPICS, "", *fields(parts["topic"]["properties"])]
-    lines += ["", "## Setting", "", *fields(parts["setting"]["properties"])]
-    lines += [
-        "",
-        "## What is expected",
-        "",
-        "Found by [replaying the recorded run](replay.md).",
-        "",
+
+    def part(title: str, said: str, properties: dict[str, Any]) -> list[str]:
+        return ["", f"## {title}", "", *([said, ""] if said else []), *listed(fields(properties))]
+
+    lines = [
+        "# Rules",
+        PRINTED,
+        f"`iqcar analyze --rules FILE` writes them, compiled to pools. {FIELDS}",
     ]
-    lines += fields(parts["rule"]["properties"]["expected"]["properties"])
-    for title, part in (("Pool", "pool"), ("Assignment", "assignment")):
-        lines += ["", f"## {title}", "", *fields(parts[part]["properties"])]
-    lines += ["", "All fields of an assignment that are not empty must match."]
+    lines += ["", *listed(fields(schema["properties"]))]
+    first = "The first six fields are the paper's 6-tuple (iQCAR definition 6.1)."
+    lines += part("Rule", first, parts["rule"]["properties"])
+    lines += part("Topic", TOPICS, parts["topic"]["properties"])
+    lines += part("Setting", "", parts["setting"]["properties"])
+    expected = parts["rule"]["properties"]["expected"]["properties"]
+    lines += part("What is expected", "Found by [replaying the recorded run](replay.md).", expected)
+    lines += part("Pool", "", parts["pool"]["properties"])
+    matched = "All fields that are not empty must match."
+    lines += part("Assignment", matched, parts["assignment"]["properties"])
+    lines += part("Recorded", "", parts["recorded"]["properties"])
     lines += ["", "## How rules become pools", "", *HOW_RULES_BECOME_POOLS.splitlines()]
-    lines += ["", "## Recorded", "", *fields(parts["recorded"]["properties"])]
-    lines += _advice_kinds()
-    lines += ["", "## Causes and advice", "", "What helps when more or fewer slots do not.", ""]
-    lines += ["| cause | meaning | advice |", "|---|---|---|"]
-    lines += [
-        f"| {c.name} | {c.sentence} | {c.told(recorded=False)} |" for c in vocabulary().values()
-    ]
-    lines += ["", "## Causes of stragglers and advice", ""]
-    lines += [
-        "Why a task was slower than its stage ([stragglers.md](stragglers.md)). This is advice"
-    ]
-    lines += ["to people: no pool is ever made from it.", ""]
-    lines += ["| cause | key | meaning | advice |", "|---|---|---|---|"]
-    lines += [
-        f"| {c.name} | `{key}` | {c.sentence} | {c.told(recorded=False)} |"
-        for key, c in straggler_causes().items()
-    ]
-    lines += ["", "## Causes of wasted work and advice", ""]
-    lines += ["Why work was wasted ([wasted-work.md](wasted-work.md)). Advice to people, too.", ""]
-    lines += ["| cause | key | meaning | advice |", "|---|---|---|---|"]
-    lines += [
-        f"| {c.name} | `{key}` | {c.sentence} | {c.advice} |" for key, c in waste_causes().items()
-    ]
-    lines += ["", "## Topics and advice", ""]
-    lines += ["What keeps making tasks slow ([topics.md](topics.md)). Advice to people, too."]
-    lines += ["", "| topic | key | meaning | advice | known by |", "|---|---|---|---|---|"]
-    lines += [
-        f"| {t.name} | `{key}` | {t.sentence} | {t.advice} "
-        f"| {' '.join(f'`{word}`' for word in t.keywords)} |"
-        for key, t in topic_vocabulary().items()
-    ]
+    lines += ["", "## Advice rules", "", *HOW_ADVICE_IS_FOUND.splitlines(), ""]
+    lines += [f"- `{key}`: {kind.name}" for key, kind in advice_kinds().items()]
+    lines += ["", "## Causes and topics", "", *CAUSES.splitlines(), ""]
+    for what, file, named in (
+        ("What was waited for", "advice", vocabulary()),
+        ("[Stragglers](stragglers.md)", "causes", straggler_causes()),
+        ("[Wasted work](wasted-work.md)", "wasted", waste_causes()),
+        ("[Topics](topics.md)", "topics", topic_vocabulary()),
+    ):
+        names = ", ".join(f"{one.name} (`{key}`)" for key, one in named.items())  # type: ignore[attr-defined]
+        lines.append(f"- {what} ([{file}.json](../rules/{file}.json)): {names}.")
     return "\n".join(lines) + "\n"
-
-
-def _advice_kinds() -> list[str]:
-    """The kinds of ADVICE rules, with their settings."""
-    lines = ["", "## Advice rules", "", *HOW_ADVICE_IS_FOUND.splitlines(), ""]
-    lines += ["| kind | against | one per | what to do | settings |", "|---|---|---|---|---|"]
-    for key, kind in advice_kinds().items():
-        settings = [f"`{one.name}`: {one.value}{_where(one)} ({one.why})" for one in kind.settings]
-        other = "size of tasks" if key in (SMALL_KIND, LARGE_KIND) else kind.how
-        against = " ".join(f"`{cause}`" for cause in kind.causes) or other
-        does = f"{kind.do} {kind.unrecorded}".rstrip()
-        lines.append(
-            f"| `{key}`: {kind.name} | {against} | {kind.scope} | {does} | "
-            f"{'<br>'.join(settings)} |"
-        )
-    return lines
-
-
-def _where(setting: AdviceSetting) -> str:
-    since = f", from Spark {setting.since} on" if setting.since else ""
-    until = f", before {setting.until}" if setting.until else ""
-    return f"{since}{until}{f', {setting.only} only' if setting.only else ''}"

@@ -83,9 +83,5 @@ def test_arms_are_judged_against_no_rules_and_printed(scored: ModuleType) -> Non
     arms["live loop"][0]["quiet_s"] = [0.1] * 10
     disturbed = scored.result({"embedded": arms})["clusters"]["embedded"]["arms"]
     assert disturbed["live loop"]["verdict"] == "disturbed"
-    table = importlib.import_module("live_tables").live_rules(result)
-    assert (
-        "| live loop | 0.20 s | 2.00 s | 0.20 s | 8.0 s | 3.0 | 5, 0 | 6, 0 | 1 | 0 | helped |"
-        in table
-    )
-    assert "- live loop: write AGG for etl at 15 s." in table
+    table = importlib.import_module("tables").live_rules(result)
+    assert "| live loop | 0.20 s | 2.00 s | 0.20 s | 8.0 s | 5, 0 | helped |" in table

@@ -19,7 +19,7 @@ once):
 - what writing and reading spilled data took: by the bytes, at a range of speeds, and at most what
   nothing else explains of the tasks' time.
 
-The ranges hold what was saved in simulated clusters (docs/evaluation/planted_findings.md).
+The ranges hold what was saved in simulated clusters (docs/evaluation.md).
 """
 
 from __future__ import annotations
