@@ -105,7 +105,9 @@ def output_of(command: Sequence[object], **more: Any) -> str:
 
 def run_again(script: str, *words: object, **more: Any) -> Any:
     """Run a benchmark's own script with other words; return the JSON that it prints last."""
-    return json.loads(output_of([sys.executable, script, *words], **more).splitlines()[-1])
+    env = {**(more.pop("env", None) or os.environ), "PYTHONPATH": str(REPO)}
+    words = (sys.executable, script, *words)
+    return json.loads(output_of(words, env=env, **more).splitlines()[-1])
 
 
 def run_java(main: str, *words: object, options: Sequence[str] = ()) -> list[float]:

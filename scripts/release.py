@@ -44,7 +44,8 @@ LEFT = """\
 Left to the owner, in this order:
   1. confirm the home page, the repository and the developers in listener/pom.xml
   2. git tag -s v{version} && git push origin v{version}
-  3. twine upload {out}/iqcar-{version}*
+  3. twine upload {out}/iqcar-{version}.tar.gz; pip compiles the kernels of it. The wheel is of
+     this machine's Python and system
   4. sign each file below {out}/maven (gpg --armor --detach-sign FILE), zip that folder, and upload
      the zip to Maven Central as org.iqcar:iqcar-listener:{version}
 """
