@@ -14,9 +14,9 @@ from iqcar.causes.topics.topic_result import (
     VALIDATION,
 )
 from iqcar.causes.wasted.wasted_work import WASTED_TASKS, WASTED_WORK
+from iqcar.comparison.comparison_tables import COMPARISON_TABLES
 from iqcar.comparison.explore import VARIATION
-from iqcar.comparison.match.structures import STRUCTURES
-from iqcar.comparison.sides.comparison_tables import COMPARISON_TABLES
+from iqcar.comparison.match import STRUCTURES
 from iqcar.enums import (
     BaseModel,
     BlameKind,

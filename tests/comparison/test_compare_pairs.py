@@ -18,11 +18,11 @@ from hypothesis import strategies as st
 import iqcar
 from iqcar.causes.blame.attribute import attribute
 from iqcar.causes.graph.iqc_graph import build_graph
+from iqcar.comparison.blame_change import blame_change, concurrent_rows
 from iqcar.comparison.causes import blame_change as module
-from iqcar.comparison.causes.blame_change import blame_change, concurrent_rows
 from iqcar.comparison.comparison import Comparison
-from iqcar.comparison.match.compared_rows import ComparedRows, compared_rows
-from iqcar.comparison.sides.side import dump_baseline
+from iqcar.comparison.match import ComparedRows, compared_rows
+from iqcar.comparison.sides import dump_baseline
 from iqcar.errors import IqcarError
 from iqcar.model.waits.measure import measure_waits
 from iqcar.model.waits.stage_parts import PART_NAMES, TASK_PARTS

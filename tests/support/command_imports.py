@@ -23,7 +23,6 @@ import iqcar.apps.cli.reading
 import iqcar.apps.serve.server
 import iqcar.causes.topics.build_topics
 import iqcar.causes.topics.topic_of_straggler
-import iqcar.comparison.compare_sets
 import iqcar.comparison.comparison
 import iqcar.history.ask_store
 import iqcar.history.stored_tables

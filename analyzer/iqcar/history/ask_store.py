@@ -451,7 +451,7 @@ def _explained(
 
 def _compared(before: pd.DataFrame, after: pd.DataFrame) -> tuple[str, ...]:
     """Compare the logs of the runs around a change; say why where that cannot be done."""
-    from iqcar.comparison.compare_sets import compare
+    from iqcar.comparison.comparison import compare
 
     sides = [
         list(dict.fromkeys(texts(part, "path")))

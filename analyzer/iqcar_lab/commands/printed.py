@@ -198,8 +198,8 @@ def compare(
     top : 1..1000
         How many mutations to show.
     """
-    from iqcar.comparison.compare_sets import check_levels, compare_sides
-    from iqcar.comparison.sides.measured_side import measure_side
+    from iqcar.comparison.comparison import check_levels, compare_sides
+    from iqcar.comparison.sides import measure_side
     from iqcar_lab.printed.spectroscope import printed_findings
 
     check_levels(0.05, alpha)
