@@ -18,8 +18,8 @@ from hypothesis import strategies as st
 import iqcar
 from iqcar.causes.blame.attribute import attribute
 from iqcar.causes.graph.iqc_graph import build_graph
+from iqcar.comparison import blame_change as module
 from iqcar.comparison.blame_change import blame_change, concurrent_rows
-from iqcar.comparison.causes import blame_change as module
 from iqcar.comparison.comparison import Comparison
 from iqcar.comparison.match import ComparedRows, compared_rows
 from iqcar.comparison.sides import dump_baseline

@@ -53,7 +53,7 @@ BACKTRACKING = {
     "logs/log_summary.py": "500 bytes",
     "model/waits/shared_cluster.py": "anchored, and nothing repeated overlaps",
     "replay/whatif/question.py": "what the user typed",
-    "logs/events/known_plans.py": "from one literal to a word of a list: no place is tried twice",
+    "logs/events/sql_collect.py": "from one literal to a word of a list: no place is tried twice",
     "apps/serve/pages.py": "our own page",
 }
 """Modules that may use Python's `re`, and why it costs no more there than the text's length."""
