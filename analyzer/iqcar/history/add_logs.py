@@ -55,15 +55,13 @@ LOOKING_AT_ONCE = 8
 class Added:
     """What an addition did.
 
-    Attributes
-    ----------
-    added, known : applications that were added; logs that the store knew already.
-    partial : how many of those added were truncated or still running.
-    failed : path and reason of each log that could not be read.
-    written_bytes : size of the files written.
-    cut : borders between groups of applications across which blame is missing.
-    merged : files of earlier additions that were merged, so that questions open fewer.
-    set_aside : files of the store that were not read, and why.
+    added, known: applications that were added; logs that the store knew already.
+    partial: how many of those added were truncated or still running.
+    failed: path and reason of each log that could not be read.
+    written_bytes: size of the files written.
+    cut: borders between groups of applications across which blame is missing.
+    merged: files of earlier additions that were merged, so that questions open fewer.
+    set_aside: files of the store that were not read, and why.
     """
 
     added: int = 0
@@ -90,15 +88,13 @@ def add(
 
     Raises IqcarError if the store cannot be written.
 
-    Parameters
-    ----------
-    paths : event logs, as :func:`iqcar.read` takes them.
-    cluster : name of the cluster that they ran on; by default from spark.master of each
+    paths: event logs, as :func:`iqcar.read` takes them.
+    cluster: name of the cluster that they ran on; by default from spark.master of each
         application.
-    again : diagnose also what the store knows already.
-    processes : how many groups of logs are diagnosed at once; all cores by default.
-    progress : called with the logs done and the logs in all; on Spark, with its tasks.
-    spark : SparkSession, optional; read and diagnose on its executors, together what met on hosts:
+    again: diagnose also what the store knows already.
+    processes: how many groups of logs are diagnosed at once; all cores by default.
+    progress: called with the logs done and the logs in all; on Spark, with its tasks.
+    spark: SparkSession, optional; read and diagnose on its executors, together what met on hosts:
         :func:`iqcar.fleet.grouped_on_spark`.
     """
     kept = open_store(store) if isinstance(store, str) else store

@@ -214,11 +214,9 @@ def _is_day(text: str) -> bool:
 class StoreView:
     """A store, and the part of it that is asked about.
 
-    Attributes
-    ----------
-    since, until : first and last day (YYYY-MM-DD, UTC) on which an application started; empty for
+    since, until: first and last day (YYYY-MM-DD, UTC) on which an application started; empty for
         any.
-    cluster : empty for all.
+    cluster: empty for all.
     """
 
     store: Store
@@ -268,10 +266,8 @@ class StoreView:
         blamed one (``source``; null if it is none, or not asked about). Only what it names is read.
         Raises UsageError if a day is none; IqcarError if there is no store, or it cannot be read.
 
-        Parameters
-        ----------
-        *values : parameters of the query.
-        **frames : further tables, by name.
+        *values: parameters of the query.
+        **frames: further tables, by name.
         """
         with self.store.reading():
             found: pd.DataFrame = self._run(sql, values, frames).df()

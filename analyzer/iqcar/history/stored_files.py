@@ -150,9 +150,7 @@ _ADDRESS = re.compile(r"(?:k8s://(?:https?://)?|[a-z]+://)([^/?#]*)")
 def cluster_of(master: str) -> str:
     """Return the cluster that a master belongs to.
 
-    Parameters
-    ----------
-    master : ``local[4]``, ``yarn``, ``spark://host:7077``, ``k8s://https://host:443``; may be
+    master: ``local[4]``, ``yarn``, ``spark://host:7077``, ``k8s://https://host:443``; may be
         empty.
 
     Returns ``local``, ``yarn``, or the address without user and password.
@@ -187,10 +185,8 @@ _TYPES = {"str": "string", "float64": "float64", "int64": "int64", "bool": "bool
 class Store:
     """A store that exists or can be made.
 
-    Attributes
-    ----------
-    url : as the user gave it.
-    root : its path in that file system.
+    url: as the user gave it.
+    root: its path in that file system.
     """
 
     url: str
@@ -423,9 +419,7 @@ def open_store(url: str) -> Store:
 
     Raises IqcarError if a package for this kind of URL is not installed.
 
-    Parameters
-    ----------
-    url : a local folder, or a URL that fsspec knows: ``s3a://``, ``gs://``, ``abfs://``,
+    url: a local folder, or a URL that fsspec knows: ``s3a://``, ``gs://``, ``abfs://``,
         ``hdfs://``.
     """
     import fsspec
@@ -457,9 +451,7 @@ def arrow_schema(table: TableSpec) -> pa.Schema:
 def write_batch(store: Store, cluster: str, batch: str, rows: Mapping[str, pd.DataFrame]) -> int:
     """Write one addition, a file per table and day; return its size in bytes.
 
-    Parameters
-    ----------
-    rows : of every table in :data:`STORED`.
+    rows: of every table in :data:`STORED`.
     """
     import pyarrow as pa
 

@@ -172,10 +172,8 @@ _BYTES_READ = ("input_bytes", "remote_bytes", "local_bytes")
 def rows_of(diagnosis: Diagnosis, log_bytes: Mapping[str, int], batch: str) -> Rows:
     """Take from a diagnosis what later questions need.
 
-    Parameters
-    ----------
-    log_bytes : stored size of each log, by its path.
-    batch : name of the addition.
+    log_bytes: stored size of each log, by its path.
+    batch: name of the addition.
 
     Returns the tables of :data:`iqcar.history.stored_tables.STORED`, by name; rows of applications
     that could be read.

@@ -49,9 +49,7 @@ _decode_task = msgspec.json.Decoder(TaskEnd).decode
 class Forgotten:
     """How much was dropped of a log that is followed.
 
-    Attributes
-    ----------
-    sql_executions, jobs, stages, tasks : how many.
+    sql_executions, jobs, stages, tasks: how many.
     """
 
     sql_executions: int = 0
@@ -63,10 +61,8 @@ class Forgotten:
 def forget(log: Collector, time_ms: float, total: Forgotten) -> None:
     """Drop what ended before a time, and add how much that was to the total.
 
-    Parameters
-    ----------
-    time_ms : since the epoch.
-    total : added to.
+    time_ms: since the epoch.
+    total: added to.
     """
     tasks_before = log.tasks.rows
     log.use_tasks(log.task_intake.since(time_ms))
@@ -195,10 +191,8 @@ def _plugin_events_since(
 def copy_since(log: Collector, time_ms: float, now_ms: float) -> Collector:
     """Return a copy of what a log says so far, to make tables of; the log can be read on.
 
-    Parameters
-    ----------
-    time_ms : tasks that ended before it are left out.
-    now_ms : the end of the copy: until then what has not ended runs.
+    time_ms: tasks that ended before it are left out.
+    now_ms: the end of the copy: until then what has not ended runs.
     """
     kept: dict[str, Any] = {
         name: value.copy() if isinstance(value, (dict, list)) else value
@@ -242,17 +236,13 @@ _decode_start = msgspec.json.Decoder(_Start).decode
 class GrowingLog:
     """Collects what the lines of one log say.
 
-    Parameters
-    ----------
-    keep_ms : how long before the newest event tasks are kept; infinite keeps all.
+    keep_ms: how long before the newest event tasks are kept; infinite keeps all.
 
-    Attributes
-    ----------
-    log : what the lines said, without what is over.
-    forgotten : how much was over.
-    newest_ms : time of the newest event, by the clocks that wrote the log; NaN before the first
+    log: what the lines said, without what is over.
+    forgotten: how much was over.
+    newest_ms: time of the newest event, by the clocks that wrote the log; NaN before the first
         one.
-    succeeded : tasks that succeeded and whose output is not lost, by stage id and attempt, of
+    succeeded: tasks that succeeded and whose output is not lost, by stage id and attempt, of
         stages that have not completed.
     """
 

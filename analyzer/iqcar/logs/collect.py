@@ -257,10 +257,8 @@ class Collector:
     def add(self, text: bytes, tasks: TaskBlock) -> None:
         """Take in a block of lines.
 
-        Parameters
-        ----------
-        text : the lines, in the order of the log.
-        tasks : the tasks decoded from it.
+        text: the lines, in the order of the log.
+        tasks: the tasks decoded from it.
 
         Raises NotAnEventLogError if none of the first lines is an event.
         """

@@ -47,9 +47,7 @@ POINTS_TO: dict[str, dict[str, str]] = {
 class Coded(NamedTuple):
     """A column of few different texts.
 
-    Attributes
-    ----------
-    codes : ndarray of shape (n_rows,); row of each text among the names, −1 without a text.
+    codes: ndarray of shape (n_rows,); row of each text among the names, −1 without a text.
     """
 
     codes: NDArray[Any]
@@ -93,9 +91,7 @@ def hosts_of(part: Columns) -> list[str]:
 def merge(several: Sequence[tb.Tables]) -> tb.Tables:
     """Put tables together: rows are renumbered, hosts of the same name become one.
 
-    Parameters
-    ----------
-    several : one per input, in the order of the result; ``queries`` must be empty.
+    several: one per input, in the order of the result; ``queries`` must be empty.
 
     The same application read twice stays two applications.
     """
@@ -181,9 +177,7 @@ _OF_QUERIES = {name: {"query": "queries"} for name in ("jobs", "stages", "tasks"
 def leave_out(tables: tb.Tables, reasons: Mapping[int, str]) -> tb.Tables:
     """Return the tables without some applications.
 
-    Parameters
-    ----------
-    reasons : rows of the applications to leave out, and why: their inputs become failed ones.
+    reasons: rows of the applications to leave out, and why: their inputs become failed ones.
 
     All hosts stay, and so do samples taken outside Spark.
     """
@@ -234,10 +228,8 @@ def without_faulty(
 ) -> T:
     """Do some work; where a bug is met, without the applications that it is met in alone.
 
-    Parameters
-    ----------
-    work : called with the tables.
-    alone : what to do with single applications instead.
+    work: called with the tables.
+    alone: what to do with single applications instead.
 
     Returns what the work returned. Whoever needs the tables that were left lets it return them,
     too.

@@ -206,9 +206,7 @@ def nodes_of(plan: PlanNode) -> list[PlanNode]:
 def hash_plan(nodes: list[PlanNode]) -> str:
     """Hash a plan tree: each node's depth, name and text, in the order Spark prints them.
 
-    Parameters
-    ----------
-    nodes : list of PlanNode
+    nodes: list of PlanNode
         From :func:`nodes_of`. The same plan with other numbers is looked up, not normalised again.
     """
     text = _joined(nodes)
@@ -312,9 +310,7 @@ _ROWS = {"LocalTableScan": "local rows", "Range": "range", "OneRowRelation": "on
 def plan_name(nodes: Sequence[PlanNode]) -> str:
     """Return what a plan does and to which sources, such as ``join, aggregate of sales, items``.
 
-    Parameters
-    ----------
-    nodes : all nodes, as :func:`iqcar.logs.events.operators.nodes_of` returns them.
+    nodes: all nodes, as :func:`iqcar.logs.events.operators.nodes_of` returns them.
     """
     names = "\n".join({nodes[0].name, *(node.name for node in nodes if node.children)})
     leaves = [source(node) for node in reversed(nodes) if not node.children]
@@ -439,9 +435,7 @@ class Operators:
     def add(self, nodes: Sequence[PlanNode]) -> None:
         """Take in a plan; nodes that an earlier plan had are not looked at again.
 
-        Parameters
-        ----------
-        nodes : as :func:`~iqcar.logs.events.operators.nodes_of` returns them.
+        nodes: as :func:`~iqcar.logs.events.operators.nodes_of` returns them.
         """
         known = self._group
         first, groups = next(self._next), list[list[str]]()
@@ -569,10 +563,8 @@ def runs_python(name: str, scope: str) -> bool:
 def stage_label(scopes: Iterable[str], operators: Iterable[str]) -> str:
     """Return what a stage does in words that are the same in every run.
 
-    Parameters
-    ----------
-    scopes : operations that made its RDDs.
-    operators : as :meth:`Operators.fed_by` returns them.
+    scopes: operations that made its RDDs.
+    operators: as :meth:`Operators.fed_by` returns them.
 
     >>> stage_label(["Exchange", "mapPartitions"], ["Exchange", "HashAggregate", "HashAggregate"])
     'Exchange; HashAggregate ×2; mapPartitions'

@@ -110,13 +110,11 @@ _LARGEST = 2.0**63
 class MetricColumns:
     """Metrics in the order in which they were declared.
 
-    Attributes
-    ----------
-    rows : each accumulator's row.
-    runs : list of (int, int); an SQL execution, and how many metrics it declared first; the next
+    rows: each accumulator's row.
+    runs: list of (int, int); an SQL execution, and how many metrics it declared first; the next
         ones, and so on.
-    nodes, names, units : its plan node, its name, and the unit of the table.
-    factors : array of float64; what makes that unit of Spark's.
+    nodes, names, units: its plan node, its name, and the unit of the table.
+    factors: array of float64; what makes that unit of Spark's.
     """
 
     def __init__(self) -> None:
