@@ -9,7 +9,6 @@ the tasks' time.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -18,11 +17,10 @@ import pandas as pd
 from iqcar.causes.blame.attribute import attribute
 from iqcar.causes.graph.iqc_graph import build_graph
 from iqcar.comparison.match import ComparedRows
-from iqcar.enums import BlameKind, Request, Resource
-from iqcar.model.waits.columns import IN_TASK_REQUESTS, launch_wait, wait_column
+from iqcar.enums import BlameKind, Resource
+from iqcar.model.waits.columns import IN_TASK_REQUESTS, wait_column
 from iqcar.tables import NONE, Tables, TableSpec, texts
 from iqcar.tables.arrays import (
-    Flags,
     Floats,
     Ints,
     known_or_zero,
@@ -56,19 +54,14 @@ KEYS = ["category", "resource", "kind", "source"]
 """What a row of them is about."""
 
 
-def blame_change(
-    before: ComparedRows,
-    after: ComparedRows,
-    of: tuple[ComparedRows, ComparedRows] | None = None,
-) -> pd.DataFrame:
+def blame_change(before: ComparedRows, after: ComparedRows) -> pd.DataFrame:
     """Return the change of lost time by query, resource and source.
 
-    The work of the sources is summed from ``before`` and ``after``, blame is computed from the
-    tasks of ``of``, by default the same. Returns ``BLAME_CHANGES``, the largest change of a query
-    first. Per run of the query: its instances in one run are averaged, then its runs. A query that
-    ran on one side only has rows, too.
+    Returns ``BLAME_CHANGES``, the largest change of a query first. Per run of the query: its
+    instances in one run are averaged, then its runs. A query that ran on one side only has rows,
+    too.
     """
-    lost = [_lost_by_source(side) for side in of or (before, after)]
+    lost = [_lost_by_source(side) for side in (before, after)]
     both = lost[0].merge(lost[1], on=KEYS, how="outer", suffixes=("_before", "_after"))
     was, now = (both[f"lost_ms_{when}"].fillna(0.0).to_numpy() for when in ("before", "after"))
     target, source = (both[name].to_numpy(np.int64) for name in ("category", "source"))
@@ -195,147 +188,6 @@ def _ratio(before: float, after: float) -> float:
     return np.inf if after > 0 else np.nan
 
 
-ENOUGH_TASKS = 50_000
-"""Tasks of a side below which more are kept than ran beside the queries: the devices are estimated
-from about 48 tasks of each of 100 stages, which is a tenth of it."""
-WORTH = 0.5
-"""Share of a side's tasks from which all are kept: the selection costs time, too."""
-_OF_TASKS = ("task_records", "intervals", "lock_owners", "task_failures")
-"""Tables that name tasks."""
-
-
-class _Times(NamedTuple):
-    """Starts and ends of what is looked for in windows, each ndarray of shape (n,), ms."""
-
-    start: Floats
-    end: Floats
-
-    def meet(self, windows: _Times) -> Flags:
-        """Tell what has an instant in common with one of the windows, which are apart."""
-        after = np.searchsorted(windows.end, self.start)
-        found: Flags = np.append(windows.start, np.inf)[after] <= self.end
-        return found
-
-
-def concurrent_rows(
-    sides: tuple[ComparedRows, ComparedRows], wanted: Ints, moved: Ints, enough: int = ENOUGH_TASKS
-) -> tuple[ComparedRows, ComparedRows, Ints] | None:
-    """Return the rows of both sides that the blame of some queries is computed from.
-
-    ``wanted``: categories of queries. ``moved``: categories of queries whose own blame is asked for
-    where they ran beside one of these. ``enough``: tasks of a side below which the selected time
-    grows on both ends. Returns the rows with the tasks of the selected time, and the
-    queries whose blame is complete; None where most tasks are needed, or where one waited for
-    executors that others held.
-    """
-    spans = tuple(map(_query_times, sides))
-    while True:
-        windows = tuple(map(_windows, sides, spans, (wanted, wanted)))
-        beside = [
-            side.category[span.meet(window)]
-            for side, span, window in zip(sides, spans, windows, strict=True)
-        ]
-        more = np.setdiff1d(np.intersect1d(np.concatenate(beside), moved), wanted)
-        if not len(more):
-            break
-        wanted = np.union1d(wanted, more)
-    kept = []
-    for side, window in zip(sides, windows, strict=True):
-        flags = _tasks_of(side, wanted, window, enough)
-        lacking = side.waits[wait_column(Request.EXECUTOR_WAIT)].to_numpy(np.float64)
-        if flags.mean() > WORTH or (known_or_zero(lacking[flags]) > 0).any():
-            return None
-        kept.append(_with_tasks(side, flags))
-    return kept[0], kept[1], wanted
-
-
-def _query_times(side: ComparedRows) -> _Times:
-    """Time from the first moment at which a task of each query could run to its last end."""
-    queries, tasks = side.tables.queries, side.tables.tasks
-    first, last = (queries[name].to_numpy(np.float64).copy() for name in ("start_ms", "end_ms"))
-    launch, finish = (tasks[name].to_numpy(np.float64) for name in ("launch_ms", "finish_ms"))
-    query = tasks["query"].to_numpy(np.int64)
-    known = query >= 0
-    asked = launch - known_or_zero(launch_wait(side.waits))
-    np.fmin.at(first, query[known], asked[known])
-    np.fmax.at(last, query[known], np.fmax(finish, launch)[known])
-    return _Times(first, last)
-
-
-def _windows(side: ComparedRows, spans: _Times, wanted: Ints) -> _Times:
-    """Unite the times of some queries to windows that are apart, in order."""
-    rows = np.flatnonzero(np.isin(side.category, wanted) & np.isfinite(spans.start + spans.end))
-    return _united(_Times(spans.start[rows], spans.end[rows]))
-
-
-def _united(times: _Times) -> _Times:
-    order = np.argsort(times.start, kind="stable")
-    start, until = times.start[order], np.maximum.accumulate(times.end[order])
-    first = np.flatnonzero(np.append(True, start[1:] > until[:-1])[: len(start)])
-    return _Times(start[first], until[np.append(first[1:], len(start))[: len(first)] - 1])
-
-
-def _tasks_of(side: ComparedRows, wanted: Ints, windows: _Times, enough: int) -> Flags:
-    """Mark the tasks of some queries, and what ran in windows that grow until that is enough."""
-    tasks = side.tables.tasks
-    query = tasks["query"].to_numpy(np.int64)
-    times = _Times(*(tasks[name].to_numpy(np.float64) for name in ("launch_ms", "finish_ms")))
-    own = np.append(np.isin(side.category, wanted), False)[query]
-    margin = 0.0
-    while True:
-        grown = _united(_Times(windows.start - margin, windows.end + margin))
-        flags: Flags = own | times.meet(grown)
-        if flags.all() or not len(grown.start) or flags.sum() >= enough:
-            return flags
-        margin = 2 * margin or float((grown.end - grown.start).mean()) + 1.0
-
-
-def _with_tasks(side: ComparedRows, kept: Flags) -> ComparedRows:
-    rows = np.flatnonzero(kept)
-    place = np.append(np.where(kept, np.cumsum(kept) - 1, NONE), NONE)
-    frames: dict[str, pd.DataFrame] = {"tasks": side.tables.tasks.iloc[rows].reset_index(drop=True)}
-    for name in _OF_TASKS:
-        frame: pd.DataFrame = getattr(side.tables, name)
-        task = frame["task"].to_numpy(np.int64)
-        here = np.flatnonzero((task >= 0) & np.append(kept, False)[task])
-        frames[name] = frame.iloc[here].reset_index(drop=True)
-        for column in {"task", "owner"}.intersection(frame):
-            frames[name][column] = place[frames[name][column].to_numpy()].astype(np.int32)
-    waits = side.waits.iloc[rows].reset_index(drop=True)
-    return side._replace(tables=side.tables.with_(**frames), waits=waits)
-
-
-class NeededBlame:
-    """Blame of both sides, computed as far as causes need it: it takes most of the time."""
-
-    def __init__(self, before: ComparedRows, after: ComparedRows, needed: bool) -> None:
-        self._sides = before, after
-        self._needed = needed
-        self.known: pd.DataFrame | None = None
-        """Blame of all queries, once it was computed."""
-
-    def whole(self) -> pd.DataFrame | None:
-        """Return the blame of all queries; None where no wait changed."""
-        if self._needed and self.known is None:
-            self.known = blame_change(*self._sides)
-        return self.known
-
-    def of(self, queries: Ints, moved: Ints) -> pd.DataFrame | None:
-        """Return what causes of changes of some queries need of it.
-
-        ``queries``: categories. ``moved``: queries that, if they made one of these wait, hand the
-        cause on.
-        """
-        if not self._needed or self.known is not None:
-            return self.known
-        found = concurrent_rows(self._sides, queries, moved)
-        if found is None:
-            return self.whole()
-        *beside, complete = found
-        blame = blame_change(*self._sides, of=(beside[0], beside[1]))
-        return blame[np.isin(blame["category"].to_numpy(), complete)]
-
-
 SAME_WAY = 0.75
 """Share of the stages that must have changed in the same direction."""
 LEAST_RATIO = 1.1
@@ -409,13 +261,13 @@ def shared_cause(
     before: PerByte,
     after: PerByte,
     usable: Ints,
-    blame: Callable[[], pd.DataFrame | None],
+    blame: pd.DataFrame | None,
 ) -> SharedCause | None:
     """Return the one cause of nearly all changes, or None.
 
-    ``usable``: stage categories on both sides with the same partitions. ``blame``: returns
-    ``BLAME_CHANGES`` or None. Where queries that do more explain the growth of a wait, the
-    environment does not; asked for only if it matters.
+    ``usable``: stage categories on both sides with the same partitions. ``blame``:
+    ``BLAME_CHANGES`` or None: where queries that do more explain the growth of a wait, the
+    environment does not.
     """
     n = int(max(before.category.max(initial=-1), after.category.max(initial=-1))) + 1
     totals = [_by_category(side, n) for side in (before, after)]
@@ -424,7 +276,7 @@ def shared_cause(
         return None
 
     def explained(resource: Resource | None) -> bool:
-        return resource is not None and _explained(blame(), resource) >= EXPLAINED
+        return resource is not None and _explained(blame, resource) >= EXPLAINED
 
     host = _slow_host(before, after, usable)
     best: SharedCause | None = None

@@ -19,13 +19,11 @@ import pandas as pd
 from iqcar.base.units import duration, percent, read_share, read_time, short
 from iqcar.comparison.blame_change import (
     BLAME_CHANGES,
-    NeededBlame,
     blame_change,
     per_byte,
     shared_cause,
 )
 from iqcar.comparison.causes import (
-    LEAST_HANDED_OVER,
     LEAST_SHARE,
     CauseInputs,
     driver_causes,
@@ -555,15 +553,12 @@ def explain_sides(
         compared_rows(side, category, unlike)
         for side, category in zip(sides, matched.category_of, strict=True)
     )
-    whole = own = shared = None
+    whole = shared = None
     driver: dict[int, StageCause] = {}
     if before is not None and after is not None:
-        blamed = NeededBlame(before, after, _waits_changed(changes, means))
+        whole = blame_change(before, after) if _waits_changed(changes, means) else None
         usable = _same_work(matched.categories, means)
-        shared = shared_cause(per_byte(before), per_byte(after), usable, blamed.whole)
-        changed = matched.categories["query_category"].to_numpy(np.int64)[changes["category"]]
-        own = blamed.of(np.unique(changed), _queries_moved(matched.categories, means))
-        whole = blamed.known
+        shared = shared_cause(per_byte(before), per_byte(after), usable, whole)
         driver = driver_causes(before, after)
     given = CauseInputs(
         categories=matched.categories,
@@ -572,7 +567,7 @@ def explain_sides(
         different=different,
         own_settings=own_differences(sides, matched, different.settings),
         shared=shared,
-        blame=own,
+        blame=whole,
         driver=driver,
     )
     return *without_chance(changes, explain_changes(changes, given)), whole
@@ -588,14 +583,6 @@ def _waits_changed(changes: pd.DataFrame, means: tuple[SideMeans, SideMeans]) ->
     change = np.abs(after - before)
     waits = change[:, [part in PART_RESOURCE for part in PART_NAMES]].sum(axis=1)
     return bool((waits > LEAST_SHARE * change.sum(axis=1)).any())
-
-
-def _queries_moved(categories: pd.DataFrame, means: tuple[SideMeans, SideMeans]) -> Ints:
-    """Return the queries of both sides whose time differs so much that they may hand causes on."""
-    before, after = (side.measure["time_ms"] for side in means)
-    is_query = categories["kind"].to_numpy(object) == "query"
-    both = is_query & (before > 0) & (after > 0)
-    return np.flatnonzero(both & (np.abs(share_of(after, before) - 1) >= LEAST_HANDED_OVER))
 
 
 def _same_work(categories: pd.DataFrame, means: tuple[SideMeans, SideMeans]) -> Ints:

@@ -47,8 +47,7 @@ class Replacement(NamedTuple):
     """What is replaced, and by what.
 
     held: what each match holds: texts without it are not searched.
-    pattern: compiled pattern
-        Its first group is the part that is replaced; a match without it is passed over.
+    pattern: its first group is the part that is replaced; a match without it is passed over.
     instead: makes of a match what stands in that place.
     back: whether the last byte of a replaced part may be what stands before the next one.
     """

@@ -369,8 +369,7 @@ def _bounded(value: Any, bounds: Meta, bad: BadNumbers) -> float:
 def fit(kind: type[S], value: Any, bad: BadNumbers) -> S:
     """Build a struct from a decoded object, field by field; what does not fit gets its default.
 
-    kind: type of Struct
-        The struct to build.
+    kind: the struct to build.
     value: what JSON held in its place; anything but an object gives the default struct.
     bad: counts the numbers that were lost.
 
