@@ -36,7 +36,7 @@ from iqcar.enums import (
     RunBy,
     WasteCause,
 )
-from iqcar.history.stored_tables import STORED
+from iqcar.history.stored_files import STORED
 from iqcar.model.demand.estimate import CAPACITIES, OWN_RATES
 from iqcar.model.waits.columns import WAITS
 from iqcar.model.waits.driver_time import DRIVER_WORK, DriverPart, DriverWork

@@ -44,7 +44,7 @@ BACKTRACKING = {
     "rules/advice_rules.py": "anchored, and nothing repeated overlaps",
     "rules/rule.py": "one class of letters",
     "show/html/files.py": "paths that the user gave; one blank after a digit",
-    "rules/vocabulary/advice_kinds.py": "anchored, with bounded counts",
+    "rules/vocabulary.py": "anchored, with bounded counts",
     "apps/serve/cache.py": "names of our own files",
     "apps/serve/endpoints.py": "our own schema",
     "logs/find/history_server.py": "what the user typed; one class of letters",

@@ -28,7 +28,6 @@ ROOMS = {
     "causes": "blame → wasted → savings → graph → stragglers → topics",
     "logs": "attach → text → decode → find → events → plugin → tasks → collect → assemble",
     "replay": "loop → rule_effect → whatif → queues",
-    "rules": "vocabulary",
     "show": "json → terminal → pictures → html",
     "apps": "serve → mcp → demo → cli",
 }

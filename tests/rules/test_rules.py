@@ -17,7 +17,7 @@ from iqcar.rules.compile_pools import dump_rules, load_rules, parse_rules
 from iqcar.rules.propose_rules import propose
 from iqcar.rules.recorded_setup import most_at_once, recorded_priorities
 from iqcar.rules.rule import ADVICE_FIELDS, CAP_FIELDS, QueryType, RuleType
-from iqcar.rules.vocabulary.data_files import advice_for, cause_of, rule_schema, vocabulary
+from iqcar.rules.vocabulary import advice_for, cause_of, rule_schema, vocabulary
 from tests.support.examples import examples
 from tests.support.random_blame import UNATTRIBUTED, blame_of_rows, blamed_tables, named_tables
 from tests.support.tiny_tables import tiny_tables

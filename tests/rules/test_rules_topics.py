@@ -27,8 +27,8 @@ from iqcar.pipeline import stragglers_of
 from iqcar.rules.advice_rules import advise
 from iqcar.rules.compile_pools import dump_rules, parse_rules
 from iqcar.rules.propose_rules import propose
-from iqcar.rules.topic_reasons import SHARED_FROM, straggler_names, with_topics
-from iqcar.rules.vocabulary.data_files import rule_schema
+from iqcar.rules.topic_shapes import SHARED_FROM, straggler_names, with_topics
+from iqcar.rules.vocabulary import rule_schema
 from tests.causes.stragglers.test_straggler_blame import rows
 from tests.support.advised_log import advised_log
 from tests.support.random_blame import blame_of_rows, named_tables

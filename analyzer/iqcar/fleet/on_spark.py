@@ -29,7 +29,7 @@ from iqcar.fleet import executor_boot
 from iqcar.fleet.groups import MOST_TASKS, Ran, meeting_groups, ran_of
 from iqcar.logs.find.layouts import EventLog
 from iqcar.logs.text import SHARED, shared_file
-from iqcar.rules.vocabulary.data_files import rules_folder
+from iqcar.rules.vocabulary import rules_folder
 
 JAVA_OPTIONS = "-XX:TieredStopAtLevel=1"
 """Java only moves our bytes: compiling its code twice takes longer than the better code saves."""

@@ -25,6 +25,8 @@ from iqcar.enums import InputStatus
 from iqcar.errors import IqcarError, explain_bug
 from iqcar.history.store_views import known_applications, merge_months
 from iqcar.history.stored_files import (
+    APPLICATIONS,
+    STORED,
     Store,
     bounded_cluster,
     cluster_of,
@@ -33,7 +35,6 @@ from iqcar.history.stored_files import (
     write_batch,
 )
 from iqcar.history.stored_rows import rows_of
-from iqcar.history.stored_tables import APPLICATIONS, STORED
 from iqcar.logs.find.layouts import EventLog
 from iqcar.logs.find.locate import locate
 from iqcar.logs.log_summary import Peek, peek

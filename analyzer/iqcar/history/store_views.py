@@ -32,8 +32,10 @@ import pandas as pd
 
 from iqcar.errors import UsageError
 from iqcar.history.stored_files import (
+    APPLICATIONS,
     BATCH,
     NO_DAY,
+    STORED,
     Part,
     Store,
     StoredFile,
@@ -46,7 +48,6 @@ from iqcar.history.stored_files import (
     this_month,
     unfinished_since,
 )
-from iqcar.history.stored_tables import APPLICATIONS, STORED
 from iqcar.tables import LAST_PLAUSIBLE_MS, TableSpec
 
 if TYPE_CHECKING:

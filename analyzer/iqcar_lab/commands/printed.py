@@ -128,7 +128,7 @@ def topics(
     from iqcar.causes.stragglers import build_features
     from iqcar.causes.stragglers.straggler_result import StragglerSettings, labels_of
     from iqcar.model.waits.measure import measure_waits
-    from iqcar.rules.vocabulary.topics import topic_name, topic_vocabulary
+    from iqcar.rules.vocabulary import topic_name, topic_vocabulary
     from iqcar_lab.printed.hound import PRINTED, SIMPLER, printed_topics
 
     topic_vocabulary(names)
