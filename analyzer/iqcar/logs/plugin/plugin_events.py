@@ -239,8 +239,6 @@ CPU_MODES = {
 }
 """Column of ``samples`` → modes of the kernel in it; all modes together are all the time."""
 
-_TEXTS = ("host", "executor")
-
 
 def decode_samples(lines: Iterable[bytes]) -> dict[str, list[Any]]:
     """Read the samples in the plugin's events.
