@@ -39,7 +39,7 @@ from iqcar.replay.proposals import Proposals, WantedRules, propose_and_predict
 from iqcar.replay.whatif.curve_rates import known_of_curves
 from iqcar.replay.whatif.curves import MeasuredCurves
 from iqcar.rules.compile_pools import RulesFile
-from iqcar.rules.vocabulary.topics import topic_name
+from iqcar.rules.vocabulary import topic_name
 from iqcar.tables import Tables
 
 Given = TypeVar("Given")

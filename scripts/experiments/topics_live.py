@@ -34,7 +34,7 @@ import iqcar
 from iqcar.causes.topics.topic_result import Topics
 from iqcar.pipeline import stragglers_of, topics_of
 from iqcar.rules.advice_rules import advise
-from iqcar.rules.vocabulary.topics import TopicName, topic_name
+from iqcar.rules.vocabulary import TopicName, topic_name
 from iqcar.tables import Tables, texts
 
 EXPERIMENT = "topics_live"

@@ -17,9 +17,14 @@ from iqcar.rules.straggler_delays import (
     SLOW_STAGES_SHARE,
     SLOW_TIMES,
 )
-from iqcar.rules.vocabulary.advice_kinds import advice_kinds
-from iqcar.rules.vocabulary.data_files import rule_schema, vocabulary, waste_causes
-from iqcar.rules.vocabulary.topics import straggler_causes, topic_vocabulary
+from iqcar.rules.vocabulary import (
+    advice_kinds,
+    rule_schema,
+    straggler_causes,
+    topic_vocabulary,
+    vocabulary,
+    waste_causes,
+)
 from scripts.printed_pages.page_parts import FIELDS, PRINTED, fields, listed
 
 PERCENTS = ", ".join(percent(share) for share in SHARES)

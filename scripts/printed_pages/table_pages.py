@@ -16,9 +16,9 @@ from iqcar.causes.topics.topic_result import (
     VALIDATION,
 )
 from iqcar.causes.wasted.wasted_work import WASTED_TASKS, WASTED_WORK
+from iqcar.comparison.comparison_tables import COMPARISON_TABLES
 from iqcar.comparison.explore import VARIATION
-from iqcar.comparison.match.structures import STRUCTURES
-from iqcar.comparison.sides.comparison_tables import COMPARISON_TABLES
+from iqcar.comparison.match import STRUCTURES
 from iqcar.enums import (
     BaseModel,
     BlameKind,
@@ -38,7 +38,7 @@ from iqcar.enums import (
     RunBy,
     WasteCause,
 )
-from iqcar.history.stored_tables import STORED
+from iqcar.history.stored_files import STORED
 from iqcar.model.demand.estimate import CAPACITIES, OWN_RATES
 from iqcar.model.waits.columns import WAITS
 from iqcar.model.waits.driver_time import DRIVER_WORK, DriverPart, DriverWork

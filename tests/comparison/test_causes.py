@@ -11,23 +11,22 @@ import pandas as pd
 import pytest
 
 import iqcar
-from iqcar.comparison.causes.blame_change import BLAME_CHANGES
-from iqcar.comparison.causes.contention_chains import ContentionChains, Root
-from iqcar.comparison.causes.differences import (
+from iqcar.comparison.blame_change import BLAME_CHANGES, SharedCause
+from iqcar.comparison.causes import CauseInputs, ContentionChains, Explained, Root, explain_changes
+from iqcar.comparison.comparison import Comparison, compare
+from iqcar.comparison.comparison_tables import CATEGORIES, CATEGORY_RUNS, CHANGES, MEASURES
+from iqcar.comparison.effects import effects, rank_changes
+from iqcar.comparison.match import side_means
+from iqcar.comparison.sides import dump_baseline
+from iqcar.comparison.stage_cause import (
+    CategoryMeasures,
     Differences,
     SettingDifference,
+    StageCause,
     Symptom,
     setting_differences,
+    stage_causes,
 )
-from iqcar.comparison.causes.query_causes import CauseInputs, Explained, explain_changes
-from iqcar.comparison.causes.shared_cause import SharedCause
-from iqcar.comparison.causes.stage_cause import CategoryMeasures, StageCause, stage_causes
-from iqcar.comparison.compare_sets import compare
-from iqcar.comparison.comparison import Comparison
-from iqcar.comparison.effects.effects import effects, rank_changes
-from iqcar.comparison.match.compared_rows import side_means
-from iqcar.comparison.sides.comparison_tables import CATEGORIES, CATEGORY_RUNS, CHANGES, MEASURES
-from iqcar.comparison.sides.side import dump_baseline
 from iqcar.enums import ChangeKind
 from iqcar.model.waits.stage_parts import PART_NAMES
 from iqcar.tables import Tables

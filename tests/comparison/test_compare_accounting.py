@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import iqcar
 from iqcar.comparison.comparison import Comparison
-from iqcar.comparison.sides.comparison_tables import COMPARISON_TABLES
+from iqcar.comparison.comparison_tables import COMPARISON_TABLES
 from iqcar.errors import IqcarError
 from iqcar.logs.merge import leave_out, merge
 from iqcar.model.queries.critical_path import add_critical_path

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 import iqcar
-from iqcar.comparison.compare_sets import compare_sides, split_sides
+from iqcar.comparison.comparison import compare_sides, split_sides
 from iqcar.comparison.explore import VARIATION
-from iqcar.comparison.sides.side import dump_baseline, load_baseline
+from iqcar.comparison.sides import dump_baseline, load_baseline
 from iqcar.enums import RunBy
 from iqcar.errors import IqcarError, UsageError
 from tests.support.compared_runs import DAY_MS, FIRST_DAY_MS, SUITE, run_log, suite_with, write_runs

@@ -11,7 +11,7 @@ import pytest
 import iqcar
 from iqcar import Comparison
 from iqcar.base.units import duration
-from iqcar.comparison.sides.side import dump_baseline
+from iqcar.comparison.sides import dump_baseline
 from iqcar.errors import UsageError
 from iqcar.show.pictures.comparison_plots import StageNode, run_dots, stage_graphs, waterfall
 from iqcar.show.pictures.drawing import Drawing

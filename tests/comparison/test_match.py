@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from iqcar.comparison.match.match import Matched, match_sides
-from iqcar.comparison.sides.comparison_tables import NODE_RUNS, NODES, QUERY_GRAPHS, QUERY_SETTINGS
-from iqcar.comparison.sides.side import Side, SideFacts
+from iqcar.comparison.comparison_tables import NODE_RUNS, NODES, QUERY_GRAPHS, QUERY_SETTINGS
+from iqcar.comparison.match import Matched, match_sides
+from iqcar.comparison.sides import Side, SideFacts
 from iqcar.enums import MatchBy
 from iqcar.errors import UsageError
 

@@ -8,8 +8,7 @@ import jsonschema
 import msgspec
 import pytest
 
-from iqcar.comparison.check_rules import Check, check_rules
-from iqcar.comparison.rule_topics import TopicChange, TopicRun, check_topics
+from iqcar.comparison.check_rules import Check, TopicChange, TopicRun, check_rules, check_topics
 from iqcar.pipeline import diagnose
 from iqcar.rules.compile_pools import RulesFile, dump_compiled, parse_rules_file
 from iqcar.rules.rule import RuleTopic

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from iqcar.comparison.stats.shrunken_t import (
+from iqcar.comparison.shrunken_t import (
     MOST_PRIOR_DF,
     MOST_RUNS_NEEDED,
     Prior,

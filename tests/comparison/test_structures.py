@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from iqcar.comparison.match.structures import distance, structures
+from iqcar.comparison.match import distance, structures
 from tests.support import naive_structures
 from tests.support.naive_structures import Instance
 

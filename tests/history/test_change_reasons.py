@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from iqcar.history import add, changes, trend
+from iqcar.history.stored_files import STAGES
 from iqcar.history.stored_rows import rows_of
-from iqcar.history.stored_tables import STAGES
 from iqcar.pipeline import diagnose, read
 from iqcar_lab.clusters.event_log import SyntheticLog, rdd, stage_info, task_metrics
 from tests.support.command import iqcar

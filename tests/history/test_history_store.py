@@ -20,8 +20,7 @@ from iqcar.history import add, top, trend, who
 from iqcar.history.add_logs import diagnosed_rows
 from iqcar.history.ask_store import OWNERS
 from iqcar.history.store_views import view_of
-from iqcar.history.stored_files import MARK, open_store
-from iqcar.history.stored_tables import APPLICATIONS, BLAME, QUERIES, STORED
+from iqcar.history.stored_files import APPLICATIONS, BLAME, MARK, QUERIES, STORED, open_store
 from iqcar.show.json.history import history_schema
 from iqcar.tables import TableSpec
 from tests.support.command import iqcar

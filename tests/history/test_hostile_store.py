@@ -15,8 +15,13 @@ import pytest
 
 from iqcar.history import add, top, trend, who
 from iqcar.history.store_views import ABANDONED_S, merge_months
-from iqcar.history.stored_files import LONGEST_FOLDER, bounded_cluster, open_store
-from iqcar.history.stored_tables import APPLICATIONS, STORED
+from iqcar.history.stored_files import (
+    APPLICATIONS,
+    LONGEST_FOLDER,
+    STORED,
+    bounded_cluster,
+    open_store,
+)
 from tests.support.command import iqcar
 from tests.support.contended_log import contended_log
 from tests.support.nightly_logs import DAY_MS, FIRST_MS, nightly_log, nightly_logs

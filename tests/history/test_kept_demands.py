@@ -9,9 +9,8 @@ import pandas as pd
 import pytest
 
 from iqcar.errors import IqcarError
-from iqcar.history.stored_files import new_batch
+from iqcar.history.stored_files import DEMANDS, new_batch
 from iqcar.history.stored_rows import MOST_KEPT, VERSION, demand_values, known_demand, merged
-from iqcar.history.stored_tables import DEMANDS
 from iqcar.model.demand.estimate import HISTORY, OTHER_HOSTS, Known, KnownRates
 from iqcar_lab.clusters.known_runs import (
     Crowd,

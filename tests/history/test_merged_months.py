@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 
 from iqcar.history import add, changes, store_views, stored_files, top, trend, who
 from iqcar.history.store_views import ABANDONED_S, KEPT_S, merge_months, replaced_parts, view_of
-from iqcar.history.stored_files import Store, open_store
-from iqcar.history.stored_tables import APPLICATIONS, QUERIES, STORED
+from iqcar.history.stored_files import APPLICATIONS, QUERIES, STORED, Store, open_store
 from iqcar.tables import TableSpec
 from tests.support.nightly_logs import nightly_logs
 from tests.support.stored_applications import keep, names

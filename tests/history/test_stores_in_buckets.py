@@ -12,8 +12,7 @@ import pytest
 from iqcar.errors import IqcarError
 from iqcar.history import add, changes, store_views, top, trend, who
 from iqcar.history.store_views import view_of
-from iqcar.history.stored_files import open_store
-from iqcar.history.stored_tables import APPLICATIONS, CAUSES, DEMANDS, STORED
+from iqcar.history.stored_files import APPLICATIONS, CAUSES, DEMANDS, STORED, open_store
 from tests.support import object_stores
 from tests.support.command import iqcar
 from tests.support.nightly_logs import nightly_log

@@ -44,7 +44,7 @@ BACKTRACKING = {
     "rules/advice_rules.py": "anchored, and nothing repeated overlaps",
     "rules/rule.py": "one class of letters",
     "show/html/files.py": "paths that the user gave; one blank after a digit",
-    "rules/vocabulary/advice_kinds.py": "anchored, with bounded counts",
+    "rules/vocabulary.py": "anchored, with bounded counts",
     "apps/serve/cache.py": "names of our own files",
     "apps/serve/endpoints.py": "our own schema",
     "logs/find/history_server.py": "what the user typed; one class of letters",
@@ -53,7 +53,7 @@ BACKTRACKING = {
     "logs/log_summary.py": "500 bytes",
     "model/waits/shared_cluster.py": "anchored, and nothing repeated overlaps",
     "replay/whatif/question.py": "what the user typed",
-    "logs/events/known_plans.py": "from one literal to a word of a list: no place is tried twice",
+    "logs/events/sql_collect.py": "from one literal to a word of a list: no place is tried twice",
     "apps/serve/pages.py": "our own page",
 }
 """Modules that may use Python's `re`, and why it costs no more there than the text's length."""

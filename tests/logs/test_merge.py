@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,7 +12,7 @@ from hypothesis import strategies as st
 
 from iqcar.logs.find.locate import locate
 from iqcar.logs.ingest import failed, ingest
-from iqcar.logs.merge import POINTS_TO, columns_of, merge, merge_columns
+from iqcar.logs.merge import POINTS_TO, merge
 from iqcar.tables import SPECS, Tables
 from tests.support.fleet_logs import fleet_log
 
@@ -76,11 +75,3 @@ def test_rows_and_what_they_point_to_stay_as_they_were(
             expected = [{"host": host} for host in dict.fromkeys(row["host"] for row in expected)]
         assert rows[spec.name] == expected
         assert list(getattr(merged, spec.name)) == spec.column_names()
-
-
-def test_tables_come_back_from_what_they_were_taken_apart_into(parts: list[Tables]) -> None:
-    for part in parts:
-        packed = pickle.dumps(columns_of(part))
-        back = merge_columns([pickle.loads(packed)])  # noqa: S301
-        for name, frame in part:
-            pd.testing.assert_frame_equal(getattr(back, name), frame, check_categorical=False)

@@ -25,11 +25,9 @@ LAB_FLOW = "inject → experiment → printed → clusters → commands"
 ROOMS = {
     "base": "files",
     "model": "queries → waits → demand → doubts",
-    "comparison": "stats → sides → match → effects → causes",
     "causes": "blame → wasted → savings → graph → stragglers → topics",
     "logs": "attach → text → decode → find → events → plugin → tasks → collect → assemble",
     "replay": "loop → rule_effect → whatif → queues",
-    "rules": "vocabulary",
     "show": "json → terminal → pictures → html",
     "apps": "serve → mcp → demo → cli",
 }
@@ -38,7 +36,6 @@ ROOMS = {
 FRONT_DOOR = (
     *("version", "errors", "enums", "base", "tables", "diagnosis", "pipeline"),
     "comparison.comparison",
-    "comparison.compare_sets",
     *("say.findings", "say.sentences", "history", "live", "show", "apps.serve"),
     *("logs.ReadProgress", "logs.find", "logs.text", "logs.log_summary"),
     *("replay.whatif.question", "replay.whatif.question_parts"),

@@ -22,7 +22,7 @@ from iqcar.replay.loop.run import idle_slot_ms, replay
 from iqcar.replay.loop.scheduling import NO_CAP
 from iqcar.rules.compile_pools import allocation_xml, compile_rules, dump_compiled, parse_rules_file
 from iqcar.rules.rule import Assignment, Pool, PoolPlan, Rule, RuleType, how_to
-from iqcar.rules.vocabulary.data_files import rule_schema
+from iqcar.rules.vocabulary import rule_schema
 from iqcar.say.rule_lines import rule_lines
 from iqcar.show.terminal.rules import print_plan
 from tests.replay.test_rejected_rules import query

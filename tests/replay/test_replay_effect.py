@@ -22,7 +22,7 @@ from iqcar.rules.rule import (
     Outlook,
     outlook_of,
 )
-from iqcar.rules.vocabulary.data_files import rule_schema
+from iqcar.rules.vocabulary import rule_schema
 from iqcar.show.json.analyze import result_schema, to_json
 from iqcar.show.terminal.analyze import print_diagnosis
 from tests.support.contended_log import contended_log

@@ -12,14 +12,14 @@ import jsonschema
 import pytest
 
 from iqcar.errors import IqcarError
-from iqcar.rules.vocabulary.advice_kinds import (
+from iqcar.rules.vocabulary import (
     AdviceSetting,
     advice_kinds,
     fits,
     problem_of,
+    straggler_causes,
     version_of,
 )
-from iqcar.rules.vocabulary.topics import straggler_causes
 from tests.conftest import REPO
 from tests.support.advised_log import advised_log
 from tests.support.command import iqcar

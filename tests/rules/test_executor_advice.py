@@ -11,7 +11,7 @@ import pytest
 
 import iqcar
 from iqcar.enums import FindingKind
-from iqcar.rules.compile_pools import dump_rules, parse_rules
+from iqcar.rules.compile_pools import dump_rules, parse_rules_file
 from iqcar.say import find_verdict
 from iqcar.show.json.analyze import result_schema, to_json
 from iqcar.show.terminal.analyze import print_diagnosis, print_queries
@@ -44,7 +44,7 @@ def test_each_cluster_manager_has_advice_of_its_own(
     assert (rule.kind, rule.query_name, rule.helps_pools) == (kind, "report", False)
     assert setting in {one["name"] for one in rule.settings}
     assert "application nightly held, most for load" in rule.reason
-    assert parse_rules(dump_rules(found.rules)) == found.rules
+    assert parse_rules_file(dump_rules(found.rules)).rules == found.rules
     verdict = find_verdict(found)
     assert verdict.targets[0].advice == rule.advice
     # Whoever waits for executors that others hold is not told to keep executors ready.

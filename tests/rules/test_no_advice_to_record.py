@@ -14,7 +14,7 @@ import pytest
 
 import iqcar
 from iqcar.enums import FindingKind
-from iqcar.rules.vocabulary.data_files import advice_for, rules_folder
+from iqcar.rules.vocabulary import advice_for, rules_folder
 from iqcar.say import find_verdict
 from iqcar.show.html import render_page
 from iqcar.show.json.analyze import to_json

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from iqcar.causes.stragglers.straggler_result import STRAGGLERS
 from iqcar.rules.straggler_delays import LEAST_PART_MS, kind_parts
-from iqcar.rules.vocabulary.advice_kinds import advice_kinds
+from iqcar.rules.vocabulary import advice_kinds
 from tests.causes.stragglers.test_straggler_blame import rows
 
 if TYPE_CHECKING:

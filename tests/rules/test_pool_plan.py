@@ -34,7 +34,7 @@ from iqcar.rules.rule import (
     RuleType,
     pool_name,
 )
-from iqcar.rules.vocabulary.data_files import rule_schema
+from iqcar.rules.vocabulary import rule_schema
 from tests.support.planned_pool import planned_pool
 
 VALIDATOR = jsonschema.Draft202012Validator(json.loads(rule_schema()))

@@ -17,7 +17,7 @@ from iqcar.rules.compile_pools import (
 )
 from iqcar.rules.recorded_setup import Recorded, recorded_scheduler
 from iqcar.rules.rule import MAX_ITEMS, Pool
-from iqcar.rules.vocabulary.data_files import rule_schema
+from iqcar.rules.vocabulary import rule_schema
 from tests.rules.test_pool_plan import agg, victim
 from tests.support.tiny_tables import tiny_tables
 

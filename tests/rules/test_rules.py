@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 from iqcar.causes.graph.iqc_graph import build_graph
 from iqcar.enums import BlameKind, Request, Resource
 from iqcar.errors import IqcarError
-from iqcar.rules.compile_pools import dump_rules, load_rules, parse_rules
+from iqcar.rules.compile_pools import dump_rules, load_rules_file, parse_rules_file
 from iqcar.rules.propose_rules import propose
 from iqcar.rules.recorded_setup import most_at_once, recorded_priorities
 from iqcar.rules.rule import ADVICE_FIELDS, CAP_FIELDS, QueryType, RuleType
-from iqcar.rules.vocabulary.data_files import advice_for, cause_of, rule_schema, vocabulary
+from iqcar.rules.vocabulary import advice_for, cause_of, rule_schema, vocabulary
 from tests.support.examples import examples
 from tests.support.random_blame import UNATTRIBUTED, blame_of_rows, blamed_tables, named_tables
 from tests.support.tiny_tables import tiny_tables
@@ -198,7 +198,7 @@ def test_proposed_rules_keep_the_schema_and_survive_the_file(blamed, top):
     rules = propose(tables, build_graph(tables, blame), top=top)
     content = dump_rules(rules)
     VALIDATOR.validate(json.loads(content))
-    assert parse_rules(content) == rules
+    assert parse_rules_file(content).rules == rules
     assert len({(r.rule_type, r.fingerprint) for r in rules}) == len(rules)
     assert len({r.id for r in rules}) == len(rules)
     for kind in RuleType:
@@ -278,16 +278,16 @@ def test_a_broken_rules_file_is_refused_by_schema_and_reader_with_the_field(name
     file = damaged(change)
     assert not VALIDATOR.is_valid(file)
     with pytest.raises(IqcarError, match=message):
-        parse_rules(json.dumps(file), "my-rules.json")
+        parse_rules_file(json.dumps(file), "my-rules.json")
 
 
 def test_two_rules_of_one_type_for_one_fingerprint_are_refused():
     file = damaged(lambda f, r: r.append({**r[0], "id": "other"}))
     with pytest.raises(IqcarError, match="repeats the rule-type and fingerprint"):
-        parse_rules(json.dumps(file))
+        parse_rules_file(json.dumps(file))
     file = damaged(lambda f, r: r.append({**r[0], "fingerprint": "other"}))
     with pytest.raises(IqcarError, match="repeats the id"):
-        parse_rules(json.dumps(file))
+        parse_rules_file(json.dumps(file))
 
 
 @pytest.mark.parametrize("content", [b"", b"\xff\xfe", b"not json", b"[]", b"\x00" * 100])
@@ -295,20 +295,20 @@ def test_what_is_no_rules_file_is_one_line_with_its_name(content, tmp_path):
     path = tmp_path / "rules.json"
     path.write_bytes(content)
     with pytest.raises(IqcarError, match=r"rules\.json: is not") as error:
-        load_rules(path)
+        load_rules_file(path)
     assert "\n" not in str(error.value)
 
 
 def test_a_missing_rules_file_is_one_line(tmp_path):
     with pytest.raises(IqcarError, match="cannot be read"):
-        load_rules(tmp_path / "none.json")
+        load_rules_file(tmp_path / "none.json")
 
 
 def test_rules_written_to_a_file_are_read_back(tmp_path):
     rules = rules_of({(0, 2): 30_000.0, (1, 2): 10_000.0})
     path = tmp_path / "rules.json"
     path.write_bytes(dump_rules(rules))
-    assert load_rules(path) == rules
+    assert load_rules_file(path).rules == rules
 
 
 def test_every_part_of_blame_has_a_cause_with_advice():

@@ -38,8 +38,7 @@ from iqcar.rules.compile_pools import (
 from iqcar.rules.recorded_setup import Recorded, recorded_scheduler
 from iqcar.rules.rule import ADVICE_FIELDS, RuleType, scheduler_rules
 from iqcar.rules.straggler_delays import FOLLOWS, cause_parts, held_up_ms, tasks_at_once
-from iqcar.rules.vocabulary.advice_kinds import advice_kinds
-from iqcar.rules.vocabulary.data_files import rule_schema
+from iqcar.rules.vocabulary import advice_kinds, rule_schema
 from iqcar_lab.clusters.event_log import SyntheticLog
 from tests.causes.stragglers.test_straggler_blame import rows
 from tests.conftest import REPO

@@ -15,7 +15,7 @@ from hypothesis import given
 from iqcar.rules.compile_pools import allocation_xml, compile_rules, dump_rules
 from iqcar.rules.recorded_setup import Recorded
 from iqcar.rules.rule import Pool, PoolPlan, how_to
-from iqcar.rules.vocabulary.data_files import rule_schema
+from iqcar.rules.vocabulary import rule_schema
 from tests.rules.test_pool_plan import OWN_POOLS, agg, rule_lists, victim
 from tests.support.command import iqcar
 from tests.support.contended_log import contended_log

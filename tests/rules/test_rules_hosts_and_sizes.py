@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import iqcar
 from iqcar.causes.stragglers.straggler_result import STRAGGLER_CAUSES, STRAGGLER_SOURCES, STRAGGLERS
 from iqcar.pipeline import diagnose, stragglers_of
-from iqcar.rules.compile_pools import load_rules
+from iqcar.rules.compile_pools import load_rules_file
 from iqcar.rules.propose_rules import LARGE_BYTES, MANY_TASKS, large_tasks, small_tasks
 from iqcar.rules.straggler_delays import LEAST_TASKS, host_ratios, slow_hosts
 from iqcar_lab.clusters.event_log import SyntheticLog
@@ -208,7 +208,7 @@ def test_hostile_names_cannot_drive_the_terminal_or_fill_in_texts(tmp_path: Path
     assert done.returncode == 0, done.stderr
     assert "exclude.nodes" in done.stdout and "[bold]$host" in done.stdout
     assert not {"\x1b", "\x07", "\u202e"} & set(done.stdout)
-    (rule,) = (rule for rule in load_rules(tmp_path / "rules.json") if rule.is_advice)
+    (rule,) = (rule for rule in load_rules_file(tmp_path / "rules.json").rules if rule.is_advice)
     assert rule.host == hostile
     # Filled in once: what the name holds is no placeholder.
     assert rule.advice.count("$host") == 1

@@ -25,10 +25,10 @@ from iqcar.enums import Request
 from iqcar.errors import IqcarError
 from iqcar.pipeline import stragglers_of
 from iqcar.rules.advice_rules import advise
-from iqcar.rules.compile_pools import dump_rules, parse_rules
+from iqcar.rules.compile_pools import dump_rules, parse_rules_file
 from iqcar.rules.propose_rules import propose
-from iqcar.rules.topic_reasons import SHARED_FROM, straggler_names, with_topics
-from iqcar.rules.vocabulary.data_files import rule_schema
+from iqcar.rules.topic_shapes import SHARED_FROM, straggler_names, with_topics
+from iqcar.rules.vocabulary import rule_schema
 from tests.causes.stragglers.test_straggler_blame import rows
 from tests.support.advised_log import advised_log
 from tests.support.random_blame import blame_of_rows, named_tables
@@ -119,7 +119,7 @@ def test_topics_of_rules_are_read_back_and_fit_the_schema() -> None:
     _, rules = rules_with(topics_of_jobs((0, 4, [CPU, CPU, CPU, IO])))
     content = dump_rules(rules)
     jsonschema.validate(json.loads(content), json.loads(rule_schema()))
-    assert parse_rules(content) == rules
+    assert parse_rules_file(content).rules == rules
 
 
 @pytest.mark.parametrize(
@@ -131,7 +131,7 @@ def test_topics_that_break_the_schema_are_refused(field: str, value: object) -> 
     file = json.loads(dump_rules(rules))
     file["rules"][0]["topics"][0][field] = value
     with pytest.raises(IqcarError, match=field):
-        parse_rules(json.dumps(file))
+        parse_rules_file(json.dumps(file))
     with pytest.raises(jsonschema.ValidationError):
         jsonschema.validate(file, json.loads(rule_schema()))
 

@@ -14,7 +14,7 @@ from iqcar.pipeline import diagnose
 from iqcar.rules.propose_rules import MIN_LOST_MS, left_out, propose
 from iqcar.rules.rule import QueryType, Rule, scheduler_rules
 from iqcar.rules.topic_shapes import LEAST_SHARING, Nobodys, TopicShapes, shapes_of
-from iqcar.rules.vocabulary.topics import TopicName
+from iqcar.rules.vocabulary import TopicName
 from iqcar_lab.clusters.recurring import CULPRIT, compiled, lasted, logged, trouble
 from tests.support.random_blame import blame_of_rows, named_tables
 

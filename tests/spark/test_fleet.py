@@ -21,7 +21,7 @@ from iqcar.fleet import grouped_on_spark, on_spark, spark_session
 from iqcar.history import add
 from iqcar.history.add_logs import diagnosed_rows
 from iqcar.history.store_views import view_of
-from iqcar.history.stored_tables import STORED
+from iqcar.history.stored_files import STORED
 from iqcar.logs.find.locate import EventLog, locate
 from iqcar.logs.text import SHARED, shared_file
 from tests.support import quick_spark

@@ -23,10 +23,9 @@ import iqcar.apps.cli.reading
 import iqcar.apps.serve.server
 import iqcar.causes.topics.build_topics
 import iqcar.causes.topics.topic_of_straggler
-import iqcar.comparison.compare_sets
 import iqcar.comparison.comparison
 import iqcar.history.ask_store
-import iqcar.history.stored_tables
+import iqcar.history.stored_files
 import iqcar.live
 import iqcar.live.rule_loop
 import iqcar.live.window

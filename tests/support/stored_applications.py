@@ -5,8 +5,7 @@ from __future__ import annotations
 import pandas as pd
 
 from iqcar.history.store_views import view_of
-from iqcar.history.stored_files import Store, new_batch, write_batch
-from iqcar.history.stored_tables import APPLICATIONS, QUERIES, STORED
+from iqcar.history.stored_files import APPLICATIONS, QUERIES, STORED, Store, new_batch, write_batch
 from tests.support.nightly_logs import DAY_MS, FIRST_MS
 
 VALUES = {"str": "", "float64": 0.0, "int64": 0, "bool": True}

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
+from iqcar.history.stored_files import QUERIES, STAGES
 from iqcar.history.stored_rows import rows_of
-from iqcar.history.stored_tables import QUERIES, STAGES
 
 if TYPE_CHECKING:
     from iqcar.diagnosis import Diagnosis

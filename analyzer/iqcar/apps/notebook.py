@@ -11,15 +11,14 @@ import pandas as pd
 
 from iqcar import diagnosis as data
 from iqcar import pipeline
-from iqcar.comparison import compare_sets
 from iqcar.comparison import comparison as compared
+from iqcar.comparison.comparison import Gate, check_gate
 from iqcar.comparison.explore import (
     Explanation,
     explain_category,
     find_change,
     find_variation,
 )
-from iqcar.comparison.gate import Gate, check_gate
 from iqcar.diagnosis import Progress, WhatIfs
 from iqcar.model.waits.phases import phases_of
 from iqcar.replay.whatif.curves import read_curves
@@ -170,4 +169,4 @@ def _showing(step: Callable[P, Made], shown: Callable[..., Shown]) -> Callable[P
 
 
 diagnose = _showing(pipeline.diagnose, Diagnosis)
-compare = _showing(compare_sets.compare, Comparison)
+compare = _showing(compared.compare, Comparison)

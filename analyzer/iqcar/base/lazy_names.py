@@ -10,10 +10,8 @@ from typing import Any
 def lazy_names(package: str, homes: Mapping[str, Sequence[str]]) -> Callable[[str], Any]:
     """Return the ``__getattr__`` of a package (PEP 562).
 
-    Parameters
-    ----------
-    package : its ``__name__``.
-    homes : the names it offers, by the module below it that defines them.
+    package: its ``__name__``.
+    homes: the names it offers, by the module below it that defines them.
     """
     modules = {name: f"{package}.{module}" for module, names in homes.items() for name in names}
 

@@ -97,10 +97,8 @@ def fold(
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Choose what a list of at most so many rows shows, and what its last row sums.
 
-    Parameters
-    ----------
-    amounts : ndarray of shape (n,); size of each entry.
-    most : rows at most, the one that sums the others included; at least 2.
+    amounts: ndarray of shape (n,); size of each entry.
+    most: rows at most, the one that sums the others included; at least 2.
 
     Returns (shape (k,) and (n − k,)) positions, the largest amount first, equal amounts in order.
     Up to ``most`` entries are all kept; of more, ``most`` − 1 are, because the last row is for the

@@ -49,9 +49,7 @@ _QUICK = "sys.modules['typing_extensions'] = None; "
 class Died(NamedTuple):
     """Stands for the result of an item whose process died.
 
-    Attributes
-    ----------
-    why : the end of a sentence about the process.
+    why: the end of a sentence about the process.
     """
 
     why: str
@@ -95,11 +93,9 @@ def in_processes(
 ) -> Iterator[tuple[int, Any]]:
     """Apply a function to items in several processes, in their order.
 
-    Parameters
-    ----------
-    function : of a module. Takes an item, and what tells news of it.
-    processes : most processes that run at once.
-    on_news : called in this thread with the number of an item and what was told of it.
+    function: of a module. Takes an item, and what tells news of it.
+    processes: most processes that run at once.
+    on_news: called in this thread with the number of an item and what was told of it.
 
     Yields number and result of each item, as they end; :class:`Died` if its process did.
     """

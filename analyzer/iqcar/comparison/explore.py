@@ -20,8 +20,8 @@ import pandas as pd
 
 from iqcar.base.units import duration, size
 from iqcar.comparison.comparison import Comparison
-from iqcar.comparison.sides.comparison_tables import MEASURES
-from iqcar.comparison.sides.side import Side, settings_of
+from iqcar.comparison.comparison_tables import MEASURES
+from iqcar.comparison.sides import Side, settings_of
 from iqcar.errors import UsageError, did_you_mean
 from iqcar.tables import TableSpec, texts
 from iqcar.tables.arrays import Flags, Floats, Ints, sum_by

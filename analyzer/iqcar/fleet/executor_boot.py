@@ -16,11 +16,9 @@ MISSING = "iqcar-on-an-executor"
 def step(home: str, archive: str, name: str) -> Callable[[bytes], bytes]:
     """Make what Spark calls with the arguments of each call, pickled; it returns so what came back.
 
-    Parameters
-    ----------
-    home : folder that holds the package, if executors run on this machine; else empty.
-    archive : file that was shipped by :func:`iqcar.fleet.on_spark.ship`; else empty.
-    name : module and function in the package, as ``fleet.on_spark.look``.
+    home: folder that holds the package, if executors run on this machine; else empty.
+    archive: file that was shipped by :func:`iqcar.fleet.on_spark.ship`; else empty.
+    name: module and function in the package, as ``fleet.on_spark.look``.
     """
 
     def run(arguments: bytes) -> bytes:

@@ -78,10 +78,8 @@ def meeting_groups(
     A group of more tasks than allowed is cut in the order in which its applications started: what
     applications of different parts did to each other is lost.
 
-    Parameters
-    ----------
-    ran : where and when each application ran, by the number of its log.
-    most_tasks : tasks of a group at most; a larger application is a group by itself.
+    ran: where and when each application ran, by the number of its log.
+    most_tasks: tasks of a group at most; a larger application is a group by itself.
 
     Returns the logs of each group, the group of most tasks first; and how many cuts were made.
     """

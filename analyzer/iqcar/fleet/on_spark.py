@@ -29,7 +29,7 @@ from iqcar.fleet import executor_boot
 from iqcar.fleet.groups import MOST_TASKS, Ran, meeting_groups, ran_of
 from iqcar.logs.find.layouts import EventLog
 from iqcar.logs.text import SHARED, shared_file
-from iqcar.rules.vocabulary.data_files import rules_folder
+from iqcar.rules.vocabulary import rules_folder
 
 JAVA_OPTIONS = "-XX:TieredStopAtLevel=1"
 """Java only moves our bytes: compiling its code twice takes longer than the better code saves."""
@@ -62,14 +62,12 @@ def grouped_on_spark(
 ) -> tuple[list[tuple[list[EventLog], Any]], int]:
     """Call a function on executors with each group of logs whose applications met on hosts.
 
-    Parameters
-    ----------
-    spark : SparkSession; not of Spark Connect.
-    logs : both this machine and the executors have to reach them under the same name.
-    function : of the package, such as ``history.add_logs.attempt``; called with the logs of a
+    spark: SparkSession; not of Spark Connect.
+    logs: both this machine and the executors have to reach them under the same name.
+    function: of the package, such as ``history.add_logs.attempt``; called with the logs of a
         group. What it returns has to be small and picklable: all of it comes here.
-    most_tasks : tasks of a group at most; a larger one is cut.
-    progress : called from another thread with the Spark tasks done, and those in all.
+    most_tasks: tasks of a group at most; a larger one is cut.
+    progress: called from another thread with the Spark tasks done, and those in all.
 
     Returns the logs of each group with what the function returned, and how many cuts were made.
 
@@ -117,9 +115,7 @@ def spark_session(master: str = "") -> Iterator[Any]:
     Raises IqcarError if pyspark is missing, or Spark does not start; UsageError if there is an
     active session on another master.
 
-    Parameters
-    ----------
-    master : URL of the cluster to start an application on. Without it Spark's own settings decide
+    master: URL of the cluster to start an application on. Without it Spark's own settings decide
         (``spark-submit --master``, ``spark-defaults.conf``); ``local[*]`` where they say nothing.
     """
     if find_spec("pyspark") is None:

@@ -25,6 +25,8 @@ from iqcar.enums import InputStatus
 from iqcar.errors import IqcarError, explain_bug
 from iqcar.history.store_views import known_applications, merge_months
 from iqcar.history.stored_files import (
+    APPLICATIONS,
+    STORED,
     Store,
     bounded_cluster,
     cluster_of,
@@ -33,7 +35,6 @@ from iqcar.history.stored_files import (
     write_batch,
 )
 from iqcar.history.stored_rows import rows_of
-from iqcar.history.stored_tables import APPLICATIONS, STORED
 from iqcar.logs.find.layouts import EventLog
 from iqcar.logs.find.locate import locate
 from iqcar.logs.log_summary import Peek, peek
@@ -55,15 +56,13 @@ LOOKING_AT_ONCE = 8
 class Added:
     """What an addition did.
 
-    Attributes
-    ----------
-    added, known : applications that were added; logs that the store knew already.
-    partial : how many of those added were truncated or still running.
-    failed : path and reason of each log that could not be read.
-    written_bytes : size of the files written.
-    cut : borders between groups of applications across which blame is missing.
-    merged : files of earlier additions that were merged, so that questions open fewer.
-    set_aside : files of the store that were not read, and why.
+    added, known: applications that were added; logs that the store knew already.
+    partial: how many of those added were truncated or still running.
+    failed: path and reason of each log that could not be read.
+    written_bytes: size of the files written.
+    cut: borders between groups of applications across which blame is missing.
+    merged: files of earlier additions that were merged, so that questions open fewer.
+    set_aside: files of the store that were not read, and why.
     """
 
     added: int = 0
@@ -90,15 +89,13 @@ def add(
 
     Raises IqcarError if the store cannot be written.
 
-    Parameters
-    ----------
-    paths : event logs, as :func:`iqcar.read` takes them.
-    cluster : name of the cluster that they ran on; by default from spark.master of each
+    paths: event logs, as :func:`iqcar.read` takes them.
+    cluster: name of the cluster that they ran on; by default from spark.master of each
         application.
-    again : diagnose also what the store knows already.
-    processes : how many groups of logs are diagnosed at once; all cores by default.
-    progress : called with the logs done and the logs in all; on Spark, with its tasks.
-    spark : SparkSession, optional; read and diagnose on its executors, together what met on hosts:
+    again: diagnose also what the store knows already.
+    processes: how many groups of logs are diagnosed at once; all cores by default.
+    progress: called with the logs done and the logs in all; on Spark, with its tasks.
+    spark: SparkSession, optional; read and diagnose on its executors, together what met on hosts:
         :func:`iqcar.fleet.grouped_on_spark`.
     """
     kept = open_store(store) if isinstance(store, str) else store

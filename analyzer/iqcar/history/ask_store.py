@@ -30,9 +30,7 @@ def trend(store: Store | str | StoreView, query: str) -> pd.DataFrame:
 
     Raises UsageError if no query has that name, or several have.
 
-    Parameters
-    ----------
-    query : its fingerprint, or a name that one recurring query has.
+    query: its fingerprint, or a name that one recurring query has.
 
     Returns cluster, application_id, query_id, path (of the log), name, fingerprint, start_ms,
     duration_ms, ended, failed, task_ms, cpu_ms, read_bytes, lost_ms, lost_to_others_ms, a wait per
@@ -116,15 +114,13 @@ exponentially distributed (their standard deviation is their mean)."""
 class Top:
     """What stands out in a store, the worst first in each period.
 
-    Attributes
-    ----------
-    queries : period, cluster, fingerprint, name, runs, victims, lost_ms (that others lost to it).
-    hosts : period, cluster, host, applications, tasks, slowdown (time of its tasks over the medians
+    queries: period, cluster, fingerprint, name, runs, victims, lost_ms (that others lost to it).
+    hosts: period, cluster, host, applications, tasks, slowdown (time of its tasks over the medians
         of their stages, beside the same of the cluster's other hosts), excess_ms (what its tasks
         took longer by that), stragglers, delay_ms. Only hosts that are slower than chance makes
         them: :data:`SLOW`, :data:`SLOW_ERRORS`.
-    resources : period, cluster, resource, host, lost_ms (to other queries), victims.
-    causes : period, cluster, cause (of stragglers; empty where nothing explains them), stragglers,
+    resources: period, cluster, resource, host, lost_ms (to other queries), victims.
+    causes: period, cluster, cause (of stragglers; empty where nothing explains them), stragglers,
         delay_ms (what they took longer than the medians of their stages), applications, hosts.
     """
 
@@ -156,10 +152,8 @@ def top_headline(found: Top, period: str) -> str:
 def top(store: Store | str | StoreView, period: str = "week", most: int = 10) -> Top:
     """Rank aggressive queries, slow nodes, hot resources and straggler causes in each period.
 
-    Parameters
-    ----------
-    period : one of :data:`PERIODS`.
-    most : rows of each ranking and period.
+    period: one of :data:`PERIODS`.
+    most: rows of each ranking and period.
     """
     if period not in PERIODS:
         raise UsageError(f"there is no period {period!r}", "", f"use {', '.join(PERIODS)}")
@@ -226,9 +220,7 @@ _STRAGGLER_CAUSES = """
 def who(store: Store | str | StoreView, by: str = "query") -> pd.DataFrame:
     """Sum who lost to whom, and for which resource.
 
-    Parameters
-    ----------
-    by : one of :data:`OWNERS`, a short name or ``tag:NAME`` of Databricks
+    by: one of :data:`OWNERS`, a short name or ``tag:NAME`` of Databricks
         (:func:`iqcar.model.queries.identify.owners`), or a Spark property, such as
         spark.yarn.queue.
 
@@ -302,15 +294,13 @@ _IN_ORDER = "ORDER BY q.start_ms, q.application_id, q.query_id"
 class QueryChange:
     """A change of a recurring query's duration that lasted.
 
-    Attributes
-    ----------
-    at_ms : start of the first run after it.
-    before_ms, after_ms : medians of the runs from the change before to this one, and from it to the
+    at_ms: start of the first run after it.
+    before_ms, after_ms: medians of the runs from the change before to this one, and from it to the
         next one.
-    p : share of permutations of the runs that can be divided as well.
-    cost_ms : change of the median times the runs after it.
-    why : what else changed then, in sentences; by what the store holds.
-    compared : what ``compare`` says of the logs around it; empty where it was not asked, or cannot
+    p: share of permutations of the runs that can be divided as well.
+    cost_ms: change of the median times the runs after it.
+    why: what else changed then, in sentences; by what the store holds.
+    compared: what ``compare`` says of the logs around it; empty where it was not asked, or cannot
         tell.
     """
 
@@ -332,11 +322,9 @@ class QueryChange:
 class Changes:
     """Changes of recurring queries, and how many were looked at.
 
-    Attributes
-    ----------
-    changes : those that cost most first.
-    series : recurring queries with enough runs, by cluster.
-    alpha : share of series without a change in which one is found nevertheless.
+    changes: those that cost most first.
+    series: recurring queries with enough runs, by cluster.
+    alpha: share of series without a change in which one is found nevertheless.
     """
 
     changes: tuple[QueryChange, ...]
@@ -357,14 +345,12 @@ def changes(
 
     Runs that failed or did not end are left out. Durations are compared by their ratios.
 
-    Parameters
-    ----------
-    query : name or fingerprint of one query; all by default.
-    explain : also run :func:`iqcar.compare` on the logs of the runs around each change, where they
+    query: name or fingerprint of one query; all by default.
+    explain: also run :func:`iqcar.compare` on the logs of the runs around each change, where they
         are still there.
-    margin : relative change of the median that is none.
-    alpha : level of the tests.
-    progress : called with the series done and all series.
+    margin: relative change of the median that is none.
+    alpha: level of the tests.
+    progress: called with the series done and all series.
     """
     about = view_of(store)
     only = find_fingerprint(about, query) if query else ""
@@ -451,7 +437,7 @@ def _explained(
 
 def _compared(before: pd.DataFrame, after: pd.DataFrame) -> tuple[str, ...]:
     """Compare the logs of the runs around a change; say why where that cannot be done."""
-    from iqcar.comparison.compare_sets import compare
+    from iqcar.comparison.comparison import compare
 
     sides = [
         list(dict.fromkeys(texts(part, "path")))
@@ -486,9 +472,7 @@ _PART = 0.25
 def change_reasons(about: StoreView, changes: Sequence[Sides]) -> list[tuple[str, ...]]:
     """Say what else changed with each change, in sentences, the largest part first.
 
-    Parameters
-    ----------
-    changes : runs before and after each change, as of :func:`iqcar.history.ask_store.runs_of`.
+    changes: runs before and after each change, as of :func:`iqcar.history.ask_store.runs_of`.
     """
     if not changes:
         return []

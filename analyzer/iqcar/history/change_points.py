@@ -29,10 +29,8 @@ MOST = 300
 class ChangePoint(NamedTuple):
     """A change of a series.
 
-    Attributes
-    ----------
-    at : position of the first value after it.
-    p : share of permutations, the series itself included, that can be divided as well.
+    at: position of the first value after it.
+    p: share of permutations, the series itself included, that can be divided as well.
     """
 
     at: int
@@ -44,12 +42,10 @@ def change_points(
 ) -> list[ChangePoint]:
     """Divide a series again and again, as long as the best division is significant.
 
-    Parameters
-    ----------
-    values : ndarray of shape (n,); finite numbers in order of time; of more than :data:`MOST` the
+    values: ndarray of shape (n,); finite numbers in order of time; of more than :data:`MOST` the
         last ones count.
-    alpha : a division is kept where its p is at most this.
-    permutations : the same ones for the same series.
+    alpha: a division is kept where its p is at most this.
+    permutations: the same ones for the same series.
 
     The result is in order of time.
     """
@@ -121,9 +117,7 @@ def best_division(segment: Floats) -> tuple[float, int]:
     The first part begins where the segment begins; the second one follows it, and may end early, so
     that a change that was undone later is seen.
 
-    Parameters
-    ----------
-    segment : ndarray of shape (n,), n ≥ 2 · LEAST
+    segment: ndarray of shape (n,), n ≥ 2 · LEAST
 
     Returns the statistic, and the length of the first part; (0, -1) if it is nowhere
     above 0.

@@ -32,8 +32,10 @@ import pandas as pd
 
 from iqcar.errors import UsageError
 from iqcar.history.stored_files import (
+    APPLICATIONS,
     BATCH,
     NO_DAY,
+    STORED,
     Part,
     Store,
     StoredFile,
@@ -46,7 +48,6 @@ from iqcar.history.stored_files import (
     this_month,
     unfinished_since,
 )
-from iqcar.history.stored_tables import APPLICATIONS, STORED
 from iqcar.tables import LAST_PLAUSIBLE_MS, TableSpec
 
 if TYPE_CHECKING:
@@ -214,11 +215,9 @@ def _is_day(text: str) -> bool:
 class StoreView:
     """A store, and the part of it that is asked about.
 
-    Attributes
-    ----------
-    since, until : first and last day (YYYY-MM-DD, UTC) on which an application started; empty for
+    since, until: first and last day (YYYY-MM-DD, UTC) on which an application started; empty for
         any.
-    cluster : empty for all.
+    cluster: empty for all.
     """
 
     store: Store
@@ -268,10 +267,8 @@ class StoreView:
         blamed one (``source``; null if it is none, or not asked about). Only what it names is read.
         Raises UsageError if a day is none; IqcarError if there is no store, or it cannot be read.
 
-        Parameters
-        ----------
-        *values : parameters of the query.
-        **frames : further tables, by name.
+        *values: parameters of the query.
+        **frames: further tables, by name.
         """
         with self.store.reading():
             found: pd.DataFrame = self._run(sql, values, frames).df()

@@ -17,7 +17,7 @@ from iqcar.diagnosis import Diagnosis
 from iqcar.enums import REQUESTS, BlameKind, Resource
 from iqcar.errors import IqcarError
 from iqcar.history.store_views import view_of
-from iqcar.history.stored_tables import (
+from iqcar.history.stored_files import (
     APPLICATIONS,
     BLAME,
     CAUSES,
@@ -172,12 +172,10 @@ _BYTES_READ = ("input_bytes", "remote_bytes", "local_bytes")
 def rows_of(diagnosis: Diagnosis, log_bytes: Mapping[str, int], batch: str) -> Rows:
     """Take from a diagnosis what later questions need.
 
-    Parameters
-    ----------
-    log_bytes : stored size of each log, by its path.
-    batch : name of the addition.
+    log_bytes: stored size of each log, by its path.
+    batch: name of the addition.
 
-    Returns the tables of :data:`iqcar.history.stored_tables.STORED`, by name; rows of applications
+    Returns the tables of :data:`iqcar.history.stored_files.STORED`, by name; rows of applications
     that could be read.
     """
     apps = _Applications(diagnosis, batch)

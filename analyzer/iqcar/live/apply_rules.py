@@ -100,10 +100,8 @@ class EndedRuns:
     ) -> MeasuredEffect | None:
         """Compare the runs that ended from some time on until a rule acted with those since.
 
-        Parameters
-        ----------
-        others : other rules that act: their queries and victims are no controls.
-        from_ms, since_ms : when the contention began, and when the rule was written.
+        others: other rules that act: their queries and victims are no controls.
+        from_ms, since_ms: when the contention began, and when the rule was written.
 
         Returns None with fewer than :data:`LEAST_RUNS` of its victims before or since.
         """
@@ -169,12 +167,10 @@ gain that comes again in several windows is acted on."""
 class Applied:
     """What the loop did with one window.
 
-    Attributes
-    ----------
-    changes : decisions.
-    rules : rules of the loop that act now.
-    lines : lines of the journal.
-    stopped : why the loop no longer acts; empty while it does.
+    changes: decisions.
+    rules: rules of the loop that act now.
+    lines: lines of the journal.
+    stopped: why the loop no longer acts; empty while it does.
     """
 
     changes: tuple[Change, ...] = ()
@@ -187,15 +183,13 @@ class Applied:
 class RuleApplier:
     """The closed loop of one rules file.
 
-    Attributes
-    ----------
-    writer : the file.
-    limits : bounds of the loop.
-    journal : file that gets a line for each decision; empty: none.
-    dry_run : whether everything is decided and nothing written.
-    take_over : whether a file that somebody else edits is added to, instead of being left alone.
-    restore : whether the rules of before are restored at the end.
-    stopped : why the loop no longer acts; empty while it does.
+    writer: the file.
+    limits: bounds of the loop.
+    journal: file that gets a line for each decision; empty: none.
+    dry_run: whether everything is decided and nothing written.
+    take_over: whether a file that somebody else edits is added to, instead of being left alone.
+    restore: whether the rules of before are restored at the end.
+    stopped: why the loop no longer acts; empty while it does.
     """
 
     writer: RuleWriter
@@ -242,12 +236,10 @@ class RuleApplier:
     ) -> Applied:
         """Take in one window: decide, write, and note why.
 
-        Parameters
-        ----------
-        tables : what is known at the window's end of one application, times not cut at its start.
-        rules : proposed from it, with their expected effect.
-        start_ms, end_ms : by the log's clock.
-        now_ms : by this machine's clock, ms since the epoch.
+        tables: what is known at the window's end of one application, times not cut at its start.
+        rules: proposed from it, with their expected effect.
+        start_ms, end_ms: by the log's clock.
+        now_ms: by this machine's clock, ms since the epoch.
         """
         looked = self.look(now_ms)
         if looked.stopped:
@@ -420,12 +412,10 @@ def predicted_rules(
     So a query that runs counts to the window's end, and a task that waits takes no time once it is
     launched: what a rule gains is how much earlier those tasks would have got a slot.
 
-    Parameters
-    ----------
-    tables : the window's, cut at its start; queries and stages that have not ended end with it.
-    graph : of the window.
-    rules : proposed from it.
-    acting : rules that act beside them.
+    tables: the window's, cut at its start; queries and stages that have not ended end with it.
+    graph: of the window.
+    rules: proposed from it.
+    acting: rules that act beside them.
 
     The result is without those that are predicted to harm.
     """

@@ -49,9 +49,7 @@ _decode_task = msgspec.json.Decoder(TaskEnd).decode
 class Forgotten:
     """How much was dropped of a log that is followed.
 
-    Attributes
-    ----------
-    sql_executions, jobs, stages, tasks : how many.
+    sql_executions, jobs, stages, tasks: how many.
     """
 
     sql_executions: int = 0
@@ -63,10 +61,8 @@ class Forgotten:
 def forget(log: Collector, time_ms: float, total: Forgotten) -> None:
     """Drop what ended before a time, and add how much that was to the total.
 
-    Parameters
-    ----------
-    time_ms : since the epoch.
-    total : added to.
+    time_ms: since the epoch.
+    total: added to.
     """
     tasks_before = log.tasks.rows
     log.use_tasks(log.task_intake.since(time_ms))
@@ -81,19 +77,13 @@ def forget(log: Collector, time_ms: float, total: Forgotten) -> None:
         for key, stage in log.stages.items()
         if (stage.completed and not stage.completion >= time_ms) or _abandoned(stage, ended_jobs)
     }
-    _forget_running(log, gone)
-    for key in gone:
-        del log.stages[key]
-    total.stages += len(gone)
+    _forget_stages(log, gone, total)
     in_use = {stage.job for stage in log.stages.values()}
     ended_jobs -= in_use
     for number in ended_jobs:
         del log.jobs[number]
     total.jobs += len(ended_jobs)
-    listed = {stage_id for job in log.jobs.values() for stage_id in job.stage_ids}
-    listed |= {stage_id for stage_id, _ in log.stages}
-    log.jobs_of_stages.forget_all_but(listed)
-    log.last_rdd = {one: rdd for one, rdd in log.last_rdd.items() if one in listed}
+    _forget_unlisted(log)
     total.sql_executions += _forget_executions(log, time_ms)
     removed = [name for name, executor in log.executors.items() if executor.removed < time_ms]
     for name in removed:
@@ -118,15 +108,9 @@ def forget_oldest(log: Collector, most: int, total: Forgotten) -> None:
         del log.jobs[number]
     total.jobs += len(jobs)
     stages = set(list(log.stages)[: max(len(log.stages) - most, 0)])
-    _forget_running(log, stages)
-    for key in stages:
-        del log.stages[key]
-    total.stages += len(stages)
+    _forget_stages(log, stages, total)
     if jobs or stages:
-        listed = {stage_id for job in log.jobs.values() for stage_id in job.stage_ids}
-        listed |= {stage_id for stage_id, _ in log.stages}
-        log.jobs_of_stages.forget_all_but(listed)
-        log.last_rdd = {one: rdd for one, rdd in log.last_rdd.items() if one in listed}
+        _forget_unlisted(log)
     executions = list(log.sql.executions)[: max(len(log.sql.executions) - most, 0)]
     if executions:
         log.sql.forget(set(executions))
@@ -138,11 +122,20 @@ def _abandoned(stage: Stage, ended_jobs: set[int]) -> bool:
     return not stage.completed and stage.job in ended_jobs
 
 
-def _forget_running(log: Collector, gone: set[tuple[int, int]]) -> None:
-    """Drop tasks that started in stages that are dropped, and whose end was lost."""
-    if not gone:
-        return
-    for task_id, line in list(log.running.items()):
+def _forget_unlisted(log: Collector) -> None:
+    """Drop what is known of stages that are dropped and that no job lists."""
+    listed = {stage_id for job in log.jobs.values() for stage_id in job.stage_ids}
+    listed |= {stage_id for stage_id, _ in log.stages}
+    log.jobs_of_stages.forget_all_but(listed)
+    log.last_rdd = {one: rdd for one, rdd in log.last_rdd.items() if one in listed}
+
+
+def _forget_stages(log: Collector, gone: set[tuple[int, int]], total: Forgotten) -> None:
+    """Drop stages, and tasks that started in them and whose end was lost."""
+    total.stages += len(gone)
+    for key in gone:
+        del log.stages[key]
+    for task_id, line in list(log.running.items()) if gone else ():
         try:
             task = _decode_task(line)
         except NOT_FITTING:
@@ -195,10 +188,8 @@ def _plugin_events_since(
 def copy_since(log: Collector, time_ms: float, now_ms: float) -> Collector:
     """Return a copy of what a log says so far, to make tables of; the log can be read on.
 
-    Parameters
-    ----------
-    time_ms : tasks that ended before it are left out.
-    now_ms : the end of the copy: until then what has not ended runs.
+    time_ms: tasks that ended before it are left out.
+    now_ms: the end of the copy: until then what has not ended runs.
     """
     kept: dict[str, Any] = {
         name: value.copy() if isinstance(value, (dict, list)) else value
@@ -242,17 +233,13 @@ _decode_start = msgspec.json.Decoder(_Start).decode
 class GrowingLog:
     """Collects what the lines of one log say.
 
-    Parameters
-    ----------
-    keep_ms : how long before the newest event tasks are kept; infinite keeps all.
+    keep_ms: how long before the newest event tasks are kept; infinite keeps all.
 
-    Attributes
-    ----------
-    log : what the lines said, without what is over.
-    forgotten : how much was over.
-    newest_ms : time of the newest event, by the clocks that wrote the log; NaN before the first
+    log: what the lines said, without what is over.
+    forgotten: how much was over.
+    newest_ms: time of the newest event, by the clocks that wrote the log; NaN before the first
         one.
-    succeeded : tasks that succeeded and whose output is not lost, by stage id and attempt, of
+    succeeded: tasks that succeeded and whose output is not lost, by stage id and attempt, of
         stages that have not completed.
     """
 

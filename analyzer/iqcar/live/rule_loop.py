@@ -82,16 +82,14 @@ class Action(Kind):
 class Limits:
     """Bounds of the loop.
 
-    Attributes
-    ----------
-    max_rules : rules of the loop in force at once.
-    max_changes_per_hour : rules written and taken back in any 60 minutes, together.
-    wins, of_windows : a rule is written when it won in ``wins`` of the last ``of_windows`` windows.
-    missed_windows : a rule is taken back after so many windows in a row without need, or in which
+    max_rules: rules of the loop in force at once.
+    max_changes_per_hour: rules written and taken back in any 60 minutes, together.
+    wins, of_windows: a rule is written when it won in ``wins`` of the last ``of_windows`` windows.
+    missed_windows: a rule is taken back after so many windows in a row without need, or in which
         its victims were measured to be slower.
-    hold_off_ms : how long a rule that was taken back once is not written again; twice as long after
+    hold_off_ms: how long a rule that was taken back once is not written again; twice as long after
         each further time.
-    longest_hold_off_ms : never longer than this.
+    longest_hold_off_ms: never longer than this.
     """
 
     max_rules: int = 3
@@ -163,15 +161,13 @@ class TakenBack:
 class LoopState:
     """What the loop knows between windows.
 
-    Attributes
-    ----------
-    fixed : rules of others that act beside the loop's: never taken back, never contradicted.
-    in_force : rules of the loop that act.
-    gains : per rule that won, its gain in the last windows, the latest last; 0 where it did not.
-    taken_back : rules that were taken back.
-    changes_ms : times of the changes of the last hour.
-    refused : why each rule that won was not written, so that this is said once.
-    now_ms, end_ms, changed_ms : time of the last step; end of the last window that counted, and of
+    fixed: rules of others that act beside the loop's: never taken back, never contradicted.
+    in_force: rules of the loop that act.
+    gains: per rule that won, its gain in the last windows, the latest last; 0 where it did not.
+    taken_back: rules that were taken back.
+    changes_ms: times of the changes of the last hour.
+    refused: why each rule that won was not written, so that this is said once.
+    now_ms, end_ms, changed_ms: time of the last step; end of the last window that counted, and of
         that in which something changed, by the log's clock.
     """
 
@@ -195,10 +191,8 @@ def step(
 ) -> tuple[LoopState, tuple[Change, ...]]:
     """Take in one window and decide.
 
-    Parameters
-    ----------
-    evidence : a window of which less than :data:`NEW_SHARE` is new is passed over.
-    now_ms : time by the caller's clock, ms; if it runs backwards it counts as standing still.
+    evidence: a window of which less than :data:`NEW_SHARE` is new is passed over.
+    now_ms: time by the caller's clock, ms; if it runs backwards it counts as standing still.
 
     Returns
     -------
@@ -391,13 +385,9 @@ class RuleWriter:
 
     Raises IqcarError if the file that is there cannot be read or is no rules file.
 
-    Parameters
-    ----------
-    path : a local file; made if it is missing.
+    path: a local file; made if it is missing.
 
-    Attributes
-    ----------
-    said : what a person should know of how it was found, sentences without a full stop.
+    said: what a person should know of how it was found, sentences without a full stop.
     """
 
     def __init__(self, path: str) -> None:
@@ -442,10 +432,8 @@ class RuleWriter:
         Raises EditedElsewhereError if somebody else changed the file meanwhile; IqcarError if the
         content would be no rules file, or cannot be written.
 
-        Parameters
-        ----------
-        rules : the loop's; without any the file gets the very bytes that it had before.
-        recorded : what to compile them for; by default as for the rules written last. Queries at
+        rules: the loop's; without any the file gets the very bytes that it had before.
+        recorded: what to compile them for; by default as for the rules written last. Queries at
             once are the most that were given so far.
         """
         self.check()

@@ -55,11 +55,9 @@ and a store may be away for a moment."""
 class News:
     """What came of a log.
 
-    Attributes
-    ----------
-    text : lines, each with its end.
-    restart : why nothing that came before counts any more, in a sentence; empty if it does.
-    note : what went wrong, in a sentence; empty if nothing did.
+    text: lines, each with its end.
+    restart: why nothing that came before counts any more, in a sentence; empty if it does.
+    note: what went wrong, in a sentence; empty if nothing did.
     """
 
     text: bytes = b""
@@ -72,11 +70,9 @@ def find_log(path: str, within: Sequence[str] = ()) -> EventLog:
 
     Raises IqcarError if there is none; UsageError if there are several, or it is in a zip.
 
-    Parameters
-    ----------
-    path : a log, with or without ``.inprogress``, a rolling folder, a folder with the log of one
+    path: a log, with or without ``.inprogress``, a rolling folder, a folder with the log of one
         running application, or the URL of one of these, or of an application on a History Server.
-    within : as for :func:`~iqcar.logs.find.locate.locate`.
+    within: as for :func:`~iqcar.logs.find.locate.locate`.
     """
     found = locate([path], within)
     if not any(isinstance(one, EventLog) for one in found):
@@ -102,15 +98,11 @@ def find_log(path: str, within: Sequence[str] = ()) -> EventLog:
 class LogTail:
     """Reads one log as it grows.
 
-    Parameters
-    ----------
-    log : from :func:`find_log`.
+    log: from :func:`find_log`.
 
-    Attributes
-    ----------
-    tally : what was met so far.
-    gone : whether the log is there no more.
-    problem : why nothing further can be read; empty as long as something can.
+    tally: what was met so far.
+    gone: whether the log is there no more.
+    problem: why nothing further can be read; empty as long as something can.
     """
 
     def __init__(self, log: EventLog) -> None:
@@ -300,9 +292,7 @@ class DriverTail:
     Raises IqcarError if nobody answers there, or the answer is no such stream; UsageError if it is
     no address.
 
-    Parameters
-    ----------
-    address : ``spark-live://host:port``.
+    address: ``spark-live://host:port``.
     """
 
     def __init__(self, address: str) -> None:
@@ -431,17 +421,13 @@ MOST_NOTES = 20
 class Watch:
     """One application that is followed.
 
-    Parameters
-    ----------
-    path : as for :func:`iqcar.live.watch.find_log`, or ``spark-live://host:port``.
-    settings : as of ``iqcar analyze``.
-    window_ms : length of a window.
-    within : as for :func:`~iqcar.logs.find.locate.locate`.
-    clock : returns seconds that only grow.
+    path: as for :func:`iqcar.live.watch.find_log`, or ``spark-live://host:port``.
+    settings: as of ``iqcar analyze``.
+    window_ms: length of a window.
+    within: as for :func:`~iqcar.logs.find.locate.locate`.
+    clock: returns seconds that only grow.
 
-    Attributes
-    ----------
-    notes : what went wrong so far, in sentences.
+    notes: what went wrong so far, in sentences.
     """
 
     def __init__(
@@ -485,9 +471,7 @@ class Watch:
 
         Raises IqcarError if it is no event log.
 
-        Parameters
-        ----------
-        progress : called with the stored bytes read and those there are, now and then.
+        progress: called with the stored bytes read and those there are, now and then.
 
         Returns whether anything has come.
         """

@@ -43,19 +43,17 @@ from iqcar.tables.arrays import Flags, Floats, Ints, share_of, sum_by
 class Window:
     """What a running application did between two times.
 
-    Attributes
-    ----------
-    start_ms, end_ms : since the epoch, by the clocks that wrote the log.
-    newest_ms : time of the newest event; before ``end_ms`` where the log has been quiet.
-    ended : whether the application has ended.
-    diagnosis : of the window alone.
-    tables : what is known at the end, times and amounts not cut at the start: tasks that ended in
+    start_ms, end_ms: since the epoch, by the clocks that wrote the log.
+    newest_ms: time of the newest event; before ``end_ms`` where the log has been quiet.
+    ended: whether the application has ended.
+    diagnosis: of the window alone.
+    tables: what is known at the end, times and amounts not cut at the start: tasks that ended in
         the window, run or wait, and the stages, jobs and queries that these belong to.
-    waiting : ndarray of shape (n_stages,), int64
+    waiting: ndarray of shape (n_stages,), int64
         Tasks of each stage of ``tables`` that wait to be launched.
-    events : events of the log so far.
-    forgotten : what was over before the window.
-    notes : what is doubtful about the window, in sentences.
+    events: events of the log so far.
+    forgotten: what was over before the window.
+    notes: what is doubtful about the window, in sentences.
     """
 
     start_ms: float
@@ -82,16 +80,14 @@ def window_of(
 ) -> Window | None:
     """Diagnose the last minutes of a log; what is over before them is dropped from it.
 
-    Parameters
-    ----------
-    growing : as long as its ``keep_ms`` is the window.
-    log : where it is stored.
-    tally : what was met while its lines were read.
-    settings : as of ``iqcar analyze``.
-    quiet_ms : how long the log has been quiet, by the clock of who follows it: the window ends so
+    growing: as long as its ``keep_ms`` is the window.
+    log: where it is stored.
+    tally: what was met while its lines were read.
+    settings: as of ``iqcar analyze``.
+    quiet_ms: how long the log has been quiet, by the clock of who follows it: the window ends so
         much after the newest event.
-    expected : whether to predict what proposed rules would do.
-    notes : sentences to pass on.
+    expected: whether to predict what proposed rules would do.
+    notes: sentences to pass on.
 
     Returns None as long as the log has no event with a time.
     """
@@ -144,11 +140,9 @@ _NO_SUMS = (*_LEVELS, "launch_ms", "finish_ms", "start_ms", "end_ms")
 def cut_before(tables: Tables, time_ms: float) -> Tables:
     """Return what happened after a time.
 
-    Parameters
-    ----------
-    tables : queries must be identified. What ended before the time may be left out already, as far
+    tables: queries must be identified. What ended before the time may be left out already, as far
         as nothing that is left belongs to it.
-    time_ms : since the epoch.
+    time_ms: since the epoch.
 
     Rows stay the same. Times before ``time_ms`` become it. Where nothing began before it,
     the tables are those given.
@@ -248,10 +242,8 @@ def waiting_by_stage(tables: tb.Tables, succeeded: Mapping[tuple[int, int], int]
     A log tells of a task when it is launched. Without those that a submitted stage still has in the
     scheduler's queue, the longest waits would be missing until they are over.
 
-    Parameters
-    ----------
-    tables : of one running application.
-    succeeded : tasks that succeeded, of stages that have not completed.
+    tables: of one running application.
+    succeeded: tasks that succeeded, of stages that have not completed.
 
     Returns ndarray of shape (n_stages,).
     """
@@ -281,9 +273,7 @@ def _open(tables: tb.Tables) -> Flags:
 def until_now(tables: tb.Tables, waiting: Ints, now_ms: float) -> tb.Tables:
     """Let open stages last until now, and their waiting tasks be tasks.
 
-    Parameters
-    ----------
-    waiting : ndarray of shape (n_stages,); from :func:`waiting_by_stage`.
+    waiting: ndarray of shape (n_stages,); from :func:`waiting_by_stage`.
 
     The result is with a row of ``tasks`` of the status ``waiting`` for each waiting task. Its
     launch and finish are now: its wait so far is counted, and no run.
@@ -345,14 +335,12 @@ once."""
 class Victim:
     """A query that lost time in the window.
 
-    Attributes
-    ----------
-    running : whether it runs at the end of the window.
-    elapsed_ms : since its start, before the window too.
-    lost_ms, lost_to_others_ms : elapsed time that it lost in the window, and the part that other
+    running: whether it runs at the end of the window.
+    elapsed_ms: since its start, before the window too.
+    lost_ms, lost_to_others_ms: elapsed time that it lost in the window, and the part that other
         queries cost it.
-    waiting : its tasks that wait to be launched.
-    blamed : whom the loss is attributed to, the largest first.
+    waiting: its tasks that wait to be launched.
+    blamed: whom the loss is attributed to, the largest first.
     """
 
     query_id: str
@@ -371,12 +359,10 @@ class Victim:
 class Aggressor:
     """A query that cost others time in the window.
 
-    Attributes
-    ----------
-    lost_ms : elapsed time that others lost to it.
-    victims : how many others.
-    resource : for which most was lost.
-    slots : slots that its tasks hold at the end of the window.
+    lost_ms: elapsed time that others lost to it.
+    victims: how many others.
+    resource: for which most was lost.
+    slots: slots that its tasks hold at the end of the window.
     """
 
     query_id: str
@@ -394,10 +380,8 @@ class Aggressor:
 class SlowTask:
     """A task that runs for longer than others of its stage took.
 
-    Attributes
-    ----------
-    query_id, name, number : its query.
-    running_ms, median_ms : how long it runs, and the median of those of its stage that succeeded in
+    query_id, name, number: its query.
+    running_ms, median_ms: how long it runs, and the median of those of its stage that succeeded in
         the window.
     """
 
@@ -418,10 +402,8 @@ class SlowTask:
 class Lost:
     """Time lost to one resource, or on one host.
 
-    Attributes
-    ----------
-    name : of the resource or host.
-    lost_ms, share : elapsed time, and its share of all that was lost in the window.
+    name: of the resource or host.
+    lost_ms, share: elapsed time, and its share of all that was lost in the window.
     """
 
     name: str
@@ -433,17 +415,15 @@ class Lost:
 class Overview:
     """A window as it is shown.
 
-    Attributes
-    ----------
-    application_id, application : id and name.
-    finding : what would save most of the window; None where nothing would.
-    slots : slots at the end of the window; NaN where the log does not tell.
-    tasks_running, tasks_waiting, stages_running, queries_running : at the end of the window.
-    lost_ms, lost_to_others_ms : elapsed time that all queries lost in the window.
-    resources, hosts : the largest loss first.
-    victims : those that lost most to others first, ``settings.top`` of them.
-    aggressors : those that cost others most first.
-    slow_tasks : those that run longest beyond the median first.
+    application_id, application: id and name.
+    finding: what would save most of the window; None where nothing would.
+    slots: slots at the end of the window; NaN where the log does not tell.
+    tasks_running, tasks_waiting, stages_running, queries_running: at the end of the window.
+    lost_ms, lost_to_others_ms: elapsed time that all queries lost in the window.
+    resources, hosts: the largest loss first.
+    victims: those that lost most to others first, ``settings.top`` of them.
+    aggressors: those that cost others most first.
+    slow_tasks: those that run longest beyond the median first.
     """
 
     application_id: str

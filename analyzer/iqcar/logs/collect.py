@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 from iqcar.logs.events import lenient
 from iqcar.logs.events import structs as ev
 from iqcar.logs.events import task_structs as kinds
-from iqcar.logs.events.known_plans import LEAST_BYTES, CutLine, cut_line
 from iqcar.logs.events.lenient import DenseLines, decode_deep
 from iqcar.logs.events.operators import runs_python, scope_name
 from iqcar.logs.events.settings import (
@@ -258,10 +257,8 @@ class Collector:
     def add(self, text: bytes, tasks: TaskBlock) -> None:
         """Take in a block of lines.
 
-        Parameters
-        ----------
-        text : the lines, in the order of the log.
-        tasks : the tasks decoded from it.
+        text: the lines, in the order of the log.
+        tasks: the tasks decoded from it.
 
         Raises NotAnEventLogError if none of the first lines is an event.
         """
@@ -283,12 +280,6 @@ class Collector:
         known = self._handlers.get(told)
         if known is not None and (at == len(_EVENT) or line.startswith(_SPACED)):
             decode, kind, handle = known
-            cut = None
-            if len(line) >= LEAST_BYTES and issubclass(kind, _WITH_PLANS):
-                cut = cut_line(line)
-                if cut is not None and self._is_known(cut, decode):
-                    self.other_events += 1
-                    return
             event: msgspec.Struct | None = None
             try:
                 event = decode(line)
@@ -297,10 +288,7 @@ class Collector:
             except kinds.NOT_FITTING:
                 pass  # the slow way tells why
             if event is not None:
-                if cut is not None and isinstance(event, ev.SqlStart):
-                    self.sql.start(event, cut)
-                else:
-                    handle(event)
+                handle(event)
                 self.other_events += 1
                 return
         name, parsed = self._name_of(line)
@@ -320,17 +308,6 @@ class Collector:
                 self.malformed += 1
             else:
                 self.other_events += 1
-
-    def _is_known(self, cut: CutLine, decode: Callable[[bytes], Any]) -> bool:
-        """Take in an event whose plan is like one that came before; tell whether it is."""
-        found = self.sql.plans.find(cut.plan)
-        if found is None:
-            return False
-        try:
-            event = decode(cut.rest)
-        except kinds.NOT_FITTING:
-            return False
-        return self.sql.take_known(event, *found)
 
     def _handle(self, name: str, line: bytes, parsed: Any) -> None:
         """Take in an event that is not about a task."""

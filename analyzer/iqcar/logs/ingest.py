@@ -61,13 +61,11 @@ _BOM = b"\xef\xbb\xbf"
 class LineTally:
     """What :func:`read_blocks` has met so far.
 
-    Attributes
-    ----------
-    too_long : lines over :data:`MAX_LINE_BYTES`, skipped.
-    bytes_stored : stored bytes read.
-    bytes_decoded : bytes after decompression.
-    damage : why something could not be read, in a sentence; empty if all was read.
-    last_line_cut : whether the last line has no newline (it may be whole nevertheless).
+    too_long: lines over :data:`MAX_LINE_BYTES`, skipped.
+    bytes_stored: stored bytes read.
+    bytes_decoded: bytes after decompression.
+    damage: why something could not be read, in a sentence; empty if all was read.
+    last_line_cut: whether the last line has no newline (it may be whole nevertheless).
     """
 
     too_long: int = 0
@@ -82,11 +80,9 @@ def read_blocks(
 ) -> Iterator[bytes]:
     """Read a log's lines.
 
-    Parameters
-    ----------
-    log : from :func:`~iqcar.logs.find.locate.locate`.
-    tally : filled while reading; complete when the iterator ends.
-    on_progress : called after every block with the stored bytes of the log read so far.
+    log: from :func:`~iqcar.logs.find.locate.locate`.
+    tally: filled while reading; complete when the iterator ends.
+    on_progress: called after every block with the stored bytes of the log read so far.
 
     Yields a block: lines of about 1 MiB in the order of the log, none of them longer than
     :data:`MAX_LINE_BYTES`, not all of them blank; the last one ends in a newline, too. Bad content
@@ -291,11 +287,9 @@ def ingest(
 ) -> tb.Tables:
     """Read one log; whatever is in it, and whatever goes wrong, costs no other log anything.
 
-    Parameters
-    ----------
-    log : where its parts are.
-    on_progress : called with the number of stored bytes read so far.
-    helpers : processes that may be started to decode a large log.
+    log: where its parts are.
+    on_progress: called with the number of stored bytes read so far.
+    helpers: processes that may be started to decode a large log.
 
     The result is with one row of ``inputs``, which says what became of the log; if it failed, all
     other tables are empty. ``queries`` is empty.
@@ -334,12 +328,10 @@ def _read(log: EventLog, on_progress: Callable[[int], None] | None, helpers: int
 def tables_of(log: EventLog, tally: LineTally, collector: Collector, last_line: bytes) -> tb.Tables:
     """Make the tables of a log that was collected; its tasks are used up.
 
-    Parameters
-    ----------
-    log : where it is stored.
-    tally : what was met while its lines were read.
-    collector : what they say; at least one event.
-    last_line : the last line read.
+    log: where it is stored.
+    tally: what was met while its lines were read.
+    collector: what they say; at least one event.
+    last_line: the last line read.
 
     The result is as of :func:`ingest`.
     """
@@ -531,12 +523,10 @@ def read_logs(
 ) -> Tables:
     """Read Spark event logs into tables.
 
-    Parameters
-    ----------
-    paths : files, directories, globs, rolling directories, zips, or URLs; logs that ``locate``
+    paths: files, directories, globs, rolling directories, zips, or URLs; logs that ``locate``
         found before come first and are read where it found them.
-    processes : processes to read with; by default as many as there are cores, files and bytes for.
-    progress : called with a :class:`ReadProgress` from time to time, always from the calling
+    processes: processes to read with; by default as many as there are cores, files and bytes for.
+    progress: called with a :class:`ReadProgress` from time to time, always from the calling
         thread.
 
     Returns one ``inputs`` row per log found, readable or not. ``queries`` is empty, and so are the

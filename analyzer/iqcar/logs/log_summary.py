@@ -82,15 +82,13 @@ _TIMES = re.compile(
 class Peek:
     """What the first and last lines of a log say.
 
-    Attributes
-    ----------
-    name, application_id, attempt_id, user, spark_version : as Spark wrote them, without secrets;
+    name, application_id, attempt_id, user, spark_version: as Spark wrote them, without secrets;
         empty where not recorded.
-    start_ms, end_ms, last_ms : since the epoch: its start, its end, and the last event that was
+    start_ms, end_ms, last_ms: since the epoch: its start, its end, and the last event that was
         seen; NaN where not seen.
-    status : as far as it is known without reading the log.
-    message : why it cannot be read, or what is doubtful; empty if nothing.
-    hosts : hosts of the first and last executors and tasks: some of its hosts, not all.
+    status: as far as it is known without reading the log.
+    message: why it cannot be read, or what is doubtful; empty if nothing.
+    hosts: hosts of the first and last executors and tasks: some of its hosts, not all.
     """
 
     name: str = ""

@@ -44,68 +44,15 @@ POINTS_TO: dict[str, dict[str, str]] = {
 """Columns that hold row numbers of another table."""
 
 
-class Coded(NamedTuple):
-    """A column of few different texts.
-
-    Attributes
-    ----------
-    codes : ndarray of shape (n_rows,); row of each text among the names, −1 without a text.
-    """
-
-    codes: NDArray[Any]
-    names: list[str]
-
-
-Columns = dict[str, dict[str, "NDArray[Any] | Coded"]]
-"""Tables as arrays, by table, then by column, without tables that have no rows. They are packed,
-unpacked and joined in a third of the time that frames take."""
-
-
-def columns_of(tables: tb.Tables) -> Columns:
-    """Take tables apart; nothing is copied."""
-    return {name: _columns(frame) for name, frame in tables if len(frame)}
-
-
-def _columns(frame: pd.DataFrame) -> dict[str, NDArray[Any] | Coded]:
-    columns: dict[str, NDArray[Any] | Coded] = {}
-    for name, values in frame.items():
-        if isinstance(values.dtype, pd.CategoricalDtype):
-            names = list(map(str, values.cat.categories))
-            columns[str(name)] = Coded(values.cat.codes.to_numpy(), names)
-        else:
-            columns[str(name)] = values.to_numpy()
-    return columns
-
-
-def row_count(part: Columns, table: str) -> int:
-    """Return how many rows a table has."""
-    for values in part.get(table, {}).values():
-        return len(values.codes if isinstance(values, Coded) else values)
-    return 0
-
-
-def hosts_of(part: Columns) -> list[str]:
-    """Return the names of the hosts in the tables."""
-    names: Any = part["hosts"]["host"] if "hosts" in part else ()
-    return list(names)
-
-
 def merge(several: Sequence[tb.Tables]) -> tb.Tables:
     """Put tables together: rows are renumbered, hosts of the same name become one.
 
-    Parameters
-    ----------
-    several : one per input, in the order of the result; ``queries`` must be empty.
+    several: one per input, in the order of the result; ``queries`` must be empty.
 
     The same application read twice stays two applications.
     """
     if len(several) == 1:
         return several[0]
-    return merge_columns([columns_of(tables) for tables in several])
-
-
-def merge_columns(several: Sequence[Columns]) -> tb.Tables:
-    """Put tables together that were taken apart; see :func:`merge`."""
     rows = _NewRows.from_parts(several)
     merged = {spec.name: _join(spec, several, rows) for spec in tb.SPECS if spec.name != "hosts"}
     return tb.Tables(**merged, hosts=tb.HOSTS.frame({"host": rows.hosts}))
@@ -119,14 +66,14 @@ class _NewRows(NamedTuple):
     hosts: list[str]
 
     @classmethod
-    def from_parts(cls, several: Sequence[Columns]) -> _NewRows:
+    def from_parts(cls, several: Sequence[tb.Tables]) -> _NewRows:
         hosts: dict[str, int] = {}
         of_hosts = []
         for part in several:
-            rows = [hosts.setdefault(name, len(hosts)) for name in hosts_of(part)]
+            rows = [hosts.setdefault(name, len(hosts)) for name in tb.texts(part.hosts, "host")]
             of_hosts.append(np.array(rows, np.int32))
         first = {
-            spec.name: np.cumsum([0, *(row_count(part, spec.name) for part in several)]).tolist()
+            spec.name: np.cumsum([0, *(len(getattr(part, spec.name)) for part in several)]).tolist()
             for spec in tb.SPECS
         }
         return cls(first, of_hosts, list(hosts))
@@ -141,31 +88,36 @@ class _NewRows(NamedTuple):
         return moved
 
 
-def _join(spec: tb.TableSpec, several: Sequence[Columns], rows: _NewRows) -> pd.DataFrame:
+def _join(spec: tb.TableSpec, several: Sequence[tb.Tables], rows: _NewRows) -> pd.DataFrame:
     """Join a table column by column, which needs no more memory than one column at a time."""
-    filled = [number for number, part in enumerate(several) if spec.name in part]
+    frames = [getattr(part, spec.name) for part in several]
+    filled = [number for number, frame in enumerate(frames) if len(frame)]
     if not filled:
         return spec.empty()
     targets = POINTS_TO.get(spec.name, {})
     columns: dict[str, Any] = {}
     for column in spec.columns:
-        parts: list[Any] = [several[number][spec.name][column.name] for number in filled]
+        parts: list[Any] = [frames[number][column.name] for number in filled]
         if column.dtype == "category":
             columns[column.name] = _union(parts)
         elif column.name in targets:
             target = targets[column.name]
-            moved = [rows.moved(old, target, at) for old, at in zip(parts, filled, strict=True)]
+            moved = [
+                rows.moved(old.to_numpy(), target, at)
+                for old, at in zip(parts, filled, strict=True)
+            ]
             columns[column.name] = np.concatenate(moved)
         else:
-            columns[column.name] = np.concatenate(parts)
+            columns[column.name] = np.concatenate([part.to_numpy() for part in parts])
     return spec.frame(columns)
 
 
-def _union(parts: list[Coded]) -> pd.Categorical:
+def _union(parts: list[pd.Series]) -> pd.Categorical:
     """Join columns of few texts; the categories are those of any part, in order of appearance."""
     codes: dict[str, int] = {}
     joined = []
-    for old, names in parts:
+    for part in parts:
+        old, names = part.cat.codes.to_numpy(), map(str, part.cat.categories)
         row = np.array([codes.setdefault(name, len(codes)) for name in names], np.int32)
         joined.append(np.where(old >= 0, row[old] if len(row) else old, -1))
     return pd.Categorical.from_codes(np.concatenate(joined), pd.Index(list(codes), dtype=object))
@@ -181,9 +133,7 @@ _OF_QUERIES = {name: {"query": "queries"} for name in ("jobs", "stages", "tasks"
 def leave_out(tables: tb.Tables, reasons: Mapping[int, str]) -> tb.Tables:
     """Return the tables without some applications.
 
-    Parameters
-    ----------
-    reasons : rows of the applications to leave out, and why: their inputs become failed ones.
+    reasons: rows of the applications to leave out, and why: their inputs become failed ones.
 
     All hosts stay, and so do samples taken outside Spark.
     """
@@ -234,10 +184,8 @@ def without_faulty(
 ) -> T:
     """Do some work; where a bug is met, without the applications that it is met in alone.
 
-    Parameters
-    ----------
-    work : called with the tables.
-    alone : what to do with single applications instead.
+    work: called with the tables.
+    alone: what to do with single applications instead.
 
     Returns what the work returned. Whoever needs the tables that were left lets it return them,
     too.

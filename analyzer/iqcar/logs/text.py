@@ -46,13 +46,10 @@ END = r"\n?\z"
 class Replacement(NamedTuple):
     """What is replaced, and by what.
 
-    Attributes
-    ----------
-    held : what each match holds: texts without it are not searched.
-    pattern : compiled pattern
-        Its first group is the part that is replaced; a match without it is passed over.
-    instead : makes of a match what stands in that place.
-    back : whether the last byte of a replaced part may be what stands before the next one.
+    held: what each match holds: texts without it are not searched.
+    pattern: its first group is the part that is replaced; a match without it is passed over.
+    instead: makes of a match what stands in that place.
+    back: whether the last byte of a replaced part may be what stands before the next one.
     """
 
     held: bytes
@@ -374,10 +371,8 @@ _HINT = compiled(
 def redact_text(text: str | None, limit: int = MAX_TEXT) -> str:
     """Return a text without its secrets, cut to a length.
 
-    Parameters
-    ----------
-    text : a description, SQL statement or message from the log.
-    limit : characters to keep at most; the rest is dropped before the search, never after it.
+    text: a description, SQL statement or message from the log.
+    limit: characters to keep at most; the rest is dropped before the search, never after it.
 
     >>> redact_text("CREATE TABLE t OPTIONS (url 'jdbc:x://h/db', password 'hunter2')")
     "CREATE TABLE t OPTIONS (url 'jdbc:x://h/db', password *(redacted))"

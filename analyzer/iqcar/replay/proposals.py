@@ -35,8 +35,7 @@ from iqcar.rules.compile_pools import RulesFile
 from iqcar.rules.propose_rules import left_out, propose
 from iqcar.rules.recorded_setup import recorded_priorities
 from iqcar.rules.rule import PoolPlan, RejectedRule, Rule
-from iqcar.rules.topic_reasons import straggler_names, with_topics
-from iqcar.rules.topic_shapes import shapes_of
+from iqcar.rules.topic_shapes import shapes_of, straggler_names, with_topics
 from iqcar.tables import Tables
 from iqcar.tables.arrays import Floats
 

@@ -35,7 +35,7 @@ from iqcar.rules.straggler_delays import (
     tasks_at_once,
 )
 from iqcar.rules.topic_shapes import Nobodys
-from iqcar.rules.vocabulary.advice_kinds import AdviceKind, advice_kinds, filled, fits, version_of
+from iqcar.rules.vocabulary import AdviceKind, advice_kinds, filled, fits, version_of
 from iqcar.tables import Tables, recorded_applications, texts
 from iqcar.tables.arrays import Ints
 

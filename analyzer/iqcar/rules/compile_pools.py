@@ -367,11 +367,6 @@ def _formatted(file: dict[str, Any]) -> bytes:
     return json_bytes(file, indent=2) + b"\n"
 
 
-def parse_rules(content: bytes | str, where: str = "rules") -> tuple[Rule, ...]:
-    """Read rules from JSON; as :func:`parse_rules_file`."""
-    return parse_rules_file(content, where).rules
-
-
 def parse_rules_file(content: bytes | str, where: str = "rules") -> RulesFile:
     """Read rules and what they were compiled to from JSON.
 
@@ -397,11 +392,6 @@ def parse_rules_file(content: bytes | str, where: str = "rules") -> RulesFile:
     return RulesFile(
         tuple(record.rule() for record in file.rules), plan, file.recorded or Recorded()
     )
-
-
-def load_rules(path: str | Path) -> tuple[Rule, ...]:
-    """Read the rules of a file; as :func:`load_rules_file`."""
-    return load_rules_file(path).rules
 
 
 def load_rules_file(path: str | Path) -> RulesFile:

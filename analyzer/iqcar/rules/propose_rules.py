@@ -34,7 +34,7 @@ from iqcar.enums import Resource
 from iqcar.rules.recorded_setup import QueryLosses, gather, most_at_once, sure_slots
 from iqcar.rules.rule import QueryType, Rule, RuleType, in_a_sentence
 from iqcar.rules.topic_shapes import Nobodys, TopicShapes
-from iqcar.rules.vocabulary.data_files import (
+from iqcar.rules.vocabulary import (
     LONG_TASKS,
     OTHER_APPLICATION,
     SOURCE,

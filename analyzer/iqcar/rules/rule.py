@@ -17,7 +17,7 @@ import msgspec
 
 from iqcar.base.units import percent
 from iqcar.enums import Kind
-from iqcar.rules.vocabulary.data_files import HOW_TO, read_data
+from iqcar.rules.vocabulary import HOW_TO, read_data
 from iqcar.version import __version__
 
 SLOWER_SHARE = 0.05

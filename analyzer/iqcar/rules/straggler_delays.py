@@ -23,7 +23,7 @@ from iqcar.tables.arrays import Flags, Floats, Ints, sum_by
 
 if TYPE_CHECKING:
     from iqcar.causes.stragglers.straggler_result import Stragglers
-    from iqcar.rules.vocabulary.advice_kinds import AdviceKind
+    from iqcar.rules.vocabulary import AdviceKind
 
 LEAST_PART_MS = 100.0
 """Stragglers of which a cause explains less do not count: nobody notices a task that is a tenth of

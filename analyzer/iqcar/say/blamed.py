@@ -15,7 +15,7 @@ from iqcar.base.limits import MOST_BLAMED, fold
 from iqcar.base.units import run_numbers, short, size
 from iqcar.causes.graph.iqc_graph import IQCGraph
 from iqcar.enums import BlameKind, Resource
-from iqcar.rules.vocabulary.data_files import cause_of, vocabulary
+from iqcar.rules.vocabulary import cause_of, vocabulary
 from iqcar.tables import Tables, recurring_queries, texts
 from iqcar.tables.arrays import Floats, Ints
 

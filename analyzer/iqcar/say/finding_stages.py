@@ -15,8 +15,7 @@ from iqcar.enums import EVIDENCES, BlameKind, FindingKind, Resource
 from iqcar.model.waits.driver_time import DriverPart, DriverWork, listeners_late
 from iqcar.model.waits.executor_memory import memory_for_tasks
 from iqcar.replay.whatif.question import Question
-from iqcar.rules.vocabulary.advice_kinds import advice_kinds
-from iqcar.rules.vocabulary.data_files import CPU_LIMIT, advice_for
+from iqcar.rules.vocabulary import CPU_LIMIT, advice_for, advice_kinds
 from iqcar.say.blamed import QueryNames
 from iqcar.say.finding import About, Finding
 from iqcar.say.section import Section, columns

@@ -16,7 +16,7 @@ from iqcar.model.waits.stage_parts import most_slots
 from iqcar.replay.whatif.question import Question
 from iqcar.rules.advice_rules import executor_advice_for
 from iqcar.rules.propose_rules import held_by_long_tasks, split_tasks
-from iqcar.rules.vocabulary.data_files import (
+from iqcar.rules.vocabulary import (
     NO_EXECUTORS,
     OTHER_APPLICATION,
     UNATTRIBUTED,

@@ -19,7 +19,7 @@ from iqcar.rules.rule import (
     called,
     scheduler_rules,
 )
-from iqcar.rules.vocabulary.advice_kinds import advice_kinds
+from iqcar.rules.vocabulary import advice_kinds
 from iqcar.tables import Tables
 
 ACCEPTED, PLACEMENT, POOL = "accepted", "placement", "pool"

@@ -16,7 +16,7 @@ from iqcar.diagnosis import Diagnosis
 from iqcar.enums import EVIDENCES, BlameKind, Resource, WasteCause
 from iqcar.logs.text import redact_text
 from iqcar.model.queries.identify import OWNERS, owners
-from iqcar.rules.vocabulary.data_files import waste_cause
+from iqcar.rules.vocabulary import waste_cause
 from iqcar.say.blamed import QueryNames, cause_name
 from iqcar.say.finding import LEAST_LOST_MS, SLIGHT_SHARE
 from iqcar.say.rule_lines import (

@@ -20,7 +20,7 @@ from iqcar.causes.topics.topic_counts import (
     query_mixtures,
 )
 from iqcar.causes.topics.topic_result import Topics
-from iqcar.rules.vocabulary.topics import TopicName, straggler_cause, topic_name, what_helps
+from iqcar.rules.vocabulary import TopicName, straggler_cause, topic_name, what_helps
 from iqcar.say.blamed import blamed_name
 from iqcar.say.section import Holds, Section, cell_text, columns
 

@@ -112,16 +112,14 @@ def sum_known(*parts: Floats) -> Floats:
 class Schedule(NamedTuple):
     """Start and end events of tasks as targets and as sources, sorted by domain and time.
 
-    Attributes
-    ----------
-    row : ndarray of shape (n_scheduled,), int64; rows of the tasks with events, sorted by their
+    row: ndarray of shape (n_scheduled,), int64; rows of the tasks with events, sorted by their
         first event: the sweep reads the columns of a task at each of its events, and tasks close in
         time should be close in memory.
-    task : ndarray of shape (n_events,), int32; position of the event's task in `row`.
-    what : ndarray of shape (n_events,), uint8; bits such as
+    task: ndarray of shape (n_events,), int32; position of the event's task in `row`.
+    what: ndarray of shape (n_events,), uint8; bits such as
         :data:`iqcar.causes.blame.sweep.TARGET_STARTS`.
-    when : ndarray of shape (n_events,), ms; time since the domain's first event.
-    domain_start : ndarray of shape (n_domains + 1,), int64; position of each domain's first event.
+    when: ndarray of shape (n_events,), ms; time since the domain's first event.
+    domain_start: ndarray of shape (n_domains + 1,), int64; position of each domain's first event.
     """
 
     row: Ints
@@ -134,13 +132,11 @@ class Schedule(NamedTuple):
 def schedule(domain: Ints, *moments: tuple[Floats, int], order: Ints | None = None) -> Schedule:
     """Sort the events of all tasks by domain and time.
 
-    Parameters
-    ----------
-    domain : ndarray of shape (n_tasks,), int64; contention domain; −1 leaves the task out.
-    moments : tuples of (ndarray of shape (n_tasks,), ms; int); times of one event of every task,
+    domain: ndarray of shape (n_tasks,), int64; contention domain; −1 leaves the task out.
+    moments: tuples of (ndarray of shape (n_tasks,), ms; int); times of one event of every task,
         and the bits of that event; a task's events from earliest to latest. A task with a NaN in
         any of them is left out.
-    order : ndarray of shape (n_moments · n_tasks,), int64, optional; :func:`by_time` of the
+    order: ndarray of shape (n_moments · n_tasks,), int64, optional; :func:`by_time` of the
         moments, if it is known.
     """
     n = len(domain)

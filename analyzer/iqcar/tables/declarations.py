@@ -48,9 +48,7 @@ class TableSpec(NamedTuple):
     def frame(self, columns: Mapping[str, Any]) -> pd.DataFrame:
         """Build the table from one array per column.
 
-        Parameters
-        ----------
-        columns : exactly the declared columns, all of one length.
+        columns: exactly the declared columns, all of one length.
 
         Raises ValueError if a column is missing, unknown, or of another length.
         """

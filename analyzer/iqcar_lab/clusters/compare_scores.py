@@ -9,8 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from iqcar.comparison.comparison import Comparison
+from iqcar.comparison.comparison_tables import MEASURES
 from iqcar.comparison.explore import best_split
-from iqcar.comparison.sides.comparison_tables import MEASURES
 from iqcar.tables import texts
 from iqcar_lab.clusters.changes import EVERY_QUERY, QUIET, Pair, Plant
 from iqcar_lab.printed.spectroscope import printed_findings

@@ -11,9 +11,17 @@ import pandas as pd
 
 from iqcar.causes.blame.attribute import Blame
 from iqcar.enums import Request
-from iqcar.history.stored_files import new_batch, open_store, write_batch
+from iqcar.history.stored_files import (
+    APPLICATIONS,
+    DEMANDS,
+    HOSTS,
+    QUERIES,
+    STORED,
+    new_batch,
+    open_store,
+    write_batch,
+)
 from iqcar.history.stored_rows import demand_values, known_demand
-from iqcar.history.stored_tables import APPLICATIONS, DEMANDS, HOSTS, QUERIES, STORED
 from iqcar.replay.alone import blame_run
 from iqcar.replay.whatif.curves import SCHEMA_VERSION, STAGE, MeasuredCurves
 from iqcar.tables import Tables, TableSpec, texts

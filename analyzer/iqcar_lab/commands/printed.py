@@ -128,7 +128,7 @@ def topics(
     from iqcar.causes.stragglers import build_features
     from iqcar.causes.stragglers.straggler_result import StragglerSettings, labels_of
     from iqcar.model.waits.measure import measure_waits
-    from iqcar.rules.vocabulary.topics import topic_name, topic_vocabulary
+    from iqcar.rules.vocabulary import topic_name, topic_vocabulary
     from iqcar_lab.printed.hound import PRINTED, SIMPLER, printed_topics
 
     topic_vocabulary(names)
@@ -198,8 +198,8 @@ def compare(
     top : 1..1000
         How many mutations to show.
     """
-    from iqcar.comparison.compare_sets import check_levels, compare_sides
-    from iqcar.comparison.sides.measured_side import measure_side
+    from iqcar.comparison.comparison import check_levels, compare_sides
+    from iqcar.comparison.sides import measure_side
     from iqcar_lab.printed.spectroscope import printed_findings
 
     check_levels(0.05, alpha)

@@ -17,7 +17,7 @@ import numpy as np
 from msgspec import Meta
 
 from iqcar.base.units import parse_time
-from iqcar.comparison.stats.shrunken_t import t_quantile
+from iqcar.comparison.shrunken_t import t_quantile
 from iqcar.errors import UsageError
 from iqcar.logs.text import redact_setting
 from iqcar.show.json.described import schema_text

@@ -39,7 +39,7 @@ import numpy as np
 import pandas as pd
 
 from iqcar.comparison.comparison import Comparison
-from iqcar.comparison.match.structures import distance
+from iqcar.comparison.match import distance
 from iqcar.errors import UsageError
 from iqcar.model.queries.critical_path import add_critical_path
 from iqcar.model.waits.stage_parts import stage_times

@@ -12,7 +12,7 @@ import pytest
 from iqcar.causes.stragglers.features import FEATURE_LIST, SLOW_HOST
 from iqcar.causes.stragglers.straggler_result import StragglerSettings, by_cause, by_group
 from iqcar.pipeline import stragglers_of
-from iqcar.rules.vocabulary.topics import straggler_cause, straggler_causes
+from iqcar.rules.vocabulary import straggler_cause, straggler_causes
 from iqcar.show.json.analyze import result_schema, stragglers_to_json
 from iqcar_lab.clusters.event_log import SyntheticLog, stage_info, task_metrics
 from tests.conftest import REPO

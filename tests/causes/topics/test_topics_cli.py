@@ -17,7 +17,7 @@ from iqcar.causes.topics.topic_result import Topics, TopicSettings
 from iqcar.errors import IqcarError
 from iqcar.pipeline import diagnose, topics_of
 from iqcar.rules.compile_pools import load_rules_file
-from iqcar.rules.vocabulary.topics import topic_name, topic_vocabulary
+from iqcar.rules.vocabulary import topic_name, topic_vocabulary
 from iqcar.show.json.analyze import result_schema, to_json, topics_to_json
 from iqcar_lab.clusters.event_log import SyntheticLog, stage_info, task_metrics
 from tests.conftest import REPO

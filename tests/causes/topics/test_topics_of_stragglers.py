@@ -35,7 +35,7 @@ from iqcar.causes.topics.topic_result import (
 from iqcar.enums import REQUESTS, Request
 from iqcar.model.waits.measure import measure_waits
 from iqcar.pipeline import diagnose, topics_of
-from iqcar.rules.vocabulary.topics import topic_name
+from iqcar.rules.vocabulary import topic_name
 from iqcar.say.straggler_sections import link_lines, links_to_dict
 from tests.causes.stragglers.test_straggler_blame import rows
 from tests.support.hound_traces import features_from

@@ -13,7 +13,7 @@ from rich.console import Console
 import iqcar
 from iqcar import Diagnosis
 from iqcar.enums import WasteCause
-from iqcar.rules.vocabulary.data_files import rules_folder, waste_cause, waste_causes
+from iqcar.rules.vocabulary import rules_folder, waste_cause, waste_causes
 from iqcar.say import find_verdict
 from iqcar.show.html.page import render_page
 from iqcar.show.json.analyze import result_schema, to_dict, to_json

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from iqcar.comparison.sides.side import runs_of_queries
+from iqcar.comparison.sides import runs_of_queries
 from iqcar.enums import RunBy
 from iqcar.model.queries.identify import identify
 from iqcar.model.waits.measure import measure_waits

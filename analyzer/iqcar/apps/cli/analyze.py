@@ -75,7 +75,7 @@ def analyze(
         return _on_spark(paths, master, recall, how.top, refused)
     options.check_master(master, on_spark)
     from iqcar.rules.compile_pools import dump_compiled, load_rules_file
-    from iqcar.rules.vocabulary.advice_kinds import advice_kinds
+    from iqcar.rules.vocabulary import advice_kinds
     from iqcar.show.json.analyze import json_chunks
     from iqcar.show.terminal.analyze import print_answer, print_diagnosis
 

@@ -9,7 +9,7 @@ from iqcar.enums import MatchBy, QueryBy, RunBy
 from iqcar.errors import ExitCode, UsageError
 
 if TYPE_CHECKING:
-    from iqcar.comparison.sides.side import Side
+    from iqcar.comparison.sides import Side
 
 
 @command("What changed between two sets of runs.", writes=("json", "out", "save_baseline"))
@@ -95,11 +95,16 @@ def compare(
     """
     from iqcar.apps.cli.reading import working
     from iqcar.base.units import parse_share
-    from iqcar.comparison.compare_sets import check_levels, compare_sides
-    from iqcar.comparison.comparison import only_queries, only_structure
+    from iqcar.comparison.comparison import (
+        check_gate,
+        check_levels,
+        compare_sides,
+        only_queries,
+        only_structure,
+        parse_limit,
+    )
     from iqcar.comparison.explore import explain_category, find_change
-    from iqcar.comparison.gate import check_gate, parse_limit
-    from iqcar.comparison.sides.side import dump_baseline
+    from iqcar.comparison.sides import dump_baseline
 
     least = parse_share(margin, "--margin")
     check_levels(least, alpha)
@@ -173,9 +178,8 @@ def _sides(
     """Read and measure what was given: two sides, or one whose baseline is wanted."""
     from iqcar.apps.cli.reading import read_for, working
     from iqcar.base.units import parse_moment
-    from iqcar.comparison.compare_sets import split_sides
-    from iqcar.comparison.sides.measured_side import measure_side
-    from iqcar.comparison.sides.side import is_baseline, load_baseline
+    from iqcar.comparison.comparison import split_sides
+    from iqcar.comparison.sides import is_baseline, load_baseline, measure_side
 
     if not before:
         raise UsageError("no logs of the runs before", "iqcar compare", "give BEFORE and AFTER")

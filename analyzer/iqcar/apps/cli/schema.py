@@ -12,7 +12,7 @@ from iqcar.errors import UsageError
 
 SCHEMAS = {
     "result": "show.json.analyze",
-    "rules": "rules.vocabulary.data_files",
+    "rules": "rules.vocabulary",
     "check": "show.json.analyze",
     "compare": "show.json.compare",
     "whatif": "show.json.whatif",

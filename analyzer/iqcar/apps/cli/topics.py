@@ -44,7 +44,7 @@ def topics(
     from iqcar.causes.topics.topic_result import TopicSettings
     from iqcar.logs.merge import without_faulty
     from iqcar.pipeline import topics_of
-    from iqcar.rules.vocabulary.topics import topic_vocabulary
+    from iqcar.rules.vocabulary import topic_vocabulary
     from iqcar.show.json.analyze import topics_to_json
     from iqcar.show.terminal.topics import print_topics
 

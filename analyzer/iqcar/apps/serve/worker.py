@@ -197,7 +197,7 @@ def run(task: Task, tell: Callable[..., None]) -> None:
 def _compare(task: Task, tell: Callable[..., None]) -> None:
     """Read both sets, compare them, and write the files of a cache entry."""
     from iqcar.apps.serve.cache import Summary, write_entry
-    from iqcar.comparison.compare_sets import compare
+    from iqcar.comparison.comparison import compare
     from iqcar.show.html.compare import comparison_policy, render_comparison
     from iqcar.show.json.compare import compare_to_json
 

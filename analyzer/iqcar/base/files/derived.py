@@ -51,9 +51,7 @@ class OutsideError(OSError):
 def open_file(path: str, within: Sequence[str] = ()) -> BinaryIO:
     """Open a regular file for reading; refuse anything else, without blocking.
 
-    Parameters
-    ----------
-    within : folders and files, without links in their paths. One of them must contain the file
+    within: folders and files, without links in their paths. One of them must contain the file
         after links are resolved; if empty, the file may be anywhere.
 
     Raises OutsideError if it lies outside of `within`. Raises OSError if it is no regular file or
@@ -169,12 +167,10 @@ def write_derived(
 ) -> None:
     """Write a file of results.
 
-    Parameters
-    ----------
-    target : an existing file or link is replaced; a stream is written into.
-    content : text is encoded as UTF-8, lone surrogates as question marks. Chunks are written as the
+    target: an existing file or link is replaced; a stream is written into.
+    content: text is encoded as UTF-8, lone surrogates as question marks. Chunks are written as the
         iterable yields them; if it raises, the target stays as it was.
-    durable : whether the content is on the disk before the file takes the target's name, so that
+    durable: whether the content is on the disk before the file takes the target's name, so that
         not even a crash of the machine leaves half a file.
 
     Raises OSError if it cannot be written.

@@ -26,11 +26,9 @@ _ESCAPED = re.compile(r"(\\\\)|\\u00(?:[01][0-9a-f]|7f)")
 def json_bytes(value: Any, indent: int | None = None) -> bytes:
     r"""Encode a value as JSON without unseen characters.
 
-    Parameters
-    ----------
-    value : any
+    value: any
         What msgspec encodes.
-    indent : int, optional
+    indent: int, optional
         Blanks by which each level is indented; on one line by default.
 
     >>> json_bytes({"name": "a\u202eb"})

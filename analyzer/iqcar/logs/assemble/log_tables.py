@@ -43,10 +43,8 @@ def sides_of_joins(
     Only joins count that are all that their stage reads: else nobody can tell whose sides are
     whose.
 
-    Parameters
-    ----------
-    fed : the accumulators that each stage fed.
-    readers, writers : the stages of each edge.
+    fed: the accumulators that each stage fed.
+    readers, writers: the stages of each edge.
 
     Returns bytes in memory; NaN where there is no such join.
     """
@@ -84,11 +82,9 @@ def link_stages(
 ) -> tuple[list[int], list[int]]:
     """Find the edges of the DAG.
 
-    Parameters
-    ----------
-    submission : (stages,) array; submission in ms; NaN if unknown.
-    parents : each stage's parents as Spark names them.
-    last_rdd : the last RDD of each stage, also of skipped ones.
+    submission: (stages,) array; submission in ms; NaN if unknown.
+    parents: each stage's parents as Spark names them.
+    last_rdd: the last RDD of each stage, also of skipped ones.
 
     Returns the stages that read, and beside them the stages they read from.
     """
@@ -166,11 +162,9 @@ def cached_table(
 ) -> pd.DataFrame:
     """Build the table of one log; what was held is of the RDD's first stage.
 
-    Parameters
-    ----------
-    log : a log read to its end.
-    executors, stages : row numbers; what another executor held is left out: no task waited there.
-    end_ms : when the application ended; NaN if that is not known.
+    log: a log read to its end.
+    executors, stages: row numbers; what another executor held is left out: no task waited there.
+    end_ms: when the application ended; NaN if that is not known.
     """
     names: dict[str, int] = {"": 0}
     parts: list[tuple[int, int, int, int]] = []
@@ -223,11 +217,9 @@ class Assembled:
 def assemble(log: Collector, path: str, attempt_id: str) -> Assembled:
     """Build the tables of one log, without its ``inputs`` row.
 
-    Parameters
-    ----------
-    log : a log read to its end.
-    path : names the application if the log does not.
-    attempt_id : attempt of the application as its file name tells; the log itself knows better.
+    log: a log read to its end.
+    path: names the application if the log does not.
+    attempt_id: attempt of the application as its file name tells; the log itself knows better.
 
     Returns all tables of :data:`iqcar.tables.SPECS` but ``inputs`` and ``queries``; row numbers
     count from 0 in each.

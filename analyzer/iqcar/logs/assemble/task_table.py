@@ -57,11 +57,9 @@ _INTERVALS_AT_ONCE = 1 << 14
 class TaskRecords:
     """The records of one log's tasks.
 
-    Attributes
-    ----------
-    records, intervals, owners : rows of :data:`iqcar.tables.TASK_RECORDS`, of
+    records, intervals, owners: rows of :data:`iqcar.tables.TASK_RECORDS`, of
         :data:`iqcar.tables.INTERVALS` and of :data:`iqcar.tables.LOCK_OWNERS`.
-    damaged : records that could not be read, or belong to no task: missing, not zero.
+    damaged: records that could not be read, or belong to no task: missing, not zero.
     """
 
     records: pd.DataFrame
@@ -73,11 +71,9 @@ class TaskRecords:
 def read_tables(columns: RecordColumns, task_id: pd.Series[int]) -> TaskRecords:
     """Make tables of the records of tasks.
 
-    Parameters
-    ----------
-    columns : as collected from the log, and used up; of several for one task the first that can be
+    columns: as collected from the log, and used up; of several for one task the first that can be
         read counts.
-    task_id : Series of int64; column of the ``tasks`` table; unique where ≥ 0.
+    task_id: Series of int64; column of the ``tasks`` table; unique where ≥ 0.
 
     The result is in the order of tasks.
     """
@@ -274,10 +270,8 @@ class TaskFacts:
 def build_tasks(log: Collector, rows: Rows) -> tuple[pd.DataFrame, pd.DataFrame, TaskFacts]:
     """Build the tables of tasks and of their failures.
 
-    Parameters
-    ----------
-    log : a log read to its end; its task columns are used up.
-    rows : row numbers of stages, hosts and executors; new ones are added.
+    log: a log read to its end; its task columns are used up.
+    rows: row numbers of stages, hosts and executors; new ones are added.
 
     Returns the ``tasks`` table, in which times are finite and no task ends before it starts; the
     ``task_failures`` table; and times per stage and overall, with what was wrong.
@@ -555,14 +549,12 @@ def failure_table(
 ) -> pd.DataFrame:
     """Build the table.
 
-    Parameters
-    ----------
-    tasks : what was collected of the tasks of one log.
-    task_id : ndarray of shape (n_collected,); Spark's id of each collected task end.
-    kept : ndarray of shape (n_collected,); whether it is a row of ``tasks``; one that is not
+    tasks: what was collected of the tasks of one log.
+    task_id: ndarray of shape (n_collected,); Spark's id of each collected task end.
+    kept: ndarray of shape (n_collected,); whether it is a row of ``tasks``; one that is not
         repeats the end of another row.
-    reason : ndarray of shape (n_collected,); position of its reason in ``kinds``.
-    executors : row of each executor.
+    reason: ndarray of shape (n_collected,); position of its reason in ``kinds``.
+    executors: row of each executor.
     """
     if not tasks.failures:
         return tb.TASK_FAILURES.empty()

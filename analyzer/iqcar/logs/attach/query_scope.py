@@ -32,11 +32,9 @@ _CONNECT = "pyspark.sql.connect."
 def query(name: str, pool: str | None = None, *, spark: Any = None) -> QueryScope:
     """Set the name and pool of all jobs that start inside the scope.
 
-    Parameters
-    ----------
-    name : name of the query; use the same one in each run, because rules match on it.
-    pool : the FAIR pool; by default that of the enclosing scope, if any.
-    spark : by default the running session.
+    name: name of the query; use the same one in each run, because rules match on it.
+    pool: the FAIR pool; by default that of the enclosing scope, if any.
+    spark: by default the running session.
 
     Returns a context manager that also decorates functions.
 

@@ -179,9 +179,7 @@ JAR = "iqcar-listener.jar"
 def listener_jar(package: Path | None = None) -> Path:
     """Return the path of the jar in this installation, else of the one built in the repository.
 
-    Parameters
-    ----------
-    package : the folder of the iqcar package; by default the running one.
+    package: the folder of the iqcar package; by default the running one.
 
     Raises IqcarError if there is no jar: the package was built without Maven, and the jar was not
     built since.
@@ -246,11 +244,9 @@ def sample_host(
 ) -> None:
     """Sample this host until SIGINT, SIGTERM or the end of ``for_s``.
 
-    Parameters
-    ----------
-    write : takes one line of JSON with its newline; may raise BrokenPipeError, which ends sampling.
-    period_s, for_s : seconds between samples, and total seconds.
-    host : the host's name as Spark reports it; by default its own host name.
+    write: takes one line of JSON with its newline; may raise BrokenPipeError, which ends sampling.
+    period_s, for_s: seconds between samples, and total seconds.
+    host: the host's name as Spark reports it; by default its own host name.
     """
     module: Any = load()
     sampler = module.Sampler(name=host or socket.gethostname())

@@ -16,10 +16,8 @@ from iqcar.tables.arrays import Bytes
 def decode_lzf(data: bytes, size: int) -> memoryview | None:
     """Decode one block.
 
-    Parameters
-    ----------
-    data : the compressed block without its header.
-    size : declared size of the decoded block.
+    data: the compressed block without its header.
+    size: declared size of the decoded block.
 
     Returns the decoded block; None if the data is damaged.
     """

@@ -161,10 +161,8 @@ class _Filled(io.RawIOBase):
 class StoredStream:
     """A source read through a buffer, with the number of bytes taken from it.
 
-    Parameters
-    ----------
-    source : opened for reading; closed with this stream.
-    stored_share : stored bytes per byte of the source: below 1 where the source decompresses (a zip
+    source: opened for reading; closed with this stream.
+    stored_share: stored bytes per byte of the source: below 1 where the source decompresses (a zip
         member).
     """
 
@@ -277,9 +275,7 @@ def detect(head: bytes) -> Codec:
 def decoded_pieces(stream: StoredStream) -> Iterator[bytes]:
     """Decode a stream of any codec, in bounded memory.
 
-    Parameters
-    ----------
-    stream : at its beginning.
+    stream: at its beginning.
 
     The result is of any size, usually 32 KiB to 1 MiB, at most the largest block of the codec (32
     MiB).
@@ -561,9 +557,7 @@ _ENGINES: dict[Codec, Callable[[], Any]] = {
 class GrowingDecoder:
     """Decodes one stream, whose codec its first bytes tell.
 
-    Attributes
-    ----------
-    stored_bytes, decoded_bytes : how many came in and went out.
+    stored_bytes, decoded_bytes: how many came in and went out.
     """
 
     def __init__(self) -> None:

@@ -64,11 +64,9 @@ _MARKS = bytes(
 class Brackets(NamedTuple):
     """The brackets of a line that stand in no text.
 
-    Attributes
-    ----------
-    places : ndarray of shape (n,), int64; where they stand in the line.
-    steps : ndarray of shape (n,), int8; 1 for one that opens, −1 for one that closes.
-    depths : ndarray of shape (n,), int32; how many are open behind each.
+    places: ndarray of shape (n,), int64; where they stand in the line.
+    steps: ndarray of shape (n,), int8; 1 for one that opens, −1 for one that closes.
+    depths: ndarray of shape (n,), int32; how many are open behind each.
     """
 
     places: Ints
@@ -152,9 +150,7 @@ def decode_deep(
 ) -> SqlStart | SqlAdaptive | None:
     """Decode an event with a deep plan; return None where only the lenient decoder can tell.
 
-    Parameters
-    ----------
-    kind : the event's struct.
+    kind: the event's struct.
     """
     pieces = _pieces(line)
     if len(pieces) < 2:
@@ -373,12 +369,9 @@ def _bounded(value: Any, bounds: Meta, bad: BadNumbers) -> float:
 def fit(kind: type[S], value: Any, bad: BadNumbers) -> S:
     """Build a struct from a decoded object, field by field; what does not fit gets its default.
 
-    Parameters
-    ----------
-    kind : type of Struct
-        The struct to build.
-    value : what JSON held in its place; anything but an object gives the default struct.
-    bad : counts the numbers that were lost.
+    kind: the struct to build.
+    value: what JSON held in its place; anything but an object gives the default struct.
+    bad: counts the numbers that were lost.
 
     Raises OutOfBoundsError if an id is a number that Spark cannot have given.
     """

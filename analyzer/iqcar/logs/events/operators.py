@@ -174,11 +174,6 @@ def _with_same_numbers(text: str) -> str:
     return _PUSHED.sub(",1", _COMPARED.sub(" 1", text))
 
 
-def has_such_numbers(text: str) -> bool:
-    """Tell whether a text holds numbers that :func:`hash_plan` treats alike whatever they are."""
-    return any(one.search(text) for one in (_ATTRIBUTE, _NUMBER, _PLAN_ID))
-
-
 def _normalised(text: str) -> str:
     line = encoded(text)
     for each in _LITERALS:
@@ -211,9 +206,7 @@ def nodes_of(plan: PlanNode) -> list[PlanNode]:
 def hash_plan(nodes: list[PlanNode]) -> str:
     """Hash a plan tree: each node's depth, name and text, in the order Spark prints them.
 
-    Parameters
-    ----------
-    nodes : list of PlanNode
+    nodes: list of PlanNode
         From :func:`nodes_of`. The same plan with other numbers is looked up, not normalised again.
     """
     text = _joined(nodes)
@@ -317,9 +310,7 @@ _ROWS = {"LocalTableScan": "local rows", "Range": "range", "OneRowRelation": "on
 def plan_name(nodes: Sequence[PlanNode]) -> str:
     """Return what a plan does and to which sources, such as ``join, aggregate of sales, items``.
 
-    Parameters
-    ----------
-    nodes : all nodes, as :func:`iqcar.logs.events.operators.nodes_of` returns them.
+    nodes: all nodes, as :func:`iqcar.logs.events.operators.nodes_of` returns them.
     """
     names = "\n".join({nodes[0].name, *(node.name for node in nodes if node.children)})
     leaves = [source(node) for node in reversed(nodes) if not node.children]
@@ -444,9 +435,7 @@ class Operators:
     def add(self, nodes: Sequence[PlanNode]) -> None:
         """Take in a plan; nodes that an earlier plan had are not looked at again.
 
-        Parameters
-        ----------
-        nodes : as :func:`~iqcar.logs.events.operators.nodes_of` returns them.
+        nodes: as :func:`~iqcar.logs.events.operators.nodes_of` returns them.
         """
         known = self._group
         first, groups = next(self._next), list[list[str]]()
@@ -486,29 +475,12 @@ class Operators:
         Returns sorted; an operator stands there as often as the stage runs it.
         """
         found = {group for key in accumulators if (group := self._group.get(key)) is not None}
-        return sorted(name for group in found for name in self._of(group))[:MOST_OPERATORS]
-
-    def _of(self, group: int) -> list[str]:
-        place = group % _MOST_GROUPS
-        return self._names[group - place][place]
-
-    def run_together(self, accumulators: Iterable[int]) -> tuple[list[list[str]], list[int]]:
-        """Return the groups of a plan's operators, and in which of them each accumulator is."""
-        places: dict[int, int] = {}
-        found = [places.setdefault(self._group[one], len(places)) for one in accumulators]
-        return list(map(self._of, places)), found
-
-    def add_alike(
-        self, accumulators: Iterable[int], groups: list[list[str]], places: Iterable[int]
-    ) -> None:
-        """Take in a plan of new accumulators, like one of which :meth:`run_together` told."""
-        first = next(self._next)
-        self._names[first] = groups
-        self._group.update(zip(accumulators, map(first.__add__, places), strict=True))
-
-    def knows_all(self, accumulators: Iterable[float]) -> bool:
-        """Tell whether plans have declared all of these accumulators."""
-        return all(map(self._group.__contains__, accumulators))
+        names = (
+            name
+            for group in found
+            for name in self._names[group - group % _MOST_GROUPS][group % _MOST_GROUPS]
+        )
+        return sorted(names)[:MOST_OPERATORS]
 
     def forget(self, accumulators: Container[float]) -> None:
         """Drop what some accumulators tell."""
@@ -591,10 +563,8 @@ def runs_python(name: str, scope: str) -> bool:
 def stage_label(scopes: Iterable[str], operators: Iterable[str]) -> str:
     """Return what a stage does in words that are the same in every run.
 
-    Parameters
-    ----------
-    scopes : operations that made its RDDs.
-    operators : as :meth:`Operators.fed_by` returns them.
+    scopes: operations that made its RDDs.
+    operators: as :meth:`Operators.fed_by` returns them.
 
     >>> stage_label(["Exchange", "mapPartitions"], ["Exchange", "HashAggregate", "HashAggregate"])
     'Exchange; HashAggregate ×2; mapPartitions'

@@ -327,11 +327,9 @@ def job_properties(
 ) -> tuple[Properties, dict[str, str]]:
     """Decode the properties of a job.
 
-    Parameters
-    ----------
-    raw : ``Properties`` of the job's start; may be null or empty.
-    settings : the application's, without secrets.
-    bad : counts the numbers that were lost.
+    raw: ``Properties`` of the job's start; may be null or empty.
+    settings: the application's, without secrets.
+    bad: counts the numbers that were lost.
 
     Returns what the job belongs to; and what it sets that its
     application does not set so, without secrets.

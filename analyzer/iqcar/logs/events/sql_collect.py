@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from array import array
 from collections.abc import Collection, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -14,16 +15,9 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from iqcar.logs.events.known_plans import (
-    CutLine,
-    KnownPlan,
-    KnownPlans,
-    ShuffledJoin,
-    pattern_of,
-    shuffled_joins,
-)
 from iqcar.logs.events.lenient import BadNumbers
 from iqcar.logs.events.operators import (
+    NO_OPERATORS,
     Operators,
     hash_plan,
     hash_plan_text,
@@ -45,6 +39,70 @@ from iqcar.logs.events.task_structs import NOT_FITTING, Accumulable
 from iqcar.logs.events.wait_metrics import DeclaredWaits, wait_of
 from iqcar.logs.text import BLANK, END, compiled, encoded, redact_text
 
+_JOINS = ("SortMergeJoin", "ShuffledHashJoin")
+_TYPE = re.compile(r"\], (Inner|Cross|LeftOuter|RightOuter|LeftSemi|LeftAnti|ExistenceJoin)\b")
+_LEFT_TYPES, _RIGHT_TYPES = ("Inner", "Cross", "RightOuter"), ("RightOuter",)
+"""Types of which Spark can build the left side, and of which it cannot build the right one."""
+_HASHED = "Exchange hashpartitioning("
+_ASKED_FOR = "REPARTITION"
+"""In the text of an exchange that the user asked for: it stays whatever the join does."""
+_NEEDING = 2
+"""Operators above a join that need its partitioning: one window or join, or two aggregates, which
+are the partial and the final one."""
+
+
+class ShuffledJoin(NamedTuple):
+    """A join, and the accumulators of the data sizes that its sides' exchanges wrote."""
+
+    left: float
+    right: float
+    builds_left: bool
+    """Whether its type lets Spark broadcast the left side."""
+    builds_right: bool
+
+
+def shuffled_joins(nodes: Sequence[PlanNode]) -> list[ShuffledJoin]:
+    """Return the joins that would leave out an exchange if one side were broadcast.
+
+    That is so where both sides are exchanged for the join alone: nothing above needs the same
+    partitioning, and no other part of the plan reads what was exchanged.
+
+    nodes: as :func:`~iqcar.logs.events.operators.nodes_of` returns them.
+    """
+    if not any(node.name.startswith(_JOINS) for node in nodes) or any(
+        node.name == "ReusedExchange" and _HASHED in node.text for node in nodes
+    ):
+        return []
+    found = []
+    stack = [(nodes[0], 0)]
+    while stack:
+        node, above = stack.pop()
+        is_join = node.name.startswith(_JOINS)
+        if is_join and above < _NEEDING and len(node.children) == 2:
+            told = _TYPE.search(node.text)
+            left, right = map(_exchanged, node.children)
+            if told and left is not None and right is not None:
+                builds = told[1] in _LEFT_TYPES, told[1] not in _RIGHT_TYPES
+                found.append(ShuffledJoin(left, right, *builds))
+        if node.name.endswith("Exchange"):
+            above = 0
+        elif is_join or node.name.startswith("Window"):
+            above += _NEEDING
+        elif node.name.endswith("Aggregate"):
+            above += 1
+        stack += [(child, above) for child in node.children]
+    return found
+
+
+def _exchanged(node: PlanNode) -> float | None:
+    """Return the accumulator of what an exchange right below a join wrote; None without one."""
+    while len(node.children) == 1 and (node.name == "Sort" or node.name.startswith(NO_OPERATORS)):
+        node = node.children[0]
+    if not node.text.startswith(_HASHED) or _ASKED_FOR in node.text:
+        return None
+    return next((one.id for one in node.metrics if one.name.startswith("data size")), None)
+
+
 _LARGEST = 2.0**63
 """No sum of a metric reaches this: Spark counts in 64-bit integers."""
 
@@ -52,13 +110,11 @@ _LARGEST = 2.0**63
 class MetricColumns:
     """Metrics in the order in which they were declared.
 
-    Attributes
-    ----------
-    rows : each accumulator's row.
-    runs : list of (int, int); an SQL execution, and how many metrics it declared first; the next
+    rows: each accumulator's row.
+    runs: list of (int, int); an SQL execution, and how many metrics it declared first; the next
         ones, and so on.
-    nodes, names, units : its plan node, its name, and the unit of the table.
-    factors : array of float64; what makes that unit of Spark's.
+    nodes, names, units: its plan node, its name, and the unit of the table.
+    factors: array of float64; what makes that unit of Spark's.
     """
 
     def __init__(self) -> None:
@@ -167,10 +223,6 @@ class Execution:
     """Those of its last plan."""
 
 
-ShownMetric = tuple[str, str, str, float]
-"""Node, name, unit and factor of a metric of the table."""
-
-
 class DeclaredMetric(NamedTuple):
     """What the name and the type of a metric say of it."""
 
@@ -190,7 +242,6 @@ class SqlCollector:
     """Execution ids that SQL events named; jobs may name more."""
     declared_waits: DeclaredWaits = field(default_factory=DeclaredWaits)
     operators: Operators = field(default_factory=Operators)
-    plans: KnownPlans = field(default_factory=KnownPlans)
     bad: BadNumbers = field(default_factory=BadNumbers)
     _declared: dict[float, int] = field(default_factory=dict)
     """Accumulators that a plan has declared, and the last execution that did; a plan that was
@@ -208,11 +259,16 @@ class SqlCollector:
             found = self.executions[key] = Execution()
         return found
 
-    def start(self, event: SqlStart, cut: CutLine | None = None) -> None:
-        """Take in the start of an execution, and remember its initial plan if its line is given."""
-        execution = self._started(event)
+    def start(self, event: SqlStart) -> None:
+        """Take in the start of an execution and its initial plan."""
+        execution = self.execution(event.execution)
         if execution is None:
             return
+        execution.description = clean_description(event.description)
+        execution.start = event.time
+        execution.settings = settings_of(event.settings, self.bad)
+        if event.root is not None and event.root >= 0:
+            execution.root = event.root
         if event.plan is not None and event.plan.name:
             nodes = nodes_of(event.plan)
             execution.plan_hash = hash_plan(nodes)
@@ -220,97 +276,10 @@ class SqlCollector:
                 execution.plan_name = plan_name(nodes)
             execution.tables, execution.operators = sources_of(nodes), operators_of(nodes)
             execution.joins = shuffled_joins(nodes)
-            pattern = None
-            if cut is not None and self.plans.wants(cut.plan) and self._all_are_new(nodes):
-                pattern = pattern_of(cut, event, nodes)
             self.operators.add(nodes)
-            metrics = self._add_metrics(int(event.execution), nodes)
-            if cut is not None and pattern is not None:
-                told = self._told(execution, nodes, pattern.accumulators, metrics)
-                self.plans.add(cut.plan, pattern, told)
-        else:
-            text = _text(event.plan_text)
-            if text:
-                execution.plan_hash = hash_plan_text(text)
-
-    def _all_are_new(self, nodes: Iterable[PlanNode]) -> bool:
-        """Tell whether no plan before had any of a plan's accumulators."""
-        return self._declared.keys().isdisjoint(one.id for node in nodes for one in node.metrics)
-
-    def _started(self, event: SqlStart) -> Execution | None:
-        execution = self.execution(event.execution)
-        if execution is not None:
-            execution.description = clean_description(event.description)
-            execution.start = event.time
-            execution.settings = settings_of(event.settings, self.bad)
-            if event.root is not None and event.root >= 0:
-                execution.root = event.root
-        return execution
-
-    def take_known(
-        self, event: SqlStart | SqlAdaptive, known: KnownPlan, accumulators: list[int]
-    ) -> bool:
-        """Take in an event by what its plan told when it came before.
-
-        Parameters
-        ----------
-        event : with an empty plan.
-        known : what the plan told.
-        accumulators : in the order of the plan's text.
-
-        Returns false, and nothing is taken in, where the plan has to be decoded.
-        """
-        if event.plan != PlanNode() or len(set(accumulators)) < len(accumulators):
-            return False
-        is_new = self._declared.keys().isdisjoint(accumulators)
-        if not (is_new or self.operators.knows_all(accumulators)):
-            return False
-        if isinstance(event, SqlStart):
-            execution = self._started(event)
-        else:
-            execution = self.execution(event.execution)
-        if execution is None:
-            return True
-        number = int(event.execution)
-        self._declared.update(zip(accumulators, repeat(number), strict=False))
-        if is_new:
-            shown = map(accumulators.__getitem__, known.shown)
-            if known.metrics:
-                self.metrics.add(shown, number, *known.metrics)
-            self.operators.add_alike(accumulators, *known.together)
-            waits = self.declared_waits
-            waits.nanoseconds.update(map(accumulators.__getitem__, known.nanoseconds))
-            waits.scans.update(map(accumulators.__getitem__, known.scans))
-        execution.joins = [
-            one._replace(left=accumulators[int(one.left)], right=accumulators[int(one.right)])
-            for one in known.joins
-        ]
-        if isinstance(event, SqlStart):
-            execution.plan_hash, execution.tables = known.plan_hash, known.tables
-            execution.operators = known.operators
-            if not execution.description:
-                execution.plan_name = known.plan_name
-        return True
-
-    def _told(
-        self,
-        execution: Execution,
-        nodes: Sequence[PlanNode],
-        accumulators: Sequence[int],
-        metrics: Mapping[int, ShownMetric],
-    ) -> KnownPlan:
-        """Return what an execution's plan told, all accumulators of which were new."""
-        waits, places = self.declared_waits, {one: at for at, one in enumerate(accumulators)}
-        return KnownPlan(
-            plan_hash=execution.plan_hash, plan_name=plan_name(nodes), tables=execution.tables,
-            operators=execution.operators, shown=[places[one] for one in metrics],
-            metrics=tuple(zip(*metrics.values(), strict=True)),
-            together=self.operators.run_together(accumulators),
-            nanoseconds=[at for at, one in enumerate(accumulators) if one in waits.nanoseconds],
-            scans=[at for at, one in enumerate(accumulators) if one in waits.scans],
-            joins=[one._replace(left=places[int(one.left)], right=places[int(one.right)])
-                   for one in execution.joins],
-        )  # fmt: skip
+            self._add_metrics(int(event.execution), nodes)
+        elif text := _text(event.plan_text):
+            execution.plan_hash = hash_plan_text(text)
 
     def adapt(self, event: SqlAdaptive) -> None:
         """Take in the metrics of a plan that was changed while running."""
@@ -361,13 +330,13 @@ class SqlCollector:
         self.declared_waits.scans -= gone
         self.operators.forget(gone)
 
-    def _add_metrics(self, number: int, nodes: Sequence[PlanNode]) -> dict[int, ShownMetric]:
-        """Take in the metrics of a plan; return those that are new in the table."""
+    def _add_metrics(self, number: int, nodes: Sequence[PlanNode]) -> None:
+        """Take in the metrics of a plan."""
         known = self.metrics.rows
         accumulators = [metric.id for node in nodes for metric in node.metrics]
         new = set(accumulators).difference(self._declared)
         self._declared.update(zip(accumulators, repeat(number), strict=False))
-        added: dict[int, ShownMetric] = {}
+        added: dict[int, tuple[str, str, str, float]] = {}
         for node in nodes if new else ():
             of_node = ""
             for metric in node.metrics:
@@ -386,7 +355,6 @@ class SqlCollector:
                     added[key] = (of_node, wait.name, wait.unit, wait.factor)
         if added:
             self.metrics.add(added, number, *zip(*added.values(), strict=True))
-        return added
 
 
 @lru_cache(maxsize=1024)

@@ -82,10 +82,8 @@ _TOLD = re.compile(
 class DeclaredWaits(msgspec.Struct, gc=False):
     """What plans say of the metrics that tell waits.
 
-    Attributes
-    ----------
-    nanoseconds : accumulators that count in ns; others count in ms.
-    scans : accumulators of the time in an operator that scans.
+    nanoseconds: accumulators that count in ns; others count in ms.
+    scans: accumulators of the time in an operator that scans.
     """
 
     nanoseconds: set[int] = msgspec.field(default_factory=set)
@@ -121,9 +119,7 @@ Place = tuple[int, float, float, int, int]
 def find_waits(text: bytes, tasks: Sequence[Place]) -> array[float]:
     """Find the metrics that tell waits in the accumulables of a block's tasks.
 
-    Parameters
-    ----------
-    text : the block.
+    text: the block.
 
     Returns (shape (n × 4,)) row of the task, :class:`Wait`, accumulator id, and update as logged of
     each. The id is NaN if it is unknown; a time of hours, minutes and seconds is in ms.

@@ -58,12 +58,10 @@ _APP_ID = re.compile(r"[\w.-]{1,200}$", re.ASCII)
 class Place(NamedTuple):
     """What a URL names.
 
-    Attributes
-    ----------
-    root : URL of the server, up to a gateway's prefix.
-    app, attempt : an application and its attempt; empty for all.
-    chosen : what the URL chooses by (:data:`CHOICES`).
-    certain : whether its form tells that this is a History Server.
+    root: URL of the server, up to a gateway's prefix.
+    app, attempt: an application and its attempt; empty for all.
+    chosen: what the URL chooses by (:data:`CHOICES`).
+    certain: whether its form tells that this is a History Server.
     """
 
     root: str
@@ -131,9 +129,7 @@ def _moment(text: str, name: str) -> float:
 class SeveralError(UsageError):
     """A server has many applications, and none was chosen.
 
-    Attributes
-    ----------
-    lines : the newest, a line of text each.
+    lines: the newest, a line of text each.
     """
 
     def __init__(self, root: str, logs: Sequence[EventLog]) -> None:

@@ -71,9 +71,7 @@ _Told = TypeVar("_Told")
 class RefusedError(DamageError):
     """The server answered, but not with what was asked for.
 
-    Attributes
-    ----------
-    status : of the answer; 200 where its body was wrong.
+    status: of the answer; 200 where its body was wrong.
     """
 
     def __init__(self, message: str, status: int = 200) -> None:
@@ -181,9 +179,7 @@ class _SameServer(HTTPRedirectHandler):
 class _Bound:
     """What the whole answer to one question may take, of time and of bytes.
 
-    Parameters
-    ----------
-    most : bytes of its content.
+    most: bytes of its content.
     """
 
     def __init__(self, most: int) -> None:

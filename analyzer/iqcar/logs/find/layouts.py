@@ -41,14 +41,12 @@ _CHECKSUM = re.compile(r"\.(?:crc|md5|sha1|sha256|sha512)$")
 class Layout(NamedTuple):
     """One log in a folder: which files make it up, in the order to read them.
 
-    Attributes
-    ----------
-    title : name of the log within its folder; empty where the folder is the log.
-    names : files in the order of their events; empty for a rolling folder without events.
-    in_progress : whether the names say that the application was still running.
-    attempt_id : attempt of the application, where the name tells; else empty.
-    problem : a sentence about missing parts; empty if none is missing.
-    named_by_spark : whether the name alone tells that this is an event log.
+    title: name of the log within its folder; empty where the folder is the log.
+    names: files in the order of their events; empty for a rolling folder without events.
+    in_progress: whether the names say that the application was still running.
+    attempt_id: attempt of the application, where the name tells; else empty.
+    problem: a sentence about missing parts; empty if none is missing.
+    named_by_spark: whether the name alone tells that this is an event log.
     """
 
     title: str
@@ -78,10 +76,8 @@ def rolling_index(path: str) -> int | None:
 def arrange(folder: str, names: Sequence[str]) -> list[Layout]:
     """Group the files of one folder into logs.
 
-    Parameters
-    ----------
-    folder : name (not path) of the folder.
-    names : names of its files.
+    folder: name (not path) of the folder.
+    names: names of its files.
 
     The result is in the order in which each log's first file was named.
     """
@@ -200,15 +196,13 @@ ASSUMED_BYTES = 8_000_000
 class LogPart:
     """One file, zip member or remote object of a log.
 
-    Attributes
-    ----------
-    path : what to show the user.
-    source : how to open it: a local path or a URL.
-    size_bytes : stored size, for progress; 0 if unknown.
-    member : member of the zip at `source`; empty if `source` is the part itself.
-    within : folders, without links in their paths, out of which a local `source` may not lead
+    path: what to show the user.
+    source: how to open it: a local path or a URL.
+    size_bytes: stored size, for progress; 0 if unknown.
+    member: member of the zip at `source`; empty if `source` is the part itself.
+    within: folders, without links in their paths, out of which a local `source` may not lead
         whenever it is opened; anywhere if there are none.
-    changed_ms : when it was last written, since the epoch, as its server says; 0 if nobody does.
+    changed_ms: when it was last written, since the epoch, as its server says; 0 if nobody does.
     """
 
     path: str
@@ -222,12 +216,10 @@ class LogPart:
 class ToldByServer(NamedTuple):
     """What a server says of an application, before its log is opened; untrusted as the log is.
 
-    Attributes
-    ----------
-    name, application_id, attempt_id, user, spark_version : empty where it does not say.
-    start_ms, end_ms, last_ms : since the epoch: its start, its end, when its log was last written;
+    name, application_id, attempt_id, user, spark_version: empty where it does not say.
+    start_ms, end_ms, last_ms: since the epoch: its start, its end, when its log was last written;
         NaN where it does not say.
-    completed : whether the application has ended.
+    completed: whether the application has ended.
     """
 
     name: str
@@ -245,14 +237,12 @@ class ToldByServer(NamedTuple):
 class EventLog:
     """The event log of one application attempt: its parts in the order to read them.
 
-    Attributes
-    ----------
-    path : what to show the user: the file, the rolling folder, or ``<zip>::<member>``.
-    parts : at least one.
-    in_progress_hint : whether its name says that the application was still running.
-    attempt_id : attempt of the application, where the name tells; else empty.
-    problem : a sentence about missing parts; empty if none is missing.
-    told : what the server that has it says of the application; None without one.
+    path: what to show the user: the file, the rolling folder, or ``<zip>::<member>``.
+    parts: at least one.
+    in_progress_hint: whether its name says that the application was still running.
+    attempt_id: attempt of the application, where the name tells; else empty.
+    problem: a sentence about missing parts; empty if none is missing.
+    told: what the server that has it says of the application; None without one.
     """
 
     path: str
@@ -277,10 +267,8 @@ class EventLog:
 class Unreadable:
     """A path without a log that could be read.
 
-    Attributes
-    ----------
-    path : the path as the user gave it, or what was found below it.
-    message : why nothing can be read, in one sentence.
+    path: the path as the user gave it, or what was found below it.
+    message: why nothing can be read, in one sentence.
     """
 
     path: str
@@ -291,13 +279,11 @@ class Unreadable:
 class Folder:
     """Files that were found side by side, before they are arranged to logs.
 
-    Attributes
-    ----------
-    path : what to show the user; empty for the top of a relative glob or zip.
-    name : last part of its path, resolved.
-    separator : what stands between `path` and a file's name.
-    parts : its files by name, in the order to report them.
-    named : files that the user named one by one: read even if they do not look like a log.
+    path: what to show the user; empty for the top of a relative glob or zip.
+    name: last part of its path, resolved.
+    separator: what stands between `path` and a file's name.
+    parts: its files by name, in the order to report them.
+    named: files that the user named one by one: read even if they do not look like a log.
     """
 
     path: str

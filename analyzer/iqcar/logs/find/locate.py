@@ -88,11 +88,9 @@ def walk(
 ) -> Iterator[Found]:
     """Find the files at and below some places, hidden ones and checksums left out.
 
-    Parameters
-    ----------
-    roots : files and folders.
-    fail : called with a path that cannot be read, and why.
-    within : folders out of which no link is followed; anywhere if there are none.
+    roots: files and folders.
+    fail: called with a path that cannot be read, and why.
+    within: folders out of which no link is followed; anywhere if there are none.
 
     The result is in the order of names. A folder is entered once, also where links lead back to it.
     """
@@ -143,10 +141,8 @@ class Find:
 class Search:
     """Collects files by folder; a file that is reached twice is collected once.
 
-    Parameters
-    ----------
-    within : folders out of which no link is followed; anywhere if there are none.
-    one_hosted : refuse a History Server of which nothing was chosen, unless it has one application.
+    within: folders out of which no link is followed; anywhere if there are none.
+    one_hosted: refuse a History Server of which nothing was chosen, unless it has one application.
     """
 
     def __init__(self, within: tuple[str, ...] = (), one_hosted: bool = False) -> None:
@@ -328,13 +324,11 @@ def locate(
     are taken that Spark names like event logs or that start with Spark events; all others are
     passed over. A log that is reached twice is read once.
 
-    Parameters
-    ----------
-    paths : files, folders (searched to a depth of :data:`~iqcar.logs.find.locate.MAX_DEPTH`),
+    paths: files, folders (searched to a depth of :data:`~iqcar.logs.find.locate.MAX_DEPTH`),
         globs, rolling folders, zips, or URLs.
-    within : folders, without links in their paths, out of which no link is followed, now or when a
+    within: folders, without links in their paths, out of which no link is followed, now or when a
         log is read; links are followed anywhere by default.
-    one_hosted : refuse a History Server of which nothing was chosen, unless it has one application.
+    one_hosted: refuse a History Server of which nothing was chosen, unless it has one application.
 
     The result is in the order of `paths`. A path without a log is an Unreadable; nothing else is
     raised.

@@ -80,10 +80,8 @@ def forget_listings(url: str) -> None:
 def remote_files(url: str, depth: int) -> Iterator[RemoteFile]:
     """List a remote file, or the files below a remote folder or glob.
 
-    Parameters
-    ----------
-    url : URL of a file or a folder, or a glob.
-    depth : how many levels of folders to look into.
+    url: URL of a file or a folder, or a glob.
+    depth: how many levels of folders to look into.
 
     Raises IqcarError if fsspec, or its part for this store, is not installed. Raises
     FileNotFoundError if nothing is there. Other errors are the store's own.
@@ -288,9 +286,7 @@ MAX_COPY_BYTES = 4 << 30
 def members(file: BinaryIO) -> list[tuple[str, int]]:
     """List the files in a zip.
 
-    Parameters
-    ----------
-    file : the zip; it stays open.
+    file: the zip; it stays open.
 
     Returns name and stored size in bytes.
 

@@ -239,15 +239,11 @@ CPU_MODES = {
 }
 """Column of ``samples`` → modes of the kernel in it; all modes together are all the time."""
 
-_TEXTS = ("host", "executor")
-
 
 def decode_samples(lines: Iterable[bytes]) -> dict[str, list[Any]]:
     """Read the samples in the plugin's events.
 
-    Parameters
-    ----------
-    lines : iterable of bytes; raw lines of an event log; those of other events are passed over, and
+    lines: iterable of bytes; raw lines of an event log; those of other events are passed over, and
         so is what is damaged.
 
     Returns the columns of :data:`iqcar.tables.SAMPLES` but ``app``; ``host`` and ``executor`` hold
@@ -400,12 +396,10 @@ def samples_frame(
 ) -> pd.DataFrame:
     """Build the ``samples`` table of one application.
 
-    Parameters
-    ----------
-    columns : from :func:`decode_samples`.
-    app : row of the application; −1 for samples taken outside Spark.
-    hosts : row of each host; a host that is not in it is added.
-    executors : row of each executor id.
+    columns: from :func:`decode_samples`.
+    app: row of the application; −1 for samples taken outside Spark.
+    hosts: row of each host; a host that is not in it is added.
+    executors: row of each executor id.
     """
     names = [redact_text(name, MAX_NAME) for name in columns["host"]]
     return tb.SAMPLES.frame(
@@ -445,10 +439,8 @@ def read_sample_files(paths: Sequence[str | Path]) -> dict[str, list[Any]]:
 def join_samples(tables: tb.Tables, paths: Sequence[str | Path]) -> tb.Tables:
     """Add samples taken outside Spark to the tables.
 
-    Parameters
-    ----------
-    tables : from :func:`iqcar.logs.read_logs`.
-    paths : files of ``iqcar sample``.
+    tables: from :func:`iqcar.logs.read_logs`.
+    paths: files of ``iqcar sample``.
 
     Returns ``samples`` with a row for each that was taken while an application ran. A host counts
     as one of Spark's if the names are equal but for case, or up to the first dot; any other is

@@ -273,18 +273,16 @@ def _runs(series: object, most: int, column: int) -> list[Run] | None:
 class Chunk(NamedTuple):
     """Some records.
 
-    Attributes
-    ----------
-    numbers : (records, NUMBERS) array; in the units of the record; where it could not be read, all
+    numbers: (records, NUMBERS) array; in the units of the record; where it could not be read, all
         are NaN.
-    texts : (records,) array; code of its texts.
-    run_counts : (records,) array; how many of the runs are its own.
-    runs : (runs, 3) array; of each run of a profile the column that it is added to (a position in
+    texts: (records,) array; code of its texts.
+    run_counts: (records,) array; how many of the runs are its own.
+    runs: (runs, 3) array; of each run of a profile the column that it is added to (a position in
         :data:`~iqcar.logs.plugin.record_columns.VALUES`), its first interval, and how many there
         are.
-    values : (runs,) array; the number that is in each interval of a run; never 0.
-    owner_counts : (records,) array; how many of the owners are its own.
-    owners : (owners, 2) array; of each task that held locks its id, and for how long, in ms.
+    values: (runs,) array; the number that is in each interval of a run; never 0.
+    owner_counts: (records,) array; how many of the owners are its own.
+    owners: (owners, 2) array; of each task that held locks its id, and for how long, in ms.
     """
 
     numbers: NDArray[np.float64]
@@ -331,9 +329,7 @@ class _Rows:
 class RecordColumns:
     """Collects records.
 
-    Attributes
-    ----------
-    texts : code of each combination of :data:`TEXTS`; 0 if all are
+    texts: code of each combination of :data:`TEXTS`; 0 if all are
         empty.
     """
 
@@ -365,12 +361,10 @@ class RecordColumns:
     ) -> None:
         """Take in records some of which compiled code has read.
 
-        Parameters
-        ----------
-        chunk : those that it has read.
-        task_ids : of all records, in the order of the log.
-        scanned : which of them are in the chunk.
-        others : positions and JSON of those that it has not read.
+        chunk: those that it has read.
+        task_ids: of all records, in the order of the log.
+        scanned: which of them are in the chunk.
+        others: positions and JSON of those that it has not read.
         """
         if len(scanned):
             self._add(chunk, task_ids[scanned], self._next + scanned)

@@ -160,12 +160,10 @@ class RecordScanner:
     ) -> tuple[Chunk, NDArray[np.bool_]]:
         """Read records.
 
-        Parameters
-        ----------
-        text : lines of task ends.
-        starts, ends : (records,) array; where :data:`~iqcar.logs.tasks.task_lines.RECORD` of each
+        text: lines of task ends.
+        starts, ends: (records,) array; where :data:`~iqcar.logs.tasks.task_lines.RECORD` of each
             record starts, and where the accumulables that it is among end.
-        codes : as ``texts`` of :class:`~iqcar.logs.plugin.record_columns.RecordColumns`; may grow.
+        codes: as ``texts`` of :class:`~iqcar.logs.plugin.record_columns.RecordColumns`; may grow.
 
         Returns
         -------

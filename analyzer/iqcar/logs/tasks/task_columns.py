@@ -107,9 +107,7 @@ class _Series:
 class CachedBlocks:
     """Follows the blocks of one log.
 
-    Attributes
-    ----------
-    too_many : whether there were too many blocks to follow.
+    too_many: whether there were too many blocks to follow.
     """
 
     def __init__(self) -> None:
@@ -236,14 +234,12 @@ class Codes(dict[str, int]):
 class TaskColumns:
     """Collects tasks as columns.
 
-    Attributes
-    ----------
-    rows : tasks so far.
-    bad_numbers, bad_names : how many numbers made no sense, and names of their columns; known after
+    rows: tasks so far.
+    bad_numbers, bad_names: how many numbers made no sense, and names of their columns; known after
         :meth:`columns`.
-    codes : codes of each column of TEXTS.
-    failures : row of each task whose end is no success, and a position in ``reasons``.
-    reasons : why, in a line, and the id of the executor from which could not be fetched.
+    codes: codes of each column of TEXTS.
+    failures: row of each task whose end is no success, and a position in ``reasons``.
+    reasons: why, in a line, and the id of the executor from which could not be fetched.
     """
 
     def __init__(self) -> None:
@@ -318,9 +314,7 @@ class TaskColumns:
 
         The collected tasks are used up, so that they are not in memory twice.
 
-        Parameters
-        ----------
-        declared : what the plans say of the metrics.
+        declared: what the plans say of the metrics.
         """
         columns: dict[str, NDArray[Any]] = {name: np.empty(self.rows) for name in NUMBERS}
         columns.update({name: np.empty(self.rows, np.int32) for name in TEXTS})
@@ -367,11 +361,9 @@ _BY_VENDORS = {
 def _wait_columns(found: Numbers, rows: int, declared: DeclaredWaits) -> dict[str, Numbers]:
     """Sum the metrics of each task.
 
-    Parameters
-    ----------
-    found : ndarray of shape (n, 4); row, :class:`~iqcar.logs.events.wait_metrics.Wait`, accumulator
+    found: ndarray of shape (n, 4); row, :class:`~iqcar.logs.events.wait_metrics.Wait`, accumulator
         id and update of each.
-    rows : number of tasks.
+    rows: number of tasks.
 
     Returns (shape (rows,), ms) ``scan_ms``, ``storage_read_ms``, ``gpu_wait_ms``, ``native_ms`` and
     ``vendor_write_ms``, and in bytes ``vendor_peak_bytes`` and ``vendor_spilled_bytes``; NaN for a
@@ -426,14 +418,12 @@ def _first(values: Numbers, others: Numbers) -> Numbers:
 class TaskIntake:
     """Collects tasks.
 
-    Attributes
-    ----------
-    columns : the tasks that ended.
-    running : lines of tasks that started and have not ended yet, by task id.
-    records : what iqcar's own Spark plugin recorded of tasks.
-    cached : what was in storage memory.
-    scanner : reads most of the records; None where kernels are plain Python.
-    starts, ends, block_events : events taken in.
+    columns: the tasks that ended.
+    running: lines of tasks that started and have not ended yet, by task id.
+    records: what iqcar's own Spark plugin recorded of tasks.
+    cached: what was in storage memory.
+    scanner: reads most of the records; None where kernels are plain Python.
+    starts, ends, block_events: events taken in.
     """
 
     def __init__(self) -> None:
@@ -448,10 +438,8 @@ class TaskIntake:
     def take(self, text: bytes, block: TaskBlock) -> None:
         """Take in the tasks of a block of the log.
 
-        Parameters
-        ----------
-        text : the block.
-        block : what was decoded of it.
+        text: the block.
+        block: what was decoded of it.
         """
         first_row = self.columns.rows
         numbers = self.columns.add(block)

@@ -130,24 +130,22 @@ _NOTHING = (
 class TaskBlock(msgspec.Struct, array_like=True, gc=False):
     """The tasks of one block.
 
-    Attributes
-    ----------
-    rows : float64 of shape (n_tasks, len(NUMBERS) + 1): a row per task end.
-    texts : distinct TEXTS of tasks, which the last number of a row refers to.
-    waits : float64 of shape (n, 4): row, kind, id and update of the metrics that tell waits, as
+    rows: float64 of shape (n_tasks, len(NUMBERS) + 1): a row per task end.
+    texts: distinct TEXTS of tasks, which the last number of a row refers to.
+    waits: float64 of shape (n, 4): row, kind, id and update of the metrics that tell waits, as
         :func:`~iqcar.logs.events.wait_metrics.find_waits` finds them.
-    records : int64 of shape (n, 3): row of a task that the plugin recorded, the place where
+    records: int64 of shape (n, 3): row of a task that the plugin recorded, the place where
         :data:`RECORD` starts in the text, and the end of the accumulables.
-    listed : rows, and records that were decoded with their lines.
-    failures : row of each task whose end is no success, why in a line, and the id of the executor
+    listed: rows, and records that were decoded with their lines.
+    failures: row of each task whose end is no success, why in a line, and the id of the executor
         from which it could not fetch shuffle output; of these texts empty what the log does not
         say.
-    started : task id of each start without an end in the block, start and end of its line.
-    starts : number of task starts.
-    others : start and end of the lines that are of no task or block in a usual spelling.
-    blocks : changes of blocks in storage memory, in the order of the log.
-    now_ms : when the last of the tasks started or ended; NaN without any.
-    bad_numbers : numbers of tasks that could not be read.
+    started: task id of each start without an end in the block, start and end of its line.
+    starts: number of task starts.
+    others: start and end of the lines that are of no task or block in a usual spelling.
+    blocks: changes of blocks in storage memory, in the order of the log.
+    now_ms: when the last of the tasks started or ended; NaN without any.
+    bad_numbers: numbers of tasks that could not be read.
     """
 
     rows: bytes
@@ -458,11 +456,9 @@ class _Slot:
 class _Helper:
     """One helping process.
 
-    Attributes
-    ----------
-    given : the blocks it has, in their order, and their places.
-    free : free places; none until it has started, so that nobody waits for a block that it has.
-    started : whether it has said so, by an answer to no block.
+    given: the blocks it has, in their order, and their places.
+    free: free places; none until it has started, so that nobody waits for a block that it has.
+    started: whether it has said so, by an answer to no block.
     """
 
     def __init__(self, file: int, first: int) -> None:
@@ -510,9 +506,7 @@ class _Helper:
 class BlockPool:
     """Decodes blocks in their order.
 
-    Parameters
-    ----------
-    helpers : processes to start beside this one; none where memory cannot be shared with them.
+    helpers: processes to start beside this one; none where memory cannot be shared with them.
     """
 
     def __init__(self, helpers: int) -> None:
@@ -537,10 +531,8 @@ class BlockPool:
     ) -> Iterator[tuple[bytes, TaskBlock]]:
         """Yield blocks and their tasks.
 
-        Parameters
-        ----------
-        blocks : iterable of bytes; in the order of the log.
-        is_large : tells, after the first block, whether helpers are worth their start.
+        blocks: iterable of bytes; in the order of the log.
+        is_large: tells, after the first block, whether helpers are worth their start.
         """
         waiting: deque[_Slot] = deque()
         for text in blocks:

@@ -15,7 +15,7 @@ import numpy as np
 from iqcar.base.units import read_size
 from iqcar.replay.whatif.edit_cluster import slots_of_app
 from iqcar.replay.whatif.scenario import Scenario
-from iqcar.rules.vocabulary.advice_kinds import version_of
+from iqcar.rules.vocabulary import version_of
 from iqcar.tables import NONE, Tables, texts
 from iqcar.tables.arrays import Floats, Ints, known_or_zero, sum_by
 

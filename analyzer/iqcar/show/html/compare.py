@@ -15,17 +15,15 @@ from iqcar.base import limits
 from iqcar.base.units import duration, percent, printable, short
 from iqcar.comparison.comparison import Comparison, relative
 from iqcar.comparison.comparison_sections import (
+    changes_headline,
     changes_section,
+    differences_sentence,
     interval_words,
     settings_section,
     steps_section,
+    totals_sentence,
     unchanged_section,
     variation_section,
-)
-from iqcar.comparison.comparison_sentences import (
-    changes_headline,
-    differences_sentence,
-    totals_sentence,
 )
 from iqcar.enums import ChangeKind, ChangeVerdict
 from iqcar.logs.text import redact_text

@@ -21,7 +21,7 @@ from iqcar.enums import BlameKind
 from iqcar.logs.text import redact_text
 from iqcar.rules.compile_pools import allocation_xml, compile_rules, compiled_for, dump_compiled
 from iqcar.rules.rule import scheduler_rules
-from iqcar.rules.vocabulary.topics import straggler_cause
+from iqcar.rules.vocabulary import straggler_cause
 from iqcar.say import Blamed, Target, find_verdict, meanings
 from iqcar.say.blamed import QueryNames, RecurringNames
 from iqcar.say.finding_stages import driver_section

@@ -10,10 +10,10 @@ from msgspec import Meta
 
 from iqcar.base.files.json_text import json_bytes
 from iqcar.base.units import printable
-from iqcar.comparison.comparison_sentences import changes_headline
+from iqcar.comparison.comparison import Gate
+from iqcar.comparison.comparison_sections import changes_headline
 from iqcar.comparison.explore import Explanation
-from iqcar.comparison.gate import Gate
-from iqcar.comparison.sides.side import SideFacts
+from iqcar.comparison.sides import SideFacts
 from iqcar.enums import ChangeVerdict
 from iqcar.model.waits.stage_parts import PART_NAMES
 from iqcar.show.json.described import plain, schema_text
@@ -22,7 +22,7 @@ from iqcar.version import __version__
 
 if TYPE_CHECKING:
     from iqcar.comparison.comparison import Comparison
-    from iqcar.comparison.sides.side import Side
+    from iqcar.comparison.sides import Side
 
 
 ContributionMs = Annotated[float, "Change per run, all runs of the query in it together."]

@@ -15,7 +15,7 @@ from iqcar.causes.stragglers.straggler_result import (
     by_cause,
     by_group,
 )
-from iqcar.rules.vocabulary.topics import straggler_cause, what_helps
+from iqcar.rules.vocabulary import straggler_cause, what_helps
 from iqcar.show.json.described import plain
 from iqcar.show.json.topic_result_types import Kind, QueryId, ResultTopicBlamed, Share, Topic
 

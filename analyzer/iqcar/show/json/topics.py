@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from iqcar.causes.topics.topic_counts import causes_per_job, coverage, query_mixtures
 from iqcar.causes.topics.topic_result import Topics
-from iqcar.rules.vocabulary.topics import TopicName
+from iqcar.rules.vocabulary import TopicName
 from iqcar.say.straggler_sections import names_of
 
 if TYPE_CHECKING:

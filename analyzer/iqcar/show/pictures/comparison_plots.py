@@ -13,8 +13,8 @@ from iqcar.base.limits import MOST_BLAMED, MOST_RUN_DOTS, MOST_STAGES, MOST_STEP
 from iqcar.base.units import REQUEST_NAMES, duration, short
 from iqcar.comparison.comparison import Comparison
 from iqcar.comparison.explore import find_change
-from iqcar.comparison.match.compared_rows import SideMeans, side_means
-from iqcar.comparison.sides.stage_graph_key import AGAIN
+from iqcar.comparison.match import SideMeans, side_means
+from iqcar.comparison.sides import AGAIN
 from iqcar.enums import BlameKind, Resource
 from iqcar.errors import UsageError
 from iqcar.model.waits.stage_parts import PART_NAMES

@@ -9,7 +9,7 @@ import numpy as np
 from iqcar.causes.topics.topic_counts import mixture_matrix, query_mixtures
 from iqcar.causes.topics.topic_result import Topics
 from iqcar.errors import UsageError
-from iqcar.rules.vocabulary.topics import topic_name
+from iqcar.rules.vocabulary import topic_name
 from iqcar.show.pictures import theme as look
 from iqcar.show.pictures.theme import stable_colours
 from iqcar.tables.arrays import Floats

@@ -12,9 +12,9 @@ from dataclasses import replace
 from iqcar.base.limits import MOST_DOUBTS, MOST_DRAWN_CHANGES, MOST_WASTED
 from iqcar.base.units import short
 from iqcar.comparison.comparison import Comparison
-from iqcar.comparison.comparison_sections import changes_section
-from iqcar.comparison.comparison_sentences import (
+from iqcar.comparison.comparison_sections import (
     changes_headline,
+    changes_section,
     differences_sentence,
     totals_sentence,
 )

@@ -10,16 +10,16 @@ from rich.text import Text
 
 from iqcar.base.units import duration, percent, printable, short
 from iqcar.comparison.comparison import Comparison, relative
-from iqcar.comparison.comparison_sections import changes_section
-from iqcar.comparison.comparison_sentences import (
+from iqcar.comparison.comparison_sections import (
     MOST_NAMED,
     changes_headline,
+    changes_section,
     counted,
     differences_sentence,
     totals_sentence,
 )
 from iqcar.comparison.explore import Explanation
-from iqcar.comparison.stats.shrunken_t import MOST_RUNS_NEEDED
+from iqcar.comparison.shrunken_t import MOST_RUNS_NEEDED
 from iqcar.enums import ChangeVerdict
 from iqcar.say.section import Section
 from iqcar.show.terminal.layout import (

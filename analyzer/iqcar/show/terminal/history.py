@@ -22,7 +22,7 @@ from iqcar.base.units import (
     size,
 )
 from iqcar.history.ask_store import told_duration, top_headline
-from iqcar.rules.vocabulary.topics import straggler_cause
+from iqcar.rules.vocabulary import straggler_cause
 from iqcar.show.terminal.layout import indented, plain_table, print_section, terminal
 
 if TYPE_CHECKING:

@@ -1,31 +1,183 @@
 """Tells the kind and the causes of each change: rules per stage, summed per query, handed over.
 
-A query's causes are those of its stages, weighted by their parts of its change. A source of
-contention that was itself changed by another query, a slow host or the environment hands the cause
-over to that one. Of the settings that differ, only those whose symptom fits are blamed.
+A query's causes are those of its stages, weighted by their parts of its change. A source that waits
+longer itself holds what others wait for longer, too: it passes its part on to its own sources, a
+slow host or the environment, and keeps what changed in itself; parts that go in circles end where
+something changed by itself (an absorbing chain).
 """
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter, defaultdict, deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
 
-from iqcar.comparison.causes.contention_chains import ContentionChains
-from iqcar.comparison.causes.differences import Differences, SettingDifference, Symptom
-from iqcar.comparison.causes.driver_cause import DRIVER
-from iqcar.comparison.causes.shared_cause import SharedCause
-from iqcar.comparison.causes.stage_cause import StageCause, seen, stage_causes
-from iqcar.comparison.effects.effects import FEW_RUNS
-from iqcar.comparison.match.compared_rows import SideMeans
-from iqcar.comparison.sides.comparison_tables import CHANGE_CAUSES
+from iqcar.base.units import duration
+from iqcar.comparison.blame_change import SharedCause
+from iqcar.comparison.comparison_tables import CHANGE_CAUSES
+from iqcar.comparison.effects import FEW_RUNS
+from iqcar.comparison.match import ComparedRows, SideMeans
+from iqcar.comparison.stage_cause import (
+    Differences,
+    SettingDifference,
+    StageCause,
+    Symptom,
+    seen,
+    stage_causes,
+)
 from iqcar.enums import ChangeKind
+from iqcar.model.waits.driver_time import DriverPart, DriverWork, driver_time
 from iqcar.tables import NONE, texts
 from iqcar.tables.arrays import Flags
+
+STEPS = 20
+"""Hand-overs followed; what is left then is with whom it is."""
+LEAST_PART = 0.02
+"""Part of a wait below which it is not followed."""
+SHARED = (ChangeKind.HOST, ChangeKind.ENVIRONMENT)
+
+
+class Root(NamedTuple):
+    """Where a chain ends: a query, and the cause beyond it if it is none of its own."""
+
+    query: int
+    shared: StageCause | None
+
+
+class ContentionChains:
+    """Chains of waits; ``reasons`` tells why a query changed, with shares."""
+
+    def __init__(self, reasons: Callable[[int], list[tuple[StageCause, float]]]) -> None:
+        self._reasons = reasons
+        self._known: dict[int, tuple[dict[Root, float], dict[int, float]]] = {}
+
+    def roots_of(
+        self, sources: Sequence[tuple[int, float]], query: int
+    ) -> list[tuple[Root, float]]:
+        """Return where the parts of a query's sources end, the largest first.
+
+        ``sources``: source categories and their parts. ``query``: the query that waits: what comes
+        back to it stays with who handed it over.
+        """
+        ended: dict[Root, float] = defaultdict(float)
+        moving = dict(sources)
+        for step in range(STEPS):
+            further: dict[int, float] = defaultdict(float)
+            for source, part in moving.items():
+                own, passed = self._outcome(source, query)
+                if not passed or step == STEPS - 1 or part < LEAST_PART:
+                    own, passed = own or {Root(source, None): 1.0}, {}
+                    whole = sum(own.values())
+                    own = {root: share / whole for root, share in own.items()}
+                for root, share in own.items():
+                    ended[root] += part * share
+                for one, share in passed.items():
+                    further[one] += part * share
+            moving = further
+        return sorted(ended.items(), key=lambda item: -item[1])
+
+    def path(self, sources: Sequence[tuple[int, float]], root: Root, query: int) -> list[int]:
+        """Return the shortest chain of queries from one of the sources to a root."""
+        waiting = deque([source] for source, _ in sources)
+        seen = {query}
+        while waiting:
+            path = waiting.popleft()
+            if path[-1] == root.query:
+                return path
+            if path[-1] not in seen:
+                seen.add(path[-1])
+                _, passed = self._outcome(path[-1], query)
+                waiting.extend([*path, one] for one in sorted(passed, key=lambda o: -passed[o]))
+        return [root.query]
+
+    def _outcome(self, source: int, query: int) -> tuple[dict[Root, float], dict[int, float]]:
+        """Shares of a source's change that end with it, and that it hands over to others."""
+        if source not in self._known:
+            own: dict[Root, float] = defaultdict(float)
+            passed: dict[int, float] = defaultdict(float)
+            for cause, share in self._reasons(source):
+                if cause.kind is ChangeKind.CONTENTION:
+                    for other, part in cause.sources:
+                        if other != source:
+                            passed[other] += share * part
+                else:
+                    own[Root(source, cause if cause.kind in SHARED else None)] += share
+            self._known[source] = own, passed
+        own, passed = self._known[source]
+        passed = {other: part for other, part in passed.items() if other != query}
+        whole = sum(own.values()) + sum(passed.values())
+        if whole <= 0:
+            return {Root(source, None): 1.0}, {}
+        return (
+            {root: part / whole for root, part in own.items()},
+            {other: part / whole for other, part in passed.items()},
+        )
+
+
+DRIVER = StageCause(
+    ChangeKind.RATE, "metric:driver_ms", "the driver took another time between stages"
+)
+
+
+class _What(NamedTuple):
+    category: int
+    part: str
+    work: str
+
+
+def driver_causes(before: ComparedRows, after: ComparedRows) -> dict[int, StageCause]:
+    """Return :data:`DRIVER` in words of what changed most, by the category of the query.
+
+    Queries whose time in the driver is not recorded on both sides are left out.
+    """
+    (was, old), (now, new) = (_means(side) for side in (before, after))
+    changes: dict[int, dict[_What, float]] = {}
+    for one in was.keys() | now.keys():
+        if one.category in old & new:
+            change = now.get(one, 0.0) - was.get(one, 0.0)
+            changes.setdefault(one.category, {})[one] = change
+    return {
+        category: DRIVER._replace(sentence=sentence)
+        for category, by_what in changes.items()
+        if (sentence := _sentence(by_what))
+    }
+
+
+def _sentence(changes: Mapping[_What, float]) -> str:
+    whole = sum(changes.values())
+    most = max(sorted(changes), key=lambda one: changes[one] * np.sign(whole))
+    change = changes[most]
+    if abs(change) < 1.0:
+        return ""
+    did = "" if most.work == DriverWork.OTHER else f" ({DriverWork(most.work).words})"
+    longer = "longer" if change > 0 else "less long"
+    where = DriverPart(most.part).words
+    return f"the driver took {duration(abs(change))} {longer} {where}{did}"
+
+
+def _means(side: ComparedRows) -> tuple[dict[_What, float], set[int]]:
+    """Mean times by category, part and work, and the categories of which all are known."""
+    found, weights = driver_time(side.tables), side.weights()
+    here = side.category >= 0
+    unknown = set(side.category[here & np.isnan(found.total)].tolist())
+    means: dict[_What, float] = {}
+    work = found.work
+    query = work["query"].to_numpy(np.int64)
+    for category, part, what, time in zip(
+        side.category[query].tolist(),
+        texts(work, "part"),
+        texts(work, "work"),
+        (weights[query] * work["time_ms"].to_numpy(np.float64)).tolist(),
+        strict=True,
+    ):
+        key = _What(category, part, what)
+        means[key] = means.get(key, 0.0) + time
+    return means, set(side.category[here].tolist()) - unknown
+
 
 LEAST_SHARE = 0.1
 """Part of a query's change below which a cause is not listed."""

@@ -13,9 +13,9 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from iqcar.comparison.match.compared_rows import SideMeans, side_means
-from iqcar.comparison.sides.comparison_tables import CHANGES, EFFECTS
-from iqcar.comparison.stats.shrunken_t import Prior, Verdicts, judge
+from iqcar.comparison.comparison_tables import CHANGES, EFFECTS
+from iqcar.comparison.match import SideMeans, side_means
+from iqcar.comparison.shrunken_t import Prior, Verdicts, judge
 from iqcar.enums import VERDICTS, ChangeKind, ChangeVerdict
 from iqcar.model.waits.stage_parts import PART_NAMES
 from iqcar.tables import NONE, texts

@@ -1,1 +1,0 @@
-"""Finds why it changed."""

@@ -1,1 +1,0 @@
-"""Computes what changed beyond chance, and ranks it."""

@@ -1,1 +1,0 @@
-"""Matches what is measured on both sides, and puts it together."""

@@ -1,1 +1,0 @@
-"""Measures one side: its recurring queries, their stages, and every run of them."""
