@@ -102,13 +102,9 @@ def _known(values: Floats, row: int) -> float | None:
 def utilisation(tables: Tables) -> dict[str, Floats]:
     """Compute how busy each host was, as shares or bytes per second; NaN where not recorded.
 
-    Returns
-    -------
-    dict
-        Arrays by host row: slots (share of its executors' slot time that tasks held), cpu and
-        cpu_most (share of the processors that was busy: the mean, and nine tenths of the time no
-        more), disk (share of the time the busiest disk was busy), network (bytes per second, in
-        and out).
+    Returns arrays by host row: slots (share of its executors' slot time that tasks held), cpu and
+    cpu_most (share of the processors that was busy: the mean, and nine tenths of the time no more),
+    disk (share of the time the busiest disk was busy), network (bytes per second, in and out).
     """
     n = len(tables.hosts)
     found = {name: np.full(n, np.nan) for name in ("slots", "cpu", "cpu_most", "disk", "network")}

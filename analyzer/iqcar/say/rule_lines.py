@@ -29,20 +29,12 @@ ACCEPTED, PLACEMENT, POOL = "accepted", "placement", "pool"
 class ActingRule:
     """One setting of a pool, or one placement of queries, while it acted.
 
-    Attributes
-    ----------
-    app : int
-        Row of the application.
-    rule : str
-        Ids of the rules; empty if the file names none.
-    kind : str
-        ``pool`` or ``placement``.
-    name : str
-        The pool, or what the query is recognised by.
-    value : str
-        How the pool was, or the pool that the query went into.
-    from_ms, until_ms : float
-        Since 1970; ``until_ms`` is infinite where the log does not tell of an end.
+    app: row of the application.
+    rule: ids of the rules; empty if the file names none.
+    kind: ``pool`` or ``placement``.
+    name: the pool, or what the query is recognised by.
+    value: how the pool was, or the pool that the query went into.
+    from_ms, until_ms: since 1970; ``until_ms`` is infinite where the log does not tell of an end.
     """
 
     app: int
@@ -140,22 +132,13 @@ _OUTLOOKS = {
 class RuleLine:
     """One scheduler rule in words; every text is printable.
 
-    Attributes
-    ----------
-    id, type, name : str
-        ``AGG-1``, ``AGG``, and the query that it is about.
-    value : float
-        Share of the slots (AGG, CAP) or priority (DYNP).
-    does, reason : str
-        What it asks the scheduler for, and the evidence; sentences.
-    expected : str
-        The predicted effect without a full stop; empty where none was computed.
-    tone, outlook : str
-        ``good``, ``unsure`` or ``bad``, and the same in words; empty likewise.
-    instead : str
-        What would help where scheduler pools do not; else empty.
-    besides : str
-        What would help besides its pool; empty where an earlier line says the same.
+    id, type, name: ``AGG-1``, ``AGG``, and the query that it is about.
+    value: share of the slots (AGG, CAP) or priority (DYNP).
+    does, reason: what it asks the scheduler for, and the evidence; sentences.
+    expected: the predicted effect without a full stop; empty where none was computed.
+    tone, outlook: ``good``, ``unsure`` or ``bad``, and the same in words; empty likewise.
+    instead: what would help where scheduler pools do not; else empty.
+    besides: what would help besides its pool; empty where an earlier line says the same.
     """
 
     id: str
@@ -238,14 +221,9 @@ def _line(rule: Rule, first: Rule, besides: str) -> RuleLine:
 class AdviceLine:
     """Advice to people in words; every text is printable.
 
-    Attributes
-    ----------
-    id, title, host : str
-        ``ADVICE-1``, what kind of advice it is, and the host that it is about, if any.
-    reason, advice : str
-        The evidence, and what would help; sentences.
-    settings : tuple of (str, str, str)
-        Name and value of each setting, and why.
+    id, title, host: ``ADVICE-1``, what kind of advice it is, and the host that it is about, if any.
+    reason, advice: the evidence, and what would help; sentences.
+    settings: name and value of each setting, and why.
     """
 
     id: str

@@ -193,11 +193,7 @@ class ApplicationLoss(msgspec.Struct, frozen=True):
 def application_losses(diagnosis: Diagnosis, keys: Sequence[str]) -> tuple[ApplicationLoss, ...]:
     """Sum the losses of each application.
 
-    Parameters
-    ----------
-    diagnosis : Diagnosis
-    keys : sequence of str
-        Of the applications, in the order of the logs that were read.
+    keys: of the applications, in the order of the logs that were read.
     """
     tables = diagnosis.tables
     if len(tables.inputs) != len(keys):
@@ -307,12 +303,8 @@ _UNFINISHED = "unfinished-"
 def digest_of(logs: Sequence[tuple[str, Identity]], settings: str) -> str:
     """Name the result of analysing some states of logs together, in whatever order.
 
-    Parameters
-    ----------
-    logs : sequence of (str, Identity)
-        Key and identity of each.
-    settings : str
-        The settings of the analysis, as text.
+    logs: key and identity of each.
+    settings: the settings of the analysis, as text.
     """
     what = json.dumps([LAYOUT, __version__, settings, sorted(logs)])
     return hashlib.sha256(what.encode()).hexdigest()[: 2 * DIGEST_BYTES]
@@ -329,22 +321,10 @@ def cache_folder(given: str | None) -> Path:
 class Cache:
     """A folder of results, bounded in size; those not used for longest go first.
 
-    Parameters
-    ----------
-    folder : Path
-        Made if it does not exist.
-    max_bytes : int
-        Bytes to keep at most; the newest entry is kept in any case.
-
-    Attributes
-    ----------
-    size_bytes : int
-        Size of all entries when the last one came, those of other servers included.
-
-    Raises
-    ------
-    IqcarError
-        If the folder cannot be made, or others can write to it.
+    folder: made if it does not exist.
+    max_bytes: bytes to keep at most; the newest entry is kept in any case.
+    size_bytes: size of all entries when the last one came, those of other servers included.
+    Raises IqcarError if the folder cannot be made, or others can write to it.
     """
 
     def __init__(self, folder: Path, max_bytes: int = MAX_CACHE_BYTES) -> None:
@@ -373,10 +353,7 @@ class Cache:
     def finish(self, unfinished: Path, digest: str) -> Summary:
         """Make the files an entry; the same entry made twice is kept once.
 
-        Raises
-        ------
-        OSError, ValueError
-            If the files are not there or cannot be read.
+        Raises OSError or ValueError if the files are not there or cannot be read.
         """
         summary = _read_summary(unfinished)
         with self._lock:

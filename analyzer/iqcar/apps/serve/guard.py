@@ -56,15 +56,9 @@ LOGGER = logging.getLogger("iqcar.serve")
 class Guard:
     """Checks every request before it reaches the pages; adds headers to every answer.
 
-    Parameters
-    ----------
-    app : ASGI application
-    token : str
-        What a browser or program must know; empty if nobody needs one.
-    host : str
-        The name or address that the server was told to listen on.
-    port : int
-        Tells the cookies of several servers on one host apart.
+    token: what a browser or program must know; empty if nobody needs one.
+    host: the name or address that the server was told to listen on.
+    port: tells the cookies of several servers on one host apart.
     """
 
     def __init__(self, app: ASGIApp, token: str, host: str, port: int) -> None:

@@ -267,17 +267,9 @@ browsers would send the bar's forms without their origin, and they would be refu
 def with_bar(page: bytes, bar: str) -> bytes:
     """Put the bar at the top of a report, and take out the policies that the bar breaks.
 
-    Parameters
-    ----------
-    page : bytes
-        As it is stored: compressed.
-    bar : str
-        Escaped HTML.
-
-    Returns
-    -------
-    bytes
-        Compressed again; has to be sent with :func:`policy_with_bar`.
+    page: as it is stored: compressed.
+    bar: escaped HTML.
+    Returns compressed again; has to be sent with :func:`policy_with_bar`.
     """
     whole = gzip.decompress(page)
     match = _BODY.search(whole)

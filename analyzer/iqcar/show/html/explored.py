@@ -24,12 +24,7 @@ from iqcar.tables.arrays import Floats, Ints
 
 
 class PageNames:
-    """Looks up names by row, and remembers which rows the page has to know.
-
-    Parameters
-    ----------
-    diagnosis : Diagnosis
-    """
+    """Looks up names by row, and remembers which rows the page has to know."""
 
     def __init__(self, diagnosis: Diagnosis) -> None:
         self._diagnosis = diagnosis
@@ -150,12 +145,9 @@ KEYS = ("stage", "request", "host", "kind", "source_stage", "source")
 class BlameRows:
     """Blame explanations of all targets, in the order of the targets.
 
-    Attributes
-    ----------
-    frame : DataFrame
-        target, stage, request (code), host, kind (code), source_stage, source (query): rows and
-        codes, −1 for none, −2 for the other queries of a rest; lost_ms (elapsed), dor.
-    begin : (queries + 1,) where each query's rows begin, by query row.
+    frame: target, stage, request (code), host, kind (code), source_stage, source (query): rows and
+    codes, −1 for none, −2 for the other queries of a rest; lost_ms (elapsed), dor.
+    begin: (queries + 1,) where each query's rows begin, by query row.
     """
 
     frame: pd.DataFrame
@@ -169,11 +161,7 @@ class BlameRows:
 def lay_out_blame(graph: IQCGraph, queries: int) -> BlameRows:
     """Lay the blame explanations of a graph out as columns.
 
-    Parameters
-    ----------
-    graph : IQCGraph
-    queries : int
-        How many queries there are.
+    queries: how many queries there are.
     """
     s = graph.structure
     demand = s.towards[4]
@@ -206,11 +194,8 @@ def lay_out_blame(graph: IQCGraph, queries: int) -> BlameRows:
 def demands_of(graph: IQCGraph, demands: pd.DataFrame) -> pd.DataFrame:
     """Say what the tasks of each target stage waited, by request and host.
 
-    Returns
-    -------
-    DataFrame
-        target, stage, request, host (rows and codes), tasks, wait_ms (task time), evidence (code),
-        ratp, slowdown, over_attribution, and lost_ms (elapsed).
+    Returns target, stage, request, host (rows and codes), tasks, wait_ms (task time), evidence
+    (code), ratp, slowdown, over_attribution, and lost_ms (elapsed).
     """
     s = graph.structure
     names = ["tasks", "wait_ms", "evidence", "ratp", "slowdown", "over_attribution"]
@@ -232,16 +217,10 @@ def demands_of(graph: IQCGraph, demands: pd.DataFrame) -> pd.DataFrame:
 def sums_by(columns: Sequence[Ints], lost_ms: Floats) -> tuple[list[tuple[int, ...]], Floats, Ints]:
     """Add up lost time by the values of several columns.
 
-    Parameters
-    ----------
-    columns : (n,) each, of small whole numbers, −2 being the least
-    lost_ms : (n,)
-
-    Returns
-    -------
-    (list of tuple, ndarray, ndarray)
-        The combinations that occur, in order; the sum of each; and the position of each row's
-        combination.
+    columns: (n,) each, of small whole numbers, −2 being the least
+    lost_ms: (n,)
+    Returns the combinations that occur, in order; the sum of each; and the position of each row's
+    combination.
     """
     key = np.zeros(len(lost_ms), np.int64)
     sizes = [int(column.max(initial=FOLDED)) - FOLDED + 1 for column in columns]
@@ -287,17 +266,9 @@ def bounded(rows: pd.DataFrame, most: int, hosts: Ints) -> tuple[pd.DataFrame, b
     First what is beyond a number per axis; then the smallest rows lose what they say in detail:
     their source stage, their host, their stage, at last their source.
 
-    Parameters
-    ----------
-    rows : DataFrame of one target, as in :class:`BlameRows`
-    most : int
-        Rows at most, give or take the requests: they are never folded.
-    hosts : hosts that are told apart
-
-    Returns
-    -------
-    (DataFrame, bool)
-        The rows by :data:`KEYS`, and whether anything was folded.
+    rows: DataFrame of one target, as in :class:`BlameRows`
+    most: rows at most, give or take the requests: they are never folded.
+    Returns the rows by :data:`KEYS`, and whether anything was folded.
     """
     lost = rows["lost_ms"].to_numpy(np.float64)
     axes = {
@@ -339,11 +310,8 @@ def explore_payload(
 ) -> dict[str, Any]:
     """Lay out what can be explored of chosen queries, sums unchanged and large parts folded.
 
-    Returns
-    -------
-    dict
-        targets: one entry per query, each with columns; left_out: queries that lost time and are
-        not here; folded: whether small parts were joined.
+    Returns targets: one entry per query, each with columns; left_out: queries that lost time and
+    are not here; folded: whether small parts were joined.
     """
     rows = blame_rows.frame
     hosts = largest(

@@ -71,14 +71,11 @@ def matrix_payload(
 ) -> dict[str, Any]:
     """Sum lost time by source, kind, target and resource, over the runs of recurring queries.
 
-    Returns
-    -------
-    dict
-        sources and targets: labels of recurring queries, those that took or lost most first (−2 for
-        all others together); ran: how long each target ran, ms, 0 if unknown; cells: columns source
-        (position in ``sources``, or −1), kind (code), target (position in ``targets``), lost (one
-        number in ms per resource, and one for CPU limits), and from and to: positions of the runs
-        of which the second lost most to the first; left_out: sources and targets that were folded.
+    Returns sources and targets: labels of recurring queries, those that took or lost most first (−2
+    for all others together); ran: how long each target ran, ms, 0 if unknown; cells: columns source
+    (position in ``sources``, or −1), kind (code), target (position in ``targets``), lost (one
+    number in ms per resource, and one for CPU limits), and from and to: positions of the runs of
+    which the second lost most to the first; left_out: sources and targets that were folded.
     """
     frame = blame_rows.frame
     lost = frame["lost_ms"].to_numpy(np.float64)
@@ -146,12 +143,9 @@ _BYTES = ((1e9, "GB"), (1e6, "MB"), (1e3, "KB"))
 def fixed_figures(diagnosis: Diagnosis) -> dict[str, Any]:
     """Draw what needs no redrawing; the page adds the template of its look.
 
-    Returns
-    -------
-    dict
-        hosts, executors (None where no two applications share a cluster), and mixtures (None
-        without topics): a figure each; boxes: one entry per stage with stragglers, the most delayed
-        first, with a figure and the rows of a table that says the same.
+    Returns hosts, executors (None where no two applications share a cluster), and mixtures (None
+    without topics): a figure each; boxes: one entry per stage with stragglers, the most delayed
+    first, with a figure and the rows of a table that says the same.
     """
     topics, tables = diagnosis.topics, diagnosis.tables
     some = topics is not None and len(topics.topics)

@@ -207,12 +207,7 @@ _EVIDENCE = tuple(map(str, DemandEvidence))
 
 
 def demand_to_dict(diagnosis: Diagnosis) -> dict[str, Any]:
-    """Lay out the capacities of all devices, and the own rates of the targets' stages.
-
-    Parameters
-    ----------
-    diagnosis : Diagnosis
-    """
+    """Lay out the capacities of all devices, and the own rates of the targets' stages."""
     return {"capacities": _capacities(diagnosis), "own_rates": _own_rates(diagnosis)}
 
 

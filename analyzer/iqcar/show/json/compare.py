@@ -293,13 +293,8 @@ def compare_to_json(
 ) -> bytes:
     """Encode a comparison; numbers nobody knows become null.
 
-    Parameters
-    ----------
-    comparison : Comparison
-    gate : Gate, optional
-        What :meth:`Comparison.gate` said.
-    explained : Explanation, optional
-        What :meth:`Comparison.explain` said.
+    gate: what :meth:`Comparison.gate` said.
+    explained: what :meth:`Comparison.explain` said.
     """
     fields = {
         **compare_to_dict(comparison, gate),

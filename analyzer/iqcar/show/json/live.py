@@ -210,13 +210,8 @@ def window_to_json(window: Window, state: str, applied: Applied | None = None) -
 def window_to_dict(window: Window, state: str, applied: Applied | None = None) -> dict[str, Any]:
     """Lay a window out as a JSON object.
 
-    Parameters
-    ----------
-    window : Window
-    state : str
-        ``running``, ``ended``, or ``gone`` where nothing more can be read.
-    applied : Applied, optional
-        What the loop did with the window (``--apply``).
+    state: ``running``, ``ended``, or ``gone`` where nothing more can be read.
+    applied: what the loop did with the window (``--apply``).
     """
     # Slow to import; the schema needs none of it.
     from iqcar.live.window import overview_of

@@ -244,11 +244,7 @@ WORST = 100
 def stragglers_to_dict(found: Stragglers, most: int | None = WORST) -> dict[str, Any]:
     """Lay stragglers out as JSON; numbers nobody knows become None.
 
-    Parameters
-    ----------
-    found : Stragglers
-    most : int, optional
-        How many stragglers to list; all by default None.
+    most: how many stragglers to list; all by default.
     """
     labels = found.labels
     shown = found.stragglers if most is None else found.stragglers.head(most)

@@ -14,13 +14,7 @@ if TYPE_CHECKING:
 
 
 def topics_to_dict(found: Topics, names: str = "") -> dict[str, Any]:
-    """Lay topics out as JSON; numbers nobody knows become None.
-
-    Parameters
-    ----------
-    found : Topics
-    names : path of a vocabulary of names; ours by default
-    """
+    """Lay topics out as JSON; numbers nobody knows become None."""
     named = names_of(found, names)
     rows = found.topics.to_dict("records")
     by_name = coverage(found, [one.name for one in named])
