@@ -423,12 +423,12 @@ class StoreQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
     since: Day = ""
     until: Day = ""
     cluster: Name = ""
-    period: Annotated[str, Meta(description="For `top`: day, week, month or all.")] = "week"
+    period: Annotated[str, "For `top`: day, week, month or all."] = "week"
     by: Annotated[
-        str, Meta(max_length=200, description="For `who`: query, user, pool or a Spark property.")
+        str, Meta(max_length=200), "For `who`: query, user, pool or a Spark property."
     ] = "query"
     query: Annotated[
-        str, Meta(max_length=1000, description="For `trend` and `changes`: name or fingerprint.")
+        str, Meta(max_length=1000), "For `trend` and `changes`: name or fingerprint."
     ] = ""
 
 

@@ -303,28 +303,21 @@ class Wanted(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     q: Annotated[
         str,
-        Meta(
-            max_length=MAX_SEARCH,
-            description="Words that all must occur in name, application id, user, Spark version, "
-            "status, file name, worst-hit query or whom it lost most to, whatever their case.",
-        ),
+        Meta(max_length=MAX_SEARCH),
+        "Words that all must occur in name, application id, user, Spark version, "
+        "status, file name, worst-hit query or whom it lost most to, whatever their case.",
     ] = ""
-    sort: Annotated[SortBy, Meta(description="Column to sort by.")] = SortBy.START
-    order: Annotated[ListOrder, Meta(description="Direction; what is unknown comes last.")] = (
-        ListOrder.DESCENDING
+    sort: Annotated[SortBy, "Column to sort by."] = SortBy.START
+    order: Annotated[ListOrder, "Direction; what is unknown comes last."] = ListOrder.DESCENDING
+    status: Annotated[InputStatus | UnsetType, "Only applications whose log is in this state."] = (
+        UNSET
     )
-    status: Annotated[
-        InputStatus | UnsetType, Meta(description="Only applications whose log is in this state.")
-    ] = UNSET
     page: Annotated[
         int,
-        Meta(
-            ge=1,
-            le=1_000_000,
-            description="Page of the list, from 1; a page after the last is the last.",
-        ),
+        Meta(ge=1, le=1_000_000),
+        "Page of the list, from 1; a page after the last is the last.",
     ] = 1
-    size: Annotated[int, Meta(ge=1, le=MAX_PAGE_SIZE, description="Applications on a page.")] = 50
+    size: Annotated[int, Meta(ge=1, le=MAX_PAGE_SIZE), "Applications on a page."] = 50
 
 
 @dataclass(frozen=True)

@@ -27,7 +27,6 @@ from typing import Annotated, Any
 import msgspec
 import numpy as np
 import pandas as pd
-from msgspec import Meta
 
 from iqcar.base.files.derived import own_folder, read_own, write_derived
 from iqcar.base.units import short
@@ -47,12 +46,12 @@ Identity = tuple[tuple[str, str, int, int], ...]
 class FirstFinding(msgspec.Struct, frozen=True):
     """What would save most time."""
 
-    kind: Annotated[FindingKind, Meta(description="Kind of finding.")]
-    subject: Annotated[str, Meta(description="The recurring query, or the host.")]
-    saves_ms: Annotated[float, Meta(description="What the action alone saves, in ms.")]
-    share: Annotated[float, Meta(description="Of the duration of its runs.")]
-    sentence: Annotated[str, Meta(description="What was found.")]
-    action: Annotated[str, Meta(description="What to do.")]
+    kind: Annotated[FindingKind, "Kind of finding."]
+    subject: Annotated[str, "The recurring query, or the host."]
+    saves_ms: Annotated[float, "What the action alone saves, in ms."]
+    share: Annotated[float, "Of the duration of its runs."]
+    sentence: Annotated[str, "What was found."]
+    action: Annotated[str, "What to do."]
 
 
 Label = tuple[str, str, str, str, str]
@@ -171,23 +170,19 @@ MAX_TEXT = 500
 class ApplicationLoss(msgspec.Struct, frozen=True):
     """What one application lost, as the result about most applications with it tells."""
 
-    key: Annotated[str, Meta(description="The application.")]
-    together: Annotated[int, Meta(description="Applications that were analysed with it, with it.")]
-    lost_ms: Annotated[float, Meta(description="Time that its queries lost, in ms.")]
-    executors_ms: Annotated[
-        float, Meta(description="Part of it lost waiting for executors of the cluster, in ms.")
-    ]
+    key: Annotated[str, "The application."]
+    together: Annotated[int, "Applications that were analysed with it, with it."]
+    lost_ms: Annotated[float, "Time that its queries lost, in ms."]
+    executors_ms: Annotated[float, "Part of it lost waiting for executors of the cluster, in ms."]
     other_applications_ms: Annotated[
-        float, Meta(description="Part of it lost to named queries of other applications, in ms.")
+        float, "Part of it lost to named queries of other applications, in ms."
     ]
     most_to: Annotated[
         str | None,
-        Meta(
-            description="The other application, or the other query of its own, that it lost most "
-            "to; null if none is known."
-        ),
+        "The other application, or the other query of its own, that it lost most "
+        "to; null if none is known.",
     ]
-    most_to_ms: Annotated[float, Meta(description="What it lost to that one, in ms.")]
+    most_to_ms: Annotated[float, "What it lost to that one, in ms."]
 
 
 def application_losses(diagnosis: Diagnosis, keys: Sequence[str]) -> tuple[ApplicationLoss, ...]:

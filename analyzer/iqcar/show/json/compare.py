@@ -287,9 +287,7 @@ def compare_schema() -> str:
 
 
 def compare_to_json(
-    comparison: Comparison,
-    gate: Gate | None = None,
-    explained: Explanation | None = None,
+    comparison: Comparison, gate: Gate | None = None, explained: Explanation | None = None
 ) -> bytes:
     """Encode a comparison; numbers nobody knows become null.
 

@@ -24,20 +24,14 @@ def plain(value: Any) -> Any:
 DRAFT = "https://json-schema.org/draft/2020-12/schema"
 
 
-def schema_text(
-    *kinds: type[msgspec.Struct],
-    title: str,
-    description: str = "",
-    identity: str = "",
-    dependent: Mapping[str, Sequence[str]] | None = None,
-) -> str:
-    """Return the JSON Schema of documents of one of some kinds, as text.
+def schema_components(kinds: Iterable[type], template: str) -> dict[str, Any]:
+    """Return the schema of each struct that some types are made of, by its name.
 
-    A docstring describes its struct, a text in ``Annotated`` its field. Of several kinds, a
-    document is exactly one.
-    Where a field of `dependent` is there, so are the fields it names.
+    A docstring describes its struct, a text in ``Annotated`` its field.
+    template: how a schema refers to another one: ``#/$defs/{name}``.
     """
-    _, parts = msgspec.json.schema_components(kinds, ref_template="#/$defs/{name}")
+    kinds = tuple(kinds)
+    _, parts = msgspec.json.schema_components(kinds, ref_template=template)
     for kind in _structs_in(kinds):
         hints = get_type_hints(kind, include_extras=True)
         for field in msgspec.structs.fields(kind):
@@ -45,6 +39,21 @@ def schema_text(
                 if isinstance(text, str):
                     properties = parts[kind.__name__]["properties"]
                     properties[field.encode_name]["description"] = text
+    return parts
+
+
+def schema_text(
+    *kinds: type[msgspec.Struct],
+    title: str,
+    description: str = "",
+    identity: str = "",
+    dependent: Mapping[str, Sequence[str]] | None = None,
+) -> str:
+    """Return the JSON Schema of documents of exactly one of some kinds, as text.
+
+    Where a field of `dependent` is there, so are the fields it names.
+    """
+    parts = schema_components(kinds, "#/$defs/{name}")
     for part in parts.values():
         if "description" in part:
             part["description"] = " ".join(part["description"].split())
