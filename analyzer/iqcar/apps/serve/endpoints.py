@@ -28,7 +28,7 @@ from iqcar.apps.serve.responses import (
 from iqcar.enums import InputStatus
 from iqcar.show.json.analyze import result_schema
 from iqcar.show.json.compare import compare_schema
-from iqcar.show.json.described import schema_components
+from iqcar.show.json.described import laid_out, schema_components
 from iqcar.show.json.history import history_schema
 from iqcar.show.json.live import live_schema
 from iqcar.show.json.whatif import whatif_schema
@@ -251,18 +251,7 @@ def row_of(one: Application) -> ApplicationRow:
         start_ms=one.start_ms,
         end_ms=one.end_ms,
         duration_ms=one.duration_ms,
-        found=Found(
-            grown=not one.summary_is_current,
-            queries=summary.queries,
-            lost_ms=summary.lost_ms,
-            lost_to_others_ms=summary.lost_to_others_ms,
-            worst_query_id=summary.worst_query_id,
-            worst_name=summary.worst_name,
-            worst_lost_ms=summary.worst_lost_ms,
-            worst_low_ms=summary.worst_low_ms,
-            worst_high_ms=summary.worst_high_ms,
-            first_finding=summary.first_finding,
-        )
+        found=Found(**laid_out(Found, summary, grown=not one.summary_is_current))
         if summary
         else None,
         lost=one.loss,

@@ -32,6 +32,7 @@ from iqcar.say.input_sections import (
     resources_and_hosts_sentence,
     settings_rows,
     timeline_sentence,
+    yarn_section,
 )
 from iqcar.say.rule_lines import (
     advice_lines,
@@ -61,13 +62,11 @@ from iqcar.say.straggler_sections import (
     topic_stages_section,
     topics_section,
 )
-from iqcar.say.yarn_section import yarn_section
 from iqcar.show.html import files
-from iqcar.show.html.explored import lay_out_blame
 from iqcar.show.html.files import escaping_environment
-from iqcar.show.html.payload import explored_payload, page_payload
+from iqcar.show.html.payload import explored_payload, lay_out_blame, page_payload
 from iqcar.show.html.whatif import what_if_part
-from iqcar.show.pictures.executors import MOST_CLUSTERS, cluster_slots
+from iqcar.show.pictures.hosts import MOST_CLUSTERS, cluster_slots
 from iqcar.show.pictures.theme import cause_colour, query_colours
 from iqcar.show.pictures.timeline import json_for_html, source_hash
 from iqcar.tables import texts

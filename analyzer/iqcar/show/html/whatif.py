@@ -31,7 +31,7 @@ from iqcar.say.what_if_sentences import (
     what_if_section,
 )
 from iqcar.show.html.files import escaping_environment
-from iqcar.show.pictures.what_if import (
+from iqcar.show.pictures.question_bars import (
     capacity_plan,
     device_use,
     predicted_durations,

@@ -21,6 +21,14 @@ def plain(value: Any) -> Any:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
+def laid_out(kind: type[msgspec.Struct], one: Any, **given: Any) -> dict[str, Any]:
+    """Lay out the fields that a struct declares: those given, else the attributes of an object."""
+    return {
+        name: given[name] if name in given else plain(getattr(one, name))
+        for name in kind.__struct_fields__
+    }
+
+
 DRAFT = "https://json-schema.org/draft/2020-12/schema"
 
 
