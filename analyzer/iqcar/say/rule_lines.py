@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import partial
 from math import inf
 
 from iqcar.base.units import change_words, duration, percent, printable, resource_name, short
@@ -56,7 +57,7 @@ class ActingRule:
 
 def acting_rules(tables: Tables) -> list[ActingRule]:
     """Return what the plugin's rules did and when, by application, then by start."""
-    begun: dict[tuple[int, str, str], tuple[str, str, float]] = {}
+    begun: dict[tuple[int, str, str], Callable[[float], ActingRule]] = {}
     found: list[ActingRule] = []
     for row in tables.rule_changes.to_dict("records"):
         if row["kind"] not in (POOL, PLACEMENT):
@@ -64,26 +65,10 @@ def acting_rules(tables: Tables) -> list[ActingRule]:
         app, kind, name, time = row["app"], row["kind"], row["name"], row["time_ms"]
         key = (app, kind, name)
         if key in begun:
-            of, value, since = begun.pop(key)
-            found.append(
-                ActingRule(
-                    app=app,
-                    rule=of,
-                    kind=kind,
-                    name=name,
-                    value=value,
-                    from_ms=since,
-                    until_ms=time,
-                )
-            )
+            found.append(begun.pop(key)(time))
         if row["after"]:
-            begun[key] = (row["rule"], row["after"], time)
-    found += [
-        ActingRule(
-            app=app, rule=rule, kind=kind, name=name, value=value, from_ms=since, until_ms=inf
-        )
-        for (app, kind, name), (rule, value, since) in begun.items()
-    ]
+            begun[key] = partial(ActingRule, app, row["rule"], kind, name, row["after"], time)
+    found += [until(inf) for until in begun.values()]
     return sorted(found, key=lambda one: (one.app, one.from_ms, one.kind, one.name))
 
 

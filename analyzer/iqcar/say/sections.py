@@ -20,6 +20,7 @@ from iqcar.rules.vocabulary.data_files import waste_cause
 from iqcar.say.blamed import QueryNames, cause_name
 from iqcar.say.finding import LEAST_LOST_MS, SLIGHT_SHARE
 from iqcar.say.rule_lines import (
+    RuleLine,
     acting_rules,
     not_accepted,
     rejected_lines,
@@ -347,13 +348,8 @@ def owners_section(diagnosis: Diagnosis, by: str, most: int) -> Section:
         ),
         rows=tuple(
             (
-                line.victim,
-                line.source,
-                KIND_WORDS[line.kind],
-                line.lost_ms,
-                line.share,
-                line.by_resource,
-                line.evidence,
+                *(line.victim, line.source, KIND_WORDS[line.kind]),
+                *(line.lost_ms, line.share, line.by_resource, line.evidence),
             )
             for line in ((*lines, rest) if rest else lines)
         ),
@@ -385,14 +381,8 @@ def wasted_section(diagnosis: Diagnosis, lines: Sequence[WastedLine], most: int)
         ),
         rows=tuple(
             (
-                line.name,
-                line.cause_name,
-                line.attempts,
-                line.again,
-                line.task_ms,
-                line.elapsed_ms,
-                line.share_of_run,
-                line.message,
+                *(line.name, line.cause_name, line.attempts, line.again),
+                *(line.task_ms, line.elapsed_ms, line.share_of_run, line.message),
             )
             for line in lines
         ),
@@ -444,22 +434,17 @@ def rules_section(diagnosis: Diagnosis) -> Section:
                 line.type,
                 line.name,
                 line.value,
-                " ".join(
-                    filter(
-                        None,
-                        (
-                            line.reason,
-                            line.instead,
-                            line.besides,
-                            line.expected and f"Expected: {line.expected}.",
-                        ),
-                    )
-                ),
+                " ".join(filter(None, _reasons(line))),
             )
             for line in lines
         ),
         notes=tuple(printable(note) for note in notes),
     )
+
+
+def _reasons(line: RuleLine) -> tuple[str, ...]:
+    expected = f"Expected: {line.expected}." if line.expected else ""
+    return line.reason, line.instead, line.besides, expected
 
 
 def queries_section(diagnosis: Diagnosis, waits: int = len(Resource)) -> Section:

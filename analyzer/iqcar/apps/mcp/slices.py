@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from math import ceil
 from typing import Any
 
 from iqcar.base.units import LINES, printable
 from iqcar.errors import UsageError
-
-Slice = Callable[[dict[str, Any]], dict[str, Any]]
 
 ABOUT_QUERY = (
     *("query_id", "name", "kind", "fingerprint", "pool", "start_ms", "duration_ms", "ended"),

@@ -146,14 +146,8 @@ def _others_of(diagnosis: Diagnosis, query: int | None) -> dict[str, Any]:
 
 def _first_finding(diagnosis: Diagnosis) -> FirstFinding | None:
     for one in find_findings(diagnosis):
-        return FirstFinding(
-            kind=one.kind,
-            subject=one.subject[:MAX_TEXT],
-            saves_ms=one.saves_ms,
-            share=one.share,
-            sentence=one.sentence[:MAX_TEXT],
-            action=one.action[:MAX_TEXT],
-        )
+        subject, *said = (text[:MAX_TEXT] for text in (one.subject, one.sentence, one.action))
+        return FirstFinding(one.kind, subject, one.saves_ms, one.share, *said)
     return None
 
 
