@@ -103,7 +103,7 @@ class Guard:
         finally:
             LOGGER.info(
                 "%s %s %s %d %.0f ms",
-                _client(scope),
+                scope["client"][0] if scope.get("client") else "-",
                 printable(scope["method"])[:16],
                 printable(scope["path"])[:200],
                 status,
@@ -254,7 +254,3 @@ def _cookie(headers: dict[str, str], name: str) -> str:
     except CookieError:
         return ""
     return found.value if found else ""
-
-
-def _client(scope: Scope) -> str:
-    return scope["client"][0] if scope.get("client") else "-"

@@ -142,17 +142,14 @@ def fixed_figures(diagnosis: Diagnosis) -> dict[str, Any]:
     """
     topics, tables = diagnosis.topics, diagnosis.tables
     some = topics is not None and len(topics.topics)
+    by = "query" if topics is not None and (topics.jobs["query"] >= 0).any() else "stage"
     shared = shared_clusters(tables)
     return {
         "hosts": _page_json(hosts(tables)),
         "executors": _page_json(executors(tables, diagnosis.waits)) if shared else None,
-        "mixtures": _page_json(mixtures(topics, _mixtures_by(topics))) if some else None,
+        "mixtures": _page_json(mixtures(topics, by)) if some else None,
         "boxes": _boxes(diagnosis),
     }
-
-
-def _mixtures_by(topics: Any) -> str:
-    return "query" if (topics.jobs["query"] >= 0).any() else "stage"
 
 
 def _boxes(diagnosis: Diagnosis) -> list[dict[str, Any]]:

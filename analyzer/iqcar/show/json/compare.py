@@ -15,9 +15,8 @@ from iqcar.comparison.explore import Explanation
 from iqcar.comparison.gate import Gate
 from iqcar.enums import ChangeVerdict
 from iqcar.model.waits.stage_parts import PART_NAMES
-from iqcar.show.json.described import laid_out, plain, schema_text
+from iqcar.show.json.described import HEAD, laid_out, plain, schema_text
 from iqcar.tables import texts
-from iqcar.version import __version__
 
 if TYPE_CHECKING:
     from iqcar.comparison.comparison import Comparison
@@ -268,10 +267,6 @@ class ComparisonResult(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     ]
 
 
-SCHEMA_VERSION = "1"
-"""Changes when a reader of the JSON would have to change."""
-
-
 def compare_schema() -> str:
     """Return the JSON Schema of what ``iqcar compare`` writes, as text."""
     return schema_text(
@@ -295,8 +290,7 @@ def compare_to_dict(comparison: Comparison, gate: Gate | None = None) -> dict[st
     different = comparison.different
     before, after = comparison.total_ms
     return {
-        "schema_version": SCHEMA_VERSION,
-        "iqcar_version": __version__,
+        **HEAD,
         "before": laid_out(CompareSide, comparison.before),
         "after": laid_out(CompareSide, comparison.after),
         "margin": comparison.margin,

@@ -5,11 +5,20 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, get_type_hints
+from typing import TYPE_CHECKING, Any, get_type_hints
 
 import msgspec
 import numpy as np
 
+from iqcar.version import __version__
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+SCHEMA_VERSION = "1"
+"""Changes when a reader of the JSON would have to change."""
+HEAD = {"schema_version": SCHEMA_VERSION, "iqcar_version": __version__}
+"""What every document begins with."""
 METHOD = {"impact": "time-lost", "source_usage": "active"}
 """Fields of the settings that could be chosen once, with the only values they have now."""
 
@@ -19,6 +28,16 @@ def plain(value: Any) -> Any:
     if isinstance(value, np.generic):
         value = value.item()
     return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def records(frame: pd.DataFrame) -> list[dict[str, Any]]:
+    """Return rows as plain dicts: Python numbers, None for NaN."""
+    columns = [frame[name].astype(object).tolist() for name in frame.columns]
+    names = [str(name) for name in frame.columns]
+    return [
+        {name: plain(value) for name, value in zip(names, row, strict=True)}
+        for row in zip(*columns, strict=True)
+    ]
 
 
 def laid_out(kind: type[msgspec.Struct], one: Any, **given: Any) -> dict[str, Any]:

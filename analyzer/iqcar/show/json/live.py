@@ -9,9 +9,8 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from iqcar.base.files.json_text import json_bytes
-from iqcar.show.json.described import laid_out, schema_text
+from iqcar.show.json.described import HEAD, laid_out, schema_text
 from iqcar.show.json.result_types import ResultFinding
-from iqcar.version import __version__
 
 if TYPE_CHECKING:
     from iqcar.live.apply_rules import Applied
@@ -191,10 +190,6 @@ class LiveWindow(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     doubts: Annotated[list[str], "What is doubtful, in sentences."]
 
 
-SCHEMA_VERSION = "1"
-"""Changes when a reader of the JSON would have to change."""
-
-
 def live_schema() -> str:
     """Return the JSON Schema of a line that ``iqcar live --json`` prints, as text."""
     return schema_text(LiveWindow, title="A line of iqcar live --json")
@@ -213,8 +208,7 @@ def window_to_dict(window: Window, state: str, applied: Applied | None = None) -
 
     shown = overview_of(window)
     return {
-        "schema_version": SCHEMA_VERSION,
-        "iqcar_version": __version__,
+        **HEAD,
         "application_id": shown.application_id,
         "application_name": shown.application,
         "state": state,
