@@ -40,7 +40,7 @@ def records(frame: pd.DataFrame) -> list[dict[str, Any]]:
     ]
 
 
-def laid_out(kind: type[msgspec.Struct], one: Any, **given: Any) -> dict[str, Any]:
+def laid_out(kind: type[msgspec.Struct], one: Any, /, **given: Any) -> dict[str, Any]:
     """Lay out the fields that a struct declares: those given, else the attributes of an object."""
     return {
         name: given[name] if name in given else plain(getattr(one, name))
