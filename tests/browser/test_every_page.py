@@ -12,6 +12,7 @@ import iqcar
 from iqcar.history import add
 from iqcar.show.html.compare import render_comparison
 from tests.support.browsing import (
+    OF_THE_LOOK,
     needs_chromium,
     texts_in_the_way,
     violations,
@@ -96,11 +97,11 @@ def check(page: Any, kind: str) -> None:
     assert wider_than_the_screen(page) == []
     assert page.evaluate("document.documentElement.scrollWidth") <= PHONE["width"]
     assert texts_in_the_way(page) == []
-    for size, scheme in ((PHONE, "dark"), (LAPTOP, "light")):
+    for size, scheme, rules in ((PHONE, "dark", OF_THE_LOOK), (LAPTOP, "light", ())):
         page.set_viewport_size(size)
         page.emulate_media(color_scheme=scheme)
         page.wait_for_timeout(300)
-        assert violations(page) == [], kind
+        assert violations(page, rules=rules) == [], kind
     assert texts_in_the_way(page) == []
     tables = "[...document.querySelectorAll('.table')]"
     cut = f"{tables}.filter((one) => one.scrollWidth > one.clientWidth + 1)"

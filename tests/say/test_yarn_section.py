@@ -14,7 +14,7 @@ from rich.console import Console
 import iqcar
 from iqcar import Diagnosis
 from iqcar.logs.find.resource_manager import YarnApplication, YarnTold
-from iqcar.say.yarn_section import yarn_section, yarn_sentence
+from iqcar.say.input_sections import yarn_section, yarn_sentence
 from iqcar.show.html.page import render_page
 from iqcar.show.json.analyze import result_schema, to_json
 from iqcar.show.terminal.analyze import print_answer, print_diagnosis

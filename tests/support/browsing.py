@@ -76,16 +76,22 @@ def serious(page: Page) -> list[str]:
     return violations(page, ("serious", "critical"))
 
 
-def violations(page: Page, impacts: tuple[str, ...] = ()) -> list[str]:
-    """What axe-core finds, of some impacts or of all, each with its first elements.
+OF_THE_LOOK = ("color-contrast", "target-size", "link-in-text-block", "scrollable-region-focusable")
+"""The rules of axe-core that depend on colours and sizes; others read the document alone."""
+
+
+def violations(page: Page, impacts: tuple[str, ...] = (), rules: tuple[str, ...] = ()) -> list[str]:
+    """What axe-core finds, of some impacts and rules or of all, each with its first elements.
 
     It enters as Playwright itself does: a page's policy lets no other script in.
     """
     from axe_playwright_python.sync_playwright import Axe
 
+    told = {"resultTypes": ["violations"]}
+    only = {"runOnly": {"type": "rule", "values": list(rules)}} if rules else {}
     return [
         f"{one['id']}: {one['help']}: {[node['target'] for node in one['nodes']][:4]}"
-        for one in Axe().run(page).response["violations"]
+        for one in Axe().run(page, options={**told, **only}).response["violations"]
         if not impacts or one["impact"] in impacts
     ]
 

@@ -39,7 +39,6 @@ import iqcar.show.terminal.analyze
 import iqcar.show.terminal.compare
 import iqcar.show.terminal.live
 import iqcar.show.terminal.rules
-import iqcar.show.terminal.topics
 import iqcar.show.terminal.whatif
 from iqcar.apps.cli.main import app
 from iqcar.apps.serve.fork_server import prepare

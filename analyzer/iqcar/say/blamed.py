@@ -33,11 +33,9 @@ NUMBER_WIDTH = 24
 class QueryNames:
     """Looks up names and ids of queries by row; every name is one printable line.
 
-    Parameters
-    ----------
-    queries : DataFrame of :data:`iqcar.tables.QUERIES`
-    applications : DataFrame of :data:`iqcar.tables.APPLICATIONS`, optional
-        For the names of their applications.
+    queries: DataFrame of :data:`iqcar.tables.QUERIES`
+    applications: DataFrame of :data:`iqcar.tables.APPLICATIONS`, optional, for the names of their
+    applications.
     """
 
     def __init__(self, queries: pd.DataFrame, applications: pd.DataFrame | None = None) -> None:
@@ -88,14 +86,10 @@ class QueryNames:
 class RecurringNames(QueryNames):
     """Names of recurring queries, each by the row of any of its runs.
 
-    Attributes
-    ----------
-    first : list of int
-        Row of the first run of each query's recurring query.
-    runs : list of int
-        How many runs each query's recurring query has.
-    ran_ms : (n_queries,)
-        How long all runs of each query's recurring query took together, as far as known.
+    first: row of the first run of each query's recurring query.
+    runs: how many runs each query's recurring query has.
+    ran_ms: (n_queries,) how long all runs of each query's recurring query took together, as far as
+    known.
     """
 
     def __init__(self, tables: Tables) -> None:
@@ -161,30 +155,18 @@ LEAST_PART = 1e-9
 class Blamed:
     """One line of whom a query's lost time is attributed to.
 
-    Attributes
-    ----------
-    kind : BlameKind
-    query : int
-        Row of the query that is blamed; −1 for everything else.
-    queries : int
-        How many queries the line stands for; 0 for causes, and where nobody knows.
-    name : str
-        What a reader sees: the query's name, or that of the cause.
-    number : str
-        What tells runs of one query apart, such as ``sql-14``; empty for causes.
-    meaning : str
-        What a cause means, in a sentence; empty for queries.
-    lost_ms, share, share_of_run : float
-        Elapsed time, as a share of the query's loss, and of its run (0 where that is unknown).
-    by_resource, by_host : mapping
-        The same time in ms by what was waited for and by host, the largest first.
-    idle_ms : float
-        The part of the time in which executors that it held had no tasks.
-    limited : bool
-        Whether it is the part in which a CPU limit stopped its tasks.
-    cached : str
-        Cached data of the query that filled the storage memory that was waited for, such as
-        ``1.2 GB of cached `orders```; empty where none is known.
+    query: row of the query that is blamed; −1 for everything else.
+    queries: how many queries the line stands for; 0 for causes, and where nobody knows.
+    name: what a reader sees: the query's name, or that of the cause.
+    number: what tells runs of one query apart, such as ``sql-14``; empty for causes.
+    meaning: what a cause means, in a sentence; empty for queries.
+    lost_ms, share, share_of_run: elapsed time, as a share of the query's loss, and of its run (0
+    where that is unknown).
+    by_resource, by_host: the same time in ms by what was waited for and by host, the largest first.
+    idle_ms: the part of the time in which executors that it held had no tasks.
+    limited: whether it is the part in which a CPU limit stopped its tasks.
+    cached: cached data of the query that filled the storage memory that was waited for, such as
+    ``1.2 GB of cached `orders```; empty where none is known.
     """
 
     kind: BlameKind
@@ -208,14 +190,8 @@ def with_cached(
 ) -> tuple[Blamed, ...]:
     """Say which cached data of queries some targets waited for.
 
-    Parameters
-    ----------
-    blamed : sequence of Blamed
-    diagnosis : Diagnosis
-    targets : sequence of int
-        Rows of queries.
-    shown : sequence of int
-        The row that stands for each query in these lines.
+    targets: rows of queries.
+    shown: the row that stands for each query in these lines.
     """
     found: dict[int, Sequence[CachedData]] = {}
     for target, source in diagnosis.held_from:
@@ -243,14 +219,9 @@ def cause_name(
 ) -> str:
     """Name whom time is attributed to where it is no query that can be named.
 
-    Parameters
-    ----------
-    kind : BlameKind
-        Not ``query``.
-    resource : Resource, optional
-        What was waited for: it tells known causes apart. Without it their sum is named.
-    limited : bool
-        Whether it was a CPU limit.
+    kind: not ``query``.
+    resource: what was waited for: it tells known causes apart. Without it their sum is named.
+    limited: whether it was a CPU limit.
     """
     kind = BlameKind(kind)
     if kind is BlameKind.REST:
@@ -284,18 +255,9 @@ def blamed_name(kind: BlameKind | str, query_name: str, width: int = BLAMED_WIDT
 def find_blamed(graph: IQCGraph, query: int, names: QueryNames) -> tuple[Blamed, ...]:
     """Split what one query lost by whom it is attributed to.
 
-    Parameters
-    ----------
-    graph : IQCGraph
-    query : int
-        Row of a target of the graph.
-    names : QueryNames
-
-    Returns
-    -------
-    tuple of Blamed
-        The largest first; empty where nothing was lost. Known causes have a line each, because
-        they have nothing in common but that nobody is to blame. Lost times sum to the query's.
+    query: row of a target of the graph.
+    Returns the largest first; empty where nothing was lost. Known causes have a line each, because
+    they have nothing in common but that nobody is to blame. Lost times sum to the query's.
     """
     parts: list[Blamed] = []
     for row in graph.blame_rows(query):
@@ -384,19 +346,10 @@ def sum_blamed(
 ) -> tuple[Blamed, ...]:
     """Sum what several runs of one query lost, by the recurring query in the way, or the cause.
 
-    Parameters
-    ----------
-    runs : iterable of sequences of Blamed
-        Those of each run, by :func:`find_blamed`.
-    recurring : sequence of int
-        The row that stands for each query's recurring query.
-    ran_ms : float
-        How long all runs took; NaN if unknown.
-
-    Returns
-    -------
-    tuple of Blamed
-        The largest first.
+    runs: those of each run, by :func:`find_blamed`.
+    recurring: the row that stands for each query's recurring query.
+    ran_ms: how long all runs took; NaN if unknown.
+    Returns the largest first.
     """
     groups: dict[tuple[BlameKind, int, str], list[Blamed]] = {}
     for one in (one for run in runs for one in run):

@@ -52,10 +52,8 @@ HELD_UP = (Severity.SEVERE, Severity.MARKED, Severity.SLIGHT)
 def severity_of(ran_ms: float, lost_ms: float, to_others_ms: float) -> Severity:
     """Say how badly a query was hit.
 
-    Parameters
-    ----------
-    ran_ms, lost_ms, to_others_ms : float
-        Its duration, what of it was lost, and what of that to other queries.
+    ran_ms, lost_ms, to_others_ms: its duration, what of it was lost, and what of that to other
+    queries.
     """
     if not ran_ms > 0:
         return Severity.QUIET
@@ -88,31 +86,18 @@ MOST_FITTED = 5_000
 class Finding:
     """What would save time, and how; every text is printable.
 
-    Attributes
-    ----------
-    kind : FindingKind
-    queries : tuple of int
-        Rows of the queries that it is about, the one that saves most first.
-    subject : str
-        The recurring query, or the host.
-    saves_ms, low_ms, high_ms : float
-        Elapsed time that the action alone saves, at most what the runs took; and its range.
-    share : float
-        ``saves_ms`` as a share of the runs' duration.
-    evidence : str
-        ``replayed`` where a replay of the run says what is saved, else ``estimated``.
-    where : str
-        Stage, host or resource; empty if everywhere.
-    sentence : str
-        What was found.
-    action : str
-        What to do.
-    settings : tuple of (str, str, str)
-        Name and value of settings, and why.
-    section : str
-        Key of the section that shows the numbers.
-    question : Question, optional
-        What a replay is asked to tell how much it saves.
+    queries: rows of the queries that it is about, the one that saves most first.
+    subject: the recurring query, or the host.
+    saves_ms, low_ms, high_ms: elapsed time that the action alone saves, at most what the runs took;
+    and its range.
+    share: ``saves_ms`` as a share of the runs' duration.
+    evidence: ``replayed`` where a replay of the run says what is saved, else ``estimated``.
+    where: stage, host or resource; empty if everywhere.
+    sentence: what was found.
+    action: what to do.
+    settings: name and value of settings, and why.
+    section: key of the section that shows the numbers.
+    question: what a replay is asked to tell how much it saves.
     """
 
     kind: FindingKind

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import partial
 from math import inf
 
 from iqcar.base.units import change_words, duration, percent, printable, resource_name, short
@@ -29,20 +30,12 @@ ACCEPTED, PLACEMENT, POOL = "accepted", "placement", "pool"
 class ActingRule:
     """One setting of a pool, or one placement of queries, while it acted.
 
-    Attributes
-    ----------
-    app : int
-        Row of the application.
-    rule : str
-        Ids of the rules; empty if the file names none.
-    kind : str
-        ``pool`` or ``placement``.
-    name : str
-        The pool, or what the query is recognised by.
-    value : str
-        How the pool was, or the pool that the query went into.
-    from_ms, until_ms : float
-        Since 1970; ``until_ms`` is infinite where the log does not tell of an end.
+    app: row of the application.
+    rule: ids of the rules; empty if the file names none.
+    kind: ``pool`` or ``placement``.
+    name: the pool, or what the query is recognised by.
+    value: how the pool was, or the pool that the query went into.
+    from_ms, until_ms: since 1970; ``until_ms`` is infinite where the log does not tell of an end.
     """
 
     app: int
@@ -64,7 +57,7 @@ class ActingRule:
 
 def acting_rules(tables: Tables) -> list[ActingRule]:
     """Return what the plugin's rules did and when, by application, then by start."""
-    begun: dict[tuple[int, str, str], tuple[str, str, float]] = {}
+    begun: dict[tuple[int, str, str], Callable[[float], ActingRule]] = {}
     found: list[ActingRule] = []
     for row in tables.rule_changes.to_dict("records"):
         if row["kind"] not in (POOL, PLACEMENT):
@@ -72,26 +65,10 @@ def acting_rules(tables: Tables) -> list[ActingRule]:
         app, kind, name, time = row["app"], row["kind"], row["name"], row["time_ms"]
         key = (app, kind, name)
         if key in begun:
-            of, value, since = begun.pop(key)
-            found.append(
-                ActingRule(
-                    app=app,
-                    rule=of,
-                    kind=kind,
-                    name=name,
-                    value=value,
-                    from_ms=since,
-                    until_ms=time,
-                )
-            )
+            found.append(begun.pop(key)(time))
         if row["after"]:
-            begun[key] = (row["rule"], row["after"], time)
-    found += [
-        ActingRule(
-            app=app, rule=rule, kind=kind, name=name, value=value, from_ms=since, until_ms=inf
-        )
-        for (app, kind, name), (rule, value, since) in begun.items()
-    ]
+            begun[key] = partial(ActingRule, app, row["rule"], kind, name, row["after"], time)
+    found += [until(inf) for until in begun.values()]
     return sorted(found, key=lambda one: (one.app, one.from_ms, one.kind, one.name))
 
 
@@ -140,22 +117,13 @@ _OUTLOOKS = {
 class RuleLine:
     """One scheduler rule in words; every text is printable.
 
-    Attributes
-    ----------
-    id, type, name : str
-        ``AGG-1``, ``AGG``, and the query that it is about.
-    value : float
-        Share of the slots (AGG, CAP) or priority (DYNP).
-    does, reason : str
-        What it asks the scheduler for, and the evidence; sentences.
-    expected : str
-        The predicted effect without a full stop; empty where none was computed.
-    tone, outlook : str
-        ``good``, ``unsure`` or ``bad``, and the same in words; empty likewise.
-    instead : str
-        What would help where scheduler pools do not; else empty.
-    besides : str
-        What would help besides its pool; empty where an earlier line says the same.
+    id, type, name: ``AGG-1``, ``AGG``, and the query that it is about.
+    value: share of the slots (AGG, CAP) or priority (DYNP).
+    does, reason: what it asks the scheduler for, and the evidence; sentences.
+    expected: the predicted effect without a full stop; empty where none was computed.
+    tone, outlook: ``good``, ``unsure`` or ``bad``, and the same in words; empty likewise.
+    instead: what would help where scheduler pools do not; else empty.
+    besides: what would help besides its pool; empty where an earlier line says the same.
     """
 
     id: str
@@ -238,14 +206,9 @@ def _line(rule: Rule, first: Rule, besides: str) -> RuleLine:
 class AdviceLine:
     """Advice to people in words; every text is printable.
 
-    Attributes
-    ----------
-    id, title, host : str
-        ``ADVICE-1``, what kind of advice it is, and the host that it is about, if any.
-    reason, advice : str
-        The evidence, and what would help; sentences.
-    settings : tuple of (str, str, str)
-        Name and value of each setting, and why.
+    id, title, host: ``ADVICE-1``, what kind of advice it is, and the host that it is about, if any.
+    reason, advice: the evidence, and what would help; sentences.
+    settings: name and value of each setting, and why.
     """
 
     id: str

@@ -58,12 +58,7 @@ _NUMBERS = (
 class SectionColumn:
     """A column of a section.
 
-    Attributes
-    ----------
-    title : str
-    holds : Holds
-    wide : bool
-        Whether it is left out where there is little room: on a terminal.
+    wide: whether it is left out where there is little room: on a terminal.
     """
 
     title: str
@@ -75,21 +70,12 @@ class SectionColumn:
 class Section:
     """A sentence, a table and notes.
 
-    Attributes
-    ----------
-    key : str
-        Names the section within a report.
-    title, sentence : str
-        What it is called, and what it says in short; the sentence may be empty.
-    columns : tuple of SectionColumn
-    rows : tuple of tuple
-        A cell per column, None where nothing was recorded; the most important first.
-    caption : str
-        What the rows are.
-    notes : tuple of str
-        Sentences after the table.
-    advice : tuple of (str, str)
-        A cause and what helps against it.
+    key: names the section within a report.
+    title, sentence: what it is called, and what it says in short; the sentence may be empty.
+    rows: a cell per column, None where nothing was recorded; the most important first.
+    caption: what the rows are.
+    notes: sentences after the table.
+    advice: a cause and what helps against it.
     """
 
     key: str
@@ -137,11 +123,8 @@ def range_words(low: float, high: float, write: Callable[[float], str] = duratio
 def columns(*titles: str) -> tuple[SectionColumn, ...]:
     """Make columns of their titles, each with what it holds: ``"query:name | lost:time"``.
 
-    Parameters
-    ----------
-    titles : str
-        Columns apart by ``|``: a title, a colon and the name of one of :class:`Holds` in lower
-        case (text by default); before it a ``+`` where the column is wide.
+    titles: columns apart by ``|``: a title, a colon and the name of one of :class:`Holds` in lower
+    case (text by default); before it a ``+`` where the column is wide.
     """
     made = []
     for spec in (one.strip() for joined in titles for one in joined.split("|")):

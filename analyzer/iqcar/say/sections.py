@@ -20,6 +20,7 @@ from iqcar.rules.vocabulary import waste_cause
 from iqcar.say.blamed import QueryNames, cause_name
 from iqcar.say.finding import LEAST_LOST_MS, SLIGHT_SHARE
 from iqcar.say.rule_lines import (
+    RuleLine,
     acting_rules,
     not_accepted,
     rejected_lines,
@@ -41,29 +42,16 @@ MESSAGE_WIDTH = 160
 class WastedLine:
     """What one cause of wasted work cost one query; every text is printable.
 
-    Attributes
-    ----------
-    query : int
-        Row of the query.
-    query_id, name : str
-    cause : WasteCause
-    cause_name, advice : str
-    attempts, again, executors : int
-        Attempts whose work was wasted, those among them that did again what had been done, and
-        executors whose loss or output caused it.
-    executor_id : str
-        The executor that cost most; empty if none.
-    task_ms, elapsed_ms : float
-        Task time, and how much later the query ended (estimated).
-    share_of_run : float
-        ``elapsed_ms`` as a share of the query's duration.
-    message : str
-        What Spark said; empty if nothing.
-    taken : int
-        Attempts whose slot a task of a known query got, where the scheduler took it.
-    taken_by, taken_by_pool : str
-        Id of the query that got most of them, and its scheduler pool; empty if not known.
-    sentence : str
+    query: row of the query.
+    attempts, again, executors: attempts whose work was wasted, those among them that did again what
+    had been done, and executors whose loss or output caused it.
+    executor_id: the executor that cost most; empty if none.
+    task_ms, elapsed_ms: task time, and how much later the query ended (estimated).
+    share_of_run: ``elapsed_ms`` as a share of the query's duration.
+    message: what Spark said; empty if nothing.
+    taken: attempts whose slot a task of a known query got, where the scheduler took it.
+    taken_by, taken_by_pool: id of the query that got most of them, and its scheduler pool; empty if
+    not known.
     """
 
     query: int
@@ -190,18 +178,11 @@ KIND_WORDS = {
 class OwnerLine:
     """What one owner's queries lost to another's, or to a cause.
 
-    Attributes
-    ----------
-    victim, source : str
-        Owners; the source of a cause is its name.
-    kind : BlameKind
-        ``own``: to the same query, not to another of the owner's.
-    lost_ms, share : float
-        Elapsed time, and its part of what all queries lost.
-    by_resource : mapping
-        The same in ms by name of what was waited for, the largest first.
-    evidence : str
-        The weakest of its parts.
+    victim, source: owners; the source of a cause is its name.
+    kind: ``own``: to the same query, not to another of the owner's.
+    lost_ms, share: elapsed time, and its part of what all queries lost.
+    by_resource: the same in ms by name of what was waited for, the largest first.
+    evidence: the weakest of its parts.
     """
 
     victim: str
@@ -216,24 +197,12 @@ class OwnerLine:
 def losses_by_owner(diagnosis: Diagnosis, by: str) -> pd.DataFrame:
     """Sum lost time by the owner of the query that lost it and of that which was in its way.
 
-    Parameters
-    ----------
-    diagnosis : Diagnosis
-    by : str
-        As for :func:`iqcar.model.queries.identify.owners`.
-
-    Returns
-    -------
-    DataFrame
-        :data:`COLUMNS`, the largest loss first: victim and source (owners; what is no query has
-        the cause's name in brackets), kind (:class:`~iqcar.enums.BlameKind`; ``own`` where a query
-        lost time to itself), resource, lost_ms (elapsed, sums to what the queries lost), share (of
-        that sum), evidence (the weakest of the row).
-
-    Raises
-    ------
-    UsageError
-        If nothing can be grouped so.
+    by: as for :func:`iqcar.model.queries.identify.owners`.
+    Returns :data:`COLUMNS`, the largest loss first: victim and source (owners; what is no query has
+    the cause's name in brackets), kind (:class:`~iqcar.enums.BlameKind`; ``own`` where a query lost
+    time to itself), resource, lost_ms (elapsed, sums to what the queries lost), share (of that
+    sum), evidence (the weakest of the row).
+    Raises UsageError if nothing can be grouped so.
     """
     names, graph = owners(diagnosis.tables, by), diagnosis.graph
     owner_names, owner_of = np.unique(np.array([*names, ""], object), return_inverse=True)
@@ -283,17 +252,9 @@ def losses_by_owner(diagnosis: Diagnosis, by: str) -> pd.DataFrame:
 def owner_lines(losses: pd.DataFrame, most: int) -> tuple[tuple[OwnerLine, ...], OwnerLine | None]:
     """Join the resources of each victim and source.
 
-    Parameters
-    ----------
-    losses : DataFrame
-        From :func:`losses_by_owner`.
-    most : int
-        Lines at most.
-
-    Returns
-    -------
-    (tuple of OwnerLine, OwnerLine or None)
-        The largest first; and the sum of what is beyond them, if anything.
+    losses: from :func:`losses_by_owner`.
+    most: lines at most.
+    Returns the largest first; and the sum of what is beyond them, if anything.
     """
     groups = losses.groupby(["victim", "source", "kind"], sort=False)
     lines = [_line(victim, source, kind, part) for (victim, source, kind), part in groups]
@@ -387,13 +348,8 @@ def owners_section(diagnosis: Diagnosis, by: str, most: int) -> Section:
         ),
         rows=tuple(
             (
-                line.victim,
-                line.source,
-                KIND_WORDS[line.kind],
-                line.lost_ms,
-                line.share,
-                line.by_resource,
-                line.evidence,
+                *(line.victim, line.source, KIND_WORDS[line.kind]),
+                *(line.lost_ms, line.share, line.by_resource, line.evidence),
             )
             for line in ((*lines, rest) if rest else lines)
         ),
@@ -425,14 +381,8 @@ def wasted_section(diagnosis: Diagnosis, lines: Sequence[WastedLine], most: int)
         ),
         rows=tuple(
             (
-                line.name,
-                line.cause_name,
-                line.attempts,
-                line.again,
-                line.task_ms,
-                line.elapsed_ms,
-                line.share_of_run,
-                line.message,
+                *(line.name, line.cause_name, line.attempts, line.again),
+                *(line.task_ms, line.elapsed_ms, line.share_of_run, line.message),
             )
             for line in lines
         ),
@@ -484,22 +434,17 @@ def rules_section(diagnosis: Diagnosis) -> Section:
                 line.type,
                 line.name,
                 line.value,
-                " ".join(
-                    filter(
-                        None,
-                        (
-                            line.reason,
-                            line.instead,
-                            line.besides,
-                            line.expected and f"Expected: {line.expected}.",
-                        ),
-                    )
-                ),
+                " ".join(filter(None, _reasons(line))),
             )
             for line in lines
         ),
         notes=tuple(printable(note) for note in notes),
     )
+
+
+def _reasons(line: RuleLine) -> tuple[str, ...]:
+    expected = f"Expected: {line.expected}." if line.expected else ""
+    return line.reason, line.instead, line.besides, expected
 
 
 def queries_section(diagnosis: Diagnosis, waits: int = len(Resource)) -> Section:

@@ -164,10 +164,8 @@ class SentencePart(NamedTuple):
 def parts_of(blamed: Sequence[Blamed]) -> list[SentencePart]:
     """Split the time lost to queries by what was waited for.
 
-    Returns
-    -------
-    list of Part
-        The largest first. ``resource`` is None for what is no query. Lost times sum to the query's.
+    Returns the largest first. ``resource`` is None for what is no query. Lost times sum to the
+    query's.
     """
     parts: list[SentencePart] = []
     for one in blamed:

@@ -31,16 +31,7 @@ def names_of(found: Topics, names: str = "") -> list[TopicName]:
 
 
 def links_to_dict(stragglers: Stragglers, found: Topics | None, query: int) -> dict[str, Any]:
-    """Lay a query's stragglers out as JSON, linked to causes, topics and who is blamed.
-
-    Parameters
-    ----------
-    stragglers : Stragglers
-    found : Topics or None
-        Of the same tables; None where nobody asked.
-    query : int
-        Row of the query.
-    """
+    """Lay a query's stragglers out as JSON, linked to causes, topics and who is blamed."""
     mine = stragglers.stragglers[(stragglers.stragglers["query"] == query).to_numpy(bool)]
     named = [] if found is None else names_of(found)
     causes: dict[str, dict[str, Any]] = {}
@@ -80,10 +71,7 @@ def links_to_dict(stragglers: Stragglers, found: Topics | None, query: int) -> d
 def link_lines(stragglers: Stragglers, found: Topics | None, query: int) -> list[str]:
     """Say the same in lines: how many stragglers, by cause and topic, and who is blamed.
 
-    Returns
-    -------
-    list of str
-        Empty where the query has no stragglers.
+    Empty where the query has no stragglers.
     """
     links = links_to_dict(stragglers, found, query)
     if not links["count"]:
@@ -141,14 +129,10 @@ WHAT_TO_DO = "What to do (advice to people; no pool is made from it)"
 class StragglerLines:
     """A straggler in words; every text is printable.
 
-    Attributes
-    ----------
-    task, rest : str
-        Which task, and how long it took, where.
-    causes : tuple of (str, str)
-        Name of each cause, and its evidence with who is blamed; empty if nothing explains it.
-    unexplained : str
-        What is known of its time where nothing explains it.
+    task, rest: which task, and how long it took, where.
+    causes: name of each cause, and its evidence with who is blamed; empty if
+    nothing explains it.
+    unexplained: what is known of its time where nothing explains it.
     """
 
     task: str
@@ -199,15 +183,9 @@ def group_section(
 ) -> Section:
     """Count stragglers per stage, query or host.
 
-    Parameters
-    ----------
-    found : Stragglers
-    group : str
-        One of :data:`GROUPS`.
-    names : mapping of int to str
-        What to call each query, by row; by default as the labels do.
-    app : int, optional
-        Row of one application.
+    group: one of :data:`GROUPS`.
+    names: what to call each query, by row; by default as the labels do.
+    app: row of one application.
     """
     labels = found.labels
     name = {"stage": labels.stage, "host": labels.host, "query": labels.query}[group]

@@ -48,33 +48,20 @@ MOSTLY_BY = 0.5
 class Target:
     """What the verdict says of one query.
 
-    Attributes
-    ----------
-    query : int
-        Row of the query.
-    query_id, name : str
-        As shown; queries of one name are told apart.
-    severity : Severity
-        How badly it was hit, in a word.
-    ran_ms, lost_ms, to_others_ms : float
-        Its duration (NaN if unknown), what of it was lost, and what of that to other queries.
-    others : LostToOthers
-        That and its range, in words, too.
-    ended : bool
-        Whether the log holds its end.
-    blamed : tuple of Blamed
-        Whom the loss is attributed to, the largest first, small queries summed.
-    summary : str
-        How long it ran and what it lost, without its name.
-    sentence : str
-        What it lost, of what, to whom, where.
-    advice : str
-        What the finding that saves it most advises; empty where an earlier one says the same.
-    rules : tuple of (str, str)
-        Id of each rule that helps it, and what the rule does.
-    runs : tuple of Target
-        The runs of a recurring query that it sums, the worst first; ``query`` is the first of
-        them. Empty where it is one run.
+    query: row of the query.
+    query_id, name: as shown; queries of one name are told apart.
+    severity: how badly it was hit, in a word.
+    ran_ms, lost_ms, to_others_ms: its duration (NaN if unknown), what of it was lost, and what of
+    that to other queries.
+    others: that and its range, in words, too.
+    ended: whether the log holds its end.
+    blamed: whom the loss is attributed to, the largest first, small queries summed.
+    summary: how long it ran and what it lost, without its name.
+    sentence: what it lost, of what, to whom, where.
+    advice: what the finding that saves it most advises; empty where an earlier one says the same.
+    rules: id of each rule that helps it, and what the rule does.
+    runs: the runs of a recurring query that it sums, the worst first; ``query`` is the first of
+    them. Empty where it is one run.
     """
 
     query: int
@@ -98,24 +85,15 @@ class Target:
 class Verdict:
     """What every report says first.
 
-    Attributes
-    ----------
-    quiet : bool
-        Whether nothing is worth acting on.
-    headline : str
-        One sentence.
-    targets : tuple of Target
-        The targets, worst first.
-    recurring : tuple of Target
-        The same with runs of a recurring query summed.
-    findings : tuple of Finding
-        What would save time, the most first.
-    wasted : tuple of WastedLine
-        What wasted work cost each query, all queries, worst first.
-    doubts : tuple of str
-        What is doubtful, in sentences without a full stop.
-    do_not_apply : str
-        A sentence that warns of scheduler rules; it comes first. Empty if no warning is needed.
+    quiet: whether nothing is worth acting on.
+    headline: one sentence.
+    targets: the targets, worst first.
+    recurring: the same with runs of a recurring query summed.
+    findings: what would save time, the most first.
+    wasted: what wasted work cost each query, all queries, worst first.
+    doubts: what is doubtful, in sentences without a full stop.
+    do_not_apply: a sentence that warns of scheduler rules; it comes first. Empty if no warning is
+    needed.
     """
 
     quiet: bool
@@ -131,15 +109,7 @@ class Verdict:
 def find_verdict(diagnosis: Diagnosis, most: int | None = None) -> Verdict:
     """Judge a diagnosis: terminal, notebook and page show this and nothing else.
 
-    Parameters
-    ----------
-    diagnosis : Diagnosis
-    most : int, optional
-        Targets at most; all by default.
-
-    Returns
-    -------
-    Verdict
+    most: targets at most; all by default.
     """
     lost = _LossSums(diagnosis)
     names = QueryNames(diagnosis.tables.queries, diagnosis.tables.applications)

@@ -210,9 +210,9 @@ def total_lines(answer: WhatIf) -> list[str]:
         f"from first to last {duration(total['makespan_before_ms'])} → "
         f"{duration(total['makespan_after_ms'])}"
     ]
-    slower = slower_queries(answer.queries)
+    slower = answer.queries[answer.queries["change_percent"] > 100 * SLOWER]
     if len(slower):
-        worst = slower.iloc[0]
+        worst = slower.sort_values("change_percent", ascending=False).iloc[0]
         count = f"{len(slower)} quer{'y gets' if len(slower) == 1 else 'ies get'}"
         lines.append(
             f"{count} slower by more than {percent(SLOWER)}, most {short(worst['name'])} "
@@ -222,12 +222,6 @@ def total_lines(answer: WhatIf) -> list[str]:
     if busiest:
         lines.append(busiest)
     return lines
-
-
-def slower_queries(queries: pd.DataFrame) -> pd.DataFrame:
-    """Return the queries that get slower, the one that loses most first."""
-    slower = queries[queries["change_percent"] > 100 * SLOWER]
-    return slower.sort_values("change_percent", ascending=False)
 
 
 def bottleneck(answer: WhatIf) -> str:

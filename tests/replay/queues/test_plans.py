@@ -25,7 +25,7 @@ from iqcar.rules.queue_files import PlanTarget, assumed_capacity_file, read_capa
 from iqcar.rules.rule import Outlook
 from iqcar.show.json.queues import queues_schema, queues_to_json
 from iqcar.show.terminal.layout import terminal
-from iqcar.show.terminal.queues import print_queues
+from iqcar.show.terminal.rules import print_queues
 from iqcar_lab.clusters.event_log import SyntheticLog
 from tests.support.naive_queues import NaiveCluster, NaiveQueue, NaiveRun, NaiveTenant
 from tests.support.shared_cluster_logs import read

@@ -11,7 +11,7 @@ from iqcar.errors import UsageError
 from iqcar.replay.whatif import edit_cluster
 from iqcar.replay.whatif.plan_capacity import find_knee, plan_capacity
 from iqcar.replay.whatif.question import parse_plan, parse_price
-from iqcar.show.pictures.what_if import capacity_plan
+from iqcar.show.pictures.question_bars import capacity_plan
 from iqcar_lab.clusters.simulation import Simulation
 from iqcar_lab.clusters.work import Cluster, QueryPlan, StagePlan
 from tests.replay.whatif.test_predictions import model_of

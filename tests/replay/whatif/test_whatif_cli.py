@@ -17,7 +17,7 @@ from iqcar.enums import Request
 from iqcar.errors import UsageError
 from iqcar.model.waits.columns import MISSING, evidence_column
 from iqcar.show.json.whatif import whatif_schema, whatif_to_json
-from iqcar.show.pictures.what_if import waits_before_after
+from iqcar.show.pictures.question_bars import waits_before_after
 from iqcar.show.terminal.whatif import print_what_if
 from tests.support.command import iqcar
 from tests.support.contended_log import contended_log

@@ -25,8 +25,15 @@ from iqcar.say import find_verdict
 from iqcar.say.blamed import RecurringNames
 from iqcar.say.input_sections import coverage_section
 from iqcar.show.html import files, render_page
-from iqcar.show.html.explored import FOLDED, KEYS, bounded, lay_out_blame, rows_of_each
-from iqcar.show.html.payload import LABEL_LETTERS, page_payload
+from iqcar.show.html.payload import (
+    FOLDED,
+    KEYS,
+    LABEL_LETTERS,
+    bounded,
+    lay_out_blame,
+    page_payload,
+    rows_of_each,
+)
 from iqcar.show.json.analyze import result_schema, to_dict, to_json
 from iqcar.show.pictures.timeline import json_for_html, source_hash
 from iqcar.show.terminal.analyze import print_diagnosis

@@ -57,7 +57,7 @@ def compile_queues(
         queue_result,
     )
     from iqcar.show.json.queues import queues_to_json
-    from iqcar.show.terminal.queues import print_queues
+    from iqcar.show.terminal.rules import print_queues
 
     folder = Path(out or str(target))
     check_folder(folder, (FILES[target], HOW_TO_FILE), force)

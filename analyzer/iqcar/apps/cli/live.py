@@ -194,7 +194,8 @@ def _look(
     drawn = Live(console=console, auto_refresh=False, screen=True) if redraws else nullcontext()
     with drawn as view:
         while True:
-            due = loop is not None and _is_due(loop, span_s, watch.over)
+            # Predictions are made only for windows that are for the loop.
+            due = loop is not None and (watch.over or loop.is_due(_now_ms(), 1e3 * span_s))
             found = watch.window()
             applied = None
             if found is not None and loop is not None:
@@ -215,11 +216,6 @@ def _look(
     if redraws and found is not None:
         console.print(window_view(found))  # the screen of the view is gone
     return found is not None
-
-
-def _is_due(loop: RuleApplier, window_s: float, last: bool) -> bool:
-    """Tell whether the next window is for the loop: predictions are made for these alone."""
-    return last or loop.is_due(_now_ms(), 1e3 * window_s)
 
 
 def _take_in(loop: RuleApplier, window: Window, due: bool) -> Applied:

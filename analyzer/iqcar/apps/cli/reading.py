@@ -14,7 +14,6 @@ from iqcar.errors import ExitCode, IqcarError
 if TYPE_CHECKING:
     from iqcar.diagnosis import Diagnosis
     from iqcar.logs import ReadProgress
-    from iqcar.logs.find.resource_manager import YarnTold
     from iqcar.model.demand.estimate import Recalled
     from iqcar.replay.whatif.curves import MeasuredCurves
     from iqcar.tables import Tables
@@ -57,7 +56,8 @@ def read_for(paths: list[str], query_by: QueryBy, samples: list[str] | None = No
         tables = read(
             paths, query_by=query_by, samples=samples or (), progress=show if bar else None
         )
-    check_any(tables)
+    if len(tables.applications) == 0:
+        raise IqcarError(*_why_nothing(tables))
     return tables
 
 
@@ -69,13 +69,22 @@ def diagnosed(
     yarn: str = "",
     **settings: Any,
 ) -> Diagnosis:
-    """Read the logs at some paths and diagnose them: :func:`iqcar.pipeline.diagnose`."""
+    """Read the logs at some paths and diagnose them: :func:`iqcar.pipeline.diagnose`.
+
+    ``topics`` may also be a function of what was read.
+    """
     from iqcar.pipeline import diagnose
 
-    measured = curves_from(curves)
-    told = yarn_from(yarn)  # before the logs are read: a wrong address is told at once
+    measured, told = curves_from(curves), None
+    if yarn:  # before the logs are read: a wrong address is told at once
+        from iqcar.logs.find.resource_manager import ask_resource_manager
+
+        with working("asking YARN"):
+            told = ask_resource_manager(yarn)
     tables = read_for(paths, settings["query_by"], samples)
     recalled = recall_from(recall, tables)
+    if callable(topics := settings.get("topics")):
+        settings["topics"] = topics(tables)
     with working("analysing"):
         return diagnose(tables, **settings, recalled=recalled, curves=measured, yarn=told)
 
@@ -96,22 +105,6 @@ def curves_from(path: str) -> MeasuredCurves | None:
     from iqcar.replay.whatif.curves import read_curves
 
     return read_curves(path)
-
-
-def yarn_from(url: str) -> YarnTold | None:
-    """Ask a resource manager; None where none is named."""
-    if not url:
-        return None
-    from iqcar.logs.find.resource_manager import ask_resource_manager
-
-    with working("asking YARN"):
-        return ask_resource_manager(url)
-
-
-def check_any(tables: Tables) -> None:
-    """Raise IqcarError if nothing in the logs can be analysed."""
-    if len(tables.applications) == 0:
-        raise IqcarError(*_why_nothing(tables))
 
 
 @contextmanager

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import typer
 
 from iqcar.apps.cli import options
 from iqcar.apps.cli.command import Result, check_writable, command, explain_line, write_result
 from iqcar.errors import UsageError
+
+if TYPE_CHECKING:
+    from iqcar.tables import Tables
 
 
 @command("The same as one HTML file to explore.", writes=())
@@ -51,18 +55,10 @@ def report(
     show : --open
         Open the report in a browser.
     """
-    from iqcar.apps.cli.reading import (
-        curves_from,
-        logs_of,
-        read_for,
-        recall_from,
-        working,
-        yarn_from,
-    )
+    from iqcar.apps.cli.reading import diagnosed, logs_of, working
     from iqcar.causes.topics.jobs import enough_for_topics
     from iqcar.causes.topics.topic_result import FEW_JOBS
-    from iqcar.pipeline import diagnose
-    from iqcar.rules.vocabulary import advice_kinds
+    from iqcar.rules.vocabulary.advice_kinds import advice_kinds
     from iqcar.say.verdict import find_verdict
     from iqcar.show.html import render_page
     from iqcar.show.html.files import report_name
@@ -74,24 +70,24 @@ def report(
     check_writable(file, force)
     if advice:
         advice_kinds(advice)
-    measured, told = curves_from(curves), yarn_from(yarn)
-    tables = read_for(paths, how.query_by, samples)
-    recalled = recall_from(recall, tables)
-    if topics is None and not enough_for_topics(tables, FEW_JOBS):
-        topics = enough_for_topics(tables)
+
+    def worth_it(tables: Tables) -> bool | None:
+        return None if enough_for_topics(tables, FEW_JOBS) else enough_for_topics(tables)
+
+    diagnosis = diagnosed(
+        paths,
+        samples,
+        recall,
+        curves,
+        yarn,
+        targets=target or (),
+        by=by,
+        topics=worth_it if topics is None else topics,
+        advice=advice,
+        all_rules=all_rules,
+        **asdict(how),
+    )
     with working("analysing"):
-        diagnosis = diagnose(
-            tables,
-            recalled=recalled,
-            curves=measured,
-            yarn=told,
-            targets=target or (),
-            by=by,
-            topics=topics,
-            advice=advice,
-            all_rules=all_rules,
-            **asdict(how),
-        )
         content = render_page(diagnosis, title=title).encode("utf-8", "replace")
     write_result(file, content)
     if file != "-":

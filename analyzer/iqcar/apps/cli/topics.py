@@ -46,7 +46,7 @@ def topics(
     from iqcar.pipeline import topics_of
     from iqcar.rules.vocabulary import topic_vocabulary
     from iqcar.show.json.analyze import topics_to_json
-    from iqcar.show.terminal.topics import print_topics
+    from iqcar.show.terminal.analyze import print_topics
 
     chosen = TopicSettings.parse(settings)
     topic_vocabulary(names)

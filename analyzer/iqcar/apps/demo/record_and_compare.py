@@ -58,10 +58,7 @@ class PredictedQuery:
 class WhatIfCheck:
     """What-if beside what was measured.
 
-    Attributes
-    ----------
-    question : what was changed, in words.
-    self_check : as in :class:`iqcar.replay.whatif.what_if.WhatIf`.
+    self_check: as in :class:`iqcar.replay.whatif.what_if.WhatIf`.
     """
 
     question: str
@@ -174,16 +171,7 @@ def story_json(story: Story) -> bytes:
 
 @dataclass(frozen=True)
 class Story:
-    """Result of the demo.
-
-    Attributes
-    ----------
-    before, after : the same queries without and with the rules.
-    diagnosis : diagnosis of the run before.
-    rules : file of the rules applied in the run after.
-    check : measured and predicted effect of the rules.
-    what_if : measured and predicted durations in the pools of the rules.
-    """
+    """Result of the demo."""
 
     before: Run
     after: Run
@@ -211,13 +199,6 @@ def tell(
     """Record the demo's mix, diagnose it, and run it with the proposed rules.
 
     Raises IqcarError if the data cannot be made, Spark does not start, or a query fails.
-
-    Parameters
-    ----------
-    out : folder for data, event logs and rules.
-    scale : TPC-DS scale factor.
-    say : called with each line of progress.
-    show : called with the diagnosis before the second run.
     """
     slots = slots_here()
     say(

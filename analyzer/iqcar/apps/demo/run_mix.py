@@ -44,16 +44,7 @@ SETTINGS = {
 
 @dataclass(frozen=True)
 class Run:
-    """One run of a mix.
-
-    Attributes
-    ----------
-    log : its event log.
-    spark : version of Spark.
-    slots : task slots.
-    duration_s : seconds of each query by name, from its start to its end; mean over its runs.
-    runs : how often the mix ran.
-    """
+    """One run of a mix."""
 
     log: Path
     spark: str
@@ -89,17 +80,10 @@ def run_mix(
 
     Raises IqcarError if Spark does not start, or a query fails.
 
-    Parameters
-    ----------
-    data : TPC-DS data (:func:`iqcar.apps.demo.mix.make_data`).
-    out : folder for the event log (``eventlogs/``) and Spark's messages; created if missing.
-    name : prefix of the names of this run's files.
-    conf : Spark settings beyond those of the demo.
-    master : Spark master; by default embedded, with :func:`slots_here` slots.
-    plugin : whether the plugin measures waits.
-    runs : how often the mix runs in the one application; less often where another run would end
-        after ``within_s`` seconds.
-    say : called with each line of progress.
+    data: TPC-DS data (:func:`iqcar.apps.demo.mix.make_data`).
+    out: folder for the event log (``eventlogs/``) and Spark's messages; created if missing.
+    master: Spark master; by default embedded, with :func:`slots_here` slots.
+    runs: after ``within_s`` seconds.
     """
     logs = out / "eventlogs"
     logs.mkdir(parents=True, exist_ok=True)

@@ -80,15 +80,9 @@ def serve_http(
 ) -> None:
     """Answer clients over streamable HTTP until SIGINT or SIGTERM.
 
-    Parameters
-    ----------
-    service : Service
-    listening : socket
-        From :func:`iqcar.apps.serve.server.listen`.
-    host, token : str
-        What the guard asks for: a client sends the token as ``Authorization: Bearer``.
-    ready : callable
-        Called once requests are answered.
+    listening: from :func:`iqcar.apps.serve.server.listen`.
+    host, token: what the guard asks for: a client sends the token as ``Authorization: Bearer``.
+    ready: called once requests are answered.
     """
     app = make_server(service).streamable_http_app(
         streamable_http_path=PATH, json_response=True, stateless_http=True, host=host

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from math import ceil
 from typing import Any
 
 from iqcar.base.units import LINES, printable
 from iqcar.errors import UsageError
-
-Slice = Callable[[dict[str, Any]], dict[str, Any]]
 
 ABOUT_QUERY = (
     *("query_id", "name", "kind", "fingerprint", "pool", "start_ms", "duration_ms", "ended"),
@@ -169,13 +166,8 @@ MOST_TEXT = 400
 def page_of(items: list[Any], page: int, size: int = PAGE_ITEMS) -> dict[str, Any]:
     """Return one page of a list with its place among all.
 
-    Parameters
-    ----------
-    items : list
-    page : int
-        From 1; a page after the last is the last.
-    size : int
-        Items on a page, 1 to :data:`MOST_ITEMS`.
+    page: from 1; a page after the last is the last.
+    size: items on a page, 1 to :data:`MOST_ITEMS`.
     """
     size = min(max(size, 1), MOST_ITEMS)
     pages = max(1, ceil(len(items) / size))

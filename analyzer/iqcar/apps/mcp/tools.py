@@ -80,7 +80,9 @@ class Tools:
         await self._look()
         wanted = Wanted(q=search, page=page, size=20)
         listed = list_of(select(service.listing.applications(), wanted), service)
-        return dict(bounded_rows(msgspec.to_builtins(listed)))
+        rows = msgspec.to_builtins(listed)
+        # Its texts are shortened, but no row is left out: it is one page already.
+        return {**rows, "applications": [bounded(one) for one in rows["applications"]]}
 
     async def diagnose(self, applications: Applications) -> dict[str, Any]:
         """Diagnose applications: what would save time, and who lost how much to whom, and where.
@@ -267,11 +269,6 @@ class Tools:
                 raise IqcarError("there is no such application", str(bounded(name)), advice)
             found += [one.key] if one is not None else [each.key for each in same]
         return list(dict.fromkeys(found))
-
-
-def bounded_rows(listed: dict[str, Any]) -> dict[str, Any]:
-    """Shorten texts in a list of applications, but keep all its rows: it is one page already."""
-    return {**listed, "applications": [bounded(one) for one in listed["applications"]]}
 
 
 def _pending(state: str, phase: str, share: float) -> dict[str, Any]:

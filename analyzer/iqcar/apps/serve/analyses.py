@@ -80,20 +80,12 @@ class FullError(IqcarError):
 class Analysis:
     """One analysis, from being asked for to its end.
 
-    Attributes
-    ----------
-    digest : str
-        Name of its result in the cache, and of itself in addresses.
-    keys : tuple of str
-        The applications analysed together.
-    phase : str
-        What is being done: reading, analysing or writing; empty before and after.
-    share : float
-        How far the phase is, 0 to 1; only reading is measured.
-    message : str
-        Why it failed.
-    wrong : bool
-        Whether it failed because of what was asked.
+    digest: name of its result in the cache, and of itself in addresses.
+    keys: the applications analysed together.
+    phase: what is being done: reading, analysing or writing; empty before and after.
+    share: how far the phase is, 0 to 1; only reading is measured.
+    message: why it failed.
+    wrong: whether it failed because of what was asked.
     """
 
     digest: str

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncIterator, Callable
-from dataclasses import replace
 from datetime import datetime, timedelta, timezone
+from functools import partial
 from typing import Annotated, Any, ClassVar, TypeVar, cast
 
 import msgspec
@@ -423,12 +423,12 @@ class StoreQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
     since: Day = ""
     until: Day = ""
     cluster: Name = ""
-    period: Annotated[str, Meta(description="For `top`: day, week, month or all.")] = "week"
+    period: Annotated[str, "For `top`: day, week, month or all."] = "week"
     by: Annotated[
-        str, Meta(max_length=200, description="For `who`: query, user, pool or a Spark property.")
+        str, Meta(max_length=200), "For `who`: query, user, pool or a Spark property."
     ] = "query"
     query: Annotated[
-        str, Meta(max_length=1000, description="For `trend` and `changes`: name or fingerprint.")
+        str, Meta(max_length=1000), "For `trend` and `changes`: name or fingerprint."
     ] = ""
 
 
@@ -527,27 +527,19 @@ def _standing(service: Service, digest: str) -> AnalysisWork:
     keys = analysis.keys if analysis else summary.keys if summary else ()
     if not keys:  # a comparison has none: it is asked for by its sets
         raise GoneError("there is no such analysis (any more)")
-    result = digest if summary else None
+    asked = partial(
+        AnalysisWork,
+        keys=keys,
+        digest=digest,
+        result=digest if summary else None,
+        analysis=analysis,
+    )
     try:
         now = service.standing(keys)
     except GoneError:
-        return AnalysisWork(
-            keys=keys,
-            applications=(),
-            digest=digest,
-            result=result,
-            analysis=analysis,
-            outdated=True,
-        )
+        return asked(applications=(), outdated=True)
     # What was asked about is this state of the logs, also if they have grown since.
-    return replace(
-        now,
-        keys=keys,
-        digest=digest,
-        result=result,
-        analysis=analysis,
-        outdated=now.digest != digest,
-    )
+    return asked(applications=now.applications, outdated=now.digest != digest)
 
 
 async def _result(request: Request, work: Work, none_yet: str = _NOT_ANALYSED) -> Response:

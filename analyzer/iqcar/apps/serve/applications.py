@@ -52,25 +52,15 @@ def _state_of(part: LogPart) -> tuple[int, int]:
 class Application:
     """An application as the list shows it.
 
-    Attributes
-    ----------
-    key : str
-        What addresses call it; made from the log's place, so it outlives the server.
-    path : str
-        Where its log is, as shown.
-    log : EventLog or None
-        None where the place holds no log that can be read.
-    identity : Identity
-        What its log was when it was last looked at.
-    peek : Peek or None
-        What its first and last lines say; None until they were read.
-    summary : Summary or None
-        What the last analysis with the server's settings found, of this or an earlier state of the
-        log; None if there was none.
-    summary_is_current : bool
-        Whether that analysis was of the log as it is now.
-    loss : ApplicationLoss or None
-        What it lost and to whom, by the newest result about most applications with it.
+    key: what addresses call it; made from the log's place, so it outlives the server.
+    path: where its log is, as shown.
+    log: None where the place holds no log that can be read.
+    identity: what its log was when it was last looked at.
+    peek: what its first and last lines say; None until they were read.
+    summary: what the last analysis with the server's settings found, of this or an earlier state of
+    the log; None if there was none.
+    summary_is_current: whether that analysis was of the log as it is now.
+    loss: what it lost and to whom, by the newest result about most applications with it.
     """
 
     key: str
@@ -220,17 +210,9 @@ MOST_SMALL = 200
 class NextLogs:
     """Chooses what is analysed while nobody waits, each state of a log once.
 
-    Parameters
-    ----------
-    within_hours : float or None
-        How long ago an application may have ended, whatever its size; None for none.
-    small_mib : float
-        Stored size up to which logs are analysed whenever they ended; 0 for none.
-
-    Attributes
-    ----------
-    asked : set of str
-        Keys of applications that were asked for all at once.
+    within_hours: how long ago an application may have ended, whatever its size; None for no time.
+    small_mib: stored size up to which logs are analysed whenever they ended; 0 for none.
+    asked: keys of applications that were asked for all at once.
     """
 
     def __init__(self, within_hours: float | None, small_mib: float) -> None:
@@ -250,12 +232,8 @@ class NextLogs:
         What was chosen before is not chosen again until its log changes, so that a log whose
         analysis fails does not keep out the others.
 
-        Parameters
-        ----------
-        applications : iterable of Application
-            All that are listed.
-        now_ms : float
-            Since the epoch.
+        applications: all that are listed.
+        now_ms: since the epoch.
         """
         listed = {one.key: one for one in applications}
         self._chosen = {key: was for key, was in self._chosen.items() if key in listed}
@@ -325,28 +303,21 @@ class Wanted(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     q: Annotated[
         str,
-        Meta(
-            max_length=MAX_SEARCH,
-            description="Words that all must occur in name, application id, user, Spark version, "
-            "status, file name, worst-hit query or whom it lost most to, whatever their case.",
-        ),
+        Meta(max_length=MAX_SEARCH),
+        "Words that all must occur in name, application id, user, Spark version, "
+        "status, file name, worst-hit query or whom it lost most to, whatever their case.",
     ] = ""
-    sort: Annotated[SortBy, Meta(description="Column to sort by.")] = SortBy.START
-    order: Annotated[ListOrder, Meta(description="Direction; what is unknown comes last.")] = (
-        ListOrder.DESCENDING
+    sort: Annotated[SortBy, "Column to sort by."] = SortBy.START
+    order: Annotated[ListOrder, "Direction; what is unknown comes last."] = ListOrder.DESCENDING
+    status: Annotated[InputStatus | UnsetType, "Only applications whose log is in this state."] = (
+        UNSET
     )
-    status: Annotated[
-        InputStatus | UnsetType, Meta(description="Only applications whose log is in this state.")
-    ] = UNSET
     page: Annotated[
         int,
-        Meta(
-            ge=1,
-            le=1_000_000,
-            description="Page of the list, from 1; a page after the last is the last.",
-        ),
+        Meta(ge=1, le=1_000_000),
+        "Page of the list, from 1; a page after the last is the last.",
     ] = 1
-    size: Annotated[int, Meta(ge=1, le=MAX_PAGE_SIZE, description="Applications on a page.")] = 50
+    size: Annotated[int, Meta(ge=1, le=MAX_PAGE_SIZE), "Applications on a page."] = 50
 
 
 @dataclass(frozen=True)

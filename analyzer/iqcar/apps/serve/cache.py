@@ -27,7 +27,6 @@ from typing import Annotated, Any
 import msgspec
 import numpy as np
 import pandas as pd
-from msgspec import Meta
 
 from iqcar.base.files.derived import own_folder, read_own, write_derived
 from iqcar.base.units import short
@@ -47,12 +46,12 @@ Identity = tuple[tuple[str, str, int, int], ...]
 class FirstFinding(msgspec.Struct, frozen=True):
     """What would save most time."""
 
-    kind: Annotated[FindingKind, Meta(description="Kind of finding.")]
-    subject: Annotated[str, Meta(description="The recurring query, or the host.")]
-    saves_ms: Annotated[float, Meta(description="What the action alone saves, in ms.")]
-    share: Annotated[float, Meta(description="Of the duration of its runs.")]
-    sentence: Annotated[str, Meta(description="What was found.")]
-    action: Annotated[str, Meta(description="What to do.")]
+    kind: Annotated[FindingKind, "Kind of finding."]
+    subject: Annotated[str, "The recurring query, or the host."]
+    saves_ms: Annotated[float, "What the action alone saves, in ms."]
+    share: Annotated[float, "Of the duration of its runs."]
+    sentence: Annotated[str, "What was found."]
+    action: Annotated[str, "What to do."]
 
 
 Label = tuple[str, str, str, str, str]
@@ -147,14 +146,8 @@ def _others_of(diagnosis: Diagnosis, query: int | None) -> dict[str, Any]:
 
 def _first_finding(diagnosis: Diagnosis) -> FirstFinding | None:
     for one in find_findings(diagnosis):
-        return FirstFinding(
-            kind=one.kind,
-            subject=one.subject[:MAX_TEXT],
-            saves_ms=one.saves_ms,
-            share=one.share,
-            sentence=one.sentence[:MAX_TEXT],
-            action=one.action[:MAX_TEXT],
-        )
+        subject, *said = (text[:MAX_TEXT] for text in (one.subject, one.sentence, one.action))
+        return FirstFinding(one.kind, subject, one.saves_ms, one.share, *said)
     return None
 
 
@@ -171,33 +164,25 @@ MAX_TEXT = 500
 class ApplicationLoss(msgspec.Struct, frozen=True):
     """What one application lost, as the result about most applications with it tells."""
 
-    key: Annotated[str, Meta(description="The application.")]
-    together: Annotated[int, Meta(description="Applications that were analysed with it, with it.")]
-    lost_ms: Annotated[float, Meta(description="Time that its queries lost, in ms.")]
-    executors_ms: Annotated[
-        float, Meta(description="Part of it lost waiting for executors of the cluster, in ms.")
-    ]
+    key: Annotated[str, "The application."]
+    together: Annotated[int, "Applications that were analysed with it, with it."]
+    lost_ms: Annotated[float, "Time that its queries lost, in ms."]
+    executors_ms: Annotated[float, "Part of it lost waiting for executors of the cluster, in ms."]
     other_applications_ms: Annotated[
-        float, Meta(description="Part of it lost to named queries of other applications, in ms.")
+        float, "Part of it lost to named queries of other applications, in ms."
     ]
     most_to: Annotated[
         str | None,
-        Meta(
-            description="The other application, or the other query of its own, that it lost most "
-            "to; null if none is known."
-        ),
+        "The other application, or the other query of its own, that it lost most "
+        "to; null if none is known.",
     ]
-    most_to_ms: Annotated[float, Meta(description="What it lost to that one, in ms.")]
+    most_to_ms: Annotated[float, "What it lost to that one, in ms."]
 
 
 def application_losses(diagnosis: Diagnosis, keys: Sequence[str]) -> tuple[ApplicationLoss, ...]:
     """Sum the losses of each application.
 
-    Parameters
-    ----------
-    diagnosis : Diagnosis
-    keys : sequence of str
-        Of the applications, in the order of the logs that were read.
+    keys: of the applications, in the order of the logs that were read.
     """
     tables = diagnosis.tables
     if len(tables.inputs) != len(keys):
@@ -307,12 +292,8 @@ _UNFINISHED = "unfinished-"
 def digest_of(logs: Sequence[tuple[str, Identity]], settings: str) -> str:
     """Name the result of analysing some states of logs together, in whatever order.
 
-    Parameters
-    ----------
-    logs : sequence of (str, Identity)
-        Key and identity of each.
-    settings : str
-        The settings of the analysis, as text.
+    logs: key and identity of each.
+    settings: the settings of the analysis, as text.
     """
     what = json.dumps([LAYOUT, __version__, settings, sorted(logs)])
     return hashlib.sha256(what.encode()).hexdigest()[: 2 * DIGEST_BYTES]
@@ -329,22 +310,10 @@ def cache_folder(given: str | None) -> Path:
 class Cache:
     """A folder of results, bounded in size; those not used for longest go first.
 
-    Parameters
-    ----------
-    folder : Path
-        Made if it does not exist.
-    max_bytes : int
-        Bytes to keep at most; the newest entry is kept in any case.
-
-    Attributes
-    ----------
-    size_bytes : int
-        Size of all entries when the last one came, those of other servers included.
-
-    Raises
-    ------
-    IqcarError
-        If the folder cannot be made, or others can write to it.
+    folder: made if it does not exist.
+    max_bytes: bytes to keep at most; the newest entry is kept in any case.
+    size_bytes: size of all entries when the last one came, those of other servers included.
+    Raises IqcarError if the folder cannot be made, or others can write to it.
     """
 
     def __init__(self, folder: Path, max_bytes: int = MAX_CACHE_BYTES) -> None:
@@ -373,10 +342,7 @@ class Cache:
     def finish(self, unfinished: Path, digest: str) -> Summary:
         """Make the files an entry; the same entry made twice is kept once.
 
-        Raises
-        ------
-        OSError, ValueError
-            If the files are not there or cannot be read.
+        Raises OSError or ValueError if the files are not there or cannot be read.
         """
         summary = _read_summary(unfinished)
         with self._lock:

@@ -28,6 +28,7 @@ from iqcar.apps.serve.responses import (
 from iqcar.enums import InputStatus
 from iqcar.show.json.analyze import result_schema
 from iqcar.show.json.compare import compare_schema
+from iqcar.show.json.described import laid_out, schema_components
 from iqcar.show.json.history import history_schema
 from iqcar.show.json.live import live_schema
 from iqcar.show.json.whatif import whatif_schema
@@ -60,30 +61,22 @@ Moment = Annotated[float | None, Meta(description="In ms since the epoch; null i
 class Found(msgspec.Struct, frozen=True):
     """What the last analysis of an application found, in short."""
 
-    grown: Annotated[
-        bool, Meta(description="Whether the log has grown since, so that this may be out of date.")
-    ]
-    queries: Annotated[int, Meta(description="Queries found.")]
-    lost_ms: Annotated[float, Meta(description="Time that its queries lost, in ms.")]
-    lost_to_others_ms: Annotated[
-        float, Meta(description="Time that its queries lost to other queries, in ms.")
-    ]
+    grown: Annotated[bool, "Whether the log has grown since, so that this may be out of date."]
+    queries: Annotated[int, "Queries found."]
+    lost_ms: Annotated[float, "Time that its queries lost, in ms."]
+    lost_to_others_ms: Annotated[float, "Time that its queries lost to other queries, in ms."]
     worst_query_id: Annotated[
-        str | None, Meta(description="The query that lost most to others; null if none lost any.")
+        str | None, "The query that lost most to others; null if none lost any."
     ]
-    worst_name: Annotated[str | None, Meta(description="Its name.")]
-    worst_lost_ms: Annotated[float | None, Meta(description="What it lost, in ms.")]
+    worst_name: Annotated[str | None, "Its name."]
+    worst_lost_ms: Annotated[float | None, "What it lost, in ms."]
     worst_low_ms: Annotated[
         float | None,
-        Meta(
-            description="Lower end of the range of what it lost to others, in ms; null where no "
-            "replay tells."
-        ),
+        "Lower end of the range of what it lost to others, in ms; null where no replay tells.",
     ]
-    worst_high_ms: Annotated[float | None, Meta(description="Upper end of that range, in ms.")]
+    worst_high_ms: Annotated[float | None, "Upper end of that range, in ms."]
     first_finding: Annotated[
-        FirstFinding | None,
-        Meta(description="What would save most time; null if nothing would."),
+        FirstFinding | None, "What would save most time; null if nothing would."
     ]
 
 
@@ -91,32 +84,25 @@ class ApplicationRow(msgspec.Struct, frozen=True):
     """An application as the list shows it, known from the first and last lines of its log."""
 
     key: Key
-    name: Annotated[str, Meta(description="Its name; the log's where it gives none.")]
-    application_id: Annotated[str, Meta(description="As Spark wrote it; empty if not recorded.")]
-    attempt_id: Annotated[str, Meta(description="Attempt; empty if it has only one.")]
-    user: Annotated[str, Meta(description="User that ran it; empty if not recorded.")]
-    spark_version: Annotated[str, Meta(description="Empty if not recorded.")]
-    path: Annotated[str, Meta(description="Where its log is.")]
+    name: Annotated[str, "Its name; the log's where it gives none."]
+    application_id: Annotated[str, "As Spark wrote it; empty if not recorded."]
+    attempt_id: Annotated[str, "Attempt; empty if it has only one."]
+    user: Annotated[str, "User that ran it; empty if not recorded."]
+    spark_version: Annotated[str, "Empty if not recorded."]
+    path: Annotated[str, "Where its log is."]
     status: Annotated[
-        InputStatus | None,
-        Meta(description="State of the log; null while its first lines were not read yet."),
+        InputStatus | None, "State of the log; null while its first lines were not read yet."
     ]
-    message: Annotated[
-        str, Meta(description="Why it cannot be read, or what is doubtful; empty if nothing.")
-    ]
-    size_bytes: Annotated[int, Meta(description="Stored size of the log; 0 if not known.")]
+    message: Annotated[str, "Why it cannot be read, or what is doubtful; empty if nothing."]
+    size_bytes: Annotated[int, "Stored size of the log; 0 if not known."]
     start_ms: Moment
     end_ms: Moment
     duration_ms: Ms
-    found: Annotated[
-        Found | None, Meta(description="What analysing it alone found; null before that.")
-    ]
+    found: Annotated[Found | None, "What analysing it alone found; null before that."]
     lost: Annotated[
         ApplicationLoss | None,
-        Meta(
-            description="What it lost and to whom, as the newest result about most applications "
-            "with it tells; null before any."
-        ),
+        "What it lost and to whom, as the newest result about most applications "
+        "with it tells; null before any.",
     ]
 
 
@@ -124,21 +110,18 @@ class ApplicationList(msgspec.Struct, frozen=True):
     """One page of the list."""
 
     applications: list[ApplicationRow]
-    page: Annotated[int, Meta(description="Number of this page, from 1.")]
-    pages: Annotated[int, Meta(description="Number of pages, at least 1.")]
-    chosen: Annotated[int, Meta(description="Applications that match, on all pages.")]
-    total: Annotated[int, Meta(description="Applications in all.")]
+    page: Annotated[int, "Number of this page, from 1."]
+    pages: Annotated[int, "Number of pages, at least 1."]
+    chosen: Annotated[int, "Applications that match, on all pages."]
+    total: Annotated[int, "Applications in all."]
     unread: Annotated[
         int,
-        Meta(
-            description="Applications whose first lines are still to be read; at least 1 until the "
-            "places were looked through once."
-        ),
+        "Applications whose first lines are still to be read; at least 1 until the "
+        "places were looked through once.",
     ]
-    left_out: Annotated[int, Meta(description="Logs that are not listed: there are too many.")]
+    left_out: Annotated[int, "Logs that are not listed: there are too many."]
     unanswered: Annotated[
-        list[str],
-        Meta(description="Places that have not answered yet: what they have is old, or missing."),
+        list[str], "Places that have not answered yet: what they have is old, or missing."
     ]
 
 
@@ -147,48 +130,41 @@ class NeighbourRow(msgspec.Struct, frozen=True):
 
     key: Key
     name: str
-    overlap_ms: Annotated[float, Meta(description="Time that both ran, in ms.")]
-    hosts: Annotated[list[str], Meta(description="Hosts known to have run both.")]
+    overlap_ms: Annotated[float, "Time that both ran, in ms."]
+    hosts: Annotated[list[str], "Hosts known to have run both."]
 
 
 class HowFar(msgspec.Struct, frozen=True, kw_only=True):
     """How far an analysis or a comparison is."""
 
     state: Annotated[
-        State | None,
-        Meta(description="Null: not asked for. " + " ".join(f"{s}: {s.sentence}" for s in State)),
+        State | None, "Null: not asked for. " + " ".join(f"{s}: {s.sentence}" for s in State)
     ]
-    waiting_before: Annotated[int, Meta(description="Analyses that wait before it.")]
-    phase: Annotated[
-        str, Meta(description="What is being done: reading, analysing or writing; or empty.")
-    ]
-    share: Annotated[
-        float, Meta(ge=0, le=1, description="How far the phase is; of a comparison, of one set.")
-    ]
-    running_ms: Annotated[float, Meta(description="Time since it began, in ms.")]
-    message: Annotated[str, Meta(description="Why it failed; empty if it did not.")]
+    waiting_before: Annotated[int, "Analyses that wait before it."]
+    phase: Annotated[str, "What is being done: reading, analysing or writing; or empty."]
+    share: Annotated[float, Meta(ge=0, le=1), "How far the phase is; of a comparison, of one set."]
+    running_ms: Annotated[float, "Time since it began, in ms."]
+    message: Annotated[str, "Why it failed; empty if it did not."]
     grown: Annotated[
         bool,
-        Meta(
-            description="Whether there is a result, but of an earlier state of a log: "
-            "it has grown since, ask again."
-        ),
+        "Whether there is a result, but of an earlier state of a log: "
+        "it has grown since, ask again.",
     ]
-    address: Annotated[str, Meta(description="Path of its page.")]
+    address: Annotated[str, "Path of its page."]
 
 
 class Progress(HowFar, frozen=True, kw_only=True):
     """How far an analysis is."""
 
     id: AnalysisId
-    applications: Annotated[list[Key], Meta(description="Analysed together.")]
+    applications: Annotated[list[Key], "Analysed together."]
 
 
 class ComparisonProgress(HowFar, frozen=True, kw_only=True):
     """How far a comparison is."""
 
-    before: Annotated[list[Key], Meta(description="Applications before.")]
-    after: Annotated[list[Key], Meta(description="Applications after.")]
+    before: Annotated[list[Key], "Applications before."]
+    after: Annotated[list[Key], "Applications after."]
 
 
 class ApplicationAbout(msgspec.Struct, frozen=True):
@@ -197,8 +173,7 @@ class ApplicationAbout(msgspec.Struct, frozen=True):
     application: ApplicationRow
     progress: Progress
     neighbours: Annotated[
-        list[NeighbourRow],
-        Meta(description="The longest beside it first; complete only once all are analysed."),
+        list[NeighbourRow], "The longest beside it first; complete only once all are analysed."
     ]
 
 
@@ -214,8 +189,7 @@ class Together(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Which applications a request is about: its query parameters."""
 
     app: Annotated[
-        list[Key],
-        Meta(min_length=1, max_length=32, description="Key of an application, once for each."),
+        list[Key], Meta(min_length=1, max_length=32), "Key of an application, once for each."
     ]
 
 
@@ -225,12 +199,10 @@ class ComparedSets(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     SAYS: ClassVar[str] = "what to compare"
 
     before: Annotated[
-        list[Key],
-        Meta(min_length=1, max_length=32, description="Key of an application before, each once."),
+        list[Key], Meta(min_length=1, max_length=32), "Key of an application before, each once."
     ]
     after: Annotated[
-        list[Key],
-        Meta(min_length=1, max_length=32, description="Key of an application after, each once."),
+        list[Key], Meta(min_length=1, max_length=32), "Key of an application after, each once."
     ]
 
 
@@ -279,18 +251,7 @@ def row_of(one: Application) -> ApplicationRow:
         start_ms=one.start_ms,
         end_ms=one.end_ms,
         duration_ms=one.duration_ms,
-        found=Found(
-            grown=not one.summary_is_current,
-            queries=summary.queries,
-            lost_ms=summary.lost_ms,
-            lost_to_others_ms=summary.lost_to_others_ms,
-            worst_query_id=summary.worst_query_id,
-            worst_name=summary.worst_name,
-            worst_lost_ms=summary.worst_lost_ms,
-            worst_low_ms=summary.worst_low_ms,
-            worst_high_ms=summary.worst_high_ms,
-            first_finding=summary.first_finding,
-        )
+        found=Found(**laid_out(Found, summary, grown=not one.summary_is_current))
         if summary
         else None,
         lost=one.loss,
@@ -434,9 +395,7 @@ def openapi(endpoints: Sequence[Endpoint]) -> dict[str, Any]:
     for each in endpoints:
         structs |= {kind: None for _, kind in each.answers.values() if not isinstance(kind, str)}
         structs |= {kind: None for kind in (each.body,) if kind}
-    _, components = msgspec.json.schema_components(
-        list(structs), ref_template="#/components/schemas/{name}"
-    )
+    components = schema_components(structs, "#/components/schemas/{name}")
     components |= {name: _written(name, schema()) for name, schema in WRITTEN.items()}
     paths: dict[str, Any] = {}
     for each in endpoints:
@@ -476,7 +435,7 @@ def parameters_of(each: Endpoint) -> list[dict[str, str]]:
         for one in operation.get("parameters", ())
     ]
     if each.body:
-        _, parts = msgspec.json.schema_components([each.body], ref_template="{name}")
+        parts = schema_components([each.body], "{name}")
         rows += [
             {"name": f"body: {name}", "holds": _holds(schema), "meaning": each.body.__doc__ or ""}
             for name, schema in parts[each.body.__name__]["properties"].items()
@@ -558,7 +517,7 @@ def _reference(kind: Any) -> dict[str, Any]:
 
 
 def _query(kind: type[msgspec.Struct]) -> list[dict[str, Any]]:
-    _, parts = msgspec.json.schema_components([kind], ref_template="{name}")
+    parts = schema_components([kind], "{name}")
     fields = parts[kind.__name__]["properties"]
     needed = parts[kind.__name__].get("required", ())
     described = []

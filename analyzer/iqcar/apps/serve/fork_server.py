@@ -106,20 +106,11 @@ class ForkServer:
 
         A terminal's Ctrl-C is for the server, which ends its processes itself.
 
-        Parameters
-        ----------
-        module : str
-            Where ``main`` is. A ``preload`` beside it is called once, before the fork: it imports
-            what ``main`` will need.
-        limit : int
-            Bytes of the longest line that it may write.
-        errors : bool
-            Whether its standard error is read; else it is thrown away.
-
-        Raises
-        ------
-        OSError
-            If it cannot be started.
+        module: where ``main`` is. A ``preload`` beside it is called once, before the fork: it
+        imports what ``main`` will need.
+        limit: bytes of the longest line that it may write.
+        errors: whether its standard error is read; else it is thrown away.
+        Raises OSError if it cannot be started.
         """
         if not FORKS:
             return await _execute(module, limit, errors)

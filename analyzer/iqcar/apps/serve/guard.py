@@ -56,15 +56,9 @@ LOGGER = logging.getLogger("iqcar.serve")
 class Guard:
     """Checks every request before it reaches the pages; adds headers to every answer.
 
-    Parameters
-    ----------
-    app : ASGI application
-    token : str
-        What a browser or program must know; empty if nobody needs one.
-    host : str
-        The name or address that the server was told to listen on.
-    port : int
-        Tells the cookies of several servers on one host apart.
+    token: what a browser or program must know; empty if nobody needs one.
+    host: the name or address that the server was told to listen on.
+    port: tells the cookies of several servers on one host apart.
     """
 
     def __init__(self, app: ASGIApp, token: str, host: str, port: int) -> None:
@@ -109,7 +103,7 @@ class Guard:
         finally:
             LOGGER.info(
                 "%s %s %s %d %.0f ms",
-                _client(scope),
+                scope["client"][0] if scope.get("client") else "-",
                 printable(scope["method"])[:16],
                 printable(scope["path"])[:200],
                 status,
@@ -260,7 +254,3 @@ def _cookie(headers: dict[str, str], name: str) -> str:
     except CookieError:
         return ""
     return found.value if found else ""
-
-
-def _client(scope: Scope) -> str:
-    return scope["client"][0] if scope.get("client") else "-"

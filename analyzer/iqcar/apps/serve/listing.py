@@ -33,20 +33,9 @@ from iqcar.logs.text import redact_text
 class Places:
     """What the user gave to be served.
 
-    Parameters
-    ----------
-    paths : sequence of str
-        Files, folders, globs, zips or URLs.
-
-    Attributes
-    ----------
-    roots : tuple of str
-        The local ones, links resolved: a link is followed within them only.
-
-    Raises
-    ------
-    IqcarError
-        If a local path does not exist.
+    paths: files, folders, globs, zips or URLs.
+    roots: the local ones, links resolved: a link is followed within them only.
+    Raises IqcarError if a local path does not exist.
     """
 
     def __init__(self, paths: Sequence[str]) -> None:
@@ -135,22 +124,12 @@ class _Place:
 class Listing:
     """What is known of every application; all methods can be called from any thread.
 
-    Parameters
-    ----------
-    places : Places
-        Where to look.
-    found : callable
-        Given an application's key and identity, returns the summary of its last analysis with the
-        server's settings, and whether that was of this identity; None if there was none.
-    lost : callable
-        Given an application's key, returns what it lost and to whom; None if nobody knows.
-
-    Attributes
-    ----------
-    left_out : int
-        Logs that are not listed, as there are too many.
-    on_look : callable
-        Called in another thread whenever a place was looked through.
+    places: where to look.
+    found: given an application's key and identity, returns the summary of its last analysis with
+    the server's settings, and whether that was of this identity; None if there was none.
+    lost: given an application's key, returns what it lost and to whom; None if nobody knows.
+    left_out: logs that are not listed, as there are too many.
+    on_look: called in another thread whenever a place was looked through.
     """
 
     def __init__(
@@ -213,10 +192,8 @@ class Listing:
     def check(self) -> None:
         """Begin to look through the places, and wait a while for what is found.
 
-        Raises
-        ------
-        IqcarError
-            If it is clear by then that none of them can be read; a place without logs may get some.
+        Raises IqcarError if it is clear by then that none of them can be read; a place without logs
+        may get some.
         """
         self.look_again()
         self._looked_once.wait(CHECK_S)

@@ -267,17 +267,9 @@ browsers would send the bar's forms without their origin, and they would be refu
 def with_bar(page: bytes, bar: str) -> bytes:
     """Put the bar at the top of a report, and take out the policies that the bar breaks.
 
-    Parameters
-    ----------
-    page : bytes
-        As it is stored: compressed.
-    bar : str
-        Escaped HTML.
-
-    Returns
-    -------
-    bytes
-        Compressed again; has to be sent with :func:`policy_with_bar`.
+    page: as it is stored: compressed.
+    bar: escaped HTML.
+    Returns compressed again; has to be sent with :func:`policy_with_bar`.
     """
     whole = gzip.decompress(page)
     match = _BODY.search(whole)
@@ -331,9 +323,19 @@ async def stop_comparison(request: Request) -> Response:
 
 
 async def _sides(request: Request) -> tuple[list[str], list[str]]:
-    given = parse_qsl((await request.body()).decode("utf-8", "replace"))
+    given = await _form(request)
     before, after = ([key for key, side in given if side == word] for word in SIDES)
     return before, after
+
+
+async def _form(request: Request) -> list[tuple[str, str]]:
+    """Names and values that a form sent."""
+    return parse_qsl((await request.body()).decode("utf-8", "replace"))
+
+
+async def _applications(request: Request) -> list[str]:
+    """Keys of the applications that a form names."""
+    return [value for name, value in await _form(request) if name == "app"]
 
 
 @page
@@ -353,17 +355,15 @@ async def compared(request: Request) -> Response:
 @page
 async def start(request: Request) -> Response:
     """Start an analysis that a form asks for, and go on to its page."""
-    given = parse_qsl((await request.body()).decode("utf-8", "replace"))
-    keys = [value for name, value in given if name == "app"]
+    keys = await _applications(request)
     return RedirectResponse(service_of(request).analyse(keys).address, 303)
 
 
 @page
 async def stop(request: Request) -> Response:
     """Stop an analysis that a form names, and go back to its page."""
-    given = parse_qsl((await request.body()).decode("utf-8", "replace"))
     service = service_of(request)
-    standing = service.standing([value for name, value in given if name == "app"])
+    standing = service.standing(await _applications(request))
     service.analyses.cancel(standing.digest)
     return RedirectResponse(standing.address, 303)
 
@@ -442,9 +442,8 @@ async def stop_what_if(request: Request) -> Response:
 
 
 async def _sent_question(request: Request) -> AskedWords:
-    given = parse_qsl((await request.body()).decode("utf-8", "replace"))
-    words = next((value for name, value in given if name == "words"), "")
-    fields = {"app": [value for name, value in given if name == "app"], "words": words}
+    words = dict(await _form(request)).get("words", "")
+    fields = {"app": await _applications(request), "words": words}
     try:
         return msgspec.convert(fields, AskedWords)
     except msgspec.ValidationError as error:

@@ -47,10 +47,7 @@ _TOKEN_CHARACTERS = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvw
 def token_for(host: str, given: str) -> str:
     """Return the token that who asks must know; empty on loopback, unless one is given.
 
-    Raises
-    ------
-    UsageError
-        If the token given is short, or holds what cannot stand in an address.
+    Raises UsageError if the token given is short, or holds what cannot stand in an address.
     """
     if given:
         if len(given) < MIN_TOKEN or not _TOKEN_CHARACTERS.issuperset(given):
@@ -63,10 +60,7 @@ def token_for(host: str, given: str) -> str:
 def listen(host: str, port: int) -> socket.socket:
     """Begin to listen.
 
-    Raises
-    ------
-    IqcarError
-        If the address is not of this machine, or the port is taken.
+    Raises IqcarError if the address is not of this machine, or the port is taken.
     """
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(
@@ -116,15 +110,9 @@ def serve(
 ) -> None:
     """Answer requests until SIGINT or SIGTERM.
 
-    Parameters
-    ----------
-    service : Service
-    listening : socket
-        From :func:`listen`.
-    host, token : str
-        What the guard asks for.
-    ready : callable
-        Called once requests are answered.
+    listening: from :func:`listen`.
+    host, token: what the guard asks for.
+    ready: called once requests are answered.
     """
     log_to_stderr()
     app = application(service, token, host, listening.getsockname()[1])

@@ -39,18 +39,9 @@ from iqcar.version import __version__
 def render_comparison(comparison: Comparison, *, title: str = "", home: str = "") -> str:
     """Render a comparison as one HTML page.
 
-    Parameters
-    ----------
-    comparison : Comparison
-    title : str
-        Heading; "Compare" by default.
-    home : str
-        URL of a list of applications to lead back to; none by default.
-
-    Returns
-    -------
-    str
-        Names from logs are text in it, never markup or program.
+    title: heading; "Compare" by default.
+    home: URL of a list of applications to lead back to; none by default.
+    Names from logs are text in it, never markup or program.
     """
     result = compare_to_dict(comparison)
     changes = changes_section(comparison)

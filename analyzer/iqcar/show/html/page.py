@@ -32,6 +32,7 @@ from iqcar.say.input_sections import (
     resources_and_hosts_sentence,
     settings_rows,
     timeline_sentence,
+    yarn_section,
 )
 from iqcar.say.rule_lines import (
     advice_lines,
@@ -61,13 +62,11 @@ from iqcar.say.straggler_sections import (
     topic_stages_section,
     topics_section,
 )
-from iqcar.say.yarn_section import yarn_section
 from iqcar.show.html import files
-from iqcar.show.html.explored import lay_out_blame
 from iqcar.show.html.files import escaping_environment
-from iqcar.show.html.payload import explored_payload, page_payload
+from iqcar.show.html.payload import explored_payload, lay_out_blame, page_payload
 from iqcar.show.html.whatif import what_if_part
-from iqcar.show.pictures.executors import MOST_CLUSTERS, cluster_slots
+from iqcar.show.pictures.hosts import MOST_CLUSTERS, cluster_slots
 from iqcar.show.pictures.theme import cause_colour, query_colours
 from iqcar.show.pictures.timeline import json_for_html, source_hash
 from iqcar.tables import texts
@@ -227,21 +226,11 @@ TITLE_CHARACTERS = 80
 def render_page(diagnosis: Diagnosis, *, title: str = "", assets: str = "", home: str = "") -> str:
     """Render a diagnosis as one HTML page.
 
-    Parameters
-    ----------
-    diagnosis : Diagnosis
-    title : str
-        Heading; the applications' names by default.
-    assets : str
-        URL of the folder that serves ``plotly.js`` (:func:`iqcar.show.html.files.plotly`), with
-        a slash at its end. By default the page holds everything and opens from a disk.
-    home : str
-        URL of a list of applications to lead back to; none by default.
-
-    Returns
-    -------
-    str
-        Names from logs are text in it, never markup or program.
+    title: heading; the applications' names by default.
+    assets: URL of the folder that serves ``plotly.js`` (:func:`iqcar.show.html.files.plotly`), with
+    a slash at its end. By default the page holds everything and opens from a disk.
+    home: URL of a list of applications to lead back to; none by default.
+    Names from logs are text in it, never markup or program.
     """
     blame_rows = lay_out_blame(diagnosis.graph, len(diagnosis.tables.queries))
     verdict = find_verdict(diagnosis, limits.MOST_FINDINGS)
@@ -333,17 +322,10 @@ def render_picture(
 ) -> str:
     """Render one picture of the page alone, as a page that holds everything it shows.
 
-    Parameters
-    ----------
-    diagnosis : Diagnosis
-    picture : str
-        ``matrix``, or one of :data:`STEPS`.
-    queries : sequence of int
-        Rows of the queries that can be explored.
-    dark : bool
-    **chosen : str
-        What is chosen first: ``measure``, as the page's controls call it, ``stage`` (id and
-        attempt) and ``resource``.
+    picture: ``matrix``, or one of :data:`STEPS`.
+    queries: rows of the queries that can be explored.
+    chosen: what is chosen first: ``measure``, as the page's controls call it, ``stage`` (id and
+    attempt) and ``resource``.
     """
     payload = explored_payload(
         diagnosis, lay_out_blame(diagnosis.graph, len(diagnosis.tables.queries)), queries

@@ -13,10 +13,10 @@ from iqcar.replay.whatif.what_if import WhatIf
 from iqcar.show import pictures
 from iqcar.show.html.page import render_picture
 from iqcar.show.pictures.drawing import Drawing
+from iqcar.show.pictures.question_bars import device_use, predicted_durations, waits_before_after
 from iqcar.show.pictures.straggler_boxes import worst_stage
 from iqcar.show.pictures.theme import Figure
 from iqcar.show.pictures.timeline import Timeline, framed
-from iqcar.show.pictures.what_if import device_use, predicted_durations, waits_before_after
 from iqcar.tables import texts
 
 RESOURCES = {str(one): str(one) for one in Resource}

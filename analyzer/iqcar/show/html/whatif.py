@@ -31,7 +31,7 @@ from iqcar.say.what_if_sentences import (
     what_if_section,
 )
 from iqcar.show.html.files import escaping_environment
-from iqcar.show.pictures.what_if import (
+from iqcar.show.pictures.question_bars import (
     capacity_plan,
     device_use,
     predicted_durations,
@@ -59,11 +59,8 @@ SLIDERS = ("slots", "disk", "network", "cpu")
 def what_if_part(diagnosis: Diagnosis) -> dict[str, Any]:
     """Answer the usual questions, and lay the answers out.
 
-    Returns
-    -------
-    dict
-        sentence; kinds: what can be chosen, each with its steps; answers: one per question;
-        without answers both are empty and the sentence says why.
+    Returns sentence; kinds: what can be chosen, each with its steps; answers: one per question;
+    without answers both are empty and the sentence says why.
     """
     tasks = len(diagnosis.tables.tasks)
     if tasks > MOST_TASKS:
@@ -147,14 +144,7 @@ def _answers(found: Sequence[tuple[Usual, WhatIf]]) -> Section:
 
 
 def answer_html(answer: WhatIf, level: int = 3) -> str:
-    """Lay an answer out as HTML: totals, picture, queries, waits, devices, what it rests on.
-
-    Parameters
-    ----------
-    answer : WhatIf
-    level : int
-        Of its heading.
-    """
+    """Lay an answer out as HTML: totals, picture, queries, waits, devices, what it rests on."""
     return (
         _templates()
         .get_template("whatif_answer.html.j2")
@@ -177,14 +167,7 @@ def answer_html(answer: WhatIf, level: int = 3) -> str:
 
 
 def plan_html(plan: Plan, level: int = 3) -> str:
-    """Lay a capacity plan out as HTML: picture, table, what it rests on.
-
-    Parameters
-    ----------
-    plan : Plan
-    level : int
-        Of its heading.
-    """
+    """Lay a capacity plan out as HTML: picture, table, what it rests on."""
     return (
         _templates()
         .get_template("whatif_plan.html.j2")
@@ -200,14 +183,7 @@ def plan_html(plan: Plan, level: int = 3) -> str:
 
 
 def removal_blame_html(blame: RemovalBlame, level: int = 3) -> str:
-    """Lay blame by removal out as HTML: who made a query wait, by replay and by attribution.
-
-    Parameters
-    ----------
-    blame : RemovalBlame
-    level : int
-        Of its heading.
-    """
+    """Lay blame by removal out as HTML: who made a query wait, by replay and by attribution."""
     template = _templates().get_template("whatif_blame.html.j2")
     return template.render(level=level, section=removal_section(blame), doubts=blame.doubts)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
-from math import isfinite
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import msgspec
@@ -22,9 +21,17 @@ from iqcar.say.findings import find_findings
 from iqcar.say.rule_lines import acting_rules, do_not_apply, not_accepted
 from iqcar.say.sections import losses_by_owner, wasted_lines
 from iqcar.say.straggler_sections import links_to_dict
-from iqcar.show.json.described import METHOD, plain, schema_text
-from iqcar.show.json.result_types import DiagnosisResult
-from iqcar.show.json.stragglers import stragglers_to_dict
+from iqcar.show.json.described import (
+    HEAD,
+    METHOD,
+    SCHEMA_VERSION,
+    laid_out,
+    plain,
+    records,
+    schema_text,
+)
+from iqcar.show.json.result_types import DiagnosisResult, ResultActingRule
+from iqcar.show.json.stragglers import ResultWastedByQuery, stragglers_to_dict
 from iqcar.show.json.topics import topics_to_dict
 from iqcar.show.json.yarn import yarn_to_dict
 from iqcar.tables import INPUTS, Tables, texts
@@ -163,24 +170,12 @@ def wasted_to_dict(diagnosis: Diagnosis) -> dict[str, Any]:
         "evidence": str(Evidence.ESTIMATED),
         "by_cause": by_cause.reset_index().to_dict("records"),
         "by_query": [
-            {
-                "query_id": line.query_id,
-                "cause": str(line.cause),
-                "cause_name": line.cause_name,
-                "attempts": line.attempts,
-                "again": line.again,
-                "task_ms": line.task_ms,
-                "elapsed_ms": line.elapsed_ms,
-                "share_of_duration": line.share_of_run,
-                "executors": line.executors,
-                "executor_id": line.executor_id,
-                "message": line.message,
-                "taken": line.taken,
-                "taken_by": line.taken_by,
-                "taken_by_pool": line.taken_by_pool,
-                "sentence": line.sentence,
-                "advice": line.advice,
-            }
+            laid_out(
+                ResultWastedByQuery,
+                line,
+                cause=str(line.cause),
+                share_of_duration=line.share_of_run,
+            )
             for line in wasted_lines(diagnosis)
         ],
     }
@@ -204,16 +199,6 @@ def driver_to_list(diagnosis: Diagnosis) -> list[dict[str, Any]]:
 
 
 _EVIDENCE = tuple(map(str, DemandEvidence))
-
-
-def demand_to_dict(diagnosis: Diagnosis) -> dict[str, Any]:
-    """Lay out the capacities of all devices, and the own rates of the targets' stages.
-
-    Parameters
-    ----------
-    diagnosis : Diagnosis
-    """
-    return {"capacities": _capacities(diagnosis), "own_rates": _own_rates(diagnosis)}
 
 
 def _unit(request: Request) -> str:
@@ -272,15 +257,7 @@ def acting_rules_to_dict(tables: Tables) -> dict[str, Any]:
     ids = tables.applications["application_id"].tolist()
     return {
         "acted": [
-            {
-                "application_id": ids[one.app],
-                "rule": one.rule,
-                "kind": one.kind,
-                "name": one.name,
-                "value": one.value,
-                "from_ms": one.from_ms,
-                "until_ms": one.until_ms if isfinite(one.until_ms) else None,
-            }
+            laid_out(ResultActingRule, one, application_id=ids[one.app])
             for one in acting_rules(tables)
         ],
         "not_accepted": [
@@ -289,9 +266,6 @@ def acting_rules_to_dict(tables: Tables) -> dict[str, Any]:
         ],
     }
 
-
-SCHEMA_VERSION = "1"
-"""Changes when a reader of the JSON would have to change."""
 
 AT_ONCE = 20
 """Values of a long list that are laid out and encoded together."""
@@ -330,14 +304,12 @@ def check_schema() -> str:
 
 def check_to_json(check: Check) -> bytes:
     """Encode what two runs say about rules."""
-    head = {"schema_version": SCHEMA_VERSION, "iqcar_version": __version__}
-    return _encode({**head, **check.to_dict()})
+    return _encode({**HEAD, **check.to_dict()})
 
 
 def _head(tables: Tables) -> dict[str, Any]:
     """Say which version wrote it, of which inputs."""
-    inputs = _inputs(tables.inputs)
-    return {"schema_version": SCHEMA_VERSION, "iqcar_version": __version__, "inputs": inputs}
+    return {**HEAD, "inputs": _inputs(tables.inputs)}
 
 
 def stragglers_to_json(tables: Tables, found: Stragglers) -> bytes:
@@ -380,9 +352,12 @@ def _fields(diagnosis: Diagnosis) -> dict[str, Callable[[], Any]]:
         "findings": lambda: [finding_to_dict(diagnosis, one) for one in find_findings(diagnosis)],
         "queries": lambda: _queries(diagnosis),
         "graph": lambda: _graph(diagnosis),
-        "hot_resources": lambda: _records(graph.hot_resources()),
-        "slow_nodes": lambda: _records(graph.slow_nodes()),
-        "demand": lambda: demand_to_dict(diagnosis),
+        "hot_resources": lambda: records(graph.hot_resources()),
+        "slow_nodes": lambda: records(graph.slow_nodes()),
+        "demand": lambda: {
+            "capacities": _capacities(diagnosis),
+            "own_rates": _own_rates(diagnosis),
+        },
         "aggressive_queries": lambda: _aggressive(diagnosis),
         "lost_by_owner": lambda: iter(
             _each_record(losses_by_owner(diagnosis, settings.by)) if settings.by else ()
@@ -445,24 +420,14 @@ def _encode(result: dict[str, Any]) -> bytes:
 
 
 def _each_record(frame: pd.DataFrame) -> Iterator[dict[str, Any]]:
-    """Rows as :func:`_records`, made when their turn comes."""
+    """Rows as :func:`records`, made when their turn comes."""
     for start in range(0, len(frame), AT_ONCE):
-        yield from _records(frame.iloc[start : start + AT_ONCE])
-
-
-def _records(frame: pd.DataFrame) -> list[dict[str, Any]]:
-    """Rows as plain dicts: Python numbers, None for NaN."""
-    columns = [frame[name].astype(object).tolist() for name in frame.columns]
-    names = [str(name) for name in frame.columns]
-    return [
-        {name: plain(value) for name, value in zip(names, row, strict=True)}
-        for row in zip(*columns, strict=True)
-    ]
+        yield from records(frame.iloc[start : start + AT_ONCE])
 
 
 def _inputs(inputs: pd.DataFrame) -> list[dict[str, Any]]:
     names = [name for name in INPUTS.column_names() if name != "app"]
-    return _records(inputs[names])
+    return records(inputs[names])
 
 
 def _queries(diagnosis: Diagnosis) -> Iterator[dict[str, Any]]:
@@ -499,7 +464,7 @@ def _queries(diagnosis: Diagnosis) -> Iterator[dict[str, Any]]:
             "lost_high_ms": plain(high[row]),
             "driver": driver[row],
             "share_of_duration": lost_ms / duration if duration else 0.0,
-            "slowdown": _slowdown(duration, lost_ms),
+            "slowdown": duration / (duration - lost_ms) - 1 if duration > lost_ms else None,
             **{name: values[row].item() for name, values in wasted.items()},
             "cached": [one._asdict() for one in diagnosis.cached.get(row, [])[:MOST_CACHED]],
             "blame": [
@@ -528,14 +493,9 @@ def finding_to_dict(diagnosis: Diagnosis, one: Finding) -> dict[str, Any]:
     }
 
 
-def _slowdown(duration_ms: float, lost_ms: float) -> float | None:
-    left = duration_ms - lost_ms
-    return duration_ms / left - 1 if left > 0 else None
-
-
 def _aggressive(diagnosis: Diagnosis) -> list[dict[str, Any]]:
     ids = diagnosis.tables.queries["query_id"].tolist()
-    rows = _records(diagnosis.graph.aggressive_queries(diagnosis.settings.top))
+    rows = records(diagnosis.graph.aggressive_queries(diagnosis.settings.top))
     for row in rows:
         row.pop("query")
         worst = row.pop("worst_victim")
@@ -547,7 +507,7 @@ def _paths(diagnosis: Diagnosis) -> list[dict[str, Any]]:
     if not diagnosis.targets:
         return []
     paths = diagnosis.graph.paths(diagnosis.settings.top, list(diagnosis.targets))
-    return _records(paths.drop(columns="positions"))
+    return records(paths.drop(columns="positions"))
 
 
 def _graph(diagnosis: Diagnosis) -> dict[str, Any]:

@@ -13,12 +13,11 @@ from iqcar.base.units import printable
 from iqcar.comparison.comparison import Gate
 from iqcar.comparison.comparison_sections import changes_headline
 from iqcar.comparison.explore import Explanation
-from iqcar.comparison.sides import SideFacts
+from iqcar.comparison.gate import Gate
 from iqcar.enums import ChangeVerdict
 from iqcar.model.waits.stage_parts import PART_NAMES
-from iqcar.show.json.described import plain, schema_text
+from iqcar.show.json.described import HEAD, laid_out, plain, schema_text
 from iqcar.tables import texts
-from iqcar.version import __version__
 
 if TYPE_CHECKING:
     from iqcar.comparison.comparison import Comparison
@@ -210,15 +209,9 @@ class CompareEffect(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     runs: Runs
 
 
-class CompareUnclear(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class CompareUnclear(CompareEffect, frozen=True):
     """A query of which the runs cannot tell whether it changed."""
 
-    query: Annotated[CompareQuery, "The query."]
-    before_ms: Annotated[float, "Mean over runs before."]
-    after_ms: Annotated[float, "Mean over runs after."]
-    contribution_ms: ContributionMs
-    interval_ms: IntervalMs
-    runs: Runs
     runs_needed: Annotated[
         int, Meta(ge=0), "Runs a side that would tell in four of five cases; 0 if unknown."
     ]
@@ -275,10 +268,6 @@ class ComparisonResult(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     ]
 
 
-SCHEMA_VERSION = "1"
-"""Changes when a reader of the JSON would have to change."""
-
-
 def compare_schema() -> str:
     """Return the JSON Schema of what ``iqcar compare`` writes, as text."""
     return schema_text(
@@ -287,20 +276,9 @@ def compare_schema() -> str:
 
 
 def compare_to_json(
-    comparison: Comparison,
-    gate: Gate | None = None,
-    explained: Explanation | None = None,
+    comparison: Comparison, gate: Gate | None = None, explained: Explanation | None = None
 ) -> bytes:
-    """Encode a comparison; numbers nobody knows become null.
-
-    Parameters
-    ----------
-    comparison : Comparison
-    gate : Gate, optional
-        What :meth:`Comparison.gate` said.
-    explained : Explanation, optional
-        What :meth:`Comparison.explain` said.
-    """
+    """Encode a comparison, with what its gate and explanation said; what is unknown is null."""
     fields = {
         **compare_to_dict(comparison, gate),
         "explanation": None if explained is None else _explanation(comparison, explained),
@@ -313,19 +291,15 @@ def compare_to_dict(comparison: Comparison, gate: Gate | None = None) -> dict[st
     different = comparison.different
     before, after = comparison.total_ms
     return {
-        "schema_version": SCHEMA_VERSION,
-        "iqcar_version": __version__,
-        "before": _side(comparison.before),
-        "after": _side(comparison.after),
+        **HEAD,
+        "before": laid_out(CompareSide, comparison.before),
+        "after": laid_out(CompareSide, comparison.after),
         "margin": comparison.margin,
         "alpha": comparison.alpha,
         "total_ms": {"before": before, "after": after},
         "headline": printable(changes_headline(comparison)),
         "different": {
-            "conf": [
-                {"key": one.key, "before": list(one.before), "after": list(one.after)}
-                for one in different.settings
-            ],
+            "conf": [laid_out(CompareSetting, one) for one in different.settings],
             "hosts": {"before": list(different.hosts[0]), "after": list(different.hosts[1])},
             "spark_version": None
             if different.versions is None
@@ -358,17 +332,6 @@ def _explanation(comparison: Comparison, explained: Explanation) -> dict[str, An
         "gain": plain(split.gain) if split else None,
         "equally_good": list(split.equally_good) if split else [],
         "sentence": split.sentence if split else None,
-    }
-
-
-def _side(facts: SideFacts) -> dict[str, Any]:
-    return {
-        "logs": list(facts.logs),
-        "runs": facts.runs,
-        "applications": list(facts.applications),
-        "versions": list(facts.versions),
-        "hosts": list(facts.hosts),
-        "host_cores": facts.host_cores,
     }
 
 

@@ -5,11 +5,20 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, get_type_hints
+from typing import TYPE_CHECKING, Any, get_type_hints
 
 import msgspec
 import numpy as np
 
+from iqcar.version import __version__
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+SCHEMA_VERSION = "1"
+"""Changes when a reader of the JSON would have to change."""
+HEAD = {"schema_version": SCHEMA_VERSION, "iqcar_version": __version__}
+"""What every document begins with."""
 METHOD = {"impact": "time-lost", "source_usage": "active"}
 """Fields of the settings that could be chosen once, with the only values they have now."""
 
@@ -21,7 +30,43 @@ def plain(value: Any) -> Any:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
+def records(frame: pd.DataFrame) -> list[dict[str, Any]]:
+    """Return rows as plain dicts: Python numbers, None for NaN."""
+    columns = [frame[name].astype(object).tolist() for name in frame.columns]
+    names = [str(name) for name in frame.columns]
+    return [
+        {name: plain(value) for name, value in zip(names, row, strict=True)}
+        for row in zip(*columns, strict=True)
+    ]
+
+
+def laid_out(kind: type[msgspec.Struct], one: Any, /, **given: Any) -> dict[str, Any]:
+    """Lay out the fields that a struct declares: those given, else the attributes of an object."""
+    return {
+        name: given[name] if name in given else plain(getattr(one, name))
+        for name in kind.__struct_fields__
+    }
+
+
 DRAFT = "https://json-schema.org/draft/2020-12/schema"
+
+
+def schema_components(kinds: Iterable[type], template: str) -> dict[str, Any]:
+    """Return the schema of each struct that some types are made of, by its name.
+
+    A docstring describes its struct, a text in ``Annotated`` its field.
+    template: how a schema refers to another one: ``#/$defs/{name}``.
+    """
+    kinds = tuple(kinds)
+    _, parts = msgspec.json.schema_components(kinds, ref_template=template)
+    for kind in _structs_in(kinds):
+        hints = get_type_hints(kind, include_extras=True)
+        for field in msgspec.structs.fields(kind):
+            for text in getattr(hints[field.name], "__metadata__", ()):
+                if isinstance(text, str):
+                    properties = parts[kind.__name__]["properties"]
+                    properties[field.encode_name]["description"] = text
+    return parts
 
 
 def schema_text(
@@ -31,20 +76,11 @@ def schema_text(
     identity: str = "",
     dependent: Mapping[str, Sequence[str]] | None = None,
 ) -> str:
-    """Return the JSON Schema of documents of one of some kinds, as text.
+    """Return the JSON Schema of documents of exactly one of some kinds, as text.
 
-    A docstring describes its struct, a text in ``Annotated`` its field. Of several kinds, a
-    document is exactly one.
     Where a field of `dependent` is there, so are the fields it names.
     """
-    _, parts = msgspec.json.schema_components(kinds, ref_template="#/$defs/{name}")
-    for kind in _structs_in(kinds):
-        hints = get_type_hints(kind, include_extras=True)
-        for field in msgspec.structs.fields(kind):
-            for text in getattr(hints[field.name], "__metadata__", ()):
-                if isinstance(text, str):
-                    properties = parts[kind.__name__]["properties"]
-                    properties[field.encode_name]["description"] = text
+    parts = schema_components(kinds, "#/$defs/{name}")
     for part in parts.values():
         if "description" in part:
             part["description"] = " ".join(part["description"].split())

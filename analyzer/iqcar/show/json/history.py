@@ -9,9 +9,8 @@ import msgspec
 from msgspec import Meta
 
 from iqcar.base.files.json_text import json_bytes
-from iqcar.rules.vocabulary import straggler_cause
-from iqcar.show.json.described import plain, schema_text
-from iqcar.version import __version__
+from iqcar.rules.vocabulary.topics import straggler_cause
+from iqcar.show.json.described import HEAD, records, schema_text
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -236,10 +235,6 @@ class HistoryChangesAnswer(msgspec.Struct, frozen=True, forbid_unknown_fields=Tr
     set_aside: SetAside
 
 
-SCHEMA_VERSION = "1"
-"""Changes when a reader of the JSON would have to change."""
-
-
 def history_schema() -> str:
     """Return the JSON Schema of what ``iqcar history … --json`` writes, as text."""
     return schema_text(
@@ -269,7 +264,7 @@ def top_to_json(about: StoreView, found: Top, period: str) -> bytes:
 
 def top_to_dict(found: Top) -> dict[str, list[dict[str, Any]]]:
     """Lay rankings out as JSON; causes get their names."""
-    parts = {name: _records(frame) for name, frame in vars(found).items()}
+    parts = {name: records(frame) for name, frame in vars(found).items()}
     for one in parts["causes"]:
         one["name"] = straggler_cause(one["cause"]).name
         one["cause"] = one["cause"] or None
@@ -278,14 +273,12 @@ def top_to_dict(found: Top) -> dict[str, list[dict[str, Any]]]:
 
 def who_to_json(about: StoreView, by: str, found: pd.DataFrame) -> bytes:
     """Encode who lost to whom."""
-    return _encoded("who", {**_range(about), "by": by, "losses": _records(found)})
+    return _encoded("who", {**_range(about), "by": by, "losses": records(found)})
 
 
 def trend_to_json(about: StoreView, runs: pd.DataFrame, changes: Changes) -> bytes:
     """Encode the runs of a query, and when it changed."""
-    return _encoded(
-        "trend", {**_range(about), "runs": _records(runs), "changes": _changes(changes)}
-    )
+    return _encoded("trend", {**_range(about), "runs": records(runs), "changes": _changes(changes)})
 
 
 def changes_to_json(about: StoreView, changes: Changes) -> bytes:
@@ -308,12 +301,5 @@ def _range(about: StoreView) -> dict[str, Any]:
     }
 
 
-def _records(frame: pd.DataFrame) -> list[dict[str, Any]]:
-    return [
-        {str(name): plain(value) for name, value in row.items()} for row in frame.to_dict("records")
-    ]
-
-
 def _encoded(question: str, content: dict[str, Any]) -> bytes:
-    head = {"schema_version": SCHEMA_VERSION, "iqcar_version": __version__, "question": question}
-    return json_bytes({**head, **content}, indent=2) + b"\n"
+    return json_bytes({**HEAD, "question": question, **content}, indent=2) + b"\n"

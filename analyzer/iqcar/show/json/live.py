@@ -9,9 +9,8 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from iqcar.base.files.json_text import json_bytes
-from iqcar.show.json.described import plain, schema_text
+from iqcar.show.json.described import HEAD, laid_out, schema_text
 from iqcar.show.json.result_types import ResultFinding
-from iqcar.version import __version__
 
 if TYPE_CHECKING:
     from iqcar.live.apply_rules import Applied
@@ -20,8 +19,6 @@ if TYPE_CHECKING:
 
 QueryId = Annotated[str, "Unique among applications."]
 Number = Annotated[str, "What tells runs of one query apart."]
-Fingerprint = Annotated[str, "Equal for every run of the same recurring query."]
-Running = Annotated[bool, "Whether it runs at the end of the window."]
 
 
 class LiveNow(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -72,14 +69,19 @@ class LiveBlamed(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     by_host: Annotated[dict[str, float], "The same time by host."]
 
 
-class LiveVictim(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A query that lost time in the window."""
+class LiveQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A query of the window."""
 
     query_id: QueryId
     name: Annotated[str, "What a reader sees."]
     number: Number
-    fingerprint: Fingerprint
-    running: Running
+    fingerprint: Annotated[str, "Equal for every run of the same recurring query."]
+    running: Annotated[bool, "Whether it runs at the end of the window."]
+
+
+class LiveVictim(LiveQuery, frozen=True):
+    """A query that lost time in the window."""
+
     elapsed_ms: Annotated[float, "Since its start, before the window too."]
     lost_ms: Annotated[float, "Lost in the window."]
     lost_to_others_ms: float
@@ -90,14 +92,9 @@ class LiveVictim(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     ]
 
 
-class LiveAggressor(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class LiveAggressor(LiveQuery, frozen=True):
     """A query that others lost time to in the window."""
 
-    query_id: QueryId
-    name: Annotated[str, "What a reader sees."]
-    number: Number
-    fingerprint: Fingerprint
-    running: Running
     lost_ms: Annotated[float, "Elapsed time that others lost to it."]
     victims: Annotated[int, "How many others."]
     resource: Annotated[str, "For which most was lost."]
@@ -193,10 +190,6 @@ class LiveWindow(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     doubts: Annotated[list[str], "What is doubtful, in sentences."]
 
 
-SCHEMA_VERSION = "1"
-"""Changes when a reader of the JSON would have to change."""
-
-
 def live_schema() -> str:
     """Return the JSON Schema of a line that ``iqcar live --json`` prints, as text."""
     return schema_text(LiveWindow, title="A line of iqcar live --json")
@@ -208,39 +201,21 @@ def window_to_json(window: Window, state: str, applied: Applied | None = None) -
 
 
 def window_to_dict(window: Window, state: str, applied: Applied | None = None) -> dict[str, Any]:
-    """Lay a window out as a JSON object.
-
-    Parameters
-    ----------
-    window : Window
-    state : str
-        ``running``, ``ended``, or ``gone`` where nothing more can be read.
-    applied : Applied, optional
-        What the loop did with the window (``--apply``).
-    """
+    """Lay a window out as a JSON object, as :class:`LiveWindow` describes it."""
     # Slow to import; the schema needs none of it.
     from iqcar.live.window import overview_of
     from iqcar.show.json.analyze import finding_to_dict
 
     shown = overview_of(window)
     return {
-        "schema_version": SCHEMA_VERSION,
-        "iqcar_version": __version__,
+        **HEAD,
         "application_id": shown.application_id,
         "application_name": shown.application,
         "state": state,
         "start_ms": window.start_ms,
         "end_ms": window.end_ms,
         "newest_event_ms": window.newest_ms,
-        "now": {
-            "slots": plain(shown.slots),
-            "slots_used": shown.slots_used,
-            "executors": shown.executors,
-            "tasks_running": shown.tasks_running,
-            "tasks_waiting": shown.tasks_waiting,
-            "stages_running": shown.stages_running,
-            "queries_running": shown.queries_running,
-        },
+        "now": laid_out(LiveNow, shown),
         "so_far": {"events": window.events, "over": asdict(window.forgotten)},
         "finding": None
         if shown.finding is None
@@ -268,18 +243,13 @@ def _applied(applied: Applied) -> dict[str, Any]:
 
 
 def _victim(victim: Victim) -> dict[str, Any]:
-    return {
-        **{name: value for name, value in vars(victim).items() if name != "blamed"},
-        "blamed": [
-            {
-                "kind": str(one.kind),
-                "name": one.name,
-                "number": one.number,
-                "lost_ms": one.lost_ms,
-                "share": one.share,
-                "by_resource": {str(key): ms for key, ms in one.by_resource.items()},
-                "by_host": dict(one.by_host),
-            }
-            for one in victim.blamed
-        ],
-    }
+    blamed = [
+        laid_out(
+            LiveBlamed,
+            one,
+            kind=str(one.kind),
+            by_resource={str(key): ms for key, ms in one.by_resource.items()},
+        )
+        for one in victim.blamed
+    ]
+    return {**vars(victim), "blamed": blamed}

@@ -8,7 +8,7 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from iqcar.show.json.stragglers import ResultQueryStragglers, ResultStragglers, ResultWastedWork
-from iqcar.show.json.topic_result_types import ResultTopics
+from iqcar.show.json.topics import ResultTopics
 from iqcar.show.json.yarn import ResultYarn
 
 KnownFrom = Annotated[

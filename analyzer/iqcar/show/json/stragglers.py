@@ -9,15 +9,10 @@ import msgspec
 import pandas as pd
 from msgspec import UNSET, Meta, UnsetType
 
-from iqcar.causes.stragglers.straggler_result import (
-    Labels,
-    Stragglers,
-    by_cause,
-    by_group,
-)
-from iqcar.rules.vocabulary import straggler_cause, what_helps
+from iqcar.causes.stragglers.straggler_result import Labels, Stragglers, by_cause, by_group
+from iqcar.rules.vocabulary.topics import straggler_cause, what_helps
 from iqcar.show.json.described import plain
-from iqcar.show.json.topic_result_types import Kind, QueryId, ResultTopicBlamed, Share, Topic
+from iqcar.show.json.topics import Kind, QueryId, ResultTopicBlamed, Share, Topic
 
 Cause = Annotated[
     Literal[
@@ -244,11 +239,7 @@ WORST = 100
 def stragglers_to_dict(found: Stragglers, most: int | None = WORST) -> dict[str, Any]:
     """Lay stragglers out as JSON; numbers nobody knows become None.
 
-    Parameters
-    ----------
-    found : Stragglers
-    most : int, optional
-        How many stragglers to list; all by default None.
+    most: how many stragglers to list; all by default.
     """
     labels = found.labels
     shown = found.stragglers if most is None else found.stragglers.head(most)

@@ -282,9 +282,7 @@ def whatif_schema() -> str:
 
 
 def whatif_to_json(
-    answer: WhatIf | None,
-    plan: Plan | None = None,
-    blame: RemovalBlame | None = None,
+    answer: WhatIf | None, plan: Plan | None = None, blame: RemovalBlame | None = None
 ) -> bytes:
     """Encode what was asked for; numbers nobody knows become null."""
     fields = {

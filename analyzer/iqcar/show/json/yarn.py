@@ -23,7 +23,7 @@ class ResultYarnHolder(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     name: Known
     user: Known
     queue: Known
-    lost_ms: Annotated[float, Meta(description="Its part of the wait.", ge=0)]
+    lost_ms: Annotated[float, Meta(ge=0), "Its part of the wait."]
 
 
 class ResultYarnPending(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -34,48 +34,34 @@ class ResultYarnPending(msgspec.Struct, frozen=True, forbid_unknown_fields=True)
     user: Known
     queue: Known
     state: Known
-    has_log: Annotated[bool, Meta(description="Whether its log is among the inputs.")]
-    since_ms: Annotated[float, Meta(description="When it was submitted.", ge=0)]
-    until_ms: Annotated[
-        float, Meta(description="When its master was launched; now, where it waits.", ge=0)
-    ]
+    has_log: Annotated[bool, "Whether its log is among the inputs."]
+    since_ms: Annotated[float, Meta(ge=0), "When it was submitted."]
+    until_ms: Annotated[float, Meta(ge=0), "When its master was launched; now, where it waits."]
     wait_ms: Ms
-    first_executor_ms: Annotated[
-        float | None, Meta(description="When its log has its first executor; null without.")
-    ]
+    first_executor_ms: Annotated[float | None, "When its log has its first executor; null without."]
     held: Annotated[
         float | None,
-        Meta(
-            description="Share of the memory of all nodes that others held meanwhile; null "
-            "where the nodes do not tell, and for the shortest of very many waits."
-        ),
+        "Share of the memory of all nodes that others held meanwhile; null "
+        "where the nodes do not tell, and for the shortest of very many waits.",
     ]
     holders: Annotated[
         list[ResultYarnHolder],
-        Meta(
-            description="Who held most; with rest_ms and unattributed_ms the parts sum to wait_ms."
-        ),
+        "Who held most; with rest_ms and unattributed_ms the parts sum to wait_ms.",
     ]
-    rest_ms: Annotated[float, Meta(description="Part of further holders.", ge=0)]
-    unattributed_ms: Annotated[float, Meta(description="Part that nobody is named for.", ge=0)]
+    rest_ms: Annotated[float, Meta(ge=0), "Part of further holders."]
+    unattributed_ms: Annotated[float, Meta(ge=0), "Part that nobody is named for."]
 
 
 class ResultYarn(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What a YARN resource manager adds to the logs (--yarn)."""
 
-    url: Annotated[str, Meta(description="Of the resource manager.")]
-    pending: Annotated[
-        list[ResultYarnPending], Meta(description="Waits of 5 s and more, the longest first.")
-    ]
-    waiting: Annotated[int, Meta(description="Applications that wait and have no log yet.", ge=0)]
-    unknown: Annotated[
-        int, Meta(description="Applications of the logs that it does not know.", ge=0)
-    ]
-    memory_mb: Annotated[
-        float | None, Meta(description="Of all nodes that run now, for containers.")
-    ]
-    cores: Annotated[float | None, Meta(description="The same.")]
-    nodes: Annotated[float | None, Meta(description="Nodes that run now.")]
+    url: Annotated[str, "Of the resource manager."]
+    pending: Annotated[list[ResultYarnPending], "Waits of 5 s and more, the longest first."]
+    waiting: Annotated[int, Meta(ge=0), "Applications that wait and have no log yet."]
+    unknown: Annotated[int, Meta(ge=0), "Applications of the logs that it does not know."]
+    memory_mb: Annotated[float | None, "Of all nodes that run now, for containers."]
+    cores: Annotated[float | None, "The same."]
+    nodes: Annotated[float | None, "Nodes that run now."]
 
 
 def yarn_to_dict(yarn: YarnWaits | None) -> dict[str, Any] | None:

@@ -5,10 +5,13 @@ Every function takes tables, frames or the graph. :func:`timeline` and :func:`la
 one is drawn.
 """
 
-from iqcar.show.pictures.executors import cluster_slots, executors
-from iqcar.show.pictures.hosts import hosts
-from iqcar.show.pictures.mixtures import mixtures, topic_mixtures
-from iqcar.show.pictures.straggler_boxes import compare_stragglers, straggler_boxes
+from iqcar.show.pictures.hosts import cluster_slots, executors, hosts
+from iqcar.show.pictures.straggler_boxes import (
+    compare_stragglers,
+    mixtures,
+    straggler_boxes,
+    topic_mixtures,
+)
 from iqcar.show.pictures.theme import template
 from iqcar.show.pictures.timeline import Timeline, lanes, timeline
 

@@ -26,7 +26,7 @@ from iqcar.say.sections import wasted_section
 from iqcar.say.sentences import counts
 from iqcar.say.what_if_sentences import check_sentence, total_lines
 from iqcar.show.pictures.comparison_plots import ComparisonPlots
-from iqcar.show.pictures.what_if import predicted_durations
+from iqcar.show.pictures.question_bars import predicted_durations
 
 TEXT_WIDTH = 600
 """Characters of a sentence: three names and the words between them."""

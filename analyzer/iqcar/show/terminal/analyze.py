@@ -1,4 +1,4 @@
-"""What the commands that diagnose print: the whole, queries, blame, stragglers."""
+"""What the commands that diagnose print: the whole, queries, blame, stragglers, topics."""
 
 from __future__ import annotations
 
@@ -23,11 +23,12 @@ from iqcar.base.units import (
     short,
 )
 from iqcar.causes.stragglers.straggler_result import Stragglers
+from iqcar.causes.topics.topic_result import Topics
 from iqcar.diagnosis import Diagnosis
 from iqcar.enums import BlameKind, Request, Resource
 from iqcar.say import Blamed, Finding, Target, Verdict, all_doubts, find_verdict
 from iqcar.say.finding_stages import driver_section
-from iqcar.say.input_sections import hosts_section
+from iqcar.say.input_sections import hosts_section, yarn_section, yarn_sentence
 from iqcar.say.rule_lines import advice_lines
 from iqcar.say.section import Section
 from iqcar.say.sections import (
@@ -50,9 +51,12 @@ from iqcar.say.straggler_sections import (
     link_lines,
     names_of,
     straggler_lines,
+    topic_blame_section,
+    topic_causes_section,
+    topic_queries_section,
+    topic_stages_section,
     topics_section,
 )
-from iqcar.say.yarn_section import yarn_section, yarn_sentence
 from iqcar.show.terminal.layout import (
     NARROW,
     indented,
@@ -422,3 +426,39 @@ def _worst(found: Stragglers, shown: pd.DataFrame, console: Console) -> None:
             console.print(indented(f"- {name}: {said}", 5))
         if line.unexplained:
             console.print(indented(f"- {line.unexplained}", 5))
+
+
+def print_topics(found: Topics, top: int, names: str = "", console: Console | None = None) -> None:
+    """Print topics, the stages and queries that have them, their evidence, and advice."""
+    console = console or terminal()
+    named = names_of(found, names)
+    console.print(Text(printable(_headline(found)), style="bold"))
+    if named:
+        topics = topics_section(found, named)
+        sections = [replace(topics, sentence="", advice=(), notes=())]
+        if len({one.name for one in named}) < len(named):
+            sections.append(topic_causes_section(found, named))
+        sections.append(topic_stages_section(found, named, {}, top))
+        if (found.jobs["query"] >= 0).any():
+            sections.append(topic_queries_section(found, named).first(top))
+        if len(found.sources):
+            sections.append(topic_blame_section(found, named).first(top))
+        sections.append(Section("", "Evidence", notes=topics.notes))
+        sections.append(Section("", WHAT_TO_DO, advice=topics.advice))
+        for section in sections:
+            if section.rows or section.notes or section.advice:
+                print_part(console, section.title, section_block(section))
+    print_doubts(found.doubts, console)
+    console.print()
+
+
+def _headline(found: Topics) -> str:
+    where = ", ".join(dict.fromkeys(found.labels.app(app) for app in found.jobs["app"]))
+    if found.reason:
+        return f"No topics. {found.reason}"
+    jobs = len(found.jobs)
+    with_one = found.mixtures["job"].nunique()
+    return (
+        f"{len(found.topics)} topics explain {with_one:,} of {jobs:,} stages with stragglers"
+        f"{f' ({short(where, 60)})' if where else ''}"
+    )
