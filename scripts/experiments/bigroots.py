@@ -133,10 +133,7 @@ def inject(spark: Cluster, folder: Path, experiments: list[Part]) -> list[int]:
             time.sleep(max(0.0, moment / 1000 - LEAD_S - time.time()))
             say(f"{part.name}: {part.for_s} s, {len(part.injections)} injections")
             for number, host in enumerate(spark.hosts):
-                settings = {
-                    **SETTINGS,
-                    "io": {**SETTINGS["io"], "folder": str(host.folder)},
-                }
+                settings = {**SETTINGS, "io": {**SETTINGS["io"], "folder": str(host.folder)}}
                 plan = plan_of(part, number, host.name, settings)
                 if not plan["injections"]:
                     continue

@@ -206,10 +206,7 @@ def root_causes(
     return [
         cause
         for number in pool.stragglers()
-        for cause in (
-            *_above_peers(pool, number, bounds, limits),
-            *_badly_placed(pool, number),
-        )
+        for cause in (*_above_peers(pool, number, bounds, limits), *_badly_placed(pool, number))
     ]
 
 

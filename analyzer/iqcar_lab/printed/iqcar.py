@@ -160,9 +160,7 @@ class PaperGraph:
 
 
 def build_paper_graph(
-    tasks: Sequence[PaperTask],
-    targets: Iterable[Name],
-    stages: Collection[Name] | None = None,
+    tasks: Sequence[PaperTask], targets: Iterable[Name], stages: Collection[Name] | None = None
 ) -> PaperGraph:
     """Build levels 0 to 6 for target queries, and target stages if not all of theirs (§5).
 

@@ -186,10 +186,7 @@ def _response_time_mutations(
 
 
 def _structural_mutations(
-    categories: _Categories,
-    graphs: Sequence[str],
-    threshold: int,
-    one_to_n: bool,
+    categories: _Categories, graphs: Sequence[str], threshold: int, one_to_n: bool
 ) -> Iterator[PrintedFinding]:
     """Categories with more requests after, and those that lost as many (sections 5.2, 5.3)."""
     more = categories.requests[:, 1] - categories.requests[:, 0]

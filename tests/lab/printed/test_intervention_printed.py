@@ -12,12 +12,7 @@ from iqcar.model.waits.columns import WAITS
 from iqcar.replay.whatif.question import ask
 from iqcar.tables import QUERIES, STAGES, TASKS, Tables
 from iqcar_lab.clusters.frames import frame
-from iqcar_lab.printed.intervention import (
-    LAWS,
-    BayesianNetwork,
-    Law,
-    printed_what_if,
-)
+from iqcar_lab.printed.intervention import LAWS, BayesianNetwork, Law, printed_what_if
 
 SHARE = 0.7
 """A of eq. 2 in the tasks below."""
@@ -51,10 +46,7 @@ def test_equation_2_is_fitted_by_least_squares() -> None:
 
 def test_equation_1_is_the_product_over_the_variables() -> None:
     """Of two variables it is their bivariate normal density."""
-    laws = {
-        "x": LAWS["cpu"],
-        "y": Law(("x",), lambda of: [np.ones(1), of["x"]]),
-    }
+    laws = {"x": LAWS["cpu"], "y": Law(("x",), lambda of: [np.ones(1), of["x"]])}
     rng = np.random.default_rng(3)
     x = rng.normal(2.0, 0.5, 200)
     y = 1.0 + 3.0 * x + rng.normal(0.0, 0.4, 200)
