@@ -418,9 +418,9 @@ RUNS = (1, 2, 3, 5, 8)
 class Pair:
     """Two sets of runs, and the truth about their difference.
 
-    ``effect_ms`` and ``before_ms`` hold mean durations by name after; ``stage_effect_ms`` by name
-    after and label. A query that is new has the effect of its whole duration. ``own_effect_ms`` is
-    the part of a query's effect that goes if its own change alone is taken back.
+    ``effect_ms`` and ``before_ms`` hold mean durations by name after. A query that is new has the
+    effect of its whole duration. ``own_effect_ms`` is the part of a query's effect that goes if its
+    own change alone is taken back.
     """
 
     kind: str
@@ -431,7 +431,6 @@ class Pair:
     effect_ms: dict[str, float]
     own_effect_ms: dict[str, float]
     before_ms: dict[str, float]
-    stage_effect_ms: dict[tuple[str, str], float]
     renamed: dict[str, str]
 
 
@@ -492,7 +491,6 @@ def pair_of(kind: str, seed: int, runs: int | None = None, variety: Variety = PL
         for name in changed.plants
         if name in would and len(changed.plants) > 1
     }
-    stages, stages_would = _stage_times(after), _stage_times(without)
     new = changed.renamed
     return Pair(
         kind,
@@ -503,7 +501,6 @@ def pair_of(kind: str, seed: int, runs: int | None = None, variety: Variety = PL
         {new.get(q, q): took[q] - would.get(q, 0.0) for q in took},
         own,
         {new.get(q, q): value for q, value in durations(before).items()},
-        {(new.get(q, q), s): v - stages_would.get((q, s), 0.0) for (q, s), v in stages.items()},
         {name: new.get(name, name) for name in base.names()},
     )
 
@@ -539,18 +536,6 @@ def durations(nights: Sequence[Night]) -> dict[str, float]:
         for query, job in enumerate(night.jobs):
             by_name.setdefault(job.name, []).append(night.simulation.ended[query] - job.submit)
     return {name: float(np.mean(took)) for name, took in by_name.items()}
-
-
-def _stage_times(nights: Sequence[Night]) -> dict[tuple[str, str], float]:
-    """Mean time from submission to completion of each stage."""
-    found: dict[tuple[str, str], list[float]] = {}
-    for night in nights:
-        run = night.simulation
-        for (query, stage), end in run.stage_end.items():
-            job = night.jobs[query]
-            key = (job.name, job.steps[stage].label)
-            found.setdefault(key, []).append(end - run.stage_start[(query, stage)])
-    return {key: float(np.mean(took)) for key, took in found.items()}
 
 
 def _host_name(host: int, run: int, first_run: int, named: str) -> str:

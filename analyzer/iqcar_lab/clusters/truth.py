@@ -197,11 +197,15 @@ def costs_of_others(run: Simulation) -> tuple[float, ...]:
 
 def lost_to_each(blame: Blame, tables: Tables) -> np.ndarray:
     """Elapsed ms that each query (row) lost to each other (column)."""
-    stages = blame.stages
-    weight = share_of(stages["lost_ms"].to_numpy(), stages["lost_task_ms"].to_numpy())
     n = len(tables.queries)
-    found = [blamed(blame, tables, query, weight) for query in range(n)]
+    found = [blamed(blame, tables, query, stage_weight(blame)) for query in range(n)]
     return np.array([[lost[source] for source in range(n)] for lost in found])
+
+
+def stage_weight(blame: Blame) -> np.ndarray:
+    """Elapsed ms that each stage lost per ms of task time lost."""
+    lost, of_tasks = (blame.stages[name].to_numpy() for name in ("lost_ms", "lost_task_ms"))
+    return share_of(lost, of_tasks)
 
 
 @cache
@@ -232,14 +236,11 @@ def blame_of(case: Case, profiled: bool = False) -> Blame:
 def predicted(case: Case, *, elapsed: bool, profiled: bool = False) -> dict[int, float]:
     """Time lost to each query, in elapsed time, or in task time scaled to the same sum."""
     blame = blame_of(case, profiled)
-    lost = blame.stages["lost_task_ms"].to_numpy()
-    weight = np.divide(
-        blame.stages["lost_ms"].to_numpy(), lost, out=np.zeros(len(lost)), where=lost > 0
-    )
+    weight = stage_weight(blame)
     found = blamed(blame, case.tables, case.target, weight)
     if elapsed:
         return found
-    by_task = blamed(blame, case.tables, case.target, np.ones(len(lost)))
+    by_task = blamed(blame, case.tables, case.target, np.ones(len(weight)))
     scale = sum(found.values()) / max(sum(by_task.values()), 1e-9)
     return {query: value * scale for query, value in by_task.items()}
 

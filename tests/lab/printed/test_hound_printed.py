@@ -26,7 +26,7 @@ from iqcar_lab.printed.hound import (
     lda,
     meta_learn,
     printed_topics,
-    schweizer_wolff,
+    standardised,
     trim,
     vocabulary,
 )
@@ -273,8 +273,13 @@ def test_a_topic_of_one_model_alone_is_no_cause() -> None:
     assert sorted(found.mixtures[0]) == pytest.approx([0.4, 0.6])
 
 
-QUICK = dict.fromkeys(BaseModel, schweizer_wolff)
-"""The learner that takes the least time."""
+def strongest(x: np.ndarray, y: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """A quick learner: the three metrics that correlate most with latency."""
+    found = standardised(x).T @ standardised(y)
+    return np.where(np.abs(found) >= np.sort(np.abs(found))[-3], found, 0.0)
+
+
+QUICK = dict.fromkeys(BaseModel, strongest)
 
 
 def one_stage(durations: list[float]) -> TaskFeatures:
