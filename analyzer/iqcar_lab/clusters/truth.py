@@ -45,12 +45,9 @@ class Case:
     """The same tables with a profile of every task."""
 
 
-def _chain(*stages: StagePlan) -> tuple[StagePlan, ...]:
-    """Stages one after another."""
-    return tuple(
-        StagePlan(**{**vars(stage), "parents": (k - 1,) if k else ()})
-        for k, stage in enumerate(stages)
-    )
+def chain_of(stage: StagePlan, times: int = 1) -> tuple[StagePlan, ...]:
+    """Like stages one after another."""
+    return tuple(replace(stage, parents=(k - 1,) if k else ()) for k in range(times))
 
 
 def _target(rng: np.random.Generator, app: int = 0) -> QueryPlan:
@@ -72,7 +69,7 @@ def _target(rng: np.random.Generator, app: int = 0) -> QueryPlan:
 def _query(rng: np.random.Generator, name: str, work: dict[str, Any], app: int) -> QueryPlan:
     n, size = int(rng.integers(8, 16)), rng.uniform(0.7, 1.3)
     stage = StagePlan(n, **{k: v * size if k != "cached" else v for k, v in work.items()})
-    return QueryPlan(name, _chain(stage, stage), app, float(rng.integers(0, 3000)))
+    return QueryPlan(name, chain_of(stage, 2), app, float(rng.integers(0, 3000)))
 
 
 HEAVY: dict[str, dict[str, float]] = {
@@ -104,10 +101,10 @@ def _slots(rng: np.random.Generator, fair: bool) -> tuple[Cluster, list[QueryPla
     some = StagePlan(8, cpu=400)
     plans = [
         _target(rng),
-        QueryPlan("hog", _chain(hog), 0, float(rng.integers(0, 400))),
-        QueryPlan("some", _chain(some, some), 0, float(rng.integers(0, 2000))),
-        QueryPlan("early", _chain(some), 0, 0.0),
-        QueryPlan("late", _chain(hog), 0, 9000.0),
+        QueryPlan("hog", chain_of(hog), 0, float(rng.integers(0, 400))),
+        QueryPlan("some", chain_of(some, 2), 0, float(rng.integers(0, 2000))),
+        QueryPlan("early", chain_of(some), 0, 0.0),
+        QueryPlan("late", chain_of(hog), 0, 9000.0),
     ]
     return cluster, plans
 
