@@ -246,8 +246,9 @@ def curve_points(
             if mine > 0 and then > 0:
                 # The driver starts a task before it notes the end of the one whose slot it takes.
                 most = min(before.at_once, at_once)
+                point = Point(loaded.level, hogs / most, mine, then, most)
                 rate = before.rate_per_s(loaded.resource)
-                points[key].append(Point(loaded.level, hogs / most, mine, then, most, rate))
+                points[key].append(point._replace(rate_per_s=rate))
     return dict(points)
 
 

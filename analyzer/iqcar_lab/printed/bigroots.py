@@ -273,10 +273,11 @@ def tasks_with_features(
         known = {name: each[row] for name, each in values.items() if is_sane(each[row])}
         during = mean_utilisation(samples, start, end)
         features = {**known, **during, LOCALITY: locality_feature(localities[row])}
+        one = PrintedTask(stage, node, end - start, features)
         head = mean_utilisation(samples, start - edge_ms, np.nextafter(start, -np.inf))
         tail = mean_utilisation(samples, np.nextafter(end, np.inf), end + edge_ms)
         rows.append(row)
-        tasks.append(PrintedTask(stage, node, end - start, features, head, tail))
+        tasks.append(one._replace(head=head, tail=tail))
     return rows, tasks
 
 
