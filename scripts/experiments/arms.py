@@ -38,14 +38,44 @@ class Arm:
     conf: Mapping[str, str] = field(default_factory=dict)
 
 
-def options(what: str, repeats: int) -> argparse.Namespace:
-    """Read the options that all experiments have."""
-    parser = argparse.ArgumentParser(description=what)
-    parser.add_argument("--repeats", type=int, default=repeats, help="runs of each arm")
-    parser.add_argument("--scale", type=float, default=0.3, help="TPC-DS scale factor")
-    parser.add_argument(
-        "--results", type=Path, default=RESULTS, help="folder for the result as JSON"
-    )
+FLAGS = {
+    "again": "run nothing, look at what is there",
+    "fresh": "forget what was measured before",
+    "quick": "the smallest run of all that is run",
+    "add": "keep the runs that are there, add to them",
+}
+NUMBERS = {
+    "repeats": "runs of each arm",
+    "rounds": "applications of each arm on each cluster",
+    "runs": "runs a side, or in all",
+    "scale": "TPC-DS scale factor",
+    "seed": "which hosts, in which order",
+}
+
+
+def options(
+    module: str | None,
+    *flags: str,
+    clusters: Sequence[str] = (),
+    arms: Sequence[str] = (),
+    **numbers: float,
+) -> argparse.Namespace:
+    """Read the options of an experiment, whose docstring says what it does.
+
+    flags: names of :data:`FLAGS`.
+    clusters, arms: what can be chosen.
+    numbers: defaults, by names of :data:`NUMBERS`.
+    """
+    parser = argparse.ArgumentParser(description=(module or "").splitlines()[0])
+    for name in flags:
+        parser.add_argument(f"--{name}", action="store_true", help=FLAGS[name])
+    for name, usual in numbers.items():
+        parser.add_argument(f"--{name}", type=type(usual), default=usual, help=NUMBERS[name])
+    if clusters:
+        parser.add_argument("--cluster", choices=clusters, action="append")
+    if arms:
+        parser.add_argument("--arms", choices=arms, nargs="+", default=arms)
+    parser.add_argument("--results", type=Path, default=RESULTS, help="folder for the JSON")
     return parser.parse_args()
 
 
@@ -59,8 +89,10 @@ def base_queries(scale: float) -> tuple[Path, list[Query]]:
 def run_once(experiment: str, arm: Arm, data: Path, number: int) -> Run:
     """Run one arm."""
     name = f"{arm.name}-{number}"
-    run = run_mix(arm.queries, data, OUT / experiment, name=name, conf=arm.conf, say=_silent)
-    print(f"{experiment}: {name}: {run.total_s:.1f} s over all queries", flush=True)
+    run = run_mix(
+        arm.queries, data, OUT / experiment, name=name, conf=arm.conf, say=lambda line: None
+    )
+    say(experiment, f"{name}: {run.total_s:.1f} s over all queries")
     return run
 
 
@@ -95,5 +127,6 @@ def save(
     print(f"\n{show(content)}\nWrote {target}")
 
 
-def _silent(line: str) -> None:
-    """The queries' own progress is not shown."""
+def say(experiment: str, line: str) -> None:
+    """Tell what happens."""
+    print(f"{experiment}: {line}", flush=True)

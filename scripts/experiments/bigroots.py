@@ -1,21 +1,18 @@
 """Run the protocol of BigRoots (§IV-B): compare causes of stragglers with injected anomalies.
 
-    sudo .venv/bin/python scripts/experiments/bigroots.py [--seed N] [--full]
+    sudo .venv/bin/python scripts/experiments/bigroots.py [--seed N] [--runs N]
 
 Five hosts, a Spark application of equal tasks, and anomalies on single hosts as in the paper: one
 kind at a time, all kinds on one host, and the schedule of table IV over all hosts. Each straggler's
 causes are compared with what was injected meanwhile. Needs root and control groups of version 1
-(:mod:`cluster`). A run takes about seven
-minutes; ``--full`` makes three, with one seed after the other, and scores them together.
+(:mod:`cluster`). A run takes about seven minutes; several have one seed after the other, and are
+scored together.
 """
 
 from __future__ import annotations
 
-import argparse
 import json
-import os
 import subprocess
-import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -23,12 +20,22 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-from arms import OUT, REPO, RESULTS, fresh, save
+from arms import OUT, REPO, fresh, options, save, say
 from bigroots_scoring import Part, Scored, make_result, parts, plan_of, starts
-from cluster import Cluster, Size, check_machine, cluster, start_application, wait_until
+from cluster import (
+    Cluster,
+    Size,
+    check_machine,
+    cluster,
+    ended_after,
+    inject,
+    start_application,
+    wait_until,
+)
 from tables import bigroots
 
 from iqcar.apps.demo.mix import make_data
+from iqcar_lab.inject.run_plan import LEAD_S as HOGS_LEAD_S
 
 EXPERIMENT = "bigroots"
 HOSTS = tuple(f"127.0.0.{number}" for number in range(2, 7))
@@ -53,7 +60,6 @@ SETTLE_S = 12
 """Between limiting the hosts and the first experiment: the tasks on the way were faster."""
 TIMES = 2
 """Injections of one kind on one host."""
-FULL_RUNS = 3
 LEAD_S = 4
 """The anomaly generators' Python needs its time to start on a host with part of a core."""
 READS = 0.9
@@ -66,64 +72,30 @@ SETTINGS: dict[str, dict[str, Any]] = {
 tasks that read are delayed by who reads."""
 
 
-def options() -> argparse.Namespace:
-    """Read the command line."""
-    parser = argparse.ArgumentParser(description="Inject anomalies, and score their discovery.")
-    parser.add_argument("--seed", type=int, default=1, help="which hosts are loaded when")
-    parser.add_argument("--full", action="store_true", help=f"{FULL_RUNS} runs instead of one")
-    parser.add_argument(
-        "--add", action="store_true", help="keep the runs that are there, add to them"
-    )
-    parser.add_argument("--results", type=Path, default=RESULTS, help="folder for the JSON")
-    parser.add_argument("--again", action="store_true", help="run nothing, score what is there")
-    return parser.parse_args()
-
-
-def write_sales(
-    folder: Path,
-    source: Path,
-    files: int = TASKS,
-    larger: int = FILES_LARGER,
-    rows: int = 0,
-    *,
-    group_rows: int | None = None,
-) -> None:
-    """Divide TPC-DS's store sales into files, some of them larger.
-
-    folder, source: where to, and the table's file.
-    files, larger: how many, and how many of them hold :data:`LARGER` times as much.
-    rows: rows in all; by default the table :data:`COPIES` times.
-    group_rows: most rows of a row group, which a task reads at once.
-    """
+def write_sales(folder: Path, source: Path) -> None:
+    """Divide TPC-DS's store sales, :data:`COPIES` times, into files, some of them larger."""
     folder.mkdir(parents=True)
     columns = ["ss_item_sk", "ss_ticket_number", *MEASURES]
     table = pa.concat_tables([pq.read_table(source, columns=columns)] * COPIES)
-    table = table.slice(0, rows or len(table))
-    weights = np.ones(files)
-    weights[:larger] = LARGER
+    weights = np.ones(TASKS)
+    weights[:FILES_LARGER] = LARGER
     cuts = np.round(np.cumsum(weights) / weights.sum() * len(table)).astype(int)
     for number, (start, end) in enumerate(zip([0, *cuts[:-1]], cuts, strict=True)):
-        part = table.slice(int(start), int(end - start))
-        file = folder / f"part-{number:02d}.parquet"
-        pq.write_table(
-            part, file, compression="none", use_dictionary=False, row_group_size=group_rows
-        )
+        part, file = table.slice(int(start), int(end - start)), f"part-{number:02d}.parquet"
+        pq.write_table(part, folder / file, compression="none", use_dictionary=False)
 
 
 def start_jobs(spark: Cluster, folder: Path, sales: Path) -> subprocess.Popen[bytes]:
     """Start the Spark application with the plugin attached."""
-    plan = {
-        "sales": str(sales), "measures": MEASURES, "tasks": TASKS,
-        "rows": ROWS,
-        "hashes": HASHES, "stop": str(folder / "stop"), "warm": str(folder / "warm"),
-        "result": str(folder / "jobs.json"),
-    }  # fmt: skip
+    plan = {"sales": str(sales), "measures": MEASURES, "tasks": TASKS, "rows": ROWS}
+    plan |= {name: str(folder / name) for name in ("stop", "warm")}
+    plan |= {"hashes": HASHES, "result": str(folder / "jobs.json")}
     (folder / "plan.json").write_text(json.dumps(plan))
     words = [str(Path(__file__).with_name("bigroots_jobs.py")), str(folder / "plan.json")]
     return start_application(words, spark.master, folder, "jobs", ONE_TASK_PER_FILE)
 
 
-def inject(spark: Cluster, folder: Path, experiments: list[Part]) -> list[int]:
+def inject_all(spark: Cluster, folder: Path, experiments: list[Part]) -> list[int]:
     """Carry out all experiments, each host's injections in its own groups; return their starts."""
     begin = round(1000 * (time.time() + SETTLE_S))
     moments = starts(experiments, begin)
@@ -131,23 +103,15 @@ def inject(spark: Cluster, folder: Path, experiments: list[Part]) -> list[int]:
     try:
         for part, moment in zip(experiments, moments, strict=True):
             time.sleep(max(0.0, moment / 1000 - LEAD_S - time.time()))
-            say(f"{part.name}: {part.for_s} s, {len(part.injections)} injections")
+            say(EXPERIMENT, f"{part.name}: {part.for_s} s, {len(part.injections)} injections")
             for number, host in enumerate(spark.hosts):
-                settings = {
-                    **SETTINGS,
-                    "io": {**SETTINGS["io"], "folder": str(host.folder)},
-                }
-                plan = plan_of(part, number, host.name, settings)
+                settings = {**SETTINGS, "io": {**SETTINGS["io"], "folder": str(host.folder)}}
+                wait_ms = max(round(moment - time.time() * 1000 - 1000 * HOGS_LEAD_S), 0)
+                plan = plan_of(part, number, host.name, settings, wait_ms)
                 if not plan["injections"]:
                     continue
                 file = folder / f"plan-{part.name}-{host.name}.json"
-                file.write_text(json.dumps(plan))
-                words = [sys.executable, "-m", "iqcar_lab", "inject", "schedule", "--plan", file]
-                wait_ms = max(round(moment - time.time() * 1000), 10)
-                words += ["--delay", f"{wait_ms}ms", "--log", folder / "truth.jsonl"]
-                env = {**os.environ, "PYTHONPATH": str(REPO / "analyzer")}
-                said = folder / "inject.log"
-                injecting.append(host.start([*map(str, words)], host.hogs, env, said))
+                injecting.append(inject(host, plan, file, folder / "truth.jsonl"))
         time.sleep(max(0.0, moments[-1] / 1000 + experiments[-1].for_s - time.time()))
         for one in injecting:
             if one.wait(timeout=60):
@@ -156,11 +120,6 @@ def inject(spark: Cluster, folder: Path, experiments: list[Part]) -> list[int]:
         for one in injecting:
             one.terminate()
     return moments
-
-
-def say(line: str) -> None:
-    """Tell what happens."""
-    print(f"{EXPERIMENT}: {line}", flush=True)
 
 
 def planned(seed: int) -> list[Part]:
@@ -176,18 +135,14 @@ def run(folder: Path, seed: int) -> None:
     write_sales(sales, data / "store_sales.parquet")
     size = Size()
     with cluster(HOSTS, folder, size) as spark:
-        say(f"{len(HOSTS)} hosts of {size.cores} cores; warming up")
-        jobs = start_jobs(spark, folder, sales)
-        try:
+        say(EXPERIMENT, f"{len(HOSTS)} hosts of {size.cores} cores; warming up")
+        with ended_after(start_jobs(spark, folder, sales)) as jobs:
             wait_until((folder / "warm").exists, "warm executors", [jobs])
             spark.limit()
-            moments = inject(spark, folder, planned(seed))
+            moments = inject_all(spark, folder, planned(seed))
             (folder / "stop").touch()
             if jobs.wait(timeout=120):
                 raise SystemExit(f"the Spark application failed, see {folder / 'jobs.log'}")
-        finally:
-            jobs.terminate()
-            jobs.wait()
     meta = {
         "seed": seed,
         "moments": moments,
@@ -201,14 +156,14 @@ def run(folder: Path, seed: int) -> None:
 
 def main() -> None:
     """Run everything and score it."""
-    chosen = options()
+    chosen = options(__doc__, "add", "again", seed=1, runs=1)
     folder = OUT / EXPERIMENT
     if not chosen.again:
         check_machine()
         if not chosen.add:
             fresh(EXPERIMENT)
         done = len(list(folder.glob("run-*/run.json")))
-        for number in range(done, done + (FULL_RUNS if chosen.full else 1)):
+        for number in range(done, done + chosen.runs):
             run(folder / f"run-{number + 1}", chosen.seed + number)
     runs = []
     for file in sorted(folder.glob("run-*/run.json")):

@@ -16,8 +16,9 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import accumulate
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -61,11 +62,9 @@ TABLE_IV = (
 """Slave, second and anomaly; ten seconds each."""
 MULTI_S = 126
 """Until the last injection of table IV has ended, and its tasks."""
-ANOMALIES = ("cpu", "io", "network")
 
 
-@dataclass(frozen=True)
-class Injected:
+class Injected(NamedTuple):
     """One injection as it was: host, anomaly, and its time by the log (epoch ms)."""
 
     host: str
@@ -74,8 +73,7 @@ class Injected:
     end_ms: float
 
 
-@dataclass(frozen=True)
-class Counts:
+class Counts(NamedTuple):
     """Decisions: right and wrong, positive and negative."""
 
     tp: int
@@ -101,8 +99,7 @@ class Counts:
 
     def to_dict(self) -> dict[str, Any]:
         """As plain values."""
-        counts = {"tp": self.tp, "tn": self.tn, "fp": self.fp, "fn": self.fn}
-        return {**counts, "tpr": self.tpr, "fpr": self.fpr, "accuracy": self.accuracy}
+        return {**self._asdict(), "tpr": self.tpr, "fpr": self.fpr, "accuracy": self.accuracy}
 
 
 def overlaps(
@@ -137,14 +134,12 @@ def begun(
     host with part of a core that is a load already.
     """
     leads = [Injected(i.host, RESOURCES[0], i.start_ms - lead_ms, i.start_ms) for i in injected]
-    started: Flags = overlaps(host, launch_ms, finish_ms, leads)[:, 0] > 0
-    return started
+    return overlaps(host, launch_ms, finish_ms, leads)[:, 0] > 0
 
 
 def truth_of_the_paper(shared_ms: NDArray[np.float64]) -> Flags:
     """An injection that overlaps a straggler affected it (§IV-B1)."""
-    affected: Flags = shared_ms > 0
-    return affected
+    return shared_ms > 0
 
 
 def could_delay(
@@ -202,8 +197,7 @@ def area(points: Sequence[tuple[float, float]]) -> float:
     return float(np.sum(np.diff(x) * (y[1:] + y[:-1]) / 2))
 
 
-@dataclass(frozen=True)
-class Part:
+class Part(NamedTuple):
     """One experiment: its injections, in seconds from its start.
 
     name: quiet, an anomaly, mixed (all of them on one host) or multi-node (table IV).
@@ -225,13 +219,13 @@ def parts(seed: int, hosts: int, times: int) -> list[Part]:
     pick = random.Random(seed)
     found = [Part("quiet", 2 * GAP_S, ())]
     last = times * (LENGTH_S + GAP_S)
-    for anomaly in ANOMALIES:
+    for anomaly in RESOURCES:
         host = pick.randrange(hosts)
         turns = range(GAP_S, GAP_S + last, LENGTH_S + GAP_S)
         injections = tuple((host, at, LENGTH_S, anomaly) for at in turns)
         found.append(Part(anomaly, GAP_S + last, injections))
     host = pick.randrange(hosts)
-    mixed = [(host, pick.randrange(last - LENGTH_S), LENGTH_S, one) for one in ANOMALIES]
+    mixed = [(host, pick.randrange(last - LENGTH_S), LENGTH_S, one) for one in RESOURCES]
     found.append(Part("mixed", last + GAP_S, tuple(mixed)))
     table = tuple((host, at, LENGTH_S, anomaly) for host, at, anomaly in TABLE_IV)
     found.append(Part("multi-node", MULTI_S, table))
@@ -239,30 +233,23 @@ def parts(seed: int, hosts: int, times: int) -> list[Part]:
 
 
 def plan_of(
-    part: Part, host: int, name: str, settings: dict[str, dict[str, Any]]
+    part: Part, host: int, name: str, settings: dict[str, dict[str, Any]], wait_ms: int = 0
 ) -> dict[str, Any]:
     """One host's injections as a file for ``iqcar-lab inject schedule --plan``."""
-    injections = [
-        {
-            "host": name,
-            "anomaly": anomaly,
-            "after_ms": 1000 * at,
-            "for_ms": 1000 * seconds,
-            "settings": settings[anomaly],
-        }
-        for where, at, seconds, anomaly in part.injections
-        if where == host
-    ]
-    return {"injections": injections}
+    mine = [one for one in part.injections if one[0] == host]
+    return {
+        "injections": [
+            {"host": name, "anomaly": anomaly, "after_ms": wait_ms + 1000 * at,
+             "for_ms": 1000 * seconds, "settings": settings[anomaly]}
+            for _, at, seconds, anomaly in mine
+        ]
+    }  # fmt: skip
 
 
 def starts(found: Sequence[Part], from_ms: int) -> list[int]:
     """When each experiment starts, one after the other (epoch ms)."""
-    moments, now = [], from_ms
-    for part in found:
-        moments.append(now)
-        now += 1000 * part.for_s
-    return moments
+    lengths = [1000 * part.for_s for part in found[:-1]]
+    return list(accumulate(lengths, initial=from_ms))
 
 
 CAUSES = dict(zip((CPU, DISK, NETWORK), RESOURCES, strict=True))
@@ -367,9 +354,8 @@ def injected(path: Path) -> list[Injected]:
     for record in read_log(str(path)):
         if record.error or record.start_ms is None or record.end_ms is None:
             raise SystemExit(f"{path}: injection {record.injection} failed: {record.error}")
-        found.append(
-            Injected(record.host, record.anomaly, float(record.start_ms), float(record.end_ms))
-        )
+        times = float(record.start_ms), float(record.end_ms)
+        found.append(Injected(record.host, record.anomaly, *times))
     return found
 
 
@@ -538,14 +524,10 @@ def _roc(
         found = [count(of.truth[mine], flags[mine]) for flags in values.values()]
         if found[0].tpr is not None:
             areas[part] = area(curve(found))
-    return {
-        "method": method,
-        "points": [
-            {"threshold": v, "fpr": p.fpr, "tpr": p.tpr}
-            for v, p in zip(values, points, strict=True)
-        ],
-        "auc": areas,
-    }
+    shown = [
+        {"threshold": v, "fpr": p.fpr, "tpr": p.tpr} for v, p in zip(values, points, strict=True)
+    ]
+    return {"method": method, "points": shown, "auc": areas}
 
 
 def _missed(of: Scored) -> dict[str, int]:

@@ -10,6 +10,7 @@ whose /proc/stat and /proc/diskstats tell of the machine: each host sees a view 
 from __future__ import annotations
 
 import importlib.util
+import json
 import os
 import re
 import shlex
@@ -24,6 +25,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from iqcar.apps.demo.run_mix import ENVIRONMENT_OF_ANOTHER_SPARK
 from iqcar.logs.attach.spark_conf import SparkConf, listener_jar
@@ -51,14 +53,11 @@ class Size:
     cores: processor quota of a host; Spark may use half of it.
     disk_bytes_per_s: most that a host reads, and most that it writes, per second.
     hogs: processes of an anomaly that are given the weight of one each.
-    as_served: count bytes when the disk gets them, not when a process asks: reads behind a loop
-        device. What the kernel writes later, by itself, is not counted then.
     """
 
     cores: float = 0.36
     disk_bytes_per_s: int = 8 << 20
     hogs: int = 4
-    as_served: bool = False
 
 
 def check_machine() -> None:
@@ -134,7 +133,7 @@ class Host:
         use.system += system * scale
         use.idle += since_s - (user + system) * scale
         use.cpu = now[0], now[1]
-        read, written = self._served() if self._size.as_served else self._moved()
+        read, written = self._moved()
         # Bytes are counted when they are asked for, in bursts; the disk serves them at its speed.
         use.queued = use.queued[0] + read, use.queued[1] + written
         queued_s = sum(use.queued) / self._size.disk_bytes_per_s
@@ -146,14 +145,6 @@ class Host:
         use.busy_ms += 1000 * served * queued_s
         rewrite(self.folder / "stat", stat_text(use, max(1, int(capacity))))
         rewrite(self.folder / "diskstats", diskstats_text(use, self._disk))
-
-    def _served(self) -> tuple[int, int]:
-        """Bytes that the disk got to read and write for its groups since the last call."""
-        text = (self._groups["blkio"] / "blkio.throttle.io_service_bytes").read_text()
-        found = dict(re.findall(rf"^{self._disk} (Read|Write) (\d+)$", text, re.M))
-        now = int(found.get("Read", 0)), int(found.get("Write", 0))
-        before, self._use.seen[0] = self._use.seen.get(0, (0, 0)), now
-        return now[0] - before[0], now[1] - before[1]
 
     def _moved(self) -> tuple[int, int]:
         """Bytes its processes read from and wrote to disks since the last call.
@@ -198,14 +189,6 @@ class Host:
             return subprocess.Popen(
                 [*unshare, *words], env=env, stdout=out, stderr=out, cwd=self.folder
             )
-
-    def remove(self) -> None:
-        """End what still runs in its groups, and remove them."""
-        for group in {*self.spark, *self.hogs}:
-            _empty(group)
-        for group in [self.spark[0], self.hogs[0], *self._groups.values()]:
-            if group.exists():
-                group.rmdir()
 
 
 @contextmanager
@@ -391,53 +374,82 @@ def environment(address: str) -> dict[str, str]:
 
 
 @contextmanager
-def cluster(
-    names: Sequence[str], folder: Path, size: Size, worker_cores: int = 1
-) -> Iterator[Cluster]:
-    """Start a master and one worker per host; stop exactly these at the end.
+def daemons(
+    names: Sequence[str], folder: Path, worker_cores: int, made: Sequence[Host] = ()
+) -> Iterator[tuple[str, list[subprocess.Popen[bytes]]]]:
+    """Start a master and a worker for each name; stop exactly these at the end.
+
+    Yields the master's address and the workers' processes.
+
+    worker_cores: tasks that a worker may run at once.
+    made: the hosts of these names, where they can be loaded; by default workers run beside others.
+    """
+    deploy, start = "org.apache.spark.deploy", str(spark_home() / "bin" / "spark-class")
+    port = free_port()
+    url, log = f"spark://{MASTER}:{port}", folder / "daemons.log"
+    running: list[subprocess.Popen[bytes]] = []
+    try:
+        words = [f"{deploy}.master.Master", "--host", MASTER, "--port", str(port)]
+        words += ["--webui-port", "0"]
+        running.append(start_beside([start, *words], environment(MASTER), log, folder))
+        for number, name in enumerate(names):
+            place = made[number].folder if made else folder / name
+            words = [f"{deploy}.worker.Worker", "--host", name, "--cores", str(worker_cores)]
+            words += ["--memory", "1g", "--webui-port", "0", "--work-dir", str(place / "work"), url]
+            local = {**environment(name), "SPARK_LOCAL_DIRS": str(place / "local")}
+            if made:
+                worker = made[number].start([start, *words], made[number].spark, local, log)
+            else:
+                (place / "local").mkdir(parents=True, exist_ok=True)
+                worker = start_beside([start, *words], local, log, folder)
+            running.append(worker)
+        wait_until(
+            lambda: log.read_text("utf-8", "replace").count("Registering worker") >= len(names),
+            "workers",
+            running,
+        )
+        yield url, running[1:]
+    finally:
+        for daemon in reversed(running):
+            daemon.terminate()
+        for daemon in running:
+            daemon.wait()
+
+
+def start_beside(
+    words: Sequence[str], env: Mapping[str, str], log: Path, folder: Path
+) -> subprocess.Popen[bytes]:
+    """Start a process beside the hosts, whose messages are appended to a log."""
+    with log.open("ab") as out:
+        return subprocess.Popen(words, env=env, stdout=out, stderr=out, cwd=folder)
+
+
+@contextmanager
+def cluster(names: Sequence[str], folder: Path, size: Size) -> Iterator[Cluster]:
+    """Start a master and one worker with one slot per host; stop exactly these at the end.
 
     names: loopback addresses, such as 127.0.0.2.
     folder: for work folders and messages; on a disk that can be throttled.
     size: what each host has once :meth:`Cluster.limit` is called.
-    worker_cores: tasks that a worker may run at once.
     """
-    deploy = "org.apache.spark.deploy"
-    start = str(spark_home() / "bin" / "spark-class")
-    port = free_port()
-    url = f"spark://{MASTER}:{port}"
-    log = folder / "daemons.log"
-    running: list[subprocess.Popen[bytes]] = []
-    with hosts(names, folder, size) as made:
-        try:
-            words = [f"{deploy}.master.Master", "--host", MASTER, "--port", str(port)]
-            with log.open("ab") as out:
-                running.append(
-                    subprocess.Popen(
-                        [start, *words, "--webui-port", "0"],
-                        env=environment(MASTER),
-                        stdout=out,
-                        stderr=out,
-                        cwd=folder,
-                    )
-                )
-            for host in made:
-                words = [f"{deploy}.worker.Worker", "--host", host.name]
-                words += ["--cores", str(worker_cores), "--memory", "1g"]
-                words += ["--webui-port", "0", "--work-dir"]
-                words += [str(host.folder / "work"), url]
-                local = {**environment(host.name), "SPARK_LOCAL_DIRS": str(host.folder / "local")}
-                running.append(host.start([start, *words], host.spark, local, log))
-            wait_until(
-                lambda: log.read_text("utf-8", "replace").count("Registering worker") >= len(made),
-                "workers",
-                running,
-            )
-            yield Cluster(url, made)
-        finally:
-            for daemon in reversed(running):
-                daemon.terminate()
-            for daemon in running:
-                daemon.wait()
+    with hosts(names, folder, size) as made, daemons(names, folder, 1, made) as (url, _):
+        yield Cluster(url, made)
+
+
+@contextmanager
+def ended_after(process: subprocess.Popen[bytes]) -> Iterator[subprocess.Popen[bytes]]:
+    """End a process after the block, whatever happens."""
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.wait()
+
+
+def log_of(folder: Path) -> Path:
+    """The event log of the application that a folder holds."""
+    (found,) = (folder / "eventlogs").glob("[al]*")
+    return found
 
 
 def start_application(
@@ -446,14 +458,14 @@ def start_application(
     folder: Path,
     name: str,
     conf: Mapping[str, str],
-    on: Host | None = None,
+    variables: Mapping[str, str] | None = None,
 ) -> subprocess.Popen[bytes]:
     """Start a PySpark program with the plugin attached.
 
     words: the program's file and its arguments.
     folder: gets ``eventlogs/`` and the program's messages, ``NAME.log``.
     conf: Spark settings beyond :data:`CONF`.
-    on: run it, as somebody else's work, on this host; by default beside the hosts.
+    variables: further ones of the environment.
     """
     logs = folder / "eventlogs"
     logs.mkdir(exist_ok=True)
@@ -469,16 +481,18 @@ def start_application(
     given = ["--master", master]
     for key, value in settings.items():
         given += ["--conf", f"{key}={value}"]
-    address = on.name if on else MASTER
-    env = environment(address) | {"SPARK_LOCAL_HOSTNAME": address}
+    env = {**environment(MASTER), "SPARK_LOCAL_HOSTNAME": MASTER, **(variables or {})}
     env["PYSPARK_SUBMIT_ARGS"] = " ".join(map(shlex.quote, [*given, "pyspark-shell"]))
-    log = folder / f"{name}.log"
-    if on is not None:
-        return on.start([sys.executable, *words], on.hogs, env, log)
-    with log.open("ab") as out:
-        return subprocess.Popen(
-            [sys.executable, *words], env=env, stdout=out, stderr=out, cwd=folder
-        )
+    return start_beside([sys.executable, *words], env, folder / f"{name}.log", folder)
+
+
+def inject(host: Host, plan: Mapping[str, Any], file: Path, log: Path) -> subprocess.Popen[bytes]:
+    """Start the injections of a plan (a file of which is written) on a host, and log them."""
+    file.write_text(json.dumps(plan), "utf-8")
+    words = [sys.executable, "-m", "iqcar_lab", "inject", "schedule"]
+    words += ["--plan", str(file), "--log", str(log)]
+    env = {**os.environ, "PYTHONPATH": str(Path(__file__).resolve().parents[2] / "analyzer")}
+    return host.start(words, host.hogs, env, log.with_name("inject.log"))
 
 
 def wait_until(

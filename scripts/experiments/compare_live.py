@@ -15,12 +15,9 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-import argparse
 import functools
 import itertools
 import json
-import os
-import shlex
 import shutil
 import subprocess
 import sys
@@ -33,14 +30,13 @@ from typing import Any
 
 import duckdb
 import numpy as np
-from arms import OUT, REPO, RESULTS, save
+from arms import OUT, REPO, options, save
+from cluster import ended_after, start_application, wait_until
 from tables import compare_live
 
 import iqcar
 from iqcar.apps.demo.mix import make_data
-from iqcar.apps.demo.run_mix import ENVIRONMENT_OF_ANOTHER_SPARK
 from iqcar.comparison.comparison import Comparison
-from iqcar.logs.attach.spark_conf import SparkConf, listener_jar
 from tests.support import quick_spark
 
 WARM_UP = """
@@ -248,7 +244,6 @@ STORE_SALES = {
 }
 """Changed store sales."""
 CONF = {
-    "spark.driver.memory": "1g",
     "spark.driver.extraJavaOptions": quick_spark.options(),
     "spark.memory.fraction": "0.13",
     "spark.sql.shuffle.partitions": "8",
@@ -256,10 +251,6 @@ CONF = {
     "spark.sql.files.openCostInBytes": "128m",
     "spark.sql.files.maxPartitionBytes": "128m",
     "spark.sql.files.minPartitionNum": "1",
-    "spark.eventLog.rolling.enabled": "false",
-    "spark.eventLog.compress": "true",
-    "spark.ui.enabled": "false",
-    "spark.ui.showConsoleProgress": "false",
 }
 """One task per file, as many partitions as the setting says, and a JVM that is soon warm."""
 LONGEST_S = 180.0
@@ -307,16 +298,14 @@ def _write_even(connection: duckdb.DuckDBPyConnection, rows: str, into: Path) ->
 
 
 @functools.cache
-def environment(line: str) -> Mapping[str, str]:
-    """Variables with which Python finds a line of Spark releases; the installed one if empty."""
-    kept = {k: v for k, v in os.environ.items() if k not in ENVIRONMENT_OF_ANOTHER_SPARK}
-    kept |= {"SPARK_LOCAL_IP": "127.0.0.1", "PYSPARK_PYTHON": sys.executable}
+def variables_of(line: str) -> Mapping[str, str]:
+    """Variables with which Python finds a line of Spark releases; none for the installed one."""
     if not line:
-        return kept
+        return {}
     sparks = [str(REPO / "scripts" / "sparks"), line]
     done = subprocess.run(sparks, capture_output=True, text=True, check=True)
     home = Path(done.stdout.split()[-1])
-    return kept | {"SPARK_HOME": str(home), "PYTHONPATH": str(home.parent)}
+    return {"SPARK_HOME": str(home), "PYTHONPATH": str(home.parent)}
 
 
 def run_once(tables: dict[str, Any], setup: Setup, folder: Path, name: str) -> dict[str, Any]:
@@ -332,13 +321,11 @@ def run_once(tables: dict[str, Any], setup: Setup, folder: Path, name: str) -> d
         "neighbour": (NEIGHBOUR_NAME, NEIGHBOUR if setup.beside == "query" else ""), "stop": "",
         "result": str(result),
     }  # fmt: skip
-    with _neighbour(plan, setup, folder, name):
-        process = _start(plan, setup, folder, name)
-        try:
-            failed = process.wait(timeout=LONGEST_S)
-        finally:
-            process.kill()
-            process.wait()
+    with (
+        _neighbour(plan, setup, folder, name),
+        ended_after(_start(plan, setup, folder, name)) as process,
+    ):
+        failed = process.wait(timeout=LONGEST_S)
     if failed:
         raise SystemExit(f"compare_live: the application failed, see {folder / name}.log")
     outcome: dict[str, Any] = json.loads(result.read_text("utf-8"))
@@ -355,63 +342,27 @@ def _neighbour(plan: dict[str, Any], setup: Setup, folder: Path, name: str) -> I
     for file in (stop, ready):
         file.unlink(missing_ok=True)
     ours = {"stop": str(stop), "ready": str(ready), "neighbour": (NEIGHBOUR_NAME, NEIGHBOUR)}
-    process = _start({**plan, **ours}, setup, folder, f"{name}-neighbour")
-    try:
-        deadline = time.monotonic() + LONGEST_S
-        while not ready.exists():
-            if process.poll() is not None or time.monotonic() > deadline:
-                raise SystemExit(f"compare_live: no neighbour, see {folder / name}-neighbour.log")
-            time.sleep(0.1)
+    with ended_after(_start({**plan, **ours}, setup, folder, f"{name}-neighbour")) as process:
+        wait_until(ready.exists, f"neighbour, see {folder / name}-neighbour.log", [process])
         yield
         stop.touch()
         process.wait(timeout=LONGEST_S)
-    finally:
-        process.kill()
-        process.wait()
 
 
 def _start(plan: dict[str, Any], setup: Setup, folder: Path, name: str) -> subprocess.Popen[bytes]:
-    logs = folder / "eventlogs"
-    logs.mkdir(parents=True, exist_ok=True)
+    folder.mkdir(parents=True, exist_ok=True)
     file = folder / f"{name}.plan.json"
     file.write_text(json.dumps(plan, indent=1), "utf-8")
-    settings = {
-        **SparkConf(jar=str(listener_jar()), log_dir=str(logs)).settings(),
-        **CONF,
-        "spark.sql.warehouse.dir": (folder / "warehouse").as_uri(),
-        "spark.app.name": NEIGHBOUR_NAME if plan["stop"] else "suite",
-        **setup.conf,
-    }
-    words = ["--master", "local[2]"]
-    for key, value in settings.items():
-        words += ["--conf", f"{key}={value}"]
-    submit = {"PYSPARK_SUBMIT_ARGS": " ".join(map(shlex.quote, [*words, "pyspark-shell"]))}
-    program = Path(__file__).with_name("compare_live_jobs.py")
-    with (folder / f"{name}.log").open("wb") as messages:
-        return subprocess.Popen(
-            [sys.executable, str(program), str(file)],
-            env={**environment(setup.spark), **submit},
-            stdout=messages,
-            stderr=messages,
-        )
+    called = NEIGHBOUR_NAME if plan["stop"] else "suite"
+    conf = {**CONF, "spark.app.name": called, **setup.conf}
+    words = [str(Path(__file__).with_name("compare_live_jobs.py")), str(file)]
+    return start_application(words, "local[2]", folder, name, conf, variables_of(setup.spark))
 
 
 EXPERIMENT = "compare_live"
 QUICK = ("nothing", "partitions")
 MEASURED = "measured.json"
 SIDES = ("before", "after")
-
-
-def options() -> argparse.Namespace:
-    """Read the command line."""
-    parser = argparse.ArgumentParser(description="Change one thing, and compare.")
-    parser.add_argument("--runs", type=int, default=4, help="runs a side")
-    parser.add_argument("--arms", default="", help="names of arms, by commas; all by default")
-    parser.add_argument("--quick", action="store_true", help="two arms with two runs a side")
-    parser.add_argument("--fresh", action="store_true", help="forget arms measured before")
-    parser.add_argument("--again", action="store_true", help="run nothing, compare what is there")
-    parser.add_argument("--results", type=Path, default=RESULTS, help="folder for the JSON")
-    return parser.parse_args()
 
 
 def measure(arm: Arm, tables: dict[str, Any], folder: Path, runs: int) -> None:
@@ -458,9 +409,10 @@ def compare_all(out: Path) -> dict[str, Any]:
 
 def main() -> None:
     """Measure the arms that are missing; compare all after each."""
-    chosen = options()
-    names = QUICK if chosen.quick else chosen.arms.split(",") if chosen.arms else ()
-    wanted = [arm for arm in ARMS if not names or arm.name in names]
+    named = [arm.name for arm in ARMS]
+    chosen = options(__doc__, "quick", "fresh", "again", arms=named, runs=4)
+    names = QUICK if chosen.quick else chosen.arms
+    wanted = [arm for arm in ARMS if arm.name in names]
     out = OUT / (f"{EXPERIMENT}_quick" if chosen.quick else EXPERIMENT)
     if chosen.fresh:
         for arm in wanted:

@@ -11,7 +11,6 @@ phase and one round.
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import shutil
@@ -20,15 +19,15 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from arms import OUT, RESULTS, save
-from cluster import MASTER, environment, free_port, spark_home, start_application, wait_until
+from arms import OUT, options, save
+from cluster import daemons, ended_after, log_of, start_application, wait_until
 from tables import live_rules
 
 import iqcar
@@ -208,19 +207,6 @@ LONGEST_S = 180.0
 HERE = Path(__file__).resolve().parent
 
 
-def options() -> argparse.Namespace:
-    """Read the command line."""
-    parser = argparse.ArgumentParser(description="An intruder, and rules against it.")
-    parser.add_argument("--rounds", type=int, default=2, help="applications of each arm")
-    parser.add_argument("--cluster", choices=CLUSTERS, action="append")
-    parser.add_argument("--arms", default="", help="names of arms, by commas; all by default")
-    parser.add_argument("--quick", action="store_true", help="one round with one short phase")
-    parser.add_argument("--fresh", action="store_true", help="forget runs measured before")
-    parser.add_argument("--again", action="store_true", help="run nothing, print what is there")
-    parser.add_argument("--results", type=Path, default=RESULTS, help="folder for the JSON")
-    return parser.parse_args()
-
-
 def plan_of(folder: Path, quick: bool) -> dict[str, Any]:
     """The timeline of one application."""
     phases, ends = (QUICK_PHASES, QUICK_ENDS_S) if quick else (PHASES, ENDS_S)
@@ -233,43 +219,6 @@ def plan_of(folder: Path, quick: bool) -> dict[str, Any]:
         "arrivals": [(at, short[number % len(short)]) for number, at in enumerate(times)],
         "result": str(folder / "result.json"),
     }
-
-
-@contextmanager
-def master_of(cluster: str, folder: Path) -> Iterator[str]:
-    """The master to run on; a standalone one is started, and stopped at the end."""
-    if cluster == "embedded":
-        yield f"local[{SLOTS}]"
-        return
-    deploy, port = "org.apache.spark.deploy", free_port()
-    url, log = f"spark://{MASTER}:{port}", folder / "daemons.log"
-    start = str(spark_home() / "bin" / "spark-class")
-    words = [f"{deploy}.master.Master", "--host", MASTER, "--port", str(port)]
-    commands = [(MASTER, [*words, "--webui-port", "0"])]
-    for host in HOSTS:
-        words = [f"{deploy}.worker.Worker", "--host", host, "--memory", "1g", "--webui-port", "0"]
-        words += ["--cores", str(SLOTS // len(HOSTS)), "--work-dir", str(folder / "work" / host)]
-        commands.append((host, [*words, url]))
-    running: list[subprocess.Popen[bytes]] = []
-    try:
-        with log.open("ab") as out:
-            for host, words in commands:
-                running.append(
-                    subprocess.Popen(
-                        [start, *words], env=environment(host), stdout=out, stderr=out, cwd=folder
-                    )
-                )
-        wait_until(
-            lambda: log.read_text("utf-8", "replace").count("Registering worker") == len(HOSTS),
-            "workers",
-            running,
-        )
-        yield url
-    finally:
-        for process in reversed(running):
-            process.terminate()
-        for process in running:
-            process.wait()
 
 
 def rules_of(arm: str, base: Path) -> bytes:
@@ -292,12 +241,6 @@ def _cap_by_hand(rules: list[Rule]) -> Rule:
     return replace(
         source, id="CAP-1", rule_type=RuleType.CAP, rule_value=0.5, expected=None, strict=True
     )
-
-
-def log_of(folder: Path) -> Path:
-    """The event log of an application."""
-    (found,) = (folder / "eventlogs").glob("[al]*")
-    return found
 
 
 def run(cluster: str, arm: str, folder: Path, base: Path, quick: bool) -> None:
@@ -323,15 +266,13 @@ def run(cluster: str, arm: str, folder: Path, base: Path, quick: bool) -> None:
     }
     began = time.monotonic()
     journal = folder / "journal.jsonl"
-    with master_of(cluster, folder) as master:
+    embedded = nullcontext((f"local[{SLOTS}]", []))
+    workers = daemons(HOSTS, folder, SLOTS // len(HOSTS))
+    with embedded if cluster == "embedded" else workers as (master, _):
         words = [str(HERE / "live_rules_jobs.py"), str(folder / "plan.json")]
-        application = start_application(words, master, folder, "application", conf)
-        try:
-            with loop_of(arm, folder, rules, journal, application):
-                application.wait(timeout=LONGEST_S)
-        finally:
-            application.kill()
-            application.wait()
+        started = start_application(words, master, folder, "application", conf)
+        with ended_after(started), loop_of(arm, folder, rules, journal, started):
+            started.wait(timeout=LONGEST_S)
     outcome = folder / "result.json"
     if not outcome.exists():
         raise SystemExit(f"{EXPERIMENT}: the application failed, see {folder}")
@@ -380,9 +321,10 @@ def loop_of(
 
 def main() -> None:
     """Run the rounds that are missing; print all that are there."""
-    chosen = options()
+    flags = ("quick", "fresh", "again")
+    chosen = options(__doc__, *flags, clusters=CLUSTERS, arms=ARMS, rounds=2)
     out = OUT / (f"{EXPERIMENT}_quick" if chosen.quick else EXPERIMENT)
-    arms = chosen.arms.split(",") if chosen.arms else list(ARMS)
+    arms = list(chosen.arms)
     for cluster in () if chosen.again else chosen.cluster or CLUSTERS[:1]:
         if chosen.fresh:
             shutil.rmtree(out / cluster, ignore_errors=True)

@@ -29,7 +29,7 @@ EXPERIMENT = "rules_efficacy"
 
 def main() -> None:
     """Propose rules from one BASE run, then run all arms in turn."""
-    chosen = options("Run the mix without rules, with AGG, with DYNP and with all.", 3)
+    chosen = options(__doc__, repeats=3, scale=0.3)
     folder = fresh(EXPERIMENT)
     data, queries = base_queries(chosen.scale)
     first = run_once(EXPERIMENT, Arm("BASE", queries), data, 0)

@@ -44,7 +44,7 @@ def blamed(run: Run, target: str | None) -> tuple[str, dict[str, float], dict[st
 
 def main() -> None:
     """Run BASE once to choose target and sources, then all arms in turn."""
-    chosen = options("Take each of the top sources away in turn.", 3)
+    chosen = options(__doc__, repeats=3, scale=0.3)
     fresh(EXPERIMENT)
     data, queries = base_queries(chosen.scale)
     base = Arm("BASE", queries)

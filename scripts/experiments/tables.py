@@ -194,29 +194,6 @@ def source_elimination(result: dict[str, Any]) -> str:
     )
 
 
-def induced_contention(result: dict[str, Any]) -> str:
-    """What the victim's iQC-Graph shows in each phase."""
-    rows, sides = [], ("loaded", "other")
-    has_slot_wait = all("slot_wait_ms_loaded" in phase for phase in result["phases"])
-    for phase in result["phases"]:
-        cells = [phase["phase"], str(phase["queries"]), seconds(phase["duration_s"])]
-        for resource in ("cpu", "io"):
-            loss = phase["losses"][resource]
-            cells.append(f"{loss['share']:.0%}")
-            cells.append(f"{loss['share_loaded']:.0%} / {loss['share_other']:.0%}")
-            cells.append(" / ".join(_number(loss[f"ratp_{at}"], MB) for at in sides))
-        if has_slot_wait:
-            cells.append(" / ".join(_number(phase[f"slot_wait_ms_{at}"]) for at in sides))
-        blamed = phase["blamed_on_culprit"]
-        cells.append("–" if blamed is None else f"{blamed:.0%}")
-        rows.append(cells)
-    head = ["phase", "queries", "duration"]
-    for word in ("CPU", "IO"):
-        head += [f"lost to {word}", f"{word}: {result['loaded']} / other", f"{word} RATP in ms/MB"]
-    head += [f"SWT in ms: {result['loaded']} / other"] * has_slot_wait
-    return table([*head, "blamed on the culprit"], rows)
-
-
 MB = 1e6
 
 

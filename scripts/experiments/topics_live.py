@@ -10,13 +10,10 @@ control groups of version 1 (:mod:`cluster`); a run takes about six minutes.
 
 from __future__ import annotations
 
-import argparse
 import json
-import os
 import random
 import re
 import subprocess
-import sys
 import time
 from collections import Counter
 from dataclasses import dataclass, replace
@@ -26,8 +23,18 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-from arms import OUT, REPO, RESULTS, fresh, save
-from cluster import Cluster, Host, Size, check_machine, cluster, start_application, wait_until
+from arms import OUT, fresh, options, save, say
+from cluster import (
+    Cluster,
+    Host,
+    Size,
+    check_machine,
+    cluster,
+    ended_after,
+    inject,
+    start_application,
+    wait_until,
+)
 from tables import topics_live
 
 import iqcar
@@ -98,15 +105,6 @@ def sessions(seed: int) -> list[Session]:
     return [Session("warm-up", ("compute", "scan", "skewed") * 2), *found]
 
 
-def options() -> argparse.Namespace:
-    """Read the command line."""
-    parser = argparse.ArgumentParser(description="Inject trouble, plant skew, and find topics.")
-    parser.add_argument("--seed", type=int, default=1, help="which hosts, in which order")
-    parser.add_argument("--results", type=Path, default=RESULTS, help="folder for the JSON")
-    parser.add_argument("--again", action="store_true", help="run nothing, look at what is there")
-    return parser.parse_args()
-
-
 def write_files(folder: Path, seed: int) -> None:
     """Write even files of numbers that do not compress."""
     folder.mkdir()
@@ -124,11 +122,8 @@ def start_trouble(folder: Path, host: Host, anomaly: str) -> subprocess.Popen[by
     if anomaly == "io":
         settings["folder"] = str(host.folder)
     one = {"host": host.name, "anomaly": anomaly, "after_ms": 0, "for_ms": 1000 * LONGEST_S}
-    plan = log.with_suffix(".plan.json")
-    plan.write_text(json.dumps({"injections": [{**one, "settings": settings}]}))
-    words = [sys.executable, "-m", "iqcar_lab", "inject", "schedule", "--plan", str(plan)]
-    env = {**os.environ, "PYTHONPATH": str(REPO / "analyzer")}
-    running = host.start([*words, "--log", str(log)], host.hogs, env, folder / "inject.log")
+    plan = {"injections": [{**one, "settings": settings}]}
+    running = inject(host, plan, log.with_suffix(".plan.json"), log)
     wait_until(lambda: log.exists() and log.stat().st_size > 0, f"{anomaly} load", [running])
     return running
 
@@ -148,7 +143,10 @@ def run_session(spark: Cluster, folder: Path, number: int, session: Session, job
         if trouble is not None:
             trouble.terminate()
             trouble.wait(timeout=30)
-    say(f"{session.name}: {len(session.queries)} queries, {time.monotonic() - started:.0f} s")
+    say(
+        EXPERIMENT,
+        f"{session.name}: {len(session.queries)} queries, {time.monotonic() - started:.0f} s",
+    )
 
 
 def run(folder: Path, seed: int) -> None:
@@ -164,17 +162,14 @@ def run(folder: Path, seed: int) -> None:
     program = Path(__file__).with_name("topics_live_jobs.py")
     with cluster(HOSTS, folder, SIZE) as spark:
         words = [str(program), str(folder / "plan.json")]
-        jobs = start_application(words, spark.master, folder, "jobs", CONF)
-        try:
+        started = start_application(words, spark.master, folder, "jobs", CONF)
+        with ended_after(started) as jobs:
             for number, session in enumerate(planned):
                 run_session(spark, folder, number, session, jobs)
                 if number == 0:
                     spark.limit()
             if jobs.wait(timeout=120):
                 raise SystemExit(f"the Spark application failed, see {folder / 'jobs.log'}")
-        finally:
-            jobs.terminate()
-            jobs.wait()
     meta = {
         "seed": seed,
         "hosts": len(HOSTS),
@@ -188,11 +183,6 @@ def run(folder: Path, seed: int) -> None:
         **json.loads((folder / "jobs.json").read_text()),
     }
     (folder / "run.json").write_text(json.dumps(meta))
-
-
-def say(line: str) -> None:
-    """Tell what happens."""
-    print(f"{EXPERIMENT}: {line}", flush=True)
 
 
 def trouble_of(tables: Tables, anomalies: dict[str, str]) -> list[str]:
@@ -289,7 +279,7 @@ def _stages(
 
 def main() -> None:
     """Run everything and look at what was found."""
-    chosen = options()
+    chosen = options(__doc__, "again", seed=1)
     folder = OUT / EXPERIMENT
     if not chosen.again:
         check_machine()

@@ -10,22 +10,21 @@ Measured rounds are kept: a run that was ended goes on with the next; `--again` 
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import shutil
 import statistics
 import subprocess
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from arms import OUT, RESULTS, save
-from cluster import MASTER, environment, free_port, spark_home, start_application, wait_until
+from arms import OUT, options, save
+from cluster import daemons, log_of, start_application
 from compare_live import prepare
 from tables import whatif_live
 
@@ -335,17 +334,6 @@ MEASURED = "measured.json"
 HERE = Path(__file__).resolve().parent
 
 
-def options() -> argparse.Namespace:
-    """Read the command line."""
-    parser = argparse.ArgumentParser(description="Predict, intervene, measure.")
-    parser.add_argument("--rounds", type=int, default=2, help="applications on each cluster")
-    parser.add_argument("--cluster", choices=CLUSTERS, action="append")
-    parser.add_argument("--fresh", action="store_true", help="forget rounds measured before")
-    parser.add_argument("--again", action="store_true", help="run nothing, score what is there")
-    parser.add_argument("--results", type=Path, default=RESULTS, help="folder for the JSON")
-    return parser.parse_args()
-
-
 def texts() -> tuple[dict[str, Any], dict[str, str]]:
     """Tables, and the SQL of the TPC-DS queries."""
     tables = prepare(OUT / "compare_live_tables")["plain"]
@@ -366,39 +354,6 @@ def again(first: Asked, after: Asked) -> Asked:
     return replace(first, name=f"{first.name} after {after.name}")
 
 
-@contextmanager
-def workers(folder: Path) -> Iterator[tuple[str, list[subprocess.Popen[bytes]]]]:
-    """Start a standalone master, and a worker with one slot on each host; stop them at the end."""
-    deploy, port = "org.apache.spark.deploy", free_port()
-    url, log = f"spark://{MASTER}:{port}", folder / "daemons.log"
-    start = str(spark_home() / "bin" / "spark-class")
-    command = [f"{deploy}.master.Master", "--host", MASTER, "--port", str(port)]
-    commands = [(MASTER, [*command, "--webui-port", "0"])]
-    for host in HOSTS:
-        command = [f"{deploy}.worker.Worker", "--host", host, "--cores", "1", "--memory", "1g"]
-        work = str(folder / "work" / host)
-        commands.append((host, [*command, "--webui-port", "0", "--work-dir", work, url]))
-    running: list[subprocess.Popen[bytes]] = []
-    try:
-        with log.open("ab") as out:
-            for host, words in commands:
-                env = environment(host) | {"SPARK_LOCAL_DIRS": str(folder / "local" / host)}
-                running.append(
-                    subprocess.Popen([start, *words], env=env, stdout=out, stderr=out, cwd=folder)
-                )
-        wait_until(
-            lambda: log.read_text("utf-8", "replace").count("Registering worker") == len(HOSTS),
-            "workers",
-            running,
-        )
-        yield url, running[1:]
-    finally:
-        for process in reversed(running):
-            process.terminate()
-        for process in running:
-            process.wait()
-
-
 def one_round(cluster: str, number: int, folder: Path) -> dict[str, Any]:
     """Run one application: base, predictions, interventions; return both."""
     shutil.rmtree(folder, ignore_errors=True)
@@ -415,14 +370,13 @@ def one_round(cluster: str, number: int, folder: Path) -> dict[str, Any]:
     slots = []
     if cluster == "embedded":
         slots = [Asked("three slots", "slots", {"slots": 1}, base)]
-    for host in HOSTS:
-        (folder / "local" / host).mkdir(parents=True)
-    with daemons(cluster, folder) as (master, nodes):
+    beside = nullcontext((EMBEDDED.get(cluster, ""), []))
+    with beside if cluster in EMBEDDED else daemons(HOSTS, folder, 1) as (master, nodes):
         run = Application(master, folder, tables, "rounds", base, [*order, *last])
         run.wait("warm-up")
         run.mix("base")
         time.sleep(1.0)
-        log = run.log()
+        log = log_of(run.folder)
         seen = folder / "seen" / log.name
         seen.parent.mkdir()
         shutil.copyfile(log, seen)
@@ -440,29 +394,19 @@ def one_round(cluster: str, number: int, folder: Path) -> dict[str, Any]:
                 run.pin(f"0-{(os.cpu_count() or 2) - 1}")
         run.end()
     names = [one.name for one in [*order, *last]]
-    measured = measured_s(run.log(), names)
+    measured = measured_s(log_of(run.folder), names)
     if slots:
         more = Application("local[3]", folder, tables, "slots", base, slots)
         more.wait("warm-up")
         more.mix("base")
         more.mix("three slots")
         more.end()
-        measured |= measured_s(more.log(), ["three slots"])
+        measured |= measured_s(log_of(more.folder), ["three slots"])
         names.append("three slots")
     kinds = {one.name: one.kind for one in [*asked, *slots, *last]}
     content = {**predictions, "measured_s": measured, "kinds": kinds, "order": names}
     (folder / MEASURED).write_text(json.dumps(content, indent=1), "utf-8")
     return content
-
-
-@contextmanager
-def daemons(cluster: str, folder: Path) -> Iterator[tuple[str, list[subprocess.Popen[bytes]]]]:
-    """The master's address and the processes of the workers."""
-    if cluster in EMBEDDED:
-        yield EMBEDDED[cluster], []
-    else:
-        with workers(folder) as started:
-            yield started
 
 
 class Application:
@@ -526,11 +470,6 @@ class Application:
             raise SystemExit(f"{EXPERIMENT}: {name}: {failed}")
         print(f"{EXPERIMENT}: {name}: {time.monotonic() - began:.1f} s", flush=True)
 
-    def log(self) -> Path:
-        """Its event log."""
-        (found,) = (self.folder / "eventlogs").glob("[al]*")
-        return found
-
     def pin(self, processors: str) -> None:
         """Let the application's processes use these processors only."""
         children = subprocess.run(
@@ -553,7 +492,7 @@ class Application:
 
 def main() -> None:
     """Run the rounds that are wanted; score all that are there."""
-    chosen = options()
+    chosen = options(__doc__, "fresh", "again", clusters=CLUSTERS, rounds=2)
     out = OUT / EXPERIMENT
     for cluster in () if chosen.again else chosen.cluster or CLUSTERS:
         if chosen.fresh:

@@ -23,7 +23,6 @@ def compare_naively(
     graphs: list[str],
     *,
     threshold: int,
-    one_to_n: bool,
 ) -> list[dict[str, Any]]:
     """Findings by falling contribution."""
     times: dict[tuple[int, int], tuple[list[float], list[float]]] = {}
@@ -43,7 +42,7 @@ def compare_naively(
                 for (root, graph), (one, other) in times.items()
                 if root == category[0]
                 and len(one) - len(other) >= threshold
-                and (not one_to_n or len(one) - len(other) >= more)
+                and len(one) - len(other) >= more
             )
             weights = [1 - distance for distance, _ in precursors]
             weights = weights if any(weights) else [1.0] * len(precursors)

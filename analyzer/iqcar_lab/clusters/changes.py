@@ -50,10 +50,13 @@ class Step:
                  for part in self.label.split("; "))  # fmt: skip
         return "; ".join(word.replace("_", " ") for word in words)
 
-    def scaled(self, **factors: Any) -> Step:
+    def with_plan(self, **values: Any) -> Step:
+        """The step with other values of its plan."""
+        return replace(self, plan=replace(self.plan, **values))
+
+    def scaled(self, **factors: float) -> Step:
         """The step with some of its work multiplied."""
-        work = {name: getattr(self.plan, name) * factor for name, factor in factors.items()}
-        return replace(self, plan=replace(self.plan, **work))
+        return self.with_plan(**{n: getattr(self.plan, n) * by for n, by in factors.items()})
 
 
 @dataclass(frozen=True)
@@ -64,6 +67,21 @@ class Job:
     steps: tuple[Step, ...]
     app: int = 0
     submit: float = 0.0
+
+    def each(self, change: Callable[[Step], Step]) -> Job:
+        """The job with every step changed."""
+        return replace(self, steps=tuple(map(change, self.steps)))
+
+    def at(self, place: int, change: Callable[[Step], Step]) -> Job:
+        """The job with one step changed."""
+        steps = list(self.steps)
+        steps[place] = change(steps[place])
+        return replace(self, steps=tuple(steps))
+
+    def plan(self, **values: Any) -> QueryPlan:
+        """What the simulator runs."""
+        stages = tuple(step.plan for step in self.steps)
+        return QueryPlan(self.name, stages, self.app, self.submit, **values)
 
 
 @dataclass(frozen=True)
@@ -96,20 +114,33 @@ class Workload:
         plants = self.plants if plant is None else self.plants | {name: plant}
         return replace(self, jobs=jobs, plants=plants)
 
+    def everywhere(
+        self, change: Callable[[Job], Job], plant: Plant | None = None, least_stages: int = 1
+    ) -> Workload:
+        """The workload with every query of so many stages changed."""
+        found = self
+        for name in self.names(least_stages):
+            found = found.changed(name, change, plant)
+        return found
+
+    def with_conf(self, key: str, value: str) -> Workload:
+        """The workload with another setting."""
+        return replace(self, conf=self.conf | {key: value})
+
+    def with_cluster(self, plant: Plant | None = None, **values: Any) -> Workload:
+        """The workload on another cluster, which the plant tells of every query."""
+        plants = self.plants if plant is None else self.plants | {EVERY_QUERY: plant}
+        return replace(self, cluster=replace(self.cluster, **values), plants=plants)
+
     def taken_back(self, name: str, base: Workload) -> Workload:
         """The workload with one query as it is in another."""
         was = iter([job for job in base.jobs if job.name == name])
         jobs = tuple(next(was) if job.name == name else job for job in self.jobs)
         return replace(self, jobs=jobs)
 
-    def names(self, app: int | None = None, least_stages: int = 1) -> list[str]:
-        """Names of the queries, once each."""
-        chosen = [
-            job.name
-            for job in self.jobs
-            if len(job.steps) >= least_stages and app in (None, job.app)
-        ]
-        return list(dict.fromkeys(chosen))
+    def names(self, least_stages: int = 1) -> list[str]:
+        """Names of the queries of so many stages, once each."""
+        return list(dict.fromkeys(j.name for j in self.jobs if len(j.steps) >= least_stages))
 
 
 def _sizes(rng: np.random.Generator, tasks: int, spread: float = 0.25) -> tuple[float, ...]:
@@ -194,7 +225,7 @@ def _some(rng: np.random.Generator, among: list[str]) -> str:
 
 def quiet(work: Workload, rng: np.random.Generator) -> Workload:
     """Nothing changes but a setting without effect."""
-    return replace(work, conf=work.conf | {"spark.speculation": _some(rng, ["true", "false"])})
+    return work.with_conf("spark.speculation", _some(rng, ["true", "false"]))
 
 
 def renamed(work: Workload, rng: np.random.Generator) -> Workload:
@@ -204,23 +235,18 @@ def renamed(work: Workload, rng: np.random.Generator) -> Workload:
     return replace(work, renamed=names)
 
 
-def data_grew(work: Workload, rng: np.random.Generator, least: float = 1.5) -> Workload:
+def data_grew(work: Workload, rng: np.random.Generator) -> Workload:
     """More data in all stages of a query; the scans read it in as many tasks, or in more."""
-    factor, more_tasks = rng.uniform(least, 2.2), rng.random() < 0.5
+    factor, more_tasks = rng.uniform(1.5, 2.2), rng.random() < 0.5
 
-    def grow(job: Job) -> Job:
-        steps = []
-        for step in job.steps:
-            plan = step.plan
-            if plan.read and more_tasks:
-                n = round(plan.tasks * factor)
-                steps.append(replace(step, plan=replace(plan, tasks=n, scales=_sizes(rng, n))))
-            else:
-                each = dict.fromkeys(("read", "fetch", "cpu", "write", "gc"), factor)
-                steps.append(step.scaled(**each))
-        return replace(job, steps=tuple(steps))
+    def grow(step: Step) -> Step:
+        if step.plan.read and more_tasks:
+            n = round(step.plan.tasks * factor)
+            return step.with_plan(tasks=n, scales=_sizes(rng, n))
+        return step.scaled(**dict.fromkeys(("read", "fetch", "cpu", "write", "gc"), factor))
 
-    return work.changed(_some(rng, work.names()), grow, _plant("data", "data:"))
+    name = _some(rng, work.names())
+    return work.changed(name, lambda job: job.each(grow), _plant("data", "data:"))
 
 
 def slower_code(work: Workload, rng: np.random.Generator) -> Workload:
@@ -229,10 +255,7 @@ def slower_code(work: Workload, rng: np.random.Generator) -> Workload:
     factor, place = rng.uniform(1.6, 2.5), rng.random()
 
     def slow(job: Job) -> Job:
-        at = int(place * len(job.steps))
-        steps = list(job.steps)
-        steps[at] = steps[at].scaled(cpu=factor)
-        return replace(job, steps=tuple(steps))
+        return job.at(int(place * len(job.steps)), lambda step: step.scaled(cpu=factor))
 
     return work.changed(name, slow, _plant("rate", "metric:cpu"))
 
@@ -241,110 +264,81 @@ def partitions(work: Workload, rng: np.random.Generator) -> Workload:
     """Many more shuffle partitions, each with an overhead of its own."""
     after = int(rng.choice([96, 128]))
     key = "spark.sql.shuffle.partitions"
-    plant = _plant("structure", "partitions", f"conf:{key}")
 
     def split(step: Step) -> Step:
-        plan = step.plan
-        if plan.read:
+        if step.plan.read:
             return step
-        share = plan.tasks / after
-        work = {name: getattr(plan, name) * share for name in ("fetch", "write", "gc")}
-        cpu = plan.cpu * share + 120
-        finer = replace(plan, tasks=after, cpu=cpu, scales=_sizes(rng, after), **work)
-        return replace(step, plan=finer)
+        share = step.plan.tasks / after
+        finer = step.scaled(fetch=share, write=share, gc=share, cpu=share)
+        return finer.with_plan(tasks=after, cpu=finer.plan.cpu + 120, scales=_sizes(rng, after))
 
-    changed = replace(work, conf=work.conf | {key: str(after)})
-    for name in work.names():
-        changed = changed.changed(
-            name, lambda job: replace(job, steps=tuple(map(split, job.steps))), plant
-        )
-    return changed
+    plant = _plant("structure", "partitions", f"conf:{key}")
+    return work.with_conf(key, str(after)).everywhere(lambda job: job.each(split), plant)
 
 
 def plan_change(work: Workload, rng: np.random.Generator) -> Workload:
     """The join of one query is a sort-merge join no longer: its small side is too big to send."""
     key = "spark.sql.autoBroadcastJoinThreshold"
     name = _some(rng, work.names(least_stages=4))
-    plant = _plant("structure", "plan:", f"conf:{key}")
     growth = rng.uniform(1.5, 2.2)
 
     def broadcast(job: Job) -> Job:
         big, small, join, last = job.steps
         tables = join.label.split()[1:3]
         send = replace(small, label=f"Scan parquet {tables[1]}; BroadcastExchange").scaled(write=0)
-        both = Step(
-            f"Scan parquet {tables[0]}; Filter; BroadcastHashJoin; Exchange",
-            replace(big.plan, cpu=big.plan.cpu * growth * 2, parents=(0,)),
-        )
-        return replace(
-            job, steps=(send, both, replace(last, plan=replace(last.plan, parents=(1,))))
-        )
+        label = f"Scan parquet {tables[0]}; Filter; BroadcastHashJoin; Exchange"
+        both = Step(label, replace(big.plan, cpu=big.plan.cpu * growth * 2, parents=(0,)))
+        return replace(job, steps=(send, both, last.with_plan(parents=(1,))))
 
-    changed = replace(work, conf=work.conf | {key: "512MB"})
-    return changed.changed(name, broadcast, plant)
+    plant = _plant("structure", "plan:", f"conf:{key}")
+    return work.with_conf(key, "512MB").changed(name, broadcast, plant)
 
 
 def skewed(work: Workload, rng: np.random.Generator) -> Workload:
     """One partition of a stage gets several times the data of the others; the sum is the same."""
     name, factor = _some(rng, work.names()), rng.uniform(5, 8)
 
-    def skew(job: Job) -> Job:
-        *rest, last = job.steps
-        scales = np.array(last.plan.scales)
+    def skew(step: Step) -> Step:
+        scales = np.array(step.plan.scales)
         scales[0] = factor
         scales[1:] *= (len(scales) - factor) / scales[1:].sum()
-        return replace(
-            job, steps=(*rest, replace(last, plan=replace(last.plan, scales=tuple(scales))))
-        )
+        return step.with_plan(scales=tuple(scales))
 
-    return work.changed(name, skew, _plant("skew", "skew:"))
+    return work.changed(name, lambda job: job.at(-1, skew), _plant("skew", "skew:"))
 
 
 def spilling(work: Workload, rng: np.random.Generator) -> Workload:
     """Executors have less memory: the joins spill, and collect more garbage."""
     key = "spark.executor.memory"
-    plant = _plant("memory", "spill", "gc", f"conf:{key}", "metric:spill", "metric:gc")
     size = rng.uniform(20, 40) * MB
 
-    def spill(job: Job) -> Job:
-        def one(step: Step) -> Step:
-            if not step.label.startswith("SortMergeJoin"):
-                return step
-            plan = replace(step.plan, write=step.plan.write + size, gc=step.plan.gc * 3)
-            return replace(step, plan=plan, spill=size)
+    def spill(step: Step) -> Step:
+        if not step.label.startswith("SortMergeJoin"):
+            return step
+        more = step.with_plan(write=step.plan.write + size, gc=step.plan.gc * 3)
+        return replace(more, spill=size)
 
-        return replace(job, steps=tuple(map(one, job.steps)))
-
-    changed = replace(work, conf=work.conf | {key: "4g"})
-    for name in work.names(least_stages=4):
-        changed = changed.changed(name, spill, plant)
-    return changed
+    plant = _plant("memory", "spill", "gc", f"conf:{key}", "metric:spill", "metric:gc")
+    return work.with_conf(key, "4g").everywhere(lambda job: job.each(spill), plant, 4)
 
 
 def slow_disk(work: Workload, rng: np.random.Generator) -> Workload:
     """All disks are slower."""
-    cluster = replace(work.cluster, disk=work.cluster.disk * rng.uniform(0.35, 0.5))
-    plants = {EVERY_QUERY: _plant("environment", "environment:")}
-    return replace(work, cluster=cluster, plants=work.plants | plants)
+    disk = work.cluster.disk * rng.uniform(0.35, 0.5)
+    return work.with_cluster(_plant("environment", "environment:"), disk=disk)
 
 
 def slow_host(work: Workload, rng: np.random.Generator) -> Workload:
     """The disk and the network of one host are slower."""
-    cluster = replace(work.cluster, slow_host=rng.uniform(0.2, 0.35))
-    plants = {EVERY_QUERY: _plant("host", f"host:host-{cluster.hosts - 1}")}
-    return replace(work, cluster=cluster, plants=work.plants | plants)
+    plant = _plant("host", f"host:host-{work.cluster.hosts - 1}")
+    return work.with_cluster(plant, slow_host=rng.uniform(0.2, 0.35))
 
 
 def slow_processor(work: Workload, rng: np.random.Generator) -> Workload:
     """The same work takes longer on other cores."""
     factor = rng.uniform(1.4, 1.8)
-    changed = work
-    for name in work.names():
-        changed = changed.changed(
-            name, lambda j: replace(j, steps=tuple(s.scaled(cpu=factor) for s in j.steps))
-        )
-    plants = {EVERY_QUERY: _plant("environment", "environment:")}
-    return replace(changed, plants=work.plants | plants)
+    slower = work.everywhere(lambda job: job.each(lambda step: step.scaled(cpu=factor)))
+    return slower.with_cluster(_plant("environment", "environment:"))
 
 
 def _neighbour(work: Workload, rng: np.random.Generator, app: int) -> Workload:
@@ -367,21 +361,16 @@ def _neighbour(work: Workload, rng: np.random.Generator, app: int) -> Workload:
 def neighbour_other(work: Workload, rng: np.random.Generator) -> Workload:
     """A new query of an application of its own, on the same hosts."""
     apps = work.cluster.apps
-    return _neighbour(replace(work, cluster=replace(work.cluster, apps=apps + 1)), rng, apps)
+    return _neighbour(work.with_cluster(apps=apps + 1), rng, apps)
 
 
 def several(work: Workload, rng: np.random.Generator) -> Workload:
     """More data, slower code and a new neighbour at once, in different queries."""
     changed = _neighbour(work, rng, 0)
-    taken = set(changed.plants)
     for change in (data_grew, slower_code):
-        while True:
-            tried = change(changed, rng)
-            (new,) = [*set(tried.plants) - set(changed.plants)] or [""]
-            if new and new not in taken:
-                break
+        while len((tried := change(changed, rng)).plants) == len(changed.plants):
+            continue
         changed = tried
-        taken.add(new)
     return changed
 
 
@@ -418,9 +407,9 @@ RUNS = (1, 2, 3, 5, 8)
 class Pair:
     """Two sets of runs, and the truth about their difference.
 
-    ``effect_ms`` and ``before_ms`` hold mean durations by name after; ``stage_effect_ms`` by name
-    after and label. A query that is new has the effect of its whole duration. ``own_effect_ms`` is
-    the part of a query's effect that goes if its own change alone is taken back.
+    ``effect_ms`` and ``before_ms`` hold mean durations by name after. A query that is new has the
+    effect of its whole duration. ``own_effect_ms`` is the part of a query's effect that goes if its
+    own change alone is taken back.
     """
 
     kind: str
@@ -431,7 +420,6 @@ class Pair:
     effect_ms: dict[str, float]
     own_effect_ms: dict[str, float]
     before_ms: dict[str, float]
-    stage_effect_ms: dict[tuple[str, str], float]
     renamed: dict[str, str]
 
 
@@ -476,7 +464,7 @@ def pair_of(kind: str, seed: int, runs: int | None = None, variety: Variety = PL
     n = RUNS[(seed + place) % len(RUNS)] if runs is None else runs
     base = nightly(rng)
     if variety is not PLAIN:
-        base = replace(base, cluster=replace(base.cluster, hosts=variety.hosts, fair=variety.fair))
+        base = base.with_cluster(hosts=variety.hosts, fair=variety.fair)
     if kind == "slow host" and variety.named == "run":
         variety = variety._replace(named="side")  # else no host is slow in two runs
     changed = CHANGES[kind](base, rng)
@@ -492,7 +480,6 @@ def pair_of(kind: str, seed: int, runs: int | None = None, variety: Variety = PL
         for name in changed.plants
         if name in would and len(changed.plants) > 1
     }
-    stages, stages_would = _stage_times(after), _stage_times(without)
     new = changed.renamed
     return Pair(
         kind,
@@ -503,7 +490,6 @@ def pair_of(kind: str, seed: int, runs: int | None = None, variety: Variety = PL
         {new.get(q, q): took[q] - would.get(q, 0.0) for q in took},
         own,
         {new.get(q, q): value for q, value in durations(before).items()},
-        {(new.get(q, q), s): v - stages_would.get((q, s), 0.0) for (q, s), v in stages.items()},
         {name: new.get(name, name) for name in base.names()},
     )
 
@@ -514,10 +500,7 @@ class Night:
     def __init__(self, work: Workload, seed: tuple[int, ...]) -> None:
         self.work, self.seed = work, seed
         self.jobs = [_tonight(job, number, seed) for number, job in enumerate(work.jobs)]
-        plans = [
-            QueryPlan(j.name, tuple(s.plan for s in j.steps), j.app, j.submit) for j in self.jobs
-        ]
-        self.simulation = Simulation(work.cluster, plans, 0)
+        self.simulation = Simulation(work.cluster, [job.plan() for job in self.jobs], 0)
 
 
 def _tonight(job: Job, number: int, seed: tuple[int, ...]) -> Job:
@@ -539,18 +522,6 @@ def durations(nights: Sequence[Night]) -> dict[str, float]:
         for query, job in enumerate(night.jobs):
             by_name.setdefault(job.name, []).append(night.simulation.ended[query] - job.submit)
     return {name: float(np.mean(took)) for name, took in by_name.items()}
-
-
-def _stage_times(nights: Sequence[Night]) -> dict[tuple[str, str], float]:
-    """Mean time from submission to completion of each stage."""
-    found: dict[tuple[str, str], list[float]] = {}
-    for night in nights:
-        run = night.simulation
-        for (query, stage), end in run.stage_end.items():
-            job = night.jobs[query]
-            key = (job.name, job.steps[stage].label)
-            found.setdefault(key, []).append(end - run.stage_start[(query, stage)])
-    return {key: float(np.mean(took)) for key, took in found.items()}
 
 
 def _host_name(host: int, run: int, first_run: int, named: str) -> str:

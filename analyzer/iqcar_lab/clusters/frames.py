@@ -24,10 +24,7 @@ def frame(spec: TableSpec, n: int, **columns: Any) -> pd.DataFrame:
 
 
 def waits_frame(
-    tasks: pd.DataFrame,
-    waits: dict[Request, Any],
-    compute_ms: Any = np.nan,
-    gc_ms: Any = 0.0,
+    tasks: pd.DataFrame, waits: dict[Request, Any], compute_ms: Any = np.nan, gc_ms: Any = 0.0
 ) -> pd.DataFrame:
     """Waits of every task; requests that are not given are missing."""
     n = len(tasks)

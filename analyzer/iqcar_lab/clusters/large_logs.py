@@ -8,13 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from iqcar_lab.clusters.event_log import (
-    TASK_MS,
-    StreamedLog,
-    node,
-    rdd,
-    stage_info,
-)
+from iqcar_lab.clusters.event_log import TASK_MS, StreamedLog, node, rdd, stage_info
 
 START = 1_700_000_000_000
 """ms since 1970 at which every application starts."""

@@ -37,6 +37,19 @@ class World:
     failing: tuple[int, ...] = ()
     """Tasks of the target's first stage whose first attempt fails after half of their time."""
 
+    def with_step(self, place: int, change: Callable[[Step], Step]) -> World:
+        """The world with another stage of the target."""
+        work = self.work.changed(TARGET, lambda job: job.at(place, change))
+        return replace(self, work=work)
+
+    def with_cluster(self, **values: Any) -> World:
+        """The world on another cluster."""
+        return replace(self, work=self.work.with_cluster(**values))
+
+    def with_jobs(self, jobs: Iterable[Job]) -> World:
+        """The world with other queries."""
+        return replace(self, work=replace(self.work, jobs=tuple(jobs)))
+
 
 class Planted(NamedTuple):
     """A world with its cause, and the one with the action taken."""
@@ -89,7 +102,7 @@ class Draw:
         n = 2 * self.all_slots
         steps = (
             self.stage("Scan parquet big; Exchange", n, cpu=self.between(200, 600), read=30 * MB),
-            replace(middle, plan=replace(middle.plan, parents=(0,))),
+            middle.with_plan(parents=(0,)),
             self.stage("HashAggregate big", self.all_slots, cpu=300, fetch=5 * MB, parents=(1,)),
         )
         return Job(name, steps, app, self.between(1_000, 3_000))
@@ -118,17 +131,6 @@ class Draw:
                           fetch=0.3 * ms * RATE, write=0.05 * ms * RATE)  # fmt: skip
 
 
-def _with_target(world: World, change: Callable[[StagePlan], StagePlan], **of_step: Any) -> World:
-    """The world with another middle stage of the target."""
-
-    def changed(job: Job) -> Job:
-        steps = list(job.steps)
-        steps[1] = replace(steps[1], plan=change(steps[1].plan), **of_step)
-        return replace(job, steps=tuple(steps))
-
-    return replace(world, work=world.work.changed(TARGET, changed))
-
-
 def _few_partitions(draw: Draw) -> tuple[World, World]:
     draw.slots = max(draw.slots, 4)
     slots = draw.all_slots
@@ -146,9 +148,11 @@ def _uneven_waves(draw: Draw) -> tuple[World, World]:
 
 def _split(was: World, draw: Draw, tasks: int, into: int) -> World:
     sizes = draw.sizes(into)
-    return _with_target(
-        was, lambda plan: replace(plan.scaled(tasks / into), tasks=into, scales=sizes)
-    )
+    return was.with_step(1, lambda step: _divided(step, tasks / into, into, sizes))
+
+
+def _divided(step: Step, share: float, into: int, sizes: tuple[float, ...]) -> Step:
+    return replace(step, plan=replace(step.plan.scaled(share), tasks=into, scales=sizes))
 
 
 def _skew(draw: Draw) -> tuple[World, World]:
@@ -156,12 +160,12 @@ def _skew(draw: Draw) -> tuple[World, World]:
     even = draw.world(draw.query(draw.middle(tasks, draw.between(1_500, 4_000))))
     large, at = draw.between(6, 20), int(draw.rng.integers(tasks))
 
-    def skewed(plan: StagePlan) -> StagePlan:
-        scales = np.array(plan.scales)
+    def skewed(step: Step) -> Step:
+        scales = np.array(step.plan.scales)
         scales[at] = large
-        return replace(plan, scales=tuple(scales * tasks / scales.sum()))
+        return step.with_plan(scales=tuple(scales * tasks / scales.sum()))
 
-    return _with_target(even, skewed), even
+    return even.with_step(1, skewed), even
 
 
 def _collection(draw: Draw) -> tuple[World, World]:
@@ -169,7 +173,7 @@ def _collection(draw: Draw) -> tuple[World, World]:
     share = draw.between(0.4, 1.5)
     left = share * draw.between(0.0, 0.2)
     was, mended = (
-        _with_target(calm, lambda plan, part=part: replace(plan, gc=part * plan.cpu))
+        calm.with_step(1, lambda step, part=part: step.with_plan(gc=part * step.plan.cpu))
         for part in (share, left)
     )
     return was, mended
@@ -178,15 +182,18 @@ def _collection(draw: Draw) -> tuple[World, World]:
 def _spill(draw: Draw) -> tuple[World, World]:
     fine = draw.world(draw.query(draw.middle(2 * draw.all_slots, draw.between(2_000, 5_000))))
     each = draw.between(200, 900) * MB
-    was = _with_target(fine, lambda plan: replace(plan, write=plan.write + 2 * each), spill=each)
-    return was, fine
+
+    def spilled(step: Step) -> Step:
+        return replace(step.with_plan(write=step.plan.write + 2 * each), spill=each)
+
+    return fine.with_step(1, spilled), fine
 
 
 def _executors(draw: Draw) -> tuple[World, World]:
     draw.hosts, draw.apps = 2, 1
     draw.slots = int(draw.rng.choice([1, 2, 4, 8]))
     was = draw.world(draw.query(draw.middle(20 * draw.all_slots, draw.between(800, 2_000))))
-    return was, replace(was, work=replace(was.work, cluster=replace(was.work.cluster, hosts=3)))
+    return was, was.with_cluster(hosts=3)
 
 
 def _start_up(draw: Draw) -> tuple[World, World]:
@@ -198,8 +205,7 @@ def _start_up(draw: Draw) -> tuple[World, World]:
         draw.query(draw.middle(4 * draw.all_slots, draw.between(1_000, 3_000))), submit=500.0
     )
     was = draw.world(job, there_from=there)
-    cluster = replace(was.work.cluster, there_from=())
-    return was, replace(was, work=replace(was.work, cluster=cluster))
+    return was, was.with_cluster(there_from=())
 
 
 def _slow_host(draw: Draw) -> tuple[World, World]:
@@ -208,9 +214,8 @@ def _slow_host(draw: Draw) -> tuple[World, World]:
                         fetch=150 * MB, write=50 * MB)  # fmt: skip
     job = draw.query(middle)
     scan = draw.stage("Scan parquet big; Exchange", 3 * draw.all_slots, cpu=300, read=200 * MB)
-    was = draw.world(replace(job, steps=(scan, *job.steps[1:])), slow_host=draw.between(0.2, 0.4))
-    cluster = replace(was.work.cluster, slow_host=1.0)
-    return was, replace(was, work=replace(was.work, cluster=cluster))
+    was = draw.world(job.at(0, lambda _: scan), slow_host=draw.between(0.2, 0.4))
+    return was, was.with_cluster(slow_host=1.0)
 
 
 def _driver(draw: Draw) -> tuple[World, World]:
@@ -225,19 +230,15 @@ def _wasted(draw: Draw) -> tuple[World, World]:
     (job,) = (job for job in mended.work.jobs if job.name == TARGET)
     tasks, longer = job.steps[0].plan.tasks, draw.between(6_000, 15_000)
     failing = tuple(range(0, tasks, int(draw.rng.integers(2, 6))))
-    scan = job.steps[0].scaled(cpu=longer / job.steps[0].plan.cpu)
-
-    def with_scan(job: Job, twice: tuple[int, ...]) -> Job:
-        scales = np.array(scan.plan.scales)
-        scales[list(twice)] *= 2.0
-        plan = replace(scan.plan, scales=tuple(scales))
-        return replace(job, steps=(replace(scan, plan=plan), *job.steps[1:]))
-
-    was, mended = (
-        replace(mended, work=mended.work.changed(TARGET, lambda job, f=f: with_scan(job, f)))
-        for f in (failing, ())
-    )
+    mended = mended.with_step(0, lambda step: step.scaled(cpu=longer / step.plan.cpu))
+    was = mended.with_step(0, lambda step: _times_as_long(step, failing, 2.0))
     return replace(was, failing=failing), mended
+
+
+def _times_as_long(step: Step, tasks: tuple[int, ...], factor: float) -> Step:
+    scales = np.array(step.plan.scales)
+    scales[list(tasks)] *= factor
+    return step.with_plan(scales=tuple(scales))
 
 
 def _slots(draw: Draw) -> tuple[World, World]:
@@ -257,8 +258,8 @@ def _disk(draw: Draw) -> tuple[World, World]:
 def _beside(draw: Draw, hog: Job, **cluster: Any) -> tuple[World, World]:
     job = draw.query(draw.middle(2 * draw.all_slots, draw.between(1_000, 3_000)))
     scan = draw.stage("Scan parquet big; Exchange", 2 * draw.all_slots, cpu=300, read=150 * MB)
-    world = draw.world(replace(job, steps=(scan, *job.steps[1:])), **cluster)
-    return replace(world, work=replace(world.work, jobs=(hog, *world.work.jobs))), world
+    world = draw.world(job.at(0, lambda _: scan), **cluster)
+    return world.with_jobs((hog, *world.work.jobs)), world
 
 
 KINDS: dict[str, tuple[FindingKind, Callable[[Draw], tuple[World, World]]]] = {
@@ -457,59 +458,38 @@ def _actions(world: World, one: Finding, about: set[str]) -> Iterator[World]:
     if one.kind is FindingKind.CONTENTION:
         for job in work.jobs:
             if job.name not in about:
-                rest = tuple(other for other in work.jobs if other is not job)
-                yield replace(world, work=replace(work, jobs=rest))
+                yield world.with_jobs(other for other in work.jobs if other is not job)
     elif one.kind is FindingKind.DRIVER:
         yield replace(world, driver_ms=0.0)
     elif one.kind is FindingKind.EXECUTORS:
         name = "slots" if cluster.hosts % 2 else "hosts"
-        more = replace(cluster, **{name: round(1.5 * getattr(cluster, name))})
-        yield replace(world, work=replace(work, cluster=more))
+        yield world.with_cluster(**{name: round(1.5 * getattr(cluster, name))})
     elif one.kind is FindingKind.START_UP:
-        yield replace(world, work=replace(work, cluster=replace(cluster, there_from=())))
+        yield world.with_cluster(there_from=())
     elif one.kind is FindingKind.SLOW_HOST:
-        yield replace(world, work=replace(work, cluster=replace(cluster, slow_host=1.0)))
+        yield world.with_cluster(slow_host=1.0)
     elif one.kind is FindingKind.WASTED:
-        yield _rid_of_failures(world)
-    else:
-        yield _with_other_stages(world, one, about)
-
-
-def _rid_of_failures(world: World) -> World:
-    def mended(job_name: str, step: Step) -> Step:
-        scales = np.array(step.plan.scales)
-        scales[list(world.failing)] /= 2.0
-        return replace(step, plan=replace(step.plan, scales=tuple(scales)))
-
-    (job,) = (job for job in world.work.jobs if job.name == TARGET)
-    steps = (mended(job.name, job.steps[0]), *job.steps[1:])
-    work = world.work.changed(TARGET, lambda job: replace(job, steps=steps))
-    return replace(world, work=work, failing=())
-
-
-def _with_other_stages(world: World, one: Finding, about: set[str]) -> World:
-    """The query has other partitions, no skew, no collection, or no spill."""
-    count = re.search(r"Use (\d+) partitions", one.action)
-
-    def mended(job: Job) -> Job:
-        into = int(count[1]) if count else 0
-        return replace(job, steps=tuple(_other_step(step, one.kind, into) for step in job.steps))
-
-    jobs = tuple(mended(job) if job.name in about else job for job in world.work.jobs)
-    return replace(world, work=replace(world.work, jobs=jobs))
+        halved = world.with_step(0, lambda step: _times_as_long(step, world.failing, 0.5))
+        yield replace(halved, failing=())
+    else:  # other partitions, no skew, no collection, or no spill
+        found = re.search(r"Use (\d+) partitions", one.action)
+        into = int(found[1]) if found else 0
+        yield world.with_jobs(
+            job.each(lambda step: _other_step(step, one.kind, into)) if job.name in about else job
+            for job in work.jobs
+        )
 
 
 def _other_step(step: Step, kind: FindingKind, into: int) -> Step:
     plan = step.plan
     mean = float(np.mean(plan.scales))
     if kind is FindingKind.GC:
-        return replace(step, plan=replace(plan, gc=0.0))
+        return step.with_plan(gc=0.0)
     if kind is FindingKind.MEMORY:
-        return replace(step, spill=0.0, plan=replace(plan, write=plan.write - 2 * step.spill))
+        return replace(step.with_plan(write=plan.write - 2 * step.spill), spill=0.0)
     if kind is FindingKind.SKEW:
-        return replace(step, plan=replace(plan, scales=(mean,) * plan.tasks))
+        return step.with_plan(scales=(mean,) * plan.tasks)
     # New tasks differ in size as the old ones do.
     like = np.quantile(plan.scales, np.arange(into) / max(into - 1, 1))
     sizes = np.random.default_rng(into).permutation(like * mean / like.mean())
-    split = replace(plan.scaled(plan.tasks / into), tasks=into, scales=tuple(sizes))
-    return replace(step, plan=split)
+    return _divided(step, plan.tasks / into, into, tuple(sizes))

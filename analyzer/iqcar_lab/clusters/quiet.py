@@ -22,7 +22,7 @@ from iqcar.model.waits.columns import wait_column
 from iqcar.replay.alone import blame_run
 from iqcar.tables import Tables
 from iqcar_lab.clusters.simulation import Simulation
-from iqcar_lab.clusters.truth import costs_of_others
+from iqcar_lab.clusters.truth import costs_of_others, stage_weight
 from iqcar_lab.clusters.work import Cluster, QueryPlan, StagePlan
 
 MB = 1e6
@@ -45,16 +45,38 @@ class Run:
     cost: tuple[float, ...]
 
 
-def _several(
-    rng: np.random.Generator, names: Sequence[str], stage: Callable[[int], StagePlan], *, late: int
-) -> list[QueryPlan]:
-    """Queries of two like stages each, one after another."""
-    plans = []
-    for k, name in enumerate(names):
-        first = stage(k)
-        second = replace(stage(k), parents=(0,))
-        plans.append(QueryPlan(name, (first, second), 0, float(rng.integers(0, late))))
+Build = Callable[[np.random.Generator], Plans]
+
+
+def _like(
+    names: Sequence[str],
+    late: int,
+    work: Callable[[np.random.Generator, int, np.ndarray], dict[str, Any]],
+    rates: tuple[float, float] = (0.0, 0.0),
+    cluster: Cluster = AMPLE,
+) -> Build:
+    """Queries of two like stages each, one after another, that come within so many ms.
+
+    rates: the largest own rate, and how fast those of further queries fall (log).
+    """
+
+    def plans(rng: np.random.Generator) -> Plans:
+        most, falls = rates
+        drawn = most * np.exp(-falls * np.arange(5)) * rng.uniform(0.8, 1.2, 5) if most else None
+        found = []
+        for k, name in enumerate(names):
+            stages = [
+                StagePlan(_tasks(rng), **work(rng, k, drawn), parents=parents)
+                for parents in ((), (0,))
+            ]
+            found.append(QueryPlan(name, tuple(stages), 0, float(rng.integers(0, late))))
+        return cluster, found
+
     return plans
+
+
+def _numbered(name: str, count: int = 5) -> list[str]:
+    return [f"{name}-{k}" for k in range(count)]
 
 
 def _tasks(rng: np.random.Generator) -> int:
@@ -62,91 +84,6 @@ def _tasks(rng: np.random.Generator) -> int:
 
 
 FORMATS = ("orc", "parquet", "avro", "json", "csv")
-
-
-def _formats(rng: np.random.Generator) -> Plans:
-    rate = 1.5e5 * np.exp(-0.6 * np.arange(5)) * rng.uniform(0.8, 1.2, 5)
-    return AMPLE, _several(
-        rng,
-        FORMATS,
-        lambda k: StagePlan(
-            _tasks(rng), read=120 * MB, read_rate=rate[k], cpu=rng.uniform(50, 400)
-        ),
-        late=2000,
-    )
-
-
-def _fetches(rng: np.random.Generator) -> Plans:
-    rate = 8e4 * np.exp(-0.5 * np.arange(5)) * rng.uniform(0.8, 1.2, 5)
-    return AMPLE, _several(
-        rng,
-        [f"join-{k}" for k in range(5)],
-        lambda k: StagePlan(_tasks(rng), fetch=50 * MB, fetch_rate=rate[k], cpu=300, write=5 * MB,
-                            write_rate=1e5),
-        late=2000,
-    )  # fmt: skip
-
-
-def _page_cache(rng: np.random.Generator) -> Plans:
-    return AMPLE, _several(
-        rng,
-        [f"scan-{k}" for k in range(5)],
-        lambda k: StagePlan(_tasks(rng), read=300 * MB, cached=k % 2 == 0,
-                            read_rate=rng.uniform(3e5, 2e6) if k % 2 == 0 else 1.2e5,
-                            cpu=rng.uniform(300, 900)),
-        late=2500,
-    )  # fmt: skip
-
-
-def _skew(rng: np.random.Generator) -> Plans:
-    return AMPLE, _several(
-        rng,
-        [f"skewed-{k}" for k in range(4)],
-        lambda k: StagePlan(_tasks(rng), read=80 * MB, read_rate=rng.uniform(5e4, 1.5e5), cpu=300,
-                            fetch=20 * MB, fetch_rate=rng.uniform(2e4, 8e4), spread=0.9),
-        late=1500,
-    )  # fmt: skip
-
-
-def _gc(rng: np.random.Generator) -> Plans:
-    return AMPLE, _several(
-        rng,
-        [f"collecting-{k}" for k in range(4)],
-        lambda k: StagePlan(_tasks(rng), read=60 * MB, read_rate=rng.uniform(5e4, 1.5e5), cpu=400,
-                            gc=rng.uniform(100, 900)),
-        late=1500,
-    )  # fmt: skip
-
-
-def _slow_host(rng: np.random.Generator) -> Plans:
-    return replace(AMPLE, slow_host=0.4), _several(
-        rng,
-        [f"report-{k}" for k in range(5)],
-        lambda k: StagePlan(_tasks(rng), read=90 * MB, read_rate=1e5, cpu=200, fetch=20 * MB,
-                            fetch_rate=6e4),
-        late=2000,
-    )  # fmt: skip
-
-
-def _sleeping(rng: np.random.Generator) -> Plans:
-    return AMPLE, _several(
-        rng,
-        [f"service-{k}" for k in range(5)],
-        lambda k: StagePlan(_tasks(rng), cpu=rng.uniform(100, 900), sleep=rng.uniform(0, 4000),
-                            read=20 * MB, read_rate=8e4),
-        late=2000,
-    )  # fmt: skip
-
-
-def _python(rng: np.random.Generator) -> Plans:
-    """Half of the stages compute in Python workers: in a plain log that looks like waiting."""
-    return AMPLE, _several(
-        rng,
-        [f"udf-{k}" for k in range(5)],
-        lambda k: StagePlan(_tasks(rng), cpu=400, sleep=2500 if k % 2 else 0, read=10 * MB,
-                            read_rate=6e4),
-        late=2000,
-    )  # fmt: skip
 
 
 def _mixed(rng: np.random.Generator) -> Plans:
@@ -184,22 +121,38 @@ def _itself(rng: np.random.Generator) -> Plans:
     return Cluster(cores=64, network=2e6, slots=96), plans
 
 
-QUIET: dict[str, Callable[[np.random.Generator], Plans]] = {
-    "formats": _formats,
-    "fetches": _fetches,
-    "page cache": _page_cache,
-    "skew": _skew,
-    "garbage collection": _gc,
-    "slow host": _slow_host,
-    "sleeping": _sleeping,
-    "python": _python,
+QUIET: dict[str, Build] = {
+    "formats": _like(FORMATS, 2000, lambda rng, k, rate: {
+        "read": 120 * MB, "read_rate": rate[k], "cpu": rng.uniform(50, 400)}, (1.5e5, 0.6)),
+    "fetches": _like(_numbered("join"), 2000, lambda rng, k, rate: {
+        "fetch": 50 * MB, "fetch_rate": rate[k], "cpu": 300, "write": 5 * MB,
+        "write_rate": 1e5}, (8e4, 0.5)),
+    "page cache": _like(_numbered("scan"), 2500, lambda rng, k, _: {
+        "read": 300 * MB, "cached": k % 2 == 0,
+        "read_rate": rng.uniform(3e5, 2e6) if k % 2 == 0 else 1.2e5,
+        "cpu": rng.uniform(300, 900)}),
+    "skew": _like(_numbered("skewed", 4), 1500, lambda rng, k, _: {
+        "read": 80 * MB, "read_rate": rng.uniform(5e4, 1.5e5), "cpu": 300, "fetch": 20 * MB,
+        "fetch_rate": rng.uniform(2e4, 8e4), "spread": 0.9}),
+    "garbage collection": _like(_numbered("collecting", 4), 1500, lambda rng, k, _: {
+        "read": 60 * MB, "read_rate": rng.uniform(5e4, 1.5e5), "cpu": 400,
+        "gc": rng.uniform(100, 900)}),
+    "slow host": _like(_numbered("report"), 2000, lambda rng, k, _: {
+        "read": 90 * MB, "read_rate": 1e5, "cpu": 200, "fetch": 20 * MB, "fetch_rate": 6e4},
+        cluster=replace(AMPLE, slow_host=0.4)),
+    "sleeping": _like(_numbered("service"), 2000, lambda rng, k, _: {
+        "cpu": rng.uniform(100, 900), "sleep": rng.uniform(0, 4000), "read": 20 * MB,
+        "read_rate": 8e4}),
+    # Half of these compute in Python workers: in a plain log that looks like waiting.
+    "python": _like(_numbered("udf"), 2000, lambda rng, k, _: {
+        "cpu": 400, "sleep": 2500 if k % 2 else 0, "read": 10 * MB, "read_rate": 6e4}),
     "a day": _mixed,
     "one after another": _alone,
     "itself": _itself,
-}
+}  # fmt: skip
 
 
-def _short_of(quiet: str, **cluster: Any) -> Callable[[np.random.Generator], Plans]:
+def _short_of(quiet: str, **cluster: Any) -> Build:
     """The same queries on a cluster that has less."""
 
     def loud(rng: np.random.Generator) -> Plans:
@@ -209,7 +162,7 @@ def _short_of(quiet: str, **cluster: Any) -> Callable[[np.random.Generator], Pla
     return loud
 
 
-def _with_hog(quiet: str, hog: StagePlan, **cluster: Any) -> Callable[[np.random.Generator], Plans]:
+def _with_hog(quiet: str, hog: StagePlan, **cluster: Any) -> Build:
     """The same queries beside one that takes most of what there is."""
 
     def loud(rng: np.random.Generator) -> Plans:
@@ -223,7 +176,7 @@ def _with_hog(quiet: str, hog: StagePlan, **cluster: Any) -> Callable[[np.random
 
 
 READER = StagePlan(36, read=300 * MB, cpu=50)
-LOUD: dict[str, Callable[[np.random.Generator], Plans]] = {
+LOUD: dict[str, Build] = {
     "formats": _short_of("formats", disk=4e5),
     "formats, hog": _with_hog("formats", READER, disk=8e5),
     "fetches": _short_of("fetches", network=1.5e5),
@@ -271,14 +224,11 @@ def with_noise(run: Run, sigma: float, seed: int) -> Run:
 def said(blame: Blame, tables: Tables) -> np.ndarray:
     """The share of each query's duration that it is said to have lost to other queries."""
     demands, sources = blame.demands, blame.sources
-    lost = blame.stages["lost_task_ms"].to_numpy()
-    elapsed = blame.stages["lost_ms"].to_numpy()
-    weight = np.divide(elapsed, lost, out=np.zeros(len(lost)), where=lost > 0)
     demand = sources["demand"].to_numpy()
     others = np.isin(sources["kind"].to_numpy(), (QUERY, REST))
     stage = demands["stage"].to_numpy()[demand][others]
     query = demands["query"].to_numpy()[demand][others]
-    lost_ms = sources["lost_ms"].to_numpy()[others] * weight[stage]
+    lost_ms = sources["lost_ms"].to_numpy()[others] * stage_weight(blame)[stage]
     total = np.bincount(query, lost_ms, len(tables.queries))
     return total / tables.queries["duration_ms"].to_numpy()
 

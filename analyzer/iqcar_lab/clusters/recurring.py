@@ -220,10 +220,7 @@ def lasted(world: World, seed: int, ruled: RuledRun | None = None) -> dict[str, 
     """Duration of each query in a run, in ms; under rules if some are given."""
     night = Night(world.work, (seed, 44))
     cluster = world.work.cluster
-    plans = [
-        QueryPlan(j.name, tuple(s.plan for s in j.steps), j.app, j.submit, pool=DEFAULT_POOL)
-        for j in night.jobs
-    ]
+    plans = [job.plan(pool=DEFAULT_POOL) for job in night.jobs]
     if ruled is not None and ruled.plan.pools:
         pools = {pool.name: pool for pool in ruled.plan.pools}
         slots = sum(cluster.places[0])

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from iqcar_lab.clusters.quiet import MB, Plans
+from iqcar_lab.clusters.truth import chain_of
 from iqcar_lab.clusters.varied_logs import FIRST_IDS, HOST_NAMES
 from iqcar_lab.clusters.work import Cluster, QueryPlan, StagePlan
 
@@ -58,14 +59,9 @@ def _twins(ample: Cluster, plans: list[QueryPlan], **short: Any) -> Twins:
     return Twins((replace(ample, **short), plans), (ample, plans))
 
 
-def _chain(stage: StagePlan, times: int) -> tuple[StagePlan, ...]:
-    """Like stages one after another."""
-    return tuple(replace(stage, parents=(k - 1,) if k else ()) for k in range(times))
-
-
 def _all_along(stage: StagePlan, times: int) -> tuple[StagePlan, ...]:
     """A chain of stages of which each has about as many tasks at every moment."""
-    return _chain(replace(stage, spread=EVEN), times)
+    return chain_of(replace(stage, spread=EVEN), times)
 
 
 def _wide(rng: np.random.Generator, cluster: Cluster, least: int = 3, most: int = 7) -> int:
@@ -89,7 +85,9 @@ def _readers(
     rng: np.random.Generator, cluster: Cluster, count: int, app: int = 0, late: int = 1000
 ) -> list[QueryPlan]:
     return [
-        QueryPlan(f"scan-{k}", _chain(_reader(rng, cluster), 2), app, float(rng.integers(0, late)))
+        QueryPlan(
+            f"scan-{k}", chain_of(_reader(rng, cluster), 2), app, float(rng.integers(0, late))
+        )
         for k in range(count)
     ]
 
@@ -97,7 +95,7 @@ def _readers(
 def _light(rng: np.random.Generator, cluster: Cluster, app: int = 0) -> QueryPlan:
     """Uses next to nothing."""
     stage = StagePlan(_wide(rng, cluster), cpu=rng.uniform(30, 100), sleep=rng.uniform(1000, 3000))
-    return QueryPlan("light", _chain(stage, 2), app, float(rng.integers(0, 2000)))
+    return QueryPlan("light", chain_of(stage, 2), app, float(rng.integers(0, 2000)))
 
 
 def _short(rng: np.random.Generator, cluster: Cluster, plans: list[QueryPlan]) -> float:
@@ -138,7 +136,7 @@ def _page_cache(rng: np.random.Generator) -> Twins:
             _wide(rng, ample), read=rng.uniform(400, 1200) * MB, cached=True,
             read_rate=rng.uniform(3e5, 1.5e6), cpu=rng.uniform(200, 600),
         )  # fmt: skip
-        plans.append(QueryPlan(f"cached-{k}", _chain(stage, 4), 0, float(rng.integers(0, 1000))))
+        plans.append(QueryPlan(f"cached-{k}", chain_of(stage, 4), 0, float(rng.integers(0, 1000))))
     return _twins(ample, plans, disk=disk)
 
 
@@ -157,7 +155,7 @@ def _memory(rng: np.random.Generator, in_turn: bool) -> Twins:
             _wide(rng, ample, 2, 5), read=30 * MB, read_rate=_rate(rng), cpu=rng.uniform(200, 700),
             memory=memory * rng.uniform(0.1, 0.25),
         )  # fmt: skip
-        plans.append(QueryPlan(f"sort-{k}", _chain(sort, 2), 0, float(rng.integers(200, 2500))))
+        plans.append(QueryPlan(f"sort-{k}", chain_of(sort, 2), 0, float(rng.integers(200, 2500))))
     return _twins(ample, [*plans, _light(rng, ample)], memory=memory)
 
 
@@ -169,7 +167,7 @@ def _wide_beside_wide(rng: np.random.Generator) -> Twins:
         read_rate=rng.uniform(0.6, 1.6) * 1e5, cpu=rng.uniform(50, 200),
     )  # fmt: skip
     plans = [
-        QueryPlan(f"wide-{k}", _chain(wide, 2), 0, k * float(rng.integers(0, 500)))
+        QueryPlan(f"wide-{k}", chain_of(wide, 2), 0, k * float(rng.integers(0, 500)))
         for k in range(2)
     ]
     disk = float(rng.uniform(0.4, 0.9)) * wide.tasks / ample.hosts * wide.read_rate
@@ -192,7 +190,7 @@ def _processor(rng: np.random.Generator) -> Twins:
     ]  # fmt: skip
     for name, needs in zip(("sleeper", "udf", "computes", "service"), work, strict=True):
         stage = StagePlan(_wide(rng, ample, 2, 4), **needs)
-        plans.append(QueryPlan(name, _chain(stage, 2), 0, float(rng.integers(200, 2500))))
+        plans.append(QueryPlan(name, chain_of(stage, 2), 0, float(rng.integers(200, 2500))))
     return _twins(ample, plans, cores=cores)
 
 
@@ -221,7 +219,7 @@ def _applications(rng: np.random.Generator, apps: int) -> Twins:
         at = rng.integers(0, 2000, 2).tolist()
         plans += [
             QueryPlan(f"report-{app}", (scan, join), app, float(at[0])),
-            QueryPlan(f"model-{app}", _chain(crunch, 2), app, float(at[1])),
+            QueryPlan(f"model-{app}", chain_of(crunch, 2), app, float(at[1])),
         ]
     cores = int(rng.integers(5, 9))
     return _twins(ample, plans, disk=rng.uniform(2.5e5, 4e5), network=2e5, cores=cores)

@@ -45,12 +45,9 @@ class Case:
     """The same tables with a profile of every task."""
 
 
-def _chain(*stages: StagePlan) -> tuple[StagePlan, ...]:
-    """Stages one after another."""
-    return tuple(
-        StagePlan(**{**vars(stage), "parents": (k - 1,) if k else ()})
-        for k, stage in enumerate(stages)
-    )
+def chain_of(stage: StagePlan, times: int = 1) -> tuple[StagePlan, ...]:
+    """Like stages one after another."""
+    return tuple(replace(stage, parents=(k - 1,) if k else ()) for k in range(times))
 
 
 def _target(rng: np.random.Generator, app: int = 0) -> QueryPlan:
@@ -72,7 +69,7 @@ def _target(rng: np.random.Generator, app: int = 0) -> QueryPlan:
 def _query(rng: np.random.Generator, name: str, work: dict[str, Any], app: int) -> QueryPlan:
     n, size = int(rng.integers(8, 16)), rng.uniform(0.7, 1.3)
     stage = StagePlan(n, **{k: v * size if k != "cached" else v for k, v in work.items()})
-    return QueryPlan(name, _chain(stage, stage), app, float(rng.integers(0, 3000)))
+    return QueryPlan(name, chain_of(stage, 2), app, float(rng.integers(0, 3000)))
 
 
 HEAVY: dict[str, dict[str, float]] = {
@@ -104,10 +101,10 @@ def _slots(rng: np.random.Generator, fair: bool) -> tuple[Cluster, list[QueryPla
     some = StagePlan(8, cpu=400)
     plans = [
         _target(rng),
-        QueryPlan("hog", _chain(hog), 0, float(rng.integers(0, 400))),
-        QueryPlan("some", _chain(some, some), 0, float(rng.integers(0, 2000))),
-        QueryPlan("early", _chain(some), 0, 0.0),
-        QueryPlan("late", _chain(hog), 0, 9000.0),
+        QueryPlan("hog", chain_of(hog), 0, float(rng.integers(0, 400))),
+        QueryPlan("some", chain_of(some, 2), 0, float(rng.integers(0, 2000))),
+        QueryPlan("early", chain_of(some), 0, 0.0),
+        QueryPlan("late", chain_of(hog), 0, 9000.0),
     ]
     return cluster, plans
 
@@ -197,11 +194,15 @@ def costs_of_others(run: Simulation) -> tuple[float, ...]:
 
 def lost_to_each(blame: Blame, tables: Tables) -> np.ndarray:
     """Elapsed ms that each query (row) lost to each other (column)."""
-    stages = blame.stages
-    weight = share_of(stages["lost_ms"].to_numpy(), stages["lost_task_ms"].to_numpy())
     n = len(tables.queries)
-    found = [blamed(blame, tables, query, weight) for query in range(n)]
+    found = [blamed(blame, tables, query, stage_weight(blame)) for query in range(n)]
     return np.array([[lost[source] for source in range(n)] for lost in found])
+
+
+def stage_weight(blame: Blame) -> np.ndarray:
+    """Elapsed ms that each stage lost per ms of task time lost."""
+    lost, of_tasks = (blame.stages[name].to_numpy() for name in ("lost_ms", "lost_task_ms"))
+    return share_of(lost, of_tasks)
 
 
 @cache
@@ -232,14 +233,11 @@ def blame_of(case: Case, profiled: bool = False) -> Blame:
 def predicted(case: Case, *, elapsed: bool, profiled: bool = False) -> dict[int, float]:
     """Time lost to each query, in elapsed time, or in task time scaled to the same sum."""
     blame = blame_of(case, profiled)
-    lost = blame.stages["lost_task_ms"].to_numpy()
-    weight = np.divide(
-        blame.stages["lost_ms"].to_numpy(), lost, out=np.zeros(len(lost)), where=lost > 0
-    )
+    weight = stage_weight(blame)
     found = blamed(blame, case.tables, case.target, weight)
     if elapsed:
         return found
-    by_task = blamed(blame, case.tables, case.target, np.ones(len(lost)))
+    by_task = blamed(blame, case.tables, case.target, np.ones(len(weight)))
     scale = sum(found.values()) / max(sum(by_task.values()), 1e-9)
     return {query: value * scale for query, value in by_task.items()}
 

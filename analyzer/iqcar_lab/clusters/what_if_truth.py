@@ -6,7 +6,7 @@ import sys
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -32,6 +32,7 @@ from iqcar_lab.clusters.truth import (
 )
 from iqcar_lab.clusters.work import Cluster, QueryPlan, StagePlan, drawn_scales
 
+T = TypeVar("T")
 GB = 1e9
 LATER_MS = 3000.0
 MOST = 4
@@ -65,14 +66,10 @@ def mixed(rng: np.random.Generator) -> tuple[Cluster, list[QueryPlan]]:
 
 def busy_day(rng: np.random.Generator) -> tuple[Cluster, list[QueryPlan]]:
     """12 to 18 queries over half a minute, in three FAIR pools that they share."""
-    plans = [
-        replace(
-            plan,
-            submit=float(rng.integers(0, 15_000)),
-            pool=POOLS[int(rng.integers(len(POOLS)))][0],
-        )
-        for plan in _any_queries(rng, int(rng.integers(12, 19)))
-    ]
+    plans = []
+    for plan in _any_queries(rng, int(rng.integers(12, 19))):
+        at, pool = float(rng.integers(0, 15_000)), POOLS[int(rng.integers(len(POOLS)))][0]
+        plans.append(replace(plan, submit=at, pool=pool))
     return Cluster(slots=8, pools=POOLS), plans
 
 
@@ -147,15 +144,10 @@ def questions(cluster: Cluster, plans: list[QueryPlan], seed: int) -> Iterator[A
     last = len(plans) - 1
     later = Question(start={str(last): LATER_MS})
     yield Asked("start", later, cluster, _starts_later(plans, last, cluster, seed))
-    for kind, query, anew in (
-        ("scale", last, False),
-        ("scale", 1, False),
-        ("scale, sizes drawn anew", last, True),
-        ("scale, sizes drawn anew", 1, True),
-    ):
-        twice = more_data(plans[query], 2, None if anew else seed)
-        asked = Question(scale={str(query): 2.0})
-        yield Asked(kind, asked, cluster, _with(plans, query, twice))
+    for kind, drawn in (("scale", seed), ("scale, sizes drawn anew", None)):
+        for query in (last, 1):
+            twice = _with(plans, query, more_data(plans[query], 2, drawn))
+            yield Asked(kind, Question(scale={str(query): 2.0}), cluster, twice)
     capped = replace(plans[1], cap=MOST)
     yield Asked("cap", Question(cap={"1": MOST}), cluster, _with(plans, 1, capped))
     own = replace(plans[0], weight=float(WEIGHT), pool="")
@@ -210,7 +202,7 @@ def _one_application(cluster: Cluster, plans: list[QueryPlan]) -> Iterator[Asked
     every = [cluster.slots_of(each) for each in range(cluster.apps)]
 
     def with_places(places: list[int]) -> Cluster:
-        return replace(cluster, places=tuple(map(tuple, _put_in(every, app, places))))
+        return replace(cluster, places=tuple(map(tuple, _with(every, app, places))))
 
     half = [slots // 2 for slots in every[app]]
     asked = Question(slots_in_all_of={name: sum(half)})
@@ -226,16 +218,13 @@ def _one_application(cluster: Cluster, plans: list[QueryPlan]) -> Iterator[Asked
     yield Asked("mode of one", asked, replace(cluster, fair_apps=modes), plans)
 
 
-def _put_in(every: list[list[int]], at: int, one: list[int]) -> list[list[int]]:
-    return [*every[:at], one, *every[at + 1 :]]
-
-
 def _other_clusters(cluster: Cluster, plans: list[QueryPlan]) -> Iterator[Asked]:
-    for name, question in (
-        ("disk", Question(disk=2.0)),
-        ("network", Question(network=2.0)),
-        ("cores", Question(cpu=2.0)),
-    ):
+    twice = {
+        "disk": Question(disk=2.0),
+        "network": Question(network=2.0),
+        "cores": Question(cpu=2.0),
+    }
+    for name, question in twice.items():
         yield Asked(name, question, replace(cluster, **{name: 2 * getattr(cluster, name)}), plans)
     half = cluster.cores / 2
     yield Asked("host cores", Question(host_cores=half), replace(cluster, cores=half), plans)
@@ -253,8 +242,9 @@ def _other_clusters(cluster: Cluster, plans: list[QueryPlan]) -> Iterator[Asked]
     yield Asked("executors", Question(executors=count), fewer, plans)
 
 
-def _with(plans: list[QueryPlan], at: int, plan: QueryPlan) -> list[QueryPlan]:
-    return [*plans[:at], plan, *plans[at + 1 :]]
+def _with(parts: Sequence[T], at: int, one: T) -> list[T]:
+    """Put another one in a place."""
+    return [*parts[:at], one, *parts[at + 1 :]]
 
 
 def without(plans: Sequence[QueryPlan], gone: int) -> list[QueryPlan]:
@@ -283,14 +273,10 @@ def _repartitioned(plan: QueryPlan, seed: int) -> QueryPlan:
             return stage
         total = drawn_scales(seed, plan, k).sum()
         other = replace(stage, tasks=PARTITIONS)
-        drawn = drawn_scales(seed, replace(plan, stages=_put(plan.stages, k, other)), k)
+        drawn = drawn_scales(seed, replace(plan, stages=tuple(_with(plan.stages, k, other))), k)
         return replace(other, scales=tuple(drawn * total / drawn.sum()))
 
     return plan.with_stages(change)
-
-
-def _put(stages: tuple[StagePlan, ...], k: int, stage: StagePlan) -> tuple[StagePlan, ...]:
-    return (*stages[:k], stage, *stages[k + 1 :])
 
 
 def _evenly(plan: QueryPlan, k: int, stage: StagePlan, seed: int) -> StagePlan:

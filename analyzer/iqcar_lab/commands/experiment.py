@@ -29,13 +29,9 @@ MOST_ROWS = 40
 
 @command("Run queries under load, and fit how much it slows them.")
 def experiment(
-    plan: str,
-    *,
-    yes: bool = False,
-    out: Path = Path("iqcar-experiment"),
-    force: bool = False,
+    plan: str, *, yes: bool = False, out: Path = Path("iqcar-experiment"), force: bool = False
 ) -> Result | None:
-    """Run queries with and without load on own hosts, and fit how much each resource slows them.
+    """Run queries with and without load on this host, and fit how much each resource slows them.
 
     Each query runs in turn alone and beside processes that load the processor, disk, network or
     memory at chosen levels, within a budget of time. The result, curves.json, holds a curve for
@@ -57,12 +53,13 @@ def experiment(
     from iqcar_lab.commands.inject import check_system, end_if_stopped
     from iqcar_lab.experiment.curves_file import results_of
     from iqcar_lab.experiment.experiment_plan import read_experiment
-    from iqcar_lab.experiment.run_experiment import check_host_bears, run_experiment
+    from iqcar_lab.experiment.run_experiment import run_experiment
     from iqcar_lab.inject.run_plan import stopping
 
     check_system()
     planned = read_experiment(plan)
-    check_host_bears(planned)
+    for settings in planned.strengths.values():
+        settings.check_room()
     if not yes:
         _print_planned(planned, f"iqcar-lab experiment {shlex.quote(plan)} --yes")
         return None
@@ -94,7 +91,6 @@ def _print_planned(plan: LoadedPlan, act: str) -> None:
     from iqcar.show.terminal.layout import terminal
     from iqcar_lab.commands.rows import print_rows
     from iqcar_lab.experiment.experiment_plan import at_level, cells_of
-    from iqcar_lab.experiment.run_experiment import there
 
     console = terminal()
     rows = []
@@ -109,7 +105,6 @@ def _print_planned(plan: LoadedPlan, act: str) -> None:
     most = duration(1000 * (plan.budget_s + 2 * plan.longest_run_s))
     lines = (
         f"queries: {where}; hogs: {', '.join(plan.hosts)}",
-        *(f"hogs on {p.host}: {shlex.join(there(p.command))}" for p in plan.places if p.command),
         f"for {duration(1000 * plan.budget_s)} from when Spark is up, and the pair that runs then: "
         f"at most {most}",
         f"Nothing was run. To run it: {act}",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import socket
 import sys
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -13,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from iqcar.apps.cli.command import Result, command, explain_line
-from iqcar.errors import ExitCode, IqcarError, UsageError
+from iqcar.errors import ExitCode, IqcarError
 from iqcar.version import __version__
 from iqcar_lab.inject.anomalies import Anomaly
 
@@ -27,17 +26,14 @@ SIGNAL_EXIT = 128
 
 @dataclass(frozen=True, kw_only=True)
 class Carrying:
-    """When injections start, and where it is written what was done.
+    """Where it is written what was done.
 
     Attributes
     ----------
-    delay : TIME
-        Wait this long first.
     log : FILE
         Append what was done as JSON lines: the ground truth.
     """
 
-    delay: str = ""
     log: str = ""
     json: str | None = None
 
@@ -47,9 +43,6 @@ class Carrying:
         from iqcar_lab.inject.plan import check_room
         from iqcar_lab.inject.run_plan import append, check_log, one_line, run, stopping
 
-        start_ms = None
-        if self.delay:
-            start_ms = round(time.time() * 1000) + length_ms(self.delay, "--delay")
         check_room(plan)
         if self.log:
             check_log(self.log)
@@ -62,7 +55,7 @@ class Carrying:
                 if record.event == "end" and self.json != "-":
                     say(one_line(record))
 
-            done = run(plan, start_ms=start_ms, tell=tell, progress=progress, stop=stop)
+            done = run(plan, tell=tell, progress=progress, stop=stop)
         result = {"iqcar_version": __version__, **about, "injections": done}
         return Result(
             json=lambda: json_bytes(result, indent=2) + b"\n", last=lambda: self._end(stop, done)
@@ -105,23 +98,14 @@ class One(Carrying):
     def inject(self, anomaly: Anomaly, settings: dict[str, Any]) -> Result:
         """Carry out the injection; raises IqcarError if it could not be."""
         check_system()
+        from iqcar.base.units import parse_time
         from iqcar_lab.inject.plan import Injection, parse_cores, settings_of
 
         cores = parse_cores(self.cores, "--cores")
         values = {"processes": self.processes, "cores": cores, **settings}
         host = self.host or socket.gethostname()
-        length = length_ms(self.for_, "--for")
+        length = round(1000 * parse_time(self.for_, "--for"))
         return self.carry_out([Injection(host, 0, length, settings_of(anomaly, values))], {})
-
-
-def length_ms(text: str, option: str) -> int:
-    """Read a time as whole ms, a day at most; raises UsageError."""
-    from iqcar.base.units import parse_time
-
-    seconds = parse_time(text, option)
-    if seconds > 24 * 3600:
-        raise UsageError("is more than a day", option)
-    return round(seconds * 1000)
 
 
 def end_if_stopped(stop: Stop) -> None:
@@ -262,23 +246,6 @@ def memory(*, one: One, size: str = "512MB") -> Result:
         Bytes held, over all processes.
     """
     return one.inject(Anomaly.MEMORY, {"size_bytes": _bytes(size, "--size")})
-
-
-@inject.command()
-def ordered() -> None:
-    """Carry out one injection that standard input orders, until that ends.
-
-    The order is a line of JSON, as an injection in a plan of `schedule`. Each record of the log is
-    a line of standard output. `iqcar-lab experiment` starts this on other hosts; where the
-    connection is lost, the input ends, and the injection with it.
-
-    Example: ssh node2 iqcar-lab inject ordered
-    """
-    from iqcar_lab.inject.run_plan import carry_out_order
-
-    check_system()
-    if stopped_by := carry_out_order():
-        raise typer.Exit(SIGNAL_EXIT + stopped_by)
 
 
 @inject.command()

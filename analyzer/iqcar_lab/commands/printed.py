@@ -104,7 +104,6 @@ def _texts(tables: Tables, *columns: str) -> list[list[Any]]:
 def topics(
     paths: list[str],
     *,
-    simple: bool = False,
     seed: int = 0,
     names: str = "",
     top: int = 10,
@@ -116,8 +115,6 @@ def topics(
 
     Parameters
     ----------
-    simple
-        Take the base learners of appendix F: least squares, Pearson, logistic propensities.
     seed : 0..4294967295
         The same seed gives the same topics.
     names : FILE
@@ -129,13 +126,13 @@ def topics(
     from iqcar.causes.stragglers.straggler_result import StragglerSettings, labels_of
     from iqcar.model.waits.measure import measure_waits
     from iqcar.rules.vocabulary import topic_name, topic_vocabulary
-    from iqcar_lab.printed.hound import PRINTED, SIMPLER, printed_topics
+    from iqcar_lab.printed.hound import printed_topics
 
     topic_vocabulary(names)
     tables = read_for(paths, query_by)
     features = build_features(tables, measure_waits(tables), StragglerSettings().edge_ms)
     with counting("learning from stages as printed") as progress:
-        found = printed_topics(features, SIMPLER if simple else PRINTED, seed, progress)
+        found = printed_topics(features, seed=seed, progress=progress)
     listed = []
     for (model, number), rows in found.topics.groupby(["model", "topic"], sort=False):
         words = rows[rows["word"] != ""]

@@ -78,12 +78,11 @@ class StageTime:
         return total >= LEAST_MS and total >= LEAST_SHARE * self.task_ms
 
 
-def stage_times(logs: Sequence[Path], hosts: Collection[str], machines: int = 1) -> list[StageTime]:
+def stage_times(logs: Sequence[Path], hosts: Collection[str]) -> list[StageTime]:
     """Return the stages of all runs, of tasks on hosts with hogs (all hosts where none is named).
 
     logs: event logs of the experiment's Spark.
     hosts: names of hosts with hogs.
-    machines: how many machines these names stand for.
     """
     tables = read([str(log) for log in logs])
     waits = measure_waits(tables)
@@ -123,9 +122,7 @@ def stage_times(logs: Sequence[Path], hosts: Collection[str], machines: int = 1)
                 total_ms=total,
                 moved={resource: float(values[here].sum()) for resource, values in moved.items()},
                 task_ms=float(lasted.sum()),
-                at_once=float(lasted.sum())
-                / max(_covered(launch[here], finish[here]), 1.0)
-                / machines,
+                at_once=float(lasted.sum()) / max(_covered(launch[here], finish[here]), 1.0),
             )
         )
     return found
@@ -210,7 +207,7 @@ def results_of(plan: LoadedPlan, done: Done) -> CurvesFile:
     """Return the content of the file of curves."""
     stages: list[StageTime] = []
     with suppress(IqcarError):  # a log that cannot be read costs the curves of stages only
-        stages = stage_times(done.logs, plan.loaded_hosts, len(plan.places)) if done.logs else []
+        stages = stage_times(done.logs, plan.loaded_hosts) if done.logs else []
     points = curve_points(plan, done, stages)
     return CurvesFile(
         schema_version=SCHEMA_VERSION,
@@ -238,12 +235,8 @@ def curve_points(
         hogs = streams(at_level(full, loaded.level), full)
         key = QUERY, loaded.query, "", loaded.resource
         at_once = done.at_once[loaded.query]
-        points[key].append(
-            Point(
-                loaded.level, hogs / at_once, alone.duration_ms or 0.0, loaded.duration_ms or 0.0,
-                at_once,
-            )
-        )  # fmt: skip
+        took = alone.duration_ms or 0.0, loaded.duration_ms or 0.0
+        points[key].append(Point(loaded.level, hogs / at_once, *took, at_once))
         for label, before in of_run[alone.number].items():
             after = of_run[loaded.number].get(label)
             if after is None or not before.uses(loaded.resource):
@@ -253,17 +246,9 @@ def curve_points(
             if mine > 0 and then > 0:
                 # The driver starts a task before it notes the end of the one whose slot it takes.
                 most = min(before.at_once, at_once)
+                point = Point(loaded.level, hogs / most, mine, then, most)
                 rate = before.rate_per_s(loaded.resource)
-                points[key].append(
-                    Point(
-                        level=loaded.level,
-                        k=hogs / most,
-                        alone_ms=mine,
-                        loaded_ms=then,
-                        at_once=most,
-                        rate_per_s=rate,
-                    )
-                )
+                points[key].append(point._replace(rate_per_s=rate))
     return dict(points)
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import re
-import shlex
 import socket
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -68,11 +67,7 @@ HOGS = Meta(
     min_length=1,
     extra_json_schema={"propertyNames": {"enum": list(ANOMALY)}},
 )
-HOSTS = Meta(
-    description="Own hosts on which hogs may run: names or loopback addresses of this machine; or "
-    "an object of hosts, as Spark names them, and the words before iqcar-lab inject that run it "
-    "there, such as ssh HOST (empty: this machine)."
-)
+HOSTS = Meta(description="Names or loopback addresses of this machine, on which hogs may run.")
 SOME = Meta(min_length=1, max_length=1000)
 
 
@@ -81,7 +76,7 @@ class ExperimentPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
 
     queries: Annotated[list[Annotated[PlannedQuery, ONE_WAY]], SOME]
     resources: Annotated[dict[str, dict[str, Any]], HOGS]
-    hosts: Annotated[Annotated[list[str], SOME] | Annotated[dict[str, str], SOME], HOSTS]
+    hosts: Annotated[list[str], SOME, HOSTS]
     budget: Annotated[
         str, Meta(description="No pair starts later after Spark is up: 90s, 20m, 1h.")
     ]
@@ -113,18 +108,6 @@ def experiment_schema() -> str:
     )
 
 
-class HogHost(NamedTuple):
-    """A machine on which hogs run.
-
-    host: as the plan names it; of several names of this machine the first.
-    command: words before ``iqcar-lab inject`` that run it there, such as ``ssh HOST``; empty: this
-        machine.
-    """
-
-    host: str
-    command: tuple[str, ...] = ()
-
-
 @dataclass(frozen=True)
 class LoadedPlan:
     """What is to be run; as in the file (``iqcar-lab schema experiment``), checked.
@@ -133,8 +116,7 @@ class LoadedPlan:
     strengths: settings of the hogs at level 1 by resource.
     levels: shares of these settings, above 0 and at most 1, rising. Level 0 is in every pair.
     as_given: the file's content without secrets.
-    hosts: names of all hosts under hogs.
-    places: the machines that these names stand for.
+    hosts: names of this machine, as the plan has them.
     """
 
     queries: tuple[PlannedQuery, ...]
@@ -145,7 +127,6 @@ class LoadedPlan:
     budget_s: float
     longest_run_s: float
     hosts: tuple[str, ...]
-    places: tuple[HogHost, ...]
     master: str
     conf: dict[str, str]
     setup: tuple[str, ...]
@@ -154,9 +135,8 @@ class LoadedPlan:
 
     @property
     def loaded_hosts(self) -> set[str]:
-        """Names of all hosts under hogs, this one's others too where it is among them."""
-        here = any(not place.command for place in self.places)
-        return {*self.hosts, *(own_names() if here else ())}
+        """All names of the host under hogs."""
+        return {*self.hosts, *own_names()}
 
     @property
     def needs_spark(self) -> bool:
@@ -183,7 +163,7 @@ def read_experiment(path: str) -> LoadedPlan:
         raise UsageError(f"is no plan: {error}", path, advice) from error
     if max(file.levels) == 0:
         raise UsageError("only 0: nothing would be loaded", f"{path}: levels", "add 0.5 and 1")
-    places = _places(file.hosts, path)
+    _check_own(file.hosts, f"{path}: hosts")
     queries = tuple(_query(q, f"{path}: queries[{n}]") for n, q in enumerate(file.queries))
     names = [query.name for query in queries]
     twice = next((name for name in names if names.count(name) > 1), None)
@@ -198,7 +178,6 @@ def read_experiment(path: str) -> LoadedPlan:
         budget_s=parse_time(file.budget, f"{path}: budget"),
         longest_run_s=parse_time(file.longest_run, f"{path}: longest_run"),
         hosts=tuple(file.hosts),
-        places=places,
         master=file.master,
         conf=file.conf,
         setup=tuple(file.setup),
@@ -206,11 +185,8 @@ def read_experiment(path: str) -> LoadedPlan:
         as_given=_without_secrets(given),
     )
     if plan.needs_spark and not plan.master:
-        raise UsageError(
-            "is missing: SQL needs a Spark",
-            f"{path}: master",
-            'write "local[2]" or spark://HOST:PORT',
-        )
+        advice = 'write "local[2]" or spark://HOST:PORT'
+        raise UsageError("is missing: SQL needs a Spark", f"{path}: master", advice)
     if plan.longest_run_s > LONGEST_S:
         raise UsageError("is longer than 1h, as no injection is", f"{path}: longest_run")
     return plan
@@ -230,27 +206,16 @@ def own_names() -> set[str]:
     return {*THIS_HOST, socket.gethostname(), socket.getfqdn()}
 
 
-def _places(hosts: list[str] | dict[str, str], path: str) -> tuple[HogHost, ...]:
-    """Return the machines of a plan's hosts; refuse another machine without a command."""
-    commands = hosts if isinstance(hosts, dict) else dict.fromkeys(hosts, "")
-    own = own_names()
-    places: list[HogHost] = []
-    for host, words in commands.items():
-        where = f"{path}: hosts"
+def _check_own(hosts: list[str], where: str) -> None:
+    """Refuse another machine."""
+    for host in hosts:
         try:
             check_host(host)
-            command = tuple(shlex.split(words))
-        except (UsageError, ValueError) as error:
+        except UsageError as error:
             raise UsageError(f"{host[:80]!r}: {error}", where) from error
-        if not command and host not in own and not _LOOPBACK.fullmatch(host):
-            raise UsageError(
-                f"{host[:80]!r} is not this host ({socket.gethostname()}), and has no command",
-                where,
-                f'write {{"{host[:80]}": "ssh {host[:80]}"}}',
-            )
-        if command or not any(not place.command for place in places):
-            places.append(HogHost(host, command))
-    return tuple(places)
+        if host not in own_names() and not _LOOPBACK.fullmatch(host):
+            what = f"{host[:80]!r} is not this host ({socket.gethostname()})"
+            raise UsageError(what, where, "run it on the host that shall be loaded")
 
 
 def _query(query: PlannedQuery, where: str) -> PlannedQuery:
@@ -357,8 +322,7 @@ def fit_law(k: Floats, measured: Floats) -> Fit:
     )
 
 
-@dataclass(frozen=True)
-class Cell:
+class Cell(NamedTuple):
     """A query under the hogs of a resource at a level."""
 
     query: str
@@ -371,8 +335,7 @@ class Cell:
         return self.query, self.resource
 
 
-@dataclass(frozen=True)
-class Pair:
+class Pair(NamedTuple):
     """A run under hogs and the run beside it without; elapsed ms, NaN where one failed."""
 
     cell: Cell
@@ -404,15 +367,13 @@ def at_level(full: AnomalySettings, level: float) -> AnomalySettings:
     if isinstance(full, MemorySettings):
         least = full.processes * STEP_BYTES
         return replace(full, size_bytes=max(round(level * full.size_bytes), least))
-    processes = max(round(level * full.processes), 1)
-    if isinstance(full, (IoSettings, NetworkSettings)):
-        rate = full.rate_bytes_per_s
-        slower = None if rate is None else level * rate
-        if isinstance(full, IoSettings):
-            size = max(round(level * full.size_bytes), processes * BLOCK_BYTES)
-            return replace(full, processes=processes, size_bytes=size, rate_bytes_per_s=slower)
-        return replace(full, processes=processes, rate_bytes_per_s=slower)
-    return replace(full, processes=processes)
+    weaker: dict[str, Any] = {"processes": max(round(level * full.processes), 1)}
+    if isinstance(full, (IoSettings, NetworkSettings)) and full.rate_bytes_per_s is not None:
+        weaker["rate_bytes_per_s"] = level * full.rate_bytes_per_s
+    if isinstance(full, IoSettings):
+        least = weaker["processes"] * BLOCK_BYTES
+        weaker["size_bytes"] = max(round(level * full.size_bytes), least)
+    return replace(full, **weaker)
 
 
 def streams(settings: AnomalySettings, full: AnomalySettings) -> float:
@@ -444,17 +405,17 @@ def next_cell(plan: LoadedPlan, pairs: Sequence[Pair], at_once: Mapping[str, flo
     fits = {}
     for curve in {cell.curve for cell in left}:
         good = [pair for pair in pairs if pair.cell.curve == curve and not pair.failed]
-        k = np.array([load(plan, pair.cell, at_once) for pair in good])
+        k = np.array([hogs_per_task(plan, pair.cell, at_once) for pair in good])
         fits[curve] = fit_law(k, np.array([pair.loaded_ms / pair.alone_ms for pair in good]))
 
     def uncertainty(cell: Cell) -> float:
-        k = load(plan, cell, at_once)
+        k = hogs_per_task(plan, cell, at_once)
         return fits[cell.curve].uncertainty(k) / math.sqrt(runs[cell])
 
     return max(left, key=uncertainty)
 
 
-def load(plan: LoadedPlan, cell: Cell, at_once: Mapping[str, float]) -> float:
+def hogs_per_task(plan: LoadedPlan, cell: Cell, at_once: Mapping[str, float]) -> float:
     """Return k, the hogs for each task of the query."""
     full = plan.strengths[cell.resource]
     return streams(at_level(full, cell.level), full) / max(at_once.get(cell.query, 1.0), 1e-9)

@@ -9,10 +9,9 @@ import shlex
 import signal
 import subprocess
 import sys
-import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,23 +20,21 @@ from typing import IO, Any
 import msgspec
 
 from iqcar.base.files.derived import open_derived
-from iqcar.base.units import short
 from iqcar.errors import IqcarError
 from iqcar.logs.attach.spark_conf import LISTENER, PLUGIN, SparkConf, listener_jar
 from iqcar.logs.text import redact_text
 from iqcar_lab.experiment.experiment_plan import (
     Cell,
-    HogHost,
     LoadedPlan,
     Pair,
     PlannedQuery,
     at_level,
     cells_of,
-    load,
+    hogs_per_task,
     next_cell,
 )
 from iqcar_lab.inject.anomalies import AnomalySettings
-from iqcar_lab.inject.plan import Injection, check_room
+from iqcar_lab.inject.plan import Injection
 from iqcar_lab.inject.run_plan import END, POLL_S, START, InjectionRecord, Stop, epoch_ms, run
 
 BUDGET = "budget"
@@ -78,14 +75,6 @@ class Done:
     """Event logs, one for each start of Spark."""
 
 
-def check_host_bears(plan: LoadedPlan) -> None:
-    """Refuse hogs that take more memory or disk than this host can bear now; raises IqcarError."""
-    ms = round(plan.longest_run_s * 1000)
-    for place in plan.places:
-        for settings in plan.strengths.values() if not place.command else ():
-            check_room([Injection(place.host, 0, ms, settings)])
-
-
 def run_experiment(
     plan: LoadedPlan, folder: Path, stop: Stop, say: Callable[[str], object] = lambda line: None
 ) -> Done:
@@ -124,16 +113,12 @@ class _Experiment:
 
     def run(self) -> None:
         """Warm up, then run pair after pair."""
-        for place in self._plan.places:
-            if place.command:
-                check_reached(place)
         if self._plan.needs_spark:
             self._say("starting Spark")
-            self._start_spark()
+            self._spark = SparkSession(self._plan, self._folder, self._stop)
         self._until = time.monotonic() + self._plan.budget_s
         for query in self._plan.queries:
-            slots = self._spark.slots if self._spark and query.sql else 1
-            self.done.at_once[query.name] = slots / len(self._plan.places)
+            self.done.at_once[query.name] = self._spark.slots if self._spark and query.sql else 1
             for _ in range(self._plan.warm_up):
                 if not self._time_left():
                     return
@@ -150,9 +135,6 @@ class _Experiment:
             if (log := self._spark.log()) is not None:
                 self.done.logs.append(log)
             self._spark = None
-
-    def _start_spark(self) -> None:
-        self._spark = SparkSession(self._plan, self._folder, self._stop)
 
     def _time_left(self) -> bool:
         if self._stop.signal:
@@ -182,16 +164,15 @@ class _Experiment:
         settings, k = None, 0.0
         if cell is not None:
             settings = at_level(self._plan.strengths[cell.resource], cell.level)
-            k = load(self._plan, cell, self.done.at_once)
+            k = hogs_per_task(self._plan, cell, self.done.at_once)
         cores = None
         try:
-            with hogs(
-                settings, self._plan.places, self._plan.longest_run_s, self._stop
-            ) as beside_it:
+            longest_s, host = self._plan.longest_run_s, self._plan.hosts[0]
+            with hogs(settings, host, longest_s, self._stop) as load:
                 took = self._ask(query, number)
-            cores = beside_it.cores
-            if beside_it.error:
-                took = QueryTiming(took.start_ms, float("nan"), f"hogs: {beside_it.error}")
+            cores = load.cores if load else None
+            if load and load.error:
+                took = QueryTiming(took.start_ms, float("nan"), f"hogs: {load.error}")
         except IqcarError as error:  # from hogs
             took = QueryTiming(time.time() * 1000, float("nan"), str(error))
         either = cell or beside
@@ -205,7 +186,7 @@ class _Experiment:
         )  # fmt: skip
         self._say(self._line(query.name, cell, pair, took))
         if self._plan.needs_spark and self._spark is None:
-            self._start_spark()
+            self._spark = SparkSession(self._plan, self._folder, self._stop)
         return took
 
     def _ask(self, query: PlannedQuery, number: int) -> QueryTiming:
@@ -219,11 +200,8 @@ class _Experiment:
 
     def _line(self, name: str, cell: Cell | None, pair: int, took: QueryTiming) -> str:
         under = f"under {cell.resource} {cell.level:g}" if cell else "alone"
-        result = (
-            f"failed: {redact_text(took.failed)}"
-            if took.failed
-            else f"{took.duration_ms / 1000:.2f} s"
-        )
+        failed = redact_text(took.failed)
+        result = f"failed: {failed}" if failed else f"{took.duration_ms / 1000:.2f} s"
         in_all = len(cells_of(self._plan)) * self._plan.repeats
         step = f"pair {pair}/{in_all}" if pair else "warm-up"
         return f"{step}  {name} {under}  {result}"
@@ -246,170 +224,39 @@ def end(process: subprocess.Popen[bytes], patience_s: float) -> None:
             process.stdout.close()
 
 
-INJECT = ("iqcar-lab", "inject", "ordered")
-GRACE_S = 10.0
-"""A command whose input has ended is killed after this: hogs end in two seconds at most."""
-REACH_S = 30.0
-"""A host that has not answered after this cannot be reached."""
-MOST_LINE_BYTES = 1 << 20
-"""Bytes of a record (1 MiB); usual ones have 200."""
-MOST_ERROR_BYTES = 1 << 16
-
-
-def there(command: tuple[str, ...]) -> list[str]:
-    """Return the words that inject on the host that this command reaches."""
-    return [*command, *INJECT]
-
-
-def inject_there(
-    injection: Injection,
-    command: tuple[str, ...],
-    tell: Callable[[InjectionRecord], object],
-    progress: Callable[[float], object],
-    stop: Stop,
-) -> None:
-    """Carry out an injection; returns when its command has ended.
-
-    The injection ends at its time, with its input, which ends when it shall stop and when this
-    process ends, and with the connection. Raises IqcarError if the command cannot be run, or ended
-    without saying how the injection ended.
-
-    command: words before ``iqcar-lab inject``.
-    tell: takes each record.
-    progress: called about ten times a second with the seconds since it was ordered.
-    """
-    since, heard, ended, let_go = time.monotonic(), b"", False, False
-    with tempfile.TemporaryFile() as errors:
-        process = _started(command, errors)
-        try:
-            if process.stdin and process.stdout:
-                _order(process.stdin, msgspec.json.encode(injection.as_json()) + b"\n")
-                while True:
-                    if stop.signal and not let_go:
-                        let_go = True
-                        process.stdin.close()
-                        since = time.monotonic()
-                    if let_go and time.monotonic() > since + GRACE_S:
-                        break
-                    if select.select([process.stdout], [], [], POLL_S)[0]:
-                        more = os.read(process.stdout.fileno(), 1 << 16)
-                        if not more:
-                            break
-                        heard += more
-                        if len(heard) > MOST_LINE_BYTES and b"\n" not in heard:
-                            raise IqcarError("a line that never ends", shlex.join(there(command)))
-                    *lines, heard = heard.split(b"\n")
-                    for line in lines:
-                        record = _record(line)
-                        ended = ended or record.event == END
-                        tell(record)
-                    progress(time.monotonic() - since)
-        finally:
-            end(process, GRACE_S)
-        if not ended and not stop.signal:
-            raise IqcarError(_why(process, errors), shlex.join(there(command)))
-
-
-def check_reached(place: HogHost) -> None:
-    """Refuse a host whose command does not run ``iqcar-lab inject`` there; raises IqcarError."""
-    with tempfile.TemporaryFile() as errors:
-        process = _started(place.command, errors)
-        end(process, REACH_S)
-        if process.returncode:
-            what = f"iqcar-lab inject does not run on {place.host}: {_why(process, errors)}"
-            raise IqcarError(what, shlex.join(there(place.command)))
-
-
-def _started(command: tuple[str, ...], errors: IO[bytes]) -> subprocess.Popen[bytes]:
-    words = there(command)
-    try:
-        return subprocess.Popen(
-            words,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=errors,
-            bufsize=0,
-            start_new_session=True,  # Ctrl-C reaches this process only, which then ends it
-        )
-    except OSError as error:
-        raise IqcarError(f"{words[0]}: {error.strerror}", shlex.join(words)) from error
-
-
-def _order(pipe: IO[bytes], line: bytes) -> None:
-    try:
-        pipe.write(line)
-    except BrokenPipeError:  # its messages say why
-        return
-
-
-def _record(line: bytes) -> InjectionRecord:
-    try:
-        return msgspec.json.decode(line, type=InjectionRecord)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        what = f"no record of iqcar-lab inject: {line[:80].decode('utf-8', 'replace')!r}"
-        raise IqcarError(what) from error
-
-
-def _why(process: subprocess.Popen[bytes], errors: IO[bytes]) -> str:
-    """Return the last line of a command's messages, else its exit code."""
-    errors.seek(max(errors.seek(0, os.SEEK_END) - MOST_ERROR_BYTES, 0))
-    lines = [line for line in errors.read().decode("utf-8", "replace").splitlines() if line.strip()]
-    return short(lines[-1]) if lines else f"exit code {process.returncode}"
-
-
 LEAD_MS = 500
 """Hogs are started this long before they begin, so that they begin together."""
 PATIENCE_S = 30.0
-"""Hogs that have not begun after this will not: they take a second, and a connection a few."""
+"""Hogs that have not begun after this will not: they take a second."""
 
 
 class StoppedError(Exception):
     """The experiment shall end; what ran was ended."""
 
 
-@dataclass
-class HogLoad:
-    """How hogs ended.
-
-    error: why those of some machine ended early; empty: none did.
-    cores: processor time of all by time; None where not told.
-    """
-
-    error: str = ""
-    cores: float | None = None
-
-
 class _Hogs(threading.Thread):
-    """The hogs of one machine."""
+    """Hogs of this machine: why they ended early, and their processor time by time, where told."""
 
-    def __init__(self, injection: Injection, place: HogHost, stop: Stop) -> None:
+    def __init__(self, injection: Injection, stop: Stop) -> None:
         super().__init__(daemon=True)
-        self._injection, self._place, self._experiment = injection, place, stop
+        self._injection, self._experiment = injection, stop
         self.over = Stop()
         self.begun = False
-        self.ended = False
         self.error = ""
         self.cores: float | None = None
 
     def run(self) -> None:
+        start_ms = epoch_ms() + LEAD_MS
         try:
-            if self._place.command:
-                inject_there(
-                    self._injection, self._place.command, self._tell, self._look, self.over
-                )
-            else:
-                run(
-                    [self._injection], start_ms=epoch_ms() + LEAD_MS, tell=self._tell,
-                    progress=self._look, stop=self.over,
-                )  # fmt: skip
+            run([self._injection], start_ms=start_ms, tell=self._tell, progress=self._look,
+                stop=self.over)  # fmt: skip
         except IqcarError as error:
             self.error = str(error)
 
     def _tell(self, record: InjectionRecord) -> None:
         self.begun = self.begun or record.event == START
         if record.event == END:
-            early = "" if self.over.signal else "they ended early"
-            self.ended, self.error = True, record.error or early
+            self.error = record.error or ("" if self.over.signal else "they ended early")
             self.cores = record.achieved.get("cores")
 
     def _look(self, _: float) -> None:
@@ -418,45 +265,29 @@ class _Hogs(threading.Thread):
 
 @contextmanager
 def hogs(
-    settings: AnomalySettings | None, places: Sequence[HogHost], longest_s: float, stop: Stop
-) -> Iterator[HogLoad]:
+    settings: AnomalySettings | None, host: str, longest_s: float, stop: Stop
+) -> Iterator[_Hogs | None]:
     """Keep hogs working while the block runs, until it shall stop; None: no hogs.
 
-    Raises IqcarError if the hogs of some place cannot be started; StoppedError if it shall stop
-    before they began.
-
-    Yields: Filled after the block.
+    Raises IqcarError if they cannot be started; StoppedError if it shall stop before they began.
     """
-    load = HogLoad()
     if settings is None:
-        yield load
+        yield None
         return
-    for_ms = round(longest_s * 1000)
-    all_hogs = [_Hogs(Injection(place.host, 0, for_ms, settings), place, stop) for place in places]
-    for each in all_hogs:
-        each.start()
+    load = _Hogs(Injection(host, 0, round(longest_s * 1000), settings), stop)
+    load.start()
     try:
         until = time.monotonic() + PATIENCE_S
-        while not all(each.begun for each in all_hogs):
+        while not load.begun and load.is_alive() and time.monotonic() < until:
             if stop.signal:
                 raise StoppedError
-            if any(not each.is_alive() for each in all_hogs) or time.monotonic() > until:
-                break
             time.sleep(POLL_S / 10)
-        for each, place in zip(all_hogs, places, strict=True):
-            if not each.begun or each.ended:
-                why = each.error or "they did not begin"
-                raise IqcarError(f"hogs cannot be started on {place.host}: {why}")
+        if not load.begun or not load.is_alive():
+            raise IqcarError(f"hogs cannot be started: {load.error or 'they did not begin'}")
         yield load
     finally:
-        for each in all_hogs:
-            each.over.signal = signal.SIGTERM
-        for each, place in zip(all_hogs, places, strict=True):
-            each.join()
-            if each.error:
-                load.error = f"{place.host}: {each.error}"
-            if each.cores is not None:
-                load.cores = (load.cores or 0.0) + each.cores
+        load.over.signal = signal.SIGTERM
+        load.join()
 
 
 START_S = 180.0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -74,16 +74,6 @@ class Injection:
         """What is injected."""
         return self.settings.anomaly
 
-    def as_json(self) -> dict[str, Any]:
-        """Return what `read_plan` takes."""
-        return {
-            "host": self.host,
-            "anomaly": str(self.anomaly),
-            "after_ms": self.after_ms,
-            "for_ms": self.for_ms,
-            "settings": asdict(self.settings),
-        }
-
 
 def check_host(host: str) -> None:
     """Refuse a name that would spoil a log; raises UsageError."""
@@ -147,7 +137,7 @@ class _PlanFile(msgspec.Struct):
 
 
 def read_plan(path: str) -> list[Injection]:
-    """Read a plan that `--dry-run --json` wrote or somebody wrote by hand.
+    """Read a plan.
 
     Raises UsageError if the file cannot be read or an injection in it is impossible.
     """
@@ -159,21 +149,12 @@ def read_plan(path: str) -> list[Injection]:
     except OSError as error:
         raise UsageError(f"cannot be read: {error.strerror}", path) from error
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        advice = "--dry-run --json - prints an example"
-        raise UsageError(f"is no plan: {error}", path, advice) from error
+        raise UsageError(f"is no plan: {error}", path) from error
     if not 1 <= len(entries) <= MOST_INJECTIONS:
         raise UsageError(f"has {len(entries)} injections, not 1 to {MOST_INJECTIONS}", path)
     return in_order(
         [_injection(entry, f"{path}: injections[{n}]") for n, entry in enumerate(entries)]
     )
-
-
-def read_order(line: bytes) -> Injection:
-    """Read one injection of a plan from a line of JSON; raises UsageError."""
-    try:
-        return _injection(msgspec.json.decode(line, type=_Entry), "the order")
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise UsageError(f"is no injection: {error}", "the order") from error
 
 
 def _injection(entry: _Entry, where: str) -> Injection:

@@ -1,8 +1,5 @@
 """Runs a plan: starts each injection in time, ends all, and reports what they did.
 
-``iqcar-lab inject ordered`` runs one that standard input orders, the other end of an experiment on
-another host: where the connection is lost, the input ends, and the hogs with it.
-
 The log of injections has a JSON object per line: the truth for scores. A line with event `start` is
 written when the first hog works, one with event `end` when the last one has ended; that one is
 complete in itself. A start without an end means that the run was killed: its hogs ended then too,
@@ -29,10 +26,9 @@ from typing import Any
 import msgspec
 
 from iqcar.base.files.derived import open_to_append
-from iqcar.base.workers import at_end_of
 from iqcar.errors import IqcarError
-from iqcar_lab.inject.anomalies import HogSpec, read_order_line
-from iqcar_lab.inject.plan import Injection, in_order, read_order
+from iqcar_lab.inject.anomalies import HogSpec
+from iqcar_lab.inject.plan import Injection, in_order
 
 GRACE_S = 5.0
 """A hog that has not ended this long after its end is killed."""
@@ -336,35 +332,6 @@ def run(
             for running in under_way:
                 running.kill()
     return done
-
-
-def carry_out_order(order_from: int = 0, tell_to: int = 1) -> int:
-    """Read an order, a line of JSON, and write each record of its injection as such a line.
-
-    Raises UsageError if the order is none.
-
-    Returns: The signal that stopped it; SIGHUP where the input ended; 0: its time.
-
-    order_from, tell_to: file descriptors. An input that ends without an order is none.
-    """
-    line = read_order_line(order_from)
-    if not line.strip():
-        return 0
-    injection = read_order(line)
-    with stopping() as stop:
-
-        def hang_up() -> None:
-            stop.signal = stop.signal or signal.SIGHUP
-
-        def tell(record: InjectionRecord) -> None:
-            try:
-                os.write(tell_to, record.line())
-            except OSError:  # nobody listens
-                hang_up()
-
-        at_end_of(order_from, hang_up)
-        run([injection], tell=tell, stop=stop)
-        return stop.signal
 
 
 VERSION = 1

@@ -1,11 +1,11 @@
-"""Finds root causes of stragglers as BigRoots prints it (eq. 1 to 9), and by its baseline, PCC.
+"""Finds root causes of stragglers as BigRoots prints it (eq. 1 to 7).
 
 H. Zhou, Y. Li, H. Yang, J. Jia, W. Li: *BigRoots: An Effective Approach for Root-cause Analysis of
 Stragglers in Big Data System*, 2018. Our own method, and why it leaves the paper:
 docs/stragglers.md.
 
 Symbols: F `PrintedTask.features`; F_peer :func:`peer_means`; λq, λp, λe, t `quantile`, `ratio`,
-`edge`, `edge_ms` of :class:`PrintedThresholds`; λ of eq. 8 `pearson`, `most`; t₀, t₁ the span.
+`edge`, `edge_ms` of :class:`PrintedThresholds`; t₀, t₁ the span.
 
 Where the print leaves a choice:
 
@@ -21,16 +21,12 @@ Where the print leaves a choice:
 - Eq. 6 as printed keeps what its text drops: it filters a feature out where the host was as busy
   before and after, and so would clear every injected load that lasts longer than a task (the paper
   reports 20 of 20 found). Taken: the text: "raises after task begins and drops after task ends".
-- Eq. 8 names one λ twice, §IV-B2 two thresholds. Taken: two, both within the stage.
-- Eq. 9 prints FPR = FN / (FP + TN); table V's own numbers are FP / (FP + TN).
-- λq, λp, λe, t and those of eq. 8 are tuned and not printed: ours stand in.
+- λq, λp, λe and t are tuned and not printed: ours stand in.
 
 Paper: BigRoots | eq. 1 to 3, table II | exact; means of samples |
   tests/lab/printed/test_bigroots_printed.py
 Paper: BigRoots | eq. 4, 5, 7, §III | exact | tests/lab/printed/test_bigroots_printed.py
 Paper: BigRoots | eq. 6: edges | its text; the equation says the opposite |
-  tests/lab/printed/test_bigroots_printed.py
-Paper: BigRoots | eq. 8, 9: PCC, rates | exact; FPR as in table V beside it |
   tests/lab/printed/test_bigroots_printed.py
 """
 
@@ -40,7 +36,7 @@ from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from statistics import StatisticsError, correlation, fmean, median
+from statistics import fmean, median
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -77,8 +73,6 @@ class PrintedThresholds(NamedTuple):
     ratio: float = 1.5
     edge: float = 0.5
     edge_ms: float = 3000.0
-    pearson: float = 0.5
-    most: float = 0.8
 
 
 DEFAULT = PrintedThresholds()
@@ -206,10 +200,7 @@ def root_causes(
     return [
         cause
         for number in pool.stragglers()
-        for cause in (
-            *_above_peers(pool, number, bounds, limits),
-            *_badly_placed(pool, number),
-        )
+        for cause in (*_above_peers(pool, number, bounds, limits), *_badly_placed(pool, number))
     ]
 
 
@@ -247,57 +238,6 @@ def _badly_placed(pool: FeaturePool, number: int) -> Iterator[PrintedCause]:
         yield PrintedCause(number, LOCALITY, 2.0, np.nan, fmean(values) if values else np.nan)
 
 
-def correlated_causes(
-    tasks: Sequence[PrintedTask], limits: PrintedThresholds = DEFAULT
-) -> list[PrintedCause]:
-    """Find causes by Pearson's correlation with the duration (PCC, eq. 8); `peer_mean` holds ρ."""
-    pool = FeaturePool.of(tasks)
-    found = []
-    for feature in (*NUMERICAL, *TIME, *RESOURCE, LOCALITY):
-        of_stage: dict[int, tuple[float, float]] = {}
-        for number in pool.stragglers():
-            task = tasks[number]
-            value = task.features.get(feature)
-            if value is None:
-                continue
-            if task.stage not in of_stage:
-                there = [tasks[n] for n in pool.stages[task.stage] if feature in tasks[n].features]
-                values = [one.features[feature] for one in there]
-                rho = pearson(values, [one.duration for one in there])
-                of_stage[task.stage] = rho, quantile_of(values, limits.most)
-            rho, bound = of_stage[task.stage]
-            if abs(rho) > limits.pearson and value > bound:
-                found.append(PrintedCause(number, feature, value, bound, rho))
-    return sorted(found, key=lambda one: one.task)
-
-
-def pearson(x: Sequence[float], y: Sequence[float]) -> float:
-    """Return ρ; 0 where one of both never varies or there is one task."""
-    try:
-        return correlation(x, y)
-    except StatisticsError:
-        return 0.0
-
-
-class PrintedRates(NamedTuple):
-    """Eq. 9: shares of decisions."""
-
-    fpr: float
-    """FP / (FP + TN), as in table V."""
-    fpr_as_printed: float
-    """FN / (FP + TN)."""
-    tpr: float
-    accuracy: float
-
-
-def rates(tp: int, tn: int, fp: int, fn: int) -> PrintedRates:
-    """Compute eq. 9 from counts of decisions."""
-    negative = fp + tn
-    return PrintedRates(
-        fp / negative, fn / negative, tp / (tp + fn), (tp + tn) / (negative + tp + fn)
-    )
-
-
 def sampled_nodes(tables: Tables) -> dict[int, list[Sample]]:
     """Return the samples of each host, ordered by time."""
     found: dict[int, list[Sample]] = defaultdict(list)
@@ -333,19 +273,11 @@ def tasks_with_features(
         known = {name: each[row] for name, each in values.items() if is_sane(each[row])}
         during = mean_utilisation(samples, start, end)
         features = {**known, **during, LOCALITY: locality_feature(localities[row])}
+        one = PrintedTask(stage, node, end - start, features)
         head = mean_utilisation(samples, start - edge_ms, np.nextafter(start, -np.inf))
         tail = mean_utilisation(samples, np.nextafter(end, np.inf), end + edge_ms)
         rows.append(row)
-        tasks.append(
-            PrintedTask(
-                stage=stage,
-                node=node,
-                duration=end - start,
-                features=features,
-                head=head,
-                tail=tail,
-            )
-        )
+        tasks.append(one._replace(head=head, tail=tail))
     return rows, tasks
 
 

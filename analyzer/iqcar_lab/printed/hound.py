@@ -3,7 +3,7 @@
 P. Zheng, B. C. Lee: *Hound: Causal Learning for Datacenter-scale Straggler Diagnosis*, SIGMETRICS
 2018. Our own method, and why it leaves the paper: docs/topics.md.
 
-A learner (§3.1, algorithms 1 and 2, appendix F) is a function of X, (tasks, metrics), and y,
+A learner (§3.1, algorithms 1 and 2) is a function of X, (tasks, metrics), and y,
 (tasks,), to the effect of each metric. Symbols: I `REPLICATES`, `ROUNDS`; λ₁, λ₂ `ridge`, `lasso`;
 C(u, v) `copula`; Z and e(X) `z`, `e`. Of algorithms 3 and 4: C `profiles`, V the words K₁(+),
 K₁(−), K₂(+), …, W `WORDS`, k_min `LEAST_TOPICS`, ε `COVERAGE`, η `TRIM`, λ `BALANCE`; β, θ
@@ -47,8 +47,6 @@ Paper: Hound | §3.1: SSW | exact; the sign's misprint mended |
   tests/lab/printed/test_hound_learners_printed.py
 Paper: Hound | algorithm 2, IPW | exact; splits for C4.5 |
   tests/lab/printed/test_hound_learners_printed.py
-Paper: Hound | appendix F: simpler learners | exact |
-  tests/lab/printed/test_hound_learners_printed.py
 Paper: Hound | algorithm 3, §5.1: coverage | exact; documents at once, at most 30 topics |
   tests/lab/printed/test_hound_printed.py
 Paper: Hound | algorithm 4, tables 4, 17, 18 | exact | tests/lab/printed/test_hound_printed.py
@@ -85,16 +83,6 @@ def standardised(values: Floats) -> Floats:
     spread = centred.std(axis=0)
     varies = spread > 1e-12  # what rounding leaves of a constant is no spread
     return np.where(varies, centred / np.where(varies, spread, 1.0), 0.0)
-
-
-def least_squares(x: Floats, y: Floats, rng: np.random.Generator) -> Floats:
-    """Regress latency on all metrics (appendix F); the smallest of several solutions."""
-    return np.asarray(np.linalg.lstsq(standardised(x), standardised(y), rcond=1e-10)[0], np.float64)
-
-
-def correlation(x: Floats, y: Floats, rng: np.random.Generator) -> Floats:
-    """Correlate each metric with latency (Pearson, appendix F)."""
-    return np.asarray(standardised(x).T @ standardised(y) / max(len(y), 1), np.float64)
 
 
 def bagged_elastic_net(x: Floats, y: Floats, rng: np.random.Generator) -> Floats:
@@ -159,26 +147,12 @@ def ssw(x: Floats, y: Floats, epsilon: float = 0.0) -> float:
 
 def adaboost_ipw(x: Floats, y: Floats, rng: np.random.Generator) -> Floats:
     """Estimate Δ of each metric's being high, the others held by boosted propensities (AIPW)."""
-    return _effects(x, y, lambda others, z: boosted_propensities(others, z, rng))
-
-
-def logistic_ipw(x: Floats, y: Floats, rng: np.random.Generator) -> Floats:
-    """The same with e(X) = exp(βX) / (1 + exp(βX)) (§3.1, appendix F)."""
-    return _effects(x, y, _logistic_propensities)
-
-
-def _logistic_propensities(x: Floats, z: Floats) -> Floats:
-    half = 0.5 / len(z)
-    return np.clip(_logistic(standardised(x), z), half, 1 - half)
-
-
-def _effects(x: Floats, y: Floats, propensities: Callable[[Floats, Floats], Floats]) -> Floats:
     found, r = np.zeros(x.shape[1]), standardised(y)
     for j, column in enumerate(x.T):
         high = column > np.median(column)
         if high.any():
-            z = np.where(high, 1.0, -1.0)
-            found[j] = ipw(high.astype(np.float64), r, propensities(np.delete(x, j, 1), z))
+            e = boosted_propensities(np.delete(x, j, 1), np.where(high, 1.0, -1.0), rng)
+            found[j] = ipw(high.astype(np.float64), r, e)
     return found
 
 
@@ -221,43 +195,12 @@ def weak_classifier(x: Floats, z: Floats, drawn: Ints, order: Ints) -> Floats:
     return np.where(x[:, metric] > rising[cut, metric], side, -side)
 
 
-RIDGE = 1e-3
-"""Keeps a logistic regression finite where metrics separate the treated from the others."""
-
-
-def _logistic(x: Floats, treated: Floats) -> Floats:
-    """Propensities by Newton's method with a small ridge."""
-    design = np.concatenate([np.ones((len(x), 1)), x], axis=1)
-    coef = np.zeros(design.shape[1])
-    wanted = (treated + 1.0) / 2.0
-    ridge = RIDGE * len(x)
-    p = np.full(len(x), 0.5)
-    for _ in range(25):
-        weight = np.maximum(p * (1.0 - p), 1e-9)
-        slope = design.T @ (wanted - p) - ridge * coef
-        curve = (design * weight[:, None]).T @ design + ridge * np.eye(len(coef))
-        step = np.linalg.solve(curve, slope)
-        coef += step
-        p = 1.0 / (1.0 + np.exp(-np.clip(design @ coef, -30, 30)))
-        if np.abs(step).max() < 1e-8:
-            break
-    return p
-
-
 PRINTED: Mapping[BaseModel, PrintedLearner] = {
     BaseModel.PREDICTIVE: bagged_elastic_net,
     BaseModel.DEPENDENCE: schweizer_wolff,
     BaseModel.CAUSAL: adaboost_ipw,
 }
 """The learners of §3.1."""
-SIMPLER: Mapping[BaseModel, PrintedLearner] = {
-    BaseModel.PREDICTIVE: least_squares,
-    BaseModel.DEPENDENCE: correlation,
-    BaseModel.CAUSAL: logistic_ipw,
-}
-"""Those of appendix F."""
-
-
 LEAST_TOPICS = 5
 COVERAGE = 0.05
 TRIM = 0.1
@@ -440,7 +383,7 @@ def printed_topics(
     """Learn from all jobs, and find what recurs.
 
     features: of the tasks of event logs or of a trace.
-    learners: those of §3.1 or of appendix F.
+    learners: by default those of §3.1.
     progress: called with the jobs done and the jobs in all.
     """
     jobs = Jobs.from_tasks(features, TopicSettings())

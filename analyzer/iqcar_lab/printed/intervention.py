@@ -23,7 +23,7 @@ Where the print leaves a choice:
 - σ is called a variance.
 - The model ends at a task's reading time: what slots, shares and other queries do is not in it.
 
-Paper: Intervention | eq. 1, 2, interventions | exact |
+Paper: Intervention | eq. 2, interventions in eq. 1 | exact |
   tests/lab/printed/test_intervention_printed.py
 """
 
@@ -49,8 +49,6 @@ Values = Mapping[str, Floats]
 """A value of each variable for each task: (n_tasks,)."""
 WITHIN_80 = 1.2816
 """Standard deviations that 80 % of a Gaussian lie within."""
-LEAST_SPREAD = 1e-12
-"""Variance of what a law predicts exactly."""
 
 
 class Law(NamedTuple):
@@ -125,15 +123,6 @@ class BayesianNetwork:
             _matrix(law, values, len(some)) @ self.coefficients[name]
         )
         return mean
-
-    def log_probability(self, values: Values) -> Floats:
-        """Compute the logarithm of eq. 1: a density for each task."""
-        total = np.zeros(len(next(iter(values.values()))))
-        for name in self.laws:
-            spread = max(self.variance[name], LEAST_SPREAD)
-            off = values[name] - self.mean(name, values)
-            total -= 0.5 * (off**2 / spread + np.log(2 * np.pi * spread))
-        return total
 
     def do(self, values: Values, changes: Values) -> dict[str, Floats]:
         """Set variables and return what is then expected; what they do not cause stays as it is."""

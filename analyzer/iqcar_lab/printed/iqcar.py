@@ -9,8 +9,7 @@ ms. The main path does without: docs/demand.md says why.
 Paper: iQCAR | eq. 1 to 6, table 4 | exact; the wait for the processor is added |
   tests/lab/printed/test_iqcar.py
 Paper: iQCAR | eq. 7 to 10, table 2, §5 | exact | tests/lab/printed/test_iqcar.py
-Paper: iQCAR | eq. 13, algorithms 1 to 3, §6.2 | exact | tests/lab/printed/test_iqcar.py
-Paper: iQCAR | §2.1, §2.3: depth, critical path | exact | tests/lab/printed/test_iqcar.py
+Paper: iQCAR | eq. 13, algorithms 1 and 2, §6.2.1 | exact | tests/lab/printed/test_iqcar.py
 Paper: iQCAR | §4 to §6.2 on event logs | exact; data that Spark does not count is left out |
   tests/lab/printed/test_printed_blame.py
 """
@@ -19,10 +18,10 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import inf, isfinite, isnan, nan
-from typing import Any, NamedTuple, TypeAlias, TypeVar
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import pandas as pd
@@ -38,9 +37,6 @@ Vertex: TypeAlias = tuple[Name, ...]
 """Its level, then what it stands for, such as (3, stage, request, host)."""
 Edge: TypeAlias = tuple[Vertex, Vertex]
 """(u, v) from u at level l + 1 to v at level l."""
-Path: TypeAlias = tuple[Vertex, ...]
-"""Vertices of levels 6 to 0."""
-T = TypeVar("T")
 UNKNOWN = "unknown"
 """Source of all blame that cannot be assigned to a concurrent query (§5.5)."""
 
@@ -160,9 +156,7 @@ class PaperGraph:
 
 
 def build_paper_graph(
-    tasks: Sequence[PaperTask],
-    targets: Iterable[Name],
-    stages: Collection[Name] | None = None,
+    tasks: Sequence[PaperTask], targets: Iterable[Name], stages: Collection[Name] | None = None
 ) -> PaperGraph:
     """Build levels 0 to 6 for target queries, and target stages if not all of theirs (§5).
 
@@ -273,74 +267,11 @@ def responsibilities(graph: PaperGraph) -> Responsibilities:
 
 
 def top_vertices(
-    dor: Responsibilities, k: int, level: int, query: Name | None = None
+    dor: Responsibilities, k: int, level: int, query: Name
 ) -> list[tuple[Vertex, float]]:
-    """Return a level's k vertices of the highest DOR, towards one or all targets (§6.2.1)."""
-    at = ((u, towards) for u, towards in dor.items() if u[0] == level)
-    if query is None:
-        return _largest(((u, sum(towards.values())) for u, towards in at), k)
-    return _largest(((u, towards[query]) for u, towards in at if query in towards), k)
-
-
-def aggressive_queries(dor: Responsibilities, k: int) -> list[tuple[Vertex, float]]:
-    """Return the source queries with the highest total DOR towards all targets (§6.2.2).
-
-    §2.3 also wants contention for several resources and queries; the algorithm asks for neither.
-    """
-    return [one for one in top_vertices(dor, k + 1, 6) if one[0] != (6, UNKNOWN)][:k]
-
-
-def impact_paths(graph: PaperGraph, k: int) -> list[tuple[Path, float]]:
-    """Return the k paths from source to target queries with the largest Π IF (algorithm 3).
-
-    It announces "top-k DE", and returns paths.
-    """
-    impact = impact_factors(graph)
-
-    def paths_to(v: Vertex, below: Path, weight: float) -> Iterator[tuple[Path, float]]:
-        path = (v, *below)
-        if v[0] == 6:
-            yield path, weight
-        for u in graph.parents[v]:
-            yield from paths_to(u, path, weight * impact[u, v])
-
-    return _largest([one for target in graph.level(0) for one in paths_to(target, (), 1.0)], k)
-
-
-def _largest(weighed: Iterable[tuple[T, float]], k: int) -> list[tuple[T, float]]:
-    return sorted(weighed, key=lambda one: -one[1])[:k]
-
-
-def slow_nodes(graph: PaperGraph) -> list[tuple[Name, float]]:
-    """Return hosts by the sum of IF that goes out from their DE vertices (§6.2.3)."""
-    return _outgoing(graph, 3, place=3)
-
-
-def hot_resources(graph: PaperGraph) -> list[tuple[Name, float]]:
-    """Return resources by the sum of IF that goes out from their IE vertices (§6.2.3)."""
-    return _outgoing(graph, 2, place=2)
-
-
-def _outgoing(graph: PaperGraph, level: int, place: int) -> list[tuple[Name, float]]:
-    found: dict[Name, float] = {}
-    for (u, _), impact in impact_factors(graph).items():
-        if u[0] == level:
-            found[u[place]] = found.get(u[place], 0.0) + impact
-    return _largest(found.items(), len(found))
-
-
-def depth(parents: Mapping[Name, Collection[Name]], stage: Name) -> int:
-    """Return the most stages on a path from a stage to the root (§2.1); ``parents``: of each."""
-    below = [child for child, needs in parents.items() if stage in needs]
-    return 1 + max((depth(parents, child) for child in below), default=0)
-
-
-def critical_path(
-    parents: Mapping[Name, Collection[Name]], runtime: Mapping[Name, float], root: Name
-) -> tuple[Name, ...]:
-    """Return the stages in sequence up to the root with the largest sum of runtimes (§2.3)."""
-    chains = [critical_path(parents, runtime, parent) for parent in parents[root]]
-    return (*max(chains, key=lambda chain: sum(runtime[s] for s in chain), default=()), root)
+    """Return a level's k vertices of the highest DOR towards a target (§6.2.1)."""
+    of_level = [(u, to[query]) for u, to in dor.items() if u[0] == level and query in to]
+    return sorted(of_level, key=lambda one: -one[1])[:k]
 
 
 _PLACES = {

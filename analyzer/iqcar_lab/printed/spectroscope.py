@@ -121,21 +121,19 @@ def compare_as_printed(
     *,
     alpha: float = ALPHA,
     threshold: int = SM_THRESHOLD,
-    one_to_n: bool = True,
 ) -> tuple[PrintedFinding, ...]:
     """Find and rank mutations.
 
     ``graphs``: the stage graphs, a line per stage in depth-first order. ``alpha``: level of the
     tests. ``threshold``: requests more after than before for a structural mutation, and fewer for a
-    precursor; ≥ 1. ``one_to_n``: whether a precursor must have lost as many requests as the
-    mutation gained (the "1:N assumption", which section 5.2 lets the developer bypass). Sorted by
-    falling contribution (section 5.3), so that speed-ups come last.
+    precursor; ≥ 1. A precursor must have lost as many requests as the mutation gained (the "1:N
+    assumption"). Sorted by falling contribution (section 5.3), so that speed-ups come last.
     """
     categories = _categorize(requests)
     red = _changed_edges(requests, edges, categories, alpha)
     found = [
         *_response_time_mutations(requests, categories, red, alpha),
-        *_structural_mutations(categories, graphs, max(threshold, 1), one_to_n),
+        *_structural_mutations(categories, graphs, max(threshold, 1)),
     ]
     return tuple(sorted(found, key=lambda f: (-f.contribution_ms, f.root, f.graph, f.kind)))
 
@@ -186,10 +184,7 @@ def _response_time_mutations(
 
 
 def _structural_mutations(
-    categories: _Categories,
-    graphs: Sequence[str],
-    threshold: int,
-    one_to_n: bool,
+    categories: _Categories, graphs: Sequence[str], threshold: int
 ) -> Iterator[PrintedFinding]:
     """Categories with more requests after, and those that lost as many (sections 5.2, 5.3)."""
     more = categories.requests[:, 1] - categories.requests[:, 0]
@@ -200,7 +195,7 @@ def _structural_mutations(
     for number in np.flatnonzero(more >= threshold).tolist():
         candidates = []
         for other in lost_by_root.get(int(categories.root[number]), []):
-            if one_to_n and -more[other] < more[number]:
+            if -more[other] < more[number]:
                 continue
             for graph in (int(categories.graph[number]), int(categories.graph[other])):
                 lines[graph] = lines.get(graph) or graphs[graph].split("\n")

@@ -19,7 +19,7 @@ from typer.testing import CliRunner
 from iqcar import Diagnosis
 from iqcar.apps.cli.main import app
 from iqcar.pipeline import diagnose, read
-from iqcar.rules.vocabulary.data_files import rule_schema
+from iqcar.rules.vocabulary import rule_schema
 from iqcar.show.json.analyze import result_schema, to_dict
 from iqcar.show.terminal.analyze import print_diagnosis, print_queries
 from iqcar.version import __version__

@@ -249,18 +249,3 @@ def test_the_tables_hold_every_method_and_the_papers_numbers() -> None:
     for method in load("bigroots_scoring").METHODS:
         assert f"| {method} |" in text
     assert "| BigRoots (paper) | 60.6% | 0.4% | 91.8% |" in text
-
-
-def test_the_table_of_induced_contention_sets_the_loaded_host_beside_the_other() -> None:
-    loss = {
-        "share": 0.5, "share_loaded": 0.4, "share_other": 0.1,
-        "ratp_loaded": 1e-6, "ratp_other": None,
-    }  # fmt: skip
-    phase = {
-        "phase": "cpu", "queries": 2, "duration_s": [1.0, 3.0], "losses": {"cpu": loss, "io": loss},
-        "blamed_on_culprit": 0.25,
-    }  # fmt: skip
-    text = load("tables").induced_contention({"loaded": "127.0.0.3", "phases": [phase]})
-    last = text.splitlines()[-1]
-    assert last.startswith("| cpu | 2 | 2.0 s (1.0 … 3.0) | 50% | 40% / 10% | 1 / – |")
-    assert last.endswith("| 25% |")

@@ -12,12 +12,7 @@ from iqcar.model.waits.columns import WAITS
 from iqcar.replay.whatif.question import ask
 from iqcar.tables import QUERIES, STAGES, TASKS, Tables
 from iqcar_lab.clusters.frames import frame
-from iqcar_lab.printed.intervention import (
-    LAWS,
-    BayesianNetwork,
-    Law,
-    printed_what_if,
-)
+from iqcar_lab.printed.intervention import LAWS, BayesianNetwork, printed_what_if
 
 SHARE = 0.7
 """A of eq. 2 in the tasks below."""
@@ -47,23 +42,6 @@ def test_equation_2_is_fitted_by_least_squares() -> None:
     noisy = BayesianNetwork.fit(replicas(4000, 2, noise=20.0))
     assert noisy.coefficients["reading_time"] == pytest.approx([SHARE], rel=0.01)
     assert noisy.variance["reading_time"] == pytest.approx(400.0, rel=0.1)
-
-
-def test_equation_1_is_the_product_over_the_variables() -> None:
-    """Of two variables it is their bivariate normal density."""
-    laws = {
-        "x": LAWS["cpu"],
-        "y": Law(("x",), lambda of: [np.ones(1), of["x"]]),
-    }
-    rng = np.random.default_rng(3)
-    x = rng.normal(2.0, 0.5, 200)
-    y = 1.0 + 3.0 * x + rng.normal(0.0, 0.4, 200)
-    network = BayesianNetwork.fit({"x": x, "y": y}, laws)
-    cov, mean = np.cov(x, y, bias=True), np.array([x.mean(), y.mean()])
-    off = np.stack([x, y], axis=1) - mean
-    whole = np.einsum("ni,ij,nj->n", off, np.linalg.inv(cov), off)
-    expected = -0.5 * (whole + np.log(np.linalg.det(2 * np.pi * cov)))
-    assert network.log_probability({"x": x, "y": y}) == pytest.approx(expected)
 
 
 def test_setting_a_variable_moves_what_follows_from_it_and_nothing_else() -> None:

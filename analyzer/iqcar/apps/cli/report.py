@@ -58,7 +58,7 @@ def report(
     from iqcar.apps.cli.reading import diagnosed, logs_of, working
     from iqcar.causes.topics.jobs import enough_for_topics
     from iqcar.causes.topics.topic_result import FEW_JOBS
-    from iqcar.rules.vocabulary.advice_kinds import advice_kinds
+    from iqcar.rules.vocabulary import advice_kinds
     from iqcar.say.verdict import find_verdict
     from iqcar.show.html import render_page
     from iqcar.show.html.files import report_name

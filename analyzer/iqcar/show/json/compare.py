@@ -13,7 +13,6 @@ from iqcar.base.units import printable
 from iqcar.comparison.comparison import Gate
 from iqcar.comparison.comparison_sections import changes_headline
 from iqcar.comparison.explore import Explanation
-from iqcar.comparison.gate import Gate
 from iqcar.enums import ChangeVerdict
 from iqcar.model.waits.stage_parts import PART_NAMES
 from iqcar.show.json.described import HEAD, laid_out, plain, schema_text

@@ -9,7 +9,7 @@ import msgspec
 from msgspec import Meta
 
 from iqcar.base.files.json_text import json_bytes
-from iqcar.rules.vocabulary.topics import straggler_cause
+from iqcar.rules.vocabulary import straggler_cause
 from iqcar.show.json.described import HEAD, records, schema_text
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ import pandas as pd
 from msgspec import UNSET, Meta, UnsetType
 
 from iqcar.causes.stragglers.straggler_result import Labels, Stragglers, by_cause, by_group
-from iqcar.rules.vocabulary.topics import straggler_cause, what_helps
+from iqcar.rules.vocabulary import straggler_cause, what_helps
 from iqcar.show.json.described import plain
 from iqcar.show.json.topics import Kind, QueryId, ResultTopicBlamed, Share, Topic
 

@@ -15,7 +15,7 @@ from iqcar.causes.topics.topic_counts import mixture_matrix, query_mixtures
 from iqcar.causes.topics.topic_result import Topics
 from iqcar.enums import BlameKind, FeatureKind
 from iqcar.errors import UsageError
-from iqcar.rules.vocabulary.topics import topic_name
+from iqcar.rules.vocabulary import topic_name
 from iqcar.show.pictures import theme as look
 from iqcar.show.pictures.theme import BLAME_COLOURS, COMPUTING, stable_colours
 from iqcar.tables.arrays import Floats, Ints
