@@ -194,15 +194,6 @@ def source_elimination(result: dict[str, Any]) -> str:
     )
 
 
-MB = 1e6
-
-
-def _number(value: float | None, unit: float = 1.0) -> str:
-    if value is None:
-        return "–"
-    return f"{unit * value:,.0f}" if unit * value >= 10 else f"{unit * value:.2g}"
-
-
 RATES = ("tpr", "fpr", "accuracy")
 TABLE_V = {"BigRoots (paper)": (0.6056, 0.0035, 0.9181), "PCC (paper)": (0.6619, 0.1625, 0.8022)}
 """TPR, FPR and ACC over several nodes, as printed."""

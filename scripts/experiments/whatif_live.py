@@ -19,6 +19,7 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +32,7 @@ from tables import whatif_live
 import iqcar
 from iqcar import Diagnosis
 from iqcar.apps.demo.mix import Arrival, Query, heavy_text, query_text
+from iqcar.diagnosis import find_query
 from iqcar.replay.loop.event_loop import run
 from iqcar.replay.whatif.intervene import intervene
 from iqcar.replay.whatif.outcome import scenario_shares
@@ -129,13 +131,14 @@ def predict(log: Path, asked: list[Asked], host: str) -> dict[str, Any]:
     # The mix starts when the warm-up has ended, however long that takes.
     warm_up = [name for name in diagnosis.tables.queries["name"] if name not in STARTS_S]
     answers = {}
+    find = partial(find_query, diagnosis.tables.queries)
     for one in asked:
         change = {"host_loss": host} if one.kind == "host" else dict(one.change)
         gone = change.get("remove", "")
         change["remove"] = [*warm_up, *([gone] if gone else [])]
         said = diagnosis.what_if(**change)
         model = diagnosis.what_if_model
-        done = intervene(model.scenario, ask(**change), diagnosis._find_for).scenario
+        done = intervene(model.scenario, ask(**change), find).scenario
         slots = slots_only(done)
         rows = {}
         for row, query in said.queries.iterrows():
