@@ -64,6 +64,7 @@ def keys(server: Served) -> dict[str, str]:
     return dict(zip("abc", found, strict=True))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", SERVED)
 def test_every_served_page_is_for_everybody(
     browser, server: Served, keys: dict[str, str], kind: str

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 import iqcar
 from tests.support.browsing import Watched, needs_chromium, serious
 from tests.support.crowded_log import crowded_log
@@ -11,6 +13,7 @@ from tests.support.crowded_log import crowded_log
 pytestmark = needs_chromium
 
 
+@pytest.mark.long
 def test_a_notebook_frames_the_pictures_of_the_report(browser, tmp_path: Path) -> None:
     diagnosis = iqcar.diagnose(iqcar.read(crowded_log().write(tmp_path / "app-1")))
     plot = diagnosis.plot

@@ -29,6 +29,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
         yield running
 
 
+@pytest.mark.long
 def test_the_store_is_shown_and_a_query_of_it(server: Served, browser) -> None:
     watched = Watched(browser.new_context().new_page())
     page = watched.page

@@ -28,6 +28,7 @@ def ending(process: subprocess.Popen[bytes]) -> Iterator[None]:
         process.kill()
 
 
+@pytest.mark.long
 @needs_chromium
 @pytest.mark.skipif(shutil.which("java") is None, reason="needs a JDK")
 def test_a_running_application_is_seen_until_it_ends(browser, tmp_path: Path) -> None:

@@ -27,6 +27,7 @@ def unchanged(opened_browser, file: Path) -> Iterator[Shown]:
 
 
 # Colours do not depend on the width, nor the layout on the colours.
+@pytest.mark.long
 @pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (800, "dark")])
 def test_axe_finds_nothing_serious(browser, file: Path, scheme: Any, width: int) -> None:
     shown = show(browser, file, color_scheme=scheme, viewport={"width": width, "height": 768})

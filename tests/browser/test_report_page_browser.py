@@ -136,6 +136,7 @@ def test_the_matrix_shows_who_lost_what_and_leads_to_where(
     shown.check_nothing_went_wrong()
 
 
+@pytest.mark.long
 def test_a_link_shows_the_same_again_and_back_goes_one_step_back(browser, file: Path) -> None:
     shown = show(browser, file)
     page = shown.page
@@ -167,6 +168,7 @@ def check_explore_is_in_sight(shown: Shown) -> None:
     shown.until("Math.abs(document.querySelector('#explore').getBoundingClientRect().top) < 120")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("width", [390, 1280])
 def test_explore_brings_the_query_into_sight_each_time(browser, file: Path, width: int) -> None:
     shown = show(browser, file)
@@ -180,6 +182,7 @@ def test_explore_brings_the_query_into_sight_each_time(browser, file: Path, widt
     shown.check_nothing_went_wrong()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "fragment",
     ["#explore?target=gone", "#explore?target=%3Cscript%3E&stage=x", "#explore?", "#rules"],
@@ -352,6 +355,7 @@ def test_what_was_clicked_in_a_hostile_log_stays_text(browser, tmp_path: Path) -
     shown.check_nothing_went_wrong()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("width", "scheme"), [(1280, "light"), (1366, "light"), (1366, "dark"), (800, "light")]
 )

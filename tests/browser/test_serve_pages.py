@@ -127,6 +127,7 @@ def test_from_the_list_to_a_report_and_back(browser, server: Served) -> None:
         page.screenshot(path=SCREENSHOTS / "serve-bar.png")
 
 
+@pytest.mark.long
 def test_the_list_says_what_saves_most_and_analyses_all(browser, tmp_path: Path) -> None:
     for name in ("app-1", "app-2"):
         contended_log(name).write(tmp_path / "logs" / name)
@@ -152,6 +153,7 @@ def test_the_list_says_what_saves_most_and_analyses_all(browser, tmp_path: Path)
             assert serious(page) == []
 
 
+@pytest.mark.long
 def test_applications_that_shared_hosts_are_analysed_together(browser, server: Served) -> None:
     with page_of(browser, server) as watched:
         page = watched.page
@@ -173,6 +175,7 @@ def test_applications_that_shared_hosts_are_analysed_together(browser, server: S
         page.locator(".served").wait_for()
 
 
+@pytest.mark.long
 def test_a_log_that_grows_is_told_on_its_page(browser, tmp_path: Path) -> None:
     lines = contended_log().lines
     log = tmp_path / "logs" / "app-20240101000000-0001.inprogress"
@@ -237,6 +240,7 @@ def test_the_list_is_reached_by_keys_alone(browser, server: Served) -> None:
         assert page.evaluate("document.activeElement.id") == "main"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_pages_are_readable_by_everybody(browser, server: Served, scheme: str) -> None:
     with page_of(browser, server, color_scheme=scheme) as watched:

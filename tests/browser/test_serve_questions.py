@@ -6,6 +6,8 @@ import os
 import signal
 from pathlib import Path
 
+import pytest
+
 import iqcar
 from iqcar.base.units import duration
 from tests.support.browsing import Watched, needs_chromium, serious
@@ -17,6 +19,7 @@ from tests.support.shown_page import show, write_page
 pytestmark = needs_chromium
 
 
+@pytest.mark.long
 def test_a_reader_chooses_what_is_changed(browser, tmp_path: Path) -> None:
     diagnosis = iqcar.diagnose(iqcar.read(contended_log().write(tmp_path / "app-1")))
     said = diagnosis.what_if(slots="3")
@@ -54,6 +57,7 @@ def test_a_reader_chooses_what_is_changed(browser, tmp_path: Path) -> None:
     shown.check_nothing_went_wrong()
 
 
+@pytest.mark.long
 def test_a_question_is_asked_of_the_server(browser, tmp_path: Path) -> None:
     (tmp_path / "logs").mkdir()
     contended_log().write(tmp_path / "logs" / "app-1")
@@ -93,6 +97,7 @@ def press(page, name: str) -> None:
     raise AssertionError(f"no button {name} is reached by keys")
 
 
+@pytest.mark.long
 def test_two_sets_are_chosen_and_compared_stopped_and_compared_again(
     browser, tmp_path: Path
 ) -> None:

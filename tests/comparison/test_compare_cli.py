@@ -90,6 +90,7 @@ def test_the_gate_fails_with_its_reason_as_the_last_line(folder: Path) -> None:
     assert last == "failed: etl_load: 9.2 s → 11.5 s, slower than allowed (10 %)"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("limit", ["60%", "5s", "sessions=1%", "dashboard=1ms"])
 def test_the_gate_passes_what_is_not_slower_than_its_limit(folder: Path, limit: str) -> None:
     done = iqcar("compare", folder / "before", folder / "slower", "--fail-on", limit)

@@ -48,6 +48,7 @@ def checked(rules: RulesFile, before: Tables, after: Tables) -> Check:
     return check_rules(rules, before, after)
 
 
+@pytest.mark.long
 def test_a_topic_is_rarer_where_its_culprit_is_gone(checked: Check) -> None:
     topics = [topic for rule in checked.rules for topic in rule.topics]
     assert {topic.topic for topic in topics} == {"input-read"}

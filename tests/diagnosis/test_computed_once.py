@@ -74,6 +74,7 @@ def test_a_command_computes_each_step_once(
     assert calls == {function.__name__: 1 for function in ONCE}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "command", [["stragglers"], ["topics"], ["queries"], ["blame", "--target", "report"]]
 )

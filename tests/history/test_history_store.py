@@ -135,7 +135,7 @@ def _add_apart(store: str, logs: list[str]) -> None:
     add(store, logs, processes=1)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_two_writers_at_once_leave_each_application_once(tmp_path: Path, logs: Path) -> None:
     store = str(tmp_path / "store")
     chosen = [str(logs / f"app-{night:04d}") for night in range(6)]
@@ -151,7 +151,7 @@ def test_two_writers_at_once_leave_each_application_once(tmp_path: Path, logs: P
     assert content(store) == content(alone)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_several_processes_write_what_one_writes(tmp_path: Path, logs: Path, store: str) -> None:
     several = str(tmp_path / "store")
     add(several, [logs], processes=2)

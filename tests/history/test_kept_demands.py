@@ -60,12 +60,14 @@ def rows_of(store: Path) -> pd.DataFrame:
     )
 
 
+@pytest.mark.long
 def test_queries_that_ran_alone_once_are_known_in_a_crowd(untold: Crowd, store: Path) -> None:
     (without, *_), (found, *_) = said(untold, blamed(untold)), said(untold, blamed(untold, store))
     assert np.abs(without - untold.cost).mean() > 0.1
     assert np.abs(found - untold.cost).mean() < 0.01
 
 
+@pytest.mark.long
 def test_earlier_runs_narrow_what_the_log_leaves_open(tmp_path: Path) -> None:
     family, seed = WIDE
     crowd = crowd_of(twins(family, seed).loud, seed)
@@ -81,6 +83,7 @@ def test_earlier_runs_narrow_what_the_log_leaves_open(tmp_path: Path) -> None:
     assert (rates["own_rate"] < rates["high"]).all()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("factor", [3.0, 1 / 3, 10.0, 1 / 10])
 def test_a_store_that_the_run_contradicts_changes_nothing(
     untold: Crowd, store: Path, tmp_path: Path, factor: float

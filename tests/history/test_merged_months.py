@@ -176,6 +176,7 @@ STEPS = st.lists(
 )
 
 
+@pytest.mark.long
 @two_tables()
 @given(STEPS)
 def test_the_last_addition_counts_whatever_happens(

@@ -69,6 +69,7 @@ def test_s3_holds_a_store_and_says_what_is_wrong_in_a_line(
     assert done.stderr.count("\n") == 1
 
 
+@pytest.mark.long
 def test_a_question_asks_a_bucket_for_each_table_and_not_for_each_file(
     s3: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

@@ -257,6 +257,7 @@ def etl(start: float, end: float, rng: np.random.Generator):
         yield "etl", query(float(at), np.round(rng.uniform(800, 1200, 12)))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed", [0, 1])
 def test_an_intruder_that_comes_and_goes_is_held_back_without_oscillation(
     tmp_path: Path, seed: int
@@ -282,6 +283,7 @@ def test_an_intruder_that_comes_and_goes_is_held_back_without_oscillation(
     assert all(goes < at for at in story.of(Action.TAKE_BACK))
 
 
+@pytest.mark.long
 def test_changing_load_does_not_make_rules_swing(tmp_path: Path) -> None:
     rng = np.random.default_rng(3)
     queries = [
@@ -305,6 +307,7 @@ def test_a_quiet_cluster_gets_no_rule(tmp_path: Path) -> None:
     assert story.changes == []
 
 
+@pytest.mark.long
 def test_limits_hold_in_a_storm_of_intruders(tmp_path: Path) -> None:
     rng = np.random.default_rng(5)
     queries = [*reports(150 * SECOND, 2 * SECOND, rng)]

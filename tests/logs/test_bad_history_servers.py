@@ -191,6 +191,7 @@ def test_a_web_server_that_sends_more_of_a_file_than_was_asked_for_is_left() -> 
     assert "the server sends more than was asked for" in done.stderr
 
 
+@pytest.mark.long
 def test_a_file_that_comes_too_slowly_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each piece in its time, but all of them never."""
     monkeypatch.setattr(streams, "MOST_WAITED_S", WAIT_S)

@@ -187,7 +187,7 @@ def test_zeros_that_unpack_to_10_gb_stop_early(tmp_path: Path) -> None:
     assert (got, tally.too_long) == ([], 1)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_members_of_a_bomb_are_counted_together(tmp_path: Path) -> None:
     member = gzip.compress(EVENT + b"\n" + b" " * (16 << 20) + b"\n")
     got, tally = read(stored(tmp_path, member * 80))

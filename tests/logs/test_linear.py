@@ -107,7 +107,7 @@ MATCHERS: dict[str, Callable[[str], object]] = {
 }
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("name", MATCHERS)
 def test_four_times_the_text_costs_about_four_times_as_much(name: str) -> None:
     work = MATCHERS[name]

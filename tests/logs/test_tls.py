@@ -66,6 +66,7 @@ def test_a_server_that_nobody_vouches_for_is_told_with_what_names_its_authority(
         assert "SSL_CERT_FILE names no file" in unreadable([url + place])
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("place", PLACES)
 @pytest.mark.parametrize(
     ("host", "days", "says"),

@@ -27,7 +27,7 @@ MARKS = {
 }
 
 
-@pytest.mark.slow
+@pytest.mark.long("scripts")
 @pytest.mark.parametrize("name", [pytest.param(n, marks=MARKS.get(n, ())) for n in NAMES])
 def test_a_benchmark_prints_figures_and_ends_without_an_error(name: str) -> None:
     if name in ON_SPARK:

@@ -80,7 +80,7 @@ def test_setup_without_a_python_says_so_in_one_line(clone: Path, bare: Path) -> 
     assert done.stderr.count("\n") == 1
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_setup_passes_over_a_python_that_is_too_old_or_cannot_make_a_venv(
     clone: Path, bare: Path
 ) -> None:

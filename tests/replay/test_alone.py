@@ -71,6 +71,7 @@ def check_removals(one: Scenario, took: np.ndarray) -> None:
         assert took[query] == pytest.approx(removed, abs=CLOCK_MS), query
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("fair", [False, True])
 @pytest.mark.parametrize("apps", [1, 2, 3])
 def test_worlds_are_like_the_removal_of_all_others(apps: int, fair: bool) -> None:

@@ -52,6 +52,7 @@ def content(file: RulesFile):
     return scheduler_rules(file.rules), file.plan.pools, file.plan.assignments
 
 
+@pytest.mark.long
 def test_rules_are_stable_over_five_rounds(tmp_path: Path) -> None:
     first, *later = rounds(tmp_path, workload(), damped=True)
     acting = {assigned.rule_id for assigned in first.plan.assignments}
@@ -66,6 +67,7 @@ def test_rules_are_stable_over_five_rounds(tmp_path: Path) -> None:
         assert not any(opposite(one, other) for one in rules for other in rules)
 
 
+@pytest.mark.long
 def test_without_the_rules_before_the_second_round_would_undo_them(tmp_path: Path) -> None:
     """What --previous is for: the same rounds swing without it."""
     first, second, *_ = rounds(tmp_path, workload(), damped=False)

@@ -26,6 +26,7 @@ def _disks_were_short(run: Run, sampled: Sampled) -> bool:
     return bool((fitted.evidence[:, DISK] != ASSUMED).all())
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed", [0, 9001])
 @pytest.mark.parametrize("plain", [False, True])
 def test_who_reads_from_the_page_cache_hides_no_contention_and_is_no_source(

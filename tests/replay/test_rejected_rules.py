@@ -138,7 +138,7 @@ def test_rules_of_a_file_that_harm_make_no_pool_unless_asked_for(asked: Diagnosi
     assert compile_rules(asked.rules, 4, 2, all_rules=True).assignments
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_the_commands_take_all_rules(log: Path, tmp_path: Path) -> None:
     few, every, page = (tmp_path / name for name in ("few.json", "every.json", "page.html"))
     done = command("analyze", log, "--rules", few)

@@ -63,7 +63,7 @@ def whole(lines: str) -> bytes:
     return f"<configuration>\n{lines}{QUEUES}</configuration>".encode()
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.skipif(not shutil.which("java"), reason="needs a JDK")
 def test_properties_are_those_that_hadoop_reads(tmp_path: Path) -> None:
     cases = [case.replace("{}", "") for case in READ]

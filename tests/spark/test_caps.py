@@ -48,6 +48,7 @@ def capped(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     return Capped(spark_version(request.param), app, json.loads(line[5:]))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("job", "most"),
     [

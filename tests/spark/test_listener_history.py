@@ -51,6 +51,7 @@ def server(
         yield address, log, request.param
 
 
+@pytest.mark.long
 def test_the_log_it_serves_has_every_record_and_its_store_of_the_ui_has_none(
     server: tuple[str, Path, bool], recorded: tuple[Path, App]
 ) -> None:

@@ -73,6 +73,7 @@ def ran(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 spark = pytest.mark.spark
 
 
+@pytest.mark.long
 @spark
 def test_spark_loads_the_compiled_pools_as_they_are(ran: Ran) -> None:
     expected = [[p.name, p.weight, p.min_share, p.mode] for p in PLAN.pools]
@@ -193,6 +194,7 @@ def connected(tmp_path_factory: pytest.TempPathFactory) -> Ran:
     return Ran(json.loads(printed[0].removeprefix("SEEN ")), jobs, events, folder / "log")
 
 
+@pytest.mark.long
 @spark
 def test_a_connect_client_names_its_jobs_and_chooses_their_pool(connected: Ran) -> None:
     assert connected.jobs["3"] == ("q39b", POOL)

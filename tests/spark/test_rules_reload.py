@@ -120,6 +120,7 @@ def test_a_log_whose_pools_changed_is_replayed(reloaded: Reloaded) -> None:
     assert reloaded.diagnosis.what_if_model is not None  # raises where nothing can be replayed
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("home", spark_params())
 def test_plans_are_hashed_once_a_rule_asks_and_then_that_of_the_query_that_runs_too(
     home: Path, tmp_path: Path

@@ -132,6 +132,7 @@ def off(crowd: Simulation, found: Diagnosis) -> float:
     return float(np.abs(said - [true[name] for name in queries["name"]]).mean())
 
 
+@pytest.mark.long
 def test_logs_of_runs_alone_make_a_crowd_known(crowd: Simulation, place: Path) -> None:
     tables = read([place / "crowd"])
     without = diagnose(tables, rules=False)
@@ -144,6 +145,7 @@ def test_the_order_of_tasks_in_a_log_changes_nothing(crowd: Simulation, place: P
     assert off(crowd, diagnose(read([place / "crowd"]), rules=False)) < 0.06
 
 
+@pytest.mark.long
 def test_the_json_says_what_is_known_from_history(place: Path) -> None:
     done = iqcar("analyze", place / "crowd", "--store", place / "store", "--json", "-")
     assert done.returncode == 0, done.stderr

@@ -194,7 +194,7 @@ def test_a_wrong_question_gets_a_sentence(
     assert "Traceback" not in text
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_store_answers_over_months(tmp_path: Path) -> None:
     logs = nightly_logs(tmp_path / "logs", 26)
     store = str(tmp_path / "store")
@@ -274,7 +274,7 @@ def test_the_command_answers_over_stdin_and_the_report_is_a_resource(
     run_apart(run)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_the_command_answers_over_http_to_who_knows_the_token(logs: Path, cache: Path) -> None:
     from iqcar.apps.mcp.agent_server import TOOLS
 

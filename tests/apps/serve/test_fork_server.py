@@ -129,7 +129,7 @@ def _children(pid: int) -> list[int]:
     return [int(child) for child, program in programs.items() if b"fork_server" in program]
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_an_analysis_gives_the_same_where_nothing_is_forked(tmp_path: Path) -> None:
     (tmp_path / "logs").mkdir()
     contended_log().write(tmp_path / "logs" / "app-20240101000000-0001")

@@ -276,7 +276,7 @@ def _append(log: Path, lines: list[bytes]) -> None:
         file.write(b"\n".join(lines) + b"\n")
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_log_that_grows_is_told_and_analysed_again(tmp_path: Path) -> None:
     log = contended_log().lines
     running = tmp_path / "logs" / "app-20240101000000-0001.inprogress"

@@ -62,6 +62,7 @@ def test_a_slow_client_holds_up_nobody(tmp_path: Path) -> None:
             line.close()
 
 
+@pytest.mark.long
 def test_the_event_loop_answers_while_an_analysis_runs(tmp_path: Path) -> None:
     large_log(tmp_path / "app-20240101000000-0001", 2_000)
     with served(tmp_path, cache=tmp_path / "cache") as server:

@@ -100,7 +100,7 @@ def test_processes_end_when_the_server_is_killed(tmp_path: Path) -> None:
         until(lambda: not Path(f"/proc/{process}").exists())
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_log_that_vanishes_is_gone_everywhere(tmp_path: Path) -> None:
     gone = contended_log().write(tmp_path / "app-20240101000000-0001")
     with served(tmp_path, cache=tmp_path / "cache", rescan=0.2) as server:
@@ -118,7 +118,7 @@ def test_a_log_that_vanishes_is_gone_everywhere(tmp_path: Path) -> None:
         assert server.analyse(row["key"])["state"] == "done"
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_log_deleted_while_it_is_analysed_harms_nothing(tmp_path: Path) -> None:
     log = large_log(tmp_path / "app-20240101000000-0001")
     with served(tmp_path, cache=tmp_path / "cache", rescan=0.2) as server:
@@ -290,7 +290,7 @@ def test_an_analysis_that_takes_too_long_is_stopped(
     assert "took longer" in ended.message
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_result_that_cannot_be_kept_is_a_failure_that_says_so(tmp_path: Path) -> None:
     def lose(analyses: Analyses, analysis: Analysis) -> None:
         shutil.rmtree(tmp_path / "cache")

@@ -113,6 +113,7 @@ def test_a_log_that_becomes_a_pipe_while_it_waits_holds_up_nothing(tmp_path: Pat
         assert "no regular file" in ended["message"]
 
 
+@pytest.mark.long
 def test_a_log_that_is_put_back_as_a_link_inside_is_read(tmp_path: Path) -> None:
     with queued(tmp_path, single) as (server, logs, analysis, busy):
         log = logs / "app-20240101000000-0002"
@@ -168,6 +169,7 @@ def test_files_outside_are_not_even_looked_into(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.long
 def test_pipes_sockets_and_folders_among_logs_are_passed_over(tmp_path: Path) -> None:
     logs = tmp_path / "logs"
     small_log().write(logs / "app-20240101000000-0001")

@@ -160,6 +160,7 @@ def test_a_real_prometheus_scrapes_it_and_answers_every_query(
         assert float(share["value"][1]) == pytest.approx(18 / 40)
 
 
+@pytest.mark.long
 def test_what_ended_lately_is_analysed_without_being_asked(tmp_path: Path) -> None:
     folder = tmp_path / "logs"
     now = time.time() * 1e3
@@ -184,6 +185,7 @@ def test_what_ended_lately_is_analysed_without_being_asked(tmp_path: Path) -> No
         assert found == {"lately-1", "lately-2"}
 
 
+@pytest.mark.long
 def test_small_logs_are_analysed_without_being_asked(tmp_path: Path) -> None:
     folder = tmp_path / "logs"
     contended_log("small-1").write(folder / "small-1")

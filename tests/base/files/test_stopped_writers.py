@@ -122,7 +122,7 @@ def test_a_command_that_is_told_to_end_leaves_no_file(
     assert not (tmp_path / "result").exists()
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("command", ["report", "history"])
 def test_a_command_that_is_told_to_end_while_it_reads_ends_at_once(
     command: str, inputs: dict[str, str], tmp_path: Path
@@ -134,7 +134,7 @@ def test_a_command_that_is_told_to_end_while_it_reads_ends_at_once(
     assert not (tmp_path / "result").exists()
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_an_addition_that_was_told_to_end_can_be_made_again(
     inputs: dict[str, str], tmp_path: Path
 ) -> None:

@@ -26,6 +26,7 @@ def simulated(family: str, seed: int, *, plain: bool = True, loud: bool = True) 
     return Run(family, *replayable(run, plain=plain, sampled=not plain), costs_of_others(run))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("family", ["disk, reader", "slots, fifo", "processor"])
 def test_without_all_others_a_query_takes_as_much_less_as_it_lost_to_them(family: str) -> None:
     run = simulated(family, 1)
@@ -40,6 +41,7 @@ def test_without_all_others_a_query_takes_as_much_less_as_it_lost_to_them(family
         assert lost[row] == pytest.approx(-change, abs=MOST_APART)
 
 
+@pytest.mark.long
 def test_ranges_of_what_page_cache_readers_hide_hold_the_truth_and_disks_would_tell() -> None:
     run = simulated("page cache beside disk", 0)
     found = by_blame(run)

@@ -64,6 +64,7 @@ def scores() -> dict[str, truth.Score]:
     return {name: truth.score(cases(), predict) for name, predict in truth.FORMULAS.items()}
 
 
+@pytest.mark.long
 def test_blame_by_time_in_the_resource_predicts_who_is_worth_removing(
     scores: dict[str, truth.Score],
 ) -> None:
@@ -88,6 +89,7 @@ def test_profiles_tell_who_computed_while_the_target_waited_for_the_processor() 
     assert profiled.false_blame < averaged.false_blame - 0.01
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("rounds", [1, 4])
 def test_profiles_rank_no_worse_than_averages(rounds: int) -> None:
     every = [truth.case(f, s, rounds) for f in truth.FAMILIES for s in SEEDS]

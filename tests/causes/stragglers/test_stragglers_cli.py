@@ -115,7 +115,7 @@ def test_names_in_logs_cannot_drive_the_terminal(tmp_path: Path) -> None:
     assert "[bold]x" in done.stdout
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("name", LOGS)
 def test_every_real_log_gives_a_whole_result(name: str) -> None:
     diagnosis = diagnosis_of_log(name)

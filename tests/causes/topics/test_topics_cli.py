@@ -81,7 +81,7 @@ def test_each_query_has_its_recurring_cause_with_name_and_advice(log: Path) -> N
     assert "no pool is made from it" in words
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_the_json_says_the_same_fits_its_schema_and_repeats(log: Path, tmp_path: Path) -> None:
     out = tmp_path / "topics.json"
     done = iqcar("topics", log, "--json", out)
@@ -123,7 +123,7 @@ def test_analyze_looks_for_topics_by_itself_where_there_are_enough_stages(log: P
     assert "Topics" in iqcar("analyze", log, "--full").stdout
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_topics_never_become_pools(log: Path, tmp_path: Path) -> None:
     rules = [tmp_path / "plain.json", tmp_path / "topics.json"]
     assert iqcar("analyze", log, "--no-topics", "--rules", rules[0]).returncode == 0
@@ -156,7 +156,7 @@ def test_wrong_use_is_one_clear_line(log: Path, arguments: list[str], says: str)
     assert says in done.stderr
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("name", LOGS)
 def test_every_real_log_gives_a_whole_result(name: str) -> None:
     diagnosis = diagnosis_of_log(name)

@@ -146,6 +146,7 @@ def tree_with_hogs(process: subprocess.Popen[str]) -> list[psutil.Process]:
     raise AssertionError("no hog began")
 
 
+@pytest.mark.long
 def test_after_ctrl_c_nothing_is_left_and_what_was_measured_is_written(
     under_load: tuple[subprocess.Popen[str], list[psutil.Process]], tmp_path: Path
 ) -> None:
@@ -160,6 +161,7 @@ def test_after_ctrl_c_nothing_is_left_and_what_was_measured_is_written(
     assert [curve["pairs"] for curve in found["curves"]] == [1]
 
 
+@pytest.mark.long
 def test_a_second_ctrl_c_ends_at_once_what_does_not_end(
     under_load: tuple[subprocess.Popen[str], list[psutil.Process]], tmp_path: Path
 ) -> None:
@@ -187,6 +189,7 @@ def test_a_run_whose_hogs_are_lost_has_failed(
     assert found["runs"][2]["failed"].startswith("hogs: hog ")
 
 
+@pytest.mark.long
 def test_hogs_end_with_a_command_that_is_killed(
     under_load: tuple[subprocess.Popen[str], list[psutil.Process]],
 ) -> None:

@@ -16,7 +16,7 @@ from tests.support.contended_log import contended_log
 __all__ = ["folder"]
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_hound_finds_the_topics_that_ours_finds(tmp_path: Path) -> None:
     log = recurring_log().write(tmp_path / "app-1")
     done = iqcar_lab("printed", "topics", log, "--json", tmp_path / "topics.json")

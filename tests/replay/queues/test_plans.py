@@ -91,6 +91,7 @@ def recorded(tenants: list[NaiveTenant], fair: bool) -> NaiveRun:
     return NaiveRun(NaiveCluster(CORES, (queue,), fair), tenants)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("target", TARGETS, ids=str)
 @pytest.mark.parametrize("seed", [1, 2, 3])
 def test_plans_that_say_helps_help_in_simulation(

@@ -76,7 +76,7 @@ def assert_safe_html(text: str) -> None:
     assert not set(text) & set("\u202e\u2028\u0000\u001b")
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("name", LOGS)
 def test_every_picture_of_a_real_log(name: str) -> None:
     diagnosis = diagnosis_of_log(name)

@@ -179,7 +179,7 @@ def test_bins_of_large_applications_hold_the_same_task_time_at_every_width(monke
     assert widths == sorted(widths)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("tasks", [100_000, 250_000])
 def test_a_large_payload_stays_below_3_mb(tasks: int) -> None:
     payload = payload_of(many_tasks(tasks, hosts=40, executors=200, cores=8))
@@ -187,7 +187,7 @@ def test_a_large_payload_stays_below_3_mb(tasks: int) -> None:
     assert ("tasks" in payload) == (tasks <= module.MOST_TASKS)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_payload_of_many_queries_with_long_names_stays_small_and_says_what_is_folded() -> None:
     diagnosis = many_tasks(20_000, queries=3_000)
     names = [f"query {q} {'x' * 5_000}" for q in range(3_000)]

@@ -84,7 +84,7 @@ def test_no_command_prints_an_unseen_character(words: tuple[str, ...], tmp_path:
     assert not unseen(done.stderr)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_no_page_holds_an_unseen_character(tmp_path: Path) -> None:
     out = tmp_path / "report.html"
     done = iqcar("report", hostile_log(tmp_path), "--out", out)
