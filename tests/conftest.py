@@ -25,7 +25,7 @@ ROOMS = {
     "spark": ("listener/src",),
     "browser": ("analyzer/iqcar/show", "analyzer/iqcar/apps/serve"),
     "lab": ("analyzer/iqcar_lab",),
-    "project": ("analyzer", "scripts"),
+    "project": ("analyzer", "scripts", "build_kernels.py", "hatch_build.py", "pyproject.toml"),
 }
 """What the tests of a folder prove that is not named like its room."""
 

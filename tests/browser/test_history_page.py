@@ -57,6 +57,7 @@ def test_the_store_is_shown_and_a_query_of_it(server: Served, browser) -> None:
     assert watched.errors == []
 
 
+@pytest.mark.long
 def test_the_api_answers_as_the_command_does(server: Served) -> None:
     who = server.client.get("/api/history/who", params={"by": "pool"}).json()
     assert {one["victim"] for one in who["losses"]} == {"bi"}

@@ -136,6 +136,7 @@ def test_on_paper_the_controls_are_left_out(browser, file: Path) -> None:
     assert paper == "rgb(255, 255, 255)"
 
 
+@pytest.mark.long
 def test_pictures_fit_on_paper_and_have_their_width_again_afterwards(browser, file: Path) -> None:
     shown = show(browser, file, viewport={"width": 1280, "height": 768})
     width = "document.querySelector('#sankey-picture .main-svg').clientWidth"

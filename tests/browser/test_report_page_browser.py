@@ -286,6 +286,7 @@ def test_the_page_s_numbers_are_written_as_the_terminal_s(shown: Shown) -> None:
     assert shown.page.evaluate("words.duration(null)") == duration(None)
 
 
+@pytest.mark.long
 def test_a_look_is_kept_and_pictures_follow_it(browser, file: Path) -> None:
     shown = show(browser, file, color_scheme="light")
     page = shown.page

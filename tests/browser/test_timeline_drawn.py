@@ -50,6 +50,7 @@ def write_page(path: Path, payload: dict, selected: str = "", dark: bool = False
     return path
 
 
+@pytest.mark.long
 def test_a_browser_draws_100_000_tasks_and_keys_move_through_them(browser, tmp_path: Path) -> None:
     path = write_page(tmp_path / "page.html", payload_of(many_tasks(100_000)))
     watched = opened(browser, path)

@@ -62,6 +62,7 @@ def content(store: str) -> dict[str, list[str]]:
     }
 
 
+@pytest.mark.long
 def test_the_same_logs_again_change_nothing(store: str, logs: Path) -> None:
     files = sorted(Path(store).rglob("*"))
     added = add(store, [logs], processes=1)
@@ -377,7 +378,7 @@ def test_the_terminal_says_when_and_why_a_query_changed(store: str) -> None:
     assert "compute +" in said
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_cluster_started_anew_each_night_keeps_its_recurring_queries(tmp_path: Path) -> None:
     runs = []
     for anew in (False, True):

@@ -79,7 +79,7 @@ def test_s3_is_listed_and_read_and_says_what_is_wrong_in_a_line(
     assert done.stderr == "iqcar: s3a://logs/app-1: it cannot be read: permission denied\n"
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_very_many_objects_are_listed_page_by_page(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

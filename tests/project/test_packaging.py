@@ -56,7 +56,7 @@ def test_the_wheel_ships_the_package_and_its_data(wheel: Path) -> None:
     assert modules | page | rules | data | {"iqcar/py.typed"} <= shipped
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_the_wheel_carries_the_plugin_where_it_can_be_built(wheel: Path) -> None:
     with zipfile.ZipFile(wheel) as archive:
         shipped = JAR in archive.namelist()
@@ -107,6 +107,7 @@ def test_without_maven_the_wheel_is_made_without_the_plugin(sources: Path, tmp_p
         assert JAR not in archive.namelist()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("compiler", ["nonsense", pytest.param("false", marks=pytest.mark.slow)])
 def test_without_a_compiler_the_wheel_is_pure_and_has_no_old_kernels(
     sources: Path, tmp_path: Path, compiler: str

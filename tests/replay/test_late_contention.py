@@ -44,6 +44,7 @@ def test_who_comes_late_is_blamed_for_what_it_cost(
     assert np.abs(found - truth).max() < 0.15
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("row_bytes", [6.0, 20.0, 60.0])
 def test_bytes_that_were_not_counted_are_told_by_rows(
     run: tuple[Tables, pd.DataFrame, np.ndarray], row_bytes: float

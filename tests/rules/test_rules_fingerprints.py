@@ -231,6 +231,7 @@ def test_a_text_is_left_out_only_for_characters_that_are_newer_than_java() -> No
     assert [left_out[0], *left_out[2:]] == [False, False, False]
 
 
+@pytest.mark.long
 def test_long_texts_come_out_the_same() -> None:
     names = ", ".join(str(n) for n in range(20_000))
     quoted = "'" + "it''s \\' " * 3_000 + "'"

@@ -66,6 +66,7 @@ def test_no_more_tasks_than_the_cap_run_at_once(capped: Capped, job: str, most: 
     assert capped.at_once[job] == most
 
 
+@pytest.mark.long
 def test_two_jobs_of_a_pool_share_its_cap(capped: Capped) -> None:
     assert max(capped.at_once["one of a pool"], capped.at_once["two of a pool"]) <= 3
 

@@ -203,6 +203,7 @@ def test_a_connect_client_names_its_jobs_and_chooses_their_pool(connected: Ran) 
     assert connected.jobs["5"][0] != "q39b"
 
 
+@pytest.mark.long
 @spark
 def test_reports_call_a_connect_clients_queries_by_the_scope(connected: Ran) -> None:
     queries = iqcar.read([connected.log]).queries
@@ -284,6 +285,7 @@ def test_without_pyspark_the_error_says_so(tmp_path: Path) -> None:
     assert "PySpark is not there" in done.stdout
 
 
+@pytest.mark.long
 @spark
 def test_threads_that_are_not_pinned_are_refused() -> None:
     code = (

@@ -93,7 +93,7 @@ def key_of(server: Served, file: str) -> str:
     return next(one["key"] for one in server.read() if Path(one["path"]).name == file)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_what_ran_beside_an_application_is_named_and_analysed_together(server: Served) -> None:
     first = key_of(server, "app-20240101000000-0001")
     second = key_of(server, "app-20240101000000-0002.log")
@@ -307,7 +307,7 @@ def test_a_log_that_grows_is_told_and_analysed_again(tmp_path: Path) -> None:
         assert ended["found"]["grown"]
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_results_outlive_the_server(tmp_path: Path) -> None:
     contended_log().write(tmp_path / "app-20240101000000-0001")
     with served(tmp_path, cache=tmp_path / "cache") as server:
@@ -326,7 +326,7 @@ def test_results_outlive_the_server(tmp_path: Path) -> None:
         assert server.client.get(f"/api/applications/{row['key']}").status_code == 409
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_remote_folder_is_served_like_a_local_one(tmp_path: Path) -> None:
     contended_log().write(tmp_path / "app-20240101000000-0001")
     # fsspec's own name for this machine's disks: read through it, as buckets are.
@@ -337,7 +337,7 @@ def test_a_remote_folder_is_served_like_a_local_one(tmp_path: Path) -> None:
         assert server.analyse(row["key"])["state"] == "done"
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_the_settings_of_the_server_are_those_of_its_results(tmp_path: Path) -> None:
     contended_log().write(tmp_path / "app-20240101000000-0001")
     options = ("--top", "1", "--query-by", "job", "--critical-path")

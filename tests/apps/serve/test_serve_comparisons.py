@@ -73,7 +73,7 @@ def test_a_result_is_what_iqcar_compare_writes(server: Served, folder: Path) -> 
     assert server.client.get("/api/comparisons", params=swapped).json()["state"] is None
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_log_that_grows_is_told_and_compared_again(tmp_path: Path) -> None:
     logs = write_runs(write_runs(tmp_path / "logs", SUITE, 1), SUITE, 1, first_day=20)
     growing = (logs / "app-20").rename(logs / "app-20.inprogress")

@@ -33,7 +33,7 @@ def events(server: Served, key: str) -> list[dict[str, object]]:
     return found
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_stream_follows_an_application_to_its_end(tmp_path: Path) -> None:
     folder, cache = tmp_path / "logs", tmp_path / "cache"
     log = queue().write(folder / "local-1.inprogress")
@@ -49,7 +49,7 @@ def test_a_stream_follows_an_application_to_its_end(tmp_path: Path) -> None:
         until(lambda: not server.workers(FOLLOWING))
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_nobody_is_followed_when_nobody_looks(tmp_path: Path) -> None:
     folder, cache = tmp_path / "logs", tmp_path / "cache"
     queue().write(folder / "local-1.inprogress")

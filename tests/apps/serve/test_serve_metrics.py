@@ -131,6 +131,7 @@ def test_names_from_a_log_cannot_break_the_format(tmp_path: Path) -> None:
         assert "hunter22" not in server.client.get("/metrics").text
 
 
+@pytest.mark.long
 def test_a_result_that_is_gone_counts_no_more(tmp_path: Path) -> None:
     log = contended_log().write(tmp_path / "logs" / "app-1")
     with served(tmp_path / "logs", cache=tmp_path / "cache", rescan=0.1) as server:

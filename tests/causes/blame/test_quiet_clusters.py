@@ -83,6 +83,7 @@ def top_sources(plain: bool, noise: float = 0.0) -> list[str]:
     return found
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("plain", [False, True], ids=["measured", "plain"])
 def test_beside_a_hog_most_victims_lost_most_to_it(plain: bool) -> None:
     top = top_sources(plain)

@@ -74,6 +74,7 @@ def test_blame_by_time_in_the_resource_predicts_who_is_worth_removing(
     assert ours.false_blame < 0.10
 
 
+@pytest.mark.long
 def test_no_other_formula_comes_near(scores: dict[str, truth.Score]) -> None:
     ours = scores["ours"]
     for name in ("as printed", "simple overlap"):

@@ -46,7 +46,7 @@ def test_the_law_is_fair_sharing(share: float, k: float) -> None:
     assert slowdown(np.array([share]), k)[0] == pytest.approx(naive_slowdown(share, k))
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("share", KNEE_SEEN)
 def test_a_share_is_found_to_a_few_percent_in_noisy_slowdowns(share: float) -> None:
     """With 5 % noise a level beyond the knee tells the share to 5 %, and n such pairs to 5 % / √n.

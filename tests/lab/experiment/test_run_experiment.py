@@ -62,6 +62,7 @@ def started(file: Path) -> subprocess.Popen[str]:
     )
 
 
+@pytest.mark.long
 def test_each_cell_is_a_pair_and_the_file_is_as_described(tmp_path: Path) -> None:
     file = plan_file(tmp_path, [{"name": "work", "command": WORK}], repeats=2, warm_up=1)
     done = iqcar_lab("experiment", str(file), "--yes", "--out", "out", "--json", "-", cwd=tmp_path)
@@ -80,6 +81,7 @@ def test_each_cell_is_a_pair_and_the_file_is_as_described(tmp_path: Path) -> Non
     assert again.returncode == 2 and "--force" in again.stderr
 
 
+@pytest.mark.long
 def test_a_query_that_fails_marks_its_cells_and_others_go_on(tmp_path: Path) -> None:
     queries = [{"name": "bad", "command": ["false"]}, {"name": "good", "command": WORK}]
     done = iqcar_lab("experiment", str(plan_file(tmp_path, queries)), "--yes", cwd=tmp_path)
@@ -90,6 +92,7 @@ def test_a_query_that_fails_marks_its_cells_and_others_go_on(tmp_path: Path) -> 
     assert "failed: bad" in done.stdout
 
 
+@pytest.mark.long
 def test_nothing_begins_after_the_budget(tmp_path: Path) -> None:
     query = {"name": "pair", "command": HALF_OF_BUDGET}
     file = plan_file(tmp_path, [query], budget=BUDGET, repeats=50)
@@ -176,6 +179,7 @@ def test_a_second_ctrl_c_ends_at_once_what_does_not_end(
     assert not (tmp_path / "out" / "curves.json").exists()
 
 
+@pytest.mark.long
 def test_a_run_whose_hogs_are_lost_has_failed(
     under_load: tuple[subprocess.Popen[str], list[psutil.Process]], tmp_path: Path
 ) -> None:

@@ -80,6 +80,7 @@ class Watched:
                 continue
 
 
+@pytest.mark.long
 def test_cpu_hogs_use_the_cpu_that_the_log_says() -> None:
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     watched = Watched(CpuSettings(processes=2))
@@ -94,11 +95,13 @@ def test_cpu_hogs_use_the_cpu_that_the_log_says() -> None:
     assert record.error == record.stopped == ""
 
 
+@pytest.mark.long
 def test_a_share_bounds_the_cpu_of_a_hog() -> None:
     record = Watched(CpuSettings(processes=1, share=0.2)).record
     assert 0 < record.achieved["cores"] < 0.5
 
 
+@pytest.mark.long
 @needs_linux
 def test_hogs_run_on_the_cores_they_were_given() -> None:
     core = CORES[-1]
@@ -109,6 +112,7 @@ def test_hogs_run_on_the_cores_they_were_given() -> None:
     assert usable_cores() == CORES, "the starter is not pinned"
 
 
+@pytest.mark.long
 @needs_linux
 @pytest.mark.parametrize("read_share", [0.0, 0.5])
 def test_io_hogs_write_to_the_device_and_leave_nothing(disk: Path, read_share: float) -> None:
@@ -124,6 +128,7 @@ def test_io_hogs_write_to_the_device_and_leave_nothing(disk: Path, read_share: f
     assert list(disk.iterdir()) == []
 
 
+@pytest.mark.long
 @needs_linux
 def test_an_io_hog_never_takes_more_disk_than_it_was_given(disk: Path) -> None:
     settings = IoSettings(processes=1, folder=str(disk), size_bytes=3 * MB)
@@ -143,6 +148,7 @@ def test_an_io_hog_never_takes_more_disk_than_it_was_given(disk: Path) -> None:
     assert max(sizes) == 3 * MB
 
 
+@pytest.mark.long
 @needs_linux
 def test_memory_hogs_hold_what_was_asked() -> None:
     watched = Watched(MemorySettings(size_bytes=64 * MB))
@@ -151,6 +157,7 @@ def test_memory_hogs_hold_what_was_asked() -> None:
     assert watched.rss >= 64 * MB
 
 
+@pytest.mark.long
 @needs_linux
 def test_network_hogs_move_bytes_over_loopback_only() -> None:
     rate = 4.0 * MB
@@ -165,6 +172,7 @@ def test_network_hogs_move_bytes_over_loopback_only() -> None:
     assert not [c for c in watched.connections if c[2] == psutil.CONN_LISTEN]
 
 
+@pytest.mark.long
 def test_network_hogs_without_a_rate_move_bytes() -> None:
     done = Watched(NetworkSettings(message_bytes=512)).record.achieved
     assert done["sent_bytes"] - 512 <= done["received_bytes"] <= done["sent_bytes"]
@@ -218,6 +226,7 @@ def until(true: Any) -> None:
         time.sleep(0.05)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 def test_a_signal_ends_it_and_leaves_nothing(
     running: Any, number: signal.Signals, disk: Path, tmp_path: Path
@@ -251,6 +260,7 @@ def alive(pid: int) -> bool:
         return False
 
 
+@pytest.mark.long
 def test_the_log_of_a_plan_is_complete_and_equals_the_json(disk: Path, tmp_path: Path) -> None:
     strength = {"io": {"folder": str(disk), "size_bytes": 8 * MB}, "memory": {"size_bytes": 8 * MB}}
     injections = [
@@ -283,6 +293,7 @@ def test_the_log_of_a_plan_is_complete_and_equals_the_json(disk: Path, tmp_path:
     assert sorted(r["event"] for r in logged) == ["end"] * 8 + ["start"] * 8
 
 
+@pytest.mark.long
 def test_a_log_is_appended_to(tmp_path: Path) -> None:
     log = tmp_path / "truth.jsonl"
     for label in ("first", "second"):

@@ -301,6 +301,7 @@ def test_a_job_has_20_tasks_and_one_over_1_5_times_the_median(durations, jobs) -
     assert len(seen) == jobs
 
 
+@pytest.mark.long
 def test_a_whole_trace_has_tables_like_the_papers() -> None:
     features = plant(24, 5).features
     found = printed_topics(features, QUICK, seed=2)
@@ -316,6 +317,7 @@ def test_a_whole_trace_has_tables_like_the_papers() -> None:
     assert (kept.groupby("cluster")["model"].nunique() > 1).all()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed", range(4))
 def test_of_one_job_every_topic_of_a_mixture_is_listed(seed: int, tmp_path: Path) -> None:
     log = one_job_log(random.Random(seed)).write(tmp_path / "app")

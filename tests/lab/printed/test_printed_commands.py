@@ -46,7 +46,7 @@ def test_bigroots_finds_the_straggler_that_ours_finds(tmp_path: Path) -> None:
     assert cause["value"] / cause["peer_mean"] == pytest.approx(8.0)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_spectroscope_finds_the_query_that_got_slower(folder: Path) -> None:
     words = ("printed", "compare", folder / "before", folder / "slower")
     done = iqcar_lab(*words)

@@ -145,7 +145,7 @@ def test_section_5_3_by_hand() -> None:
     ]
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_only_stages_on_the_critical_path_are_edges_of_a_request() -> None:
     pair = pair_of("slower code", 21, 5)
     comparison = iqcar.compare(pair.before, pair.after)
@@ -162,7 +162,7 @@ def test_only_stages_on_the_critical_path_are_edges_of_a_request() -> None:
     assert not any(row["stages"] for row in found if row["kind"] == "structural")
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_another_plan_is_shown_with_the_graph_that_its_runs_had_before() -> None:
     pair = pair_of("plan", 21, 5)
     comparison = iqcar.compare(pair.before, pair.after)

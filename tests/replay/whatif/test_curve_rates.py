@@ -46,6 +46,7 @@ def known(crowd: Crowd, curves: MeasuredCurves) -> Known:
     return found
 
 
+@pytest.mark.long
 def test_an_experiment_makes_the_amount_right_where_the_log_cannot_tell(
     crowd: Crowd, curves: MeasuredCurves
 ) -> None:
@@ -71,6 +72,7 @@ def test_the_capacity_of_hosts_under_hogs_is_measured(crowd: Crowd, curves: Meas
     assert len(known(crowd, elsewhere).capacities.host) == 0
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("factor", [3.0, 1 / 10])
 def test_curves_that_the_run_contradicts_change_nothing(factor: float) -> None:
     crowd = crowd_of(twins(*UNTOLD).loud, UNTOLD[1])

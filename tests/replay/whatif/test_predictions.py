@@ -50,7 +50,7 @@ def test_predictions_are_near_the_truth(scored: np.ndarray) -> None:
     assert np.mean(np.sign(true) == np.sign(said)) > 0.9
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_ranges_hold_what_they_say(scored: np.ndarray) -> None:
     """80 % is said; on a simulator that shares as the model does more than that is right."""
     assert 0.75 < scored[:, 2].mean() <= 1.0
