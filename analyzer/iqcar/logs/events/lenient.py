@@ -74,14 +74,20 @@ class Brackets(NamedTuple):
     depths: Ints
 
 
+_BLOCK = 1 << 16
+
+
 def dense_elements(line: bytes) -> int:
     """Return how many values a line has; 0 where they are not dense, as in all ordinary lines."""
     most = len(line) // DENSE
     if len(line) < DENSE_BYTES or sum(map(line.count, _SIGNS)) <= most:
         return 0
-    # Those in texts are no values.
-    outside = _ESCAPED.sub(b"__", line).split(b'"')[::2]
-    found = sum(part.count(sign) for part in outside for sign in _SIGNS)
+    # Those in texts are no values. A block at a time: each text between two quotes takes 36 bytes.
+    text, found, inside = _ESCAPED.sub(b"__", line) if b"\\" in line else line, 0, 0
+    for start in range(0, len(text), _BLOCK):
+        parts = text[start : start + _BLOCK].split(b'"')
+        found += sum(part.count(sign) for part in parts[inside::2] for sign in _SIGNS)
+        inside ^= len(parts) - 1 & 1
     return found if found > most else 0
 
 
