@@ -10,7 +10,7 @@ from iqcar.rules.queue_files import PlanTarget
 from tests.support.listener_spark import build_jar, spark_params
 from tests.support.yarn_tenants import HOLDER, VICTIMS, apply_plan
 
-pytestmark = [pytest.mark.spark, pytest.mark.long]
+pytestmark = [pytest.mark.spark, pytest.mark.long, pytest.mark.alone]
 
 TARGETS = [PlanTarget.YARN_CAPACITY, PlanTarget.YARN_FAIR]
 

@@ -47,11 +47,16 @@ def open_browser() -> Iterator[Browser]:
             browser.close()
 
 
+PATIENCE_MS = 180_000
+"""How long a page may take to load where several browsers and Sparks share a processor."""
+
+
 class Watched:
     """A page with what went wrong on it and what it asked the network for."""
 
     def __init__(self, page: Page) -> None:
         self.page = page
+        page.set_default_navigation_timeout(PATIENCE_MS)
         self.errors: list[str] = []
         self.requests: list[str] = []
         page.on("pageerror", lambda error: self.errors.append(str(error)))

@@ -165,6 +165,7 @@ def test_after_ctrl_c_nothing_is_left_and_what_was_measured_is_written(
 
 
 @pytest.mark.long
+@pytest.mark.alone
 def test_a_second_ctrl_c_ends_at_once_what_does_not_end(
     under_load: tuple[subprocess.Popen[str], list[psutil.Process]], tmp_path: Path
 ) -> None:

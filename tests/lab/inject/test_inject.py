@@ -261,6 +261,7 @@ def alive(pid: int) -> bool:
 
 
 @pytest.mark.long
+@pytest.mark.alone
 def test_the_log_of_a_plan_is_complete_and_equals_the_json(disk: Path, tmp_path: Path) -> None:
     strength = {"io": {"folder": str(disk), "size_bytes": 8 * MB}, "memory": {"size_bytes": 8 * MB}}
     injections = [
