@@ -287,6 +287,29 @@ def test_commas_and_brackets_in_texts_are_no_values() -> None:
     assert dense_elements(b'{"x":[' + b"1," * DENSE_BYTES + b"1]}") == DENSE_BYTES + 2
 
 
+def values_one_by_one(line: bytes) -> int:
+    """Signs that stand in no text, told by going through all bytes."""
+    found, inside, escaped = 0, False, False
+    for byte in line:
+        if escaped:
+            escaped = False
+        elif byte == ord("\\"):
+            escaped = True
+        elif byte == ord('"'):
+            inside = not inside
+        else:
+            found += not inside and byte in b",[{"
+    return found
+
+
+@given(st.text(alphabet=',[{"\\a', min_size=1, max_size=9), st.integers(0, 9))
+def test_values_of_a_dense_line_are_those_outside_of_texts(part: str, shift: int) -> None:
+    """The line is longer than what is counted at a time, and texts go on from one to the next."""
+    line = b" " * shift + part.encode() * (2 * lenient._BLOCK // len(part) + 1)
+    expected = values_one_by_one(line)
+    assert dense_elements(line) == (expected if expected > len(line) // lenient.DENSE else 0)
+
+
 def test_what_the_plugin_writes_does_not_count_for_the_log() -> None:
     line = dense(b'{"Event":"%s",' % min(PLUGIN_KEPT).encode(), b"x", b"1", MAX_ELEMENTS - 9)
     lines = DenseLines()
