@@ -292,27 +292,37 @@ class InputStatus(Kind):
 
 
 class FindingKind(Kind):
-    """What a finding is about: what would save time."""
+    """What a finding is about: what failed, or what would save time."""
 
+    FAILED = "failed", "A query, a job or executors failed."
     CONTENTION = "contention", "Other queries were in the way."
     EXECUTORS = "executors", "There were more tasks than slots, and all slots worked."
     START_UP = "start-up", "There was no executor yet, or no longer."
+    NOT_GRANTED = "not-granted", "Fewer executors came than were asked for."
+    COLD = "cold", "First tasks of executors loaded and compiled what later ones had."
+    LOCALITY = "locality", "Tasks waited for the executors with their data, or read it from afar."
     PARTITIONS = "partitions", "There were too few partitions for the slots, or uneven ones."
-    SKEW = "skew", "Single tasks took much longer than the others of their stage."
+    TINY_TASKS = "tiny-tasks", "Starting the tasks took longer than what they did."
+    SKEW = "skew", "Single tasks had much more data, or more to compute, than the others."
     MEMORY = "memory", "Tasks spilled to disk what did not fit in memory."
     BROADCAST = "broadcast", "Both sides of a join were shuffled, though one is small."
     GC = "gc", "Garbage collection stopped the tasks."
-    CPU_LIMIT = "cpu-limit", "The CPU limit of the executors stopped the tasks."
+    THROTTLED = "throttled", "The CPU limit of the executors stopped the tasks."
+    LOCK = "lock", "Tasks waited for a lock that another one held."
     PAGE_FAULTS = "page-faults", "The tasks waited for pages of memory from disks or swap."
     WASTED = "wasted", "Work was done in vain, or again."
     SLOW_HOST = "slow-host", "A host was slow for the tasks of all queries."
     DRIVER = "driver", "No stage ran: the driver worked, or waited."
+    SCHEMA = "schema", "Files were read to learn their schema."
+    COLLECT = "collect", "A large result was brought to the driver."
+    OUTSIDE = "outside", "Tasks waited for something that nothing recorded, hardly computing."
+    IDLE = "idle", "Executors were there, and hardly anything ran."
     UNKNOWN = "unknown", "The log does not tell."
 
     @property
     def words(self) -> str:
         """What it is called in reports."""
-        own = {FindingKind.GC: "garbage collection", FindingKind.CPU_LIMIT: "CPU limit"}
+        own = {FindingKind.GC: "garbage collection", FindingKind.THROTTLED: "CPU limit"}
         return own.get(self) or str(self.value).replace("-", " ")
 
 

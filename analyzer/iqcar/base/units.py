@@ -146,6 +146,13 @@ def percent(share: float, digits: int = 0) -> str:
     return f"{share:.{digits}%}".replace("%", " %")
 
 
+def count_of(number: int, thing: str) -> str:
+    """A number of things: ``1 task``, ``2,000 tasks``; the plural ends with s, or ies for y."""
+    if number == 1:
+        return f"1 {thing}"
+    return f"{number:,} {f'{thing[:-1]}ies' if thing.endswith('ry') else f'{thing}s'}"
+
+
 def change_words(change_percent: float, digits: int = 0) -> str:
     """Write a change: ``-12 %``; nothing has no sign."""
     if abs(change_percent) < 0.5 / 10**digits:

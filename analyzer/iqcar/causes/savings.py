@@ -24,11 +24,14 @@ The ranges hold what was saved in simulated clusters (docs/evaluation.md).
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
 import numpy as np
 import pandas as pd
 
+from iqcar.causes.executors_used import uneven_executors
+from iqcar.causes.slow_tasks import MOSTLY, NO_CPU, slow_tasks
 from iqcar.enums import FindingKind, Request
 from iqcar.model.waits.executor_memory import memory_of_executor
 from iqcar.model.waits.stage_parts import (
@@ -39,8 +42,8 @@ from iqcar.model.waits.stage_parts import (
     stage_parts,
     stage_times,
 )
-from iqcar.tables import Tables
-from iqcar.tables.arrays import Floats, Ints, known_or_zero, positive_or_zero, sum_by
+from iqcar.tables import Tables, texts
+from iqcar.tables.arrays import Flags, Floats, known_or_zero, positive_or_zero, sum_by
 
 PER_RECORD_MS, PER_BYTE_MS = (0.12e-3, 1.5e-3), (1e-6, 5e-6)
 """Processor time of writing, reading and sorting a row, and a byte of its shuffle: from and to."""
@@ -152,76 +155,17 @@ def slow_hosts(tables: Tables) -> pd.DataFrame:
     return slow.loc[(times >= LEAST_STAGES) & (times >= LEAST_SHARE * stages), ["host", "host_ms"]]
 
 
-def start_up_time(tables: Tables) -> tuple[Floats, Floats, Floats]:
-    """Return what each query would save if all slots had been there whenever it had tasks to run.
-
-    While the stage that held it up waited to launch tasks, s slots were there of the S that it
-    could have used, at most as many as it had tasks: 1 − s / S of that time is saved.
-
-    Returns (n_queries,) each: ms saved, ms in which slots were missing, and slots missing then.
-    """
-    stages, n = tables.stages, len(tables.queries)
-    held = query_paths(tables, np.ones(n, bool)).stage_ms
-    began, _ = stage_times(tables)
-    last, count = np.full(len(stages), -np.inf), np.zeros(len(stages))
-    stage = tables.tasks["stage"].to_numpy(np.int64)
-    launch = tables.tasks["launch_ms"].to_numpy(np.float64)
-    known = (stage >= 0) & np.isfinite(launch)
-    np.maximum.at(last, stage[known], launch[known])
-    np.add.at(count, stage[known], 1)
-    query, app = (stages[name].to_numpy(np.int64) for name in ("query", "app"))
-    rows = np.flatnonzero((held > 0) & (query >= 0) & (last > began))
-    found = np.zeros((3, len(stages)))
-    for one in np.unique(app[rows]).tolist():
-        when, slots = _slots(tables, one)
-        if slots.max(initial=0.0) > 0 and len(when) > 1:
-            for row in rows[app[rows] == one].tolist():
-                found[:, row] = _missing(when, slots, began[row], last[row], count[row])
-    saved = np.minimum(found[0], held)
-    saves, missed, area = (sum_by(query[rows], one[rows], n) for one in (saved, found[1], found[2]))
-    return saves, missed, np.divide(area, missed, out=np.zeros(n), where=missed > 0)
-
-
-def _slots(tables: Tables, app: int) -> tuple[Floats, Floats]:
-    """From when on how many slots an application had."""
-    executors = tables.executors
-    mine = (executors["app"] == app).to_numpy(bool)
-    start, end = (float(tables.applications[n].iloc[app]) for n in ("start_ms", "end_ms"))
-    since, until = (executors[n].to_numpy(np.float64)[mine] for n in ("added_ms", "removed_ms"))
-    each = float(positive_or_zero(tables.applications["task_cpus"].to_numpy(np.float64))[app])
-    cores = known_or_zero(executors["cores"].to_numpy(np.float64)[mine]) / max(each, 1.0)
-    since, until = np.fmax(since, start), np.fmin(until, end)
-    since, until = np.nan_to_num(since, nan=-np.inf), np.nan_to_num(until, nan=np.inf)
-    there = until > since
-    when = np.concatenate([since[there], until[there]])
-    order: Ints = np.argsort(when, kind="stable")
-    return when[order], np.cumsum(np.concatenate([cores[there], -cores[there]])[order])
-
-
-def _missing(
-    when: Floats, slots: Floats, began: float, last: float, tasks: float
-) -> tuple[float, float, float]:
-    """Return the time saved, the time in which slots were missing, and their integral."""
-    could = min(float(slots.max()), tasks)
-    first, end = np.searchsorted(when, [began, last], side="right")
-    edges = np.concatenate([[began], when[first:end], [last]])
-    there = np.append(0.0, slots)[first : end + 1]
-    lacks = np.maximum(could - there, 0.0)
-    spans = np.diff(edges)
-    return (
-        float(np.sum(lacks / could * spans)),
-        float(spans[lacks > 0].sum()),
-        float(np.sum(lacks * spans)),
-    )
-
-
 LONG_TASK_MS = 1_000.0
 """Median from which on splitting tasks is worth what starting them costs (up to 20 ms each)."""
 SKEWED = 1.5
-"""Longest over median task from which on a tail is skew: what makes a straggler."""
+"""Longest over median task from which on a tail is uneven: what makes a straggler."""
 GC_SHARE = 0.1
-"""Share of a stage's work from which on garbage collection or page faults are worth more memory,
-and stops by a CPU limit a larger one."""
+"""Share of a stage's work from which on garbage collection, page faults, locks or stops by a CPU
+limit are worth naming."""
+TINY_MS, MANY, SMALL_BYTES = 250.0, 4.0, 4.0 * 2**20
+"""Tasks this short (median), this many times the slots, with this few bytes are tiny."""
+ALONE_SHARE = 0.9
+"""Part of the slots that other stages left to one from which on it ran alone."""
 SPILL_RATES = (50e3, 1_000e3)
 """Bytes per ms at which a task writes or reads what it spills: from a page cache, from a shared
 disk. What is spilled is written once and read once."""
@@ -235,39 +179,28 @@ SPILL_SHARE = 0.85
 """Share of a stage's time that is due to spilling at most, where that is told by processor time."""
 LOOSE_SHARE = 0.3
 """Part of what nothing else explains of a spilling stage's time that is due to it at least."""
-COLUMNS = (
-    "kind", "query", "stage", "host", "saves_ms", "low_ms", "high_ms",
-    "tasks", "slots", "median_ms", "longest_ms", "bytes", "fetches", "needed", "had", "stopped",
-    "faulted",
-)  # fmt: skip
 
 
 def stage_savings(tables: Tables, waits: pd.DataFrame) -> pd.DataFrame:
     """Estimate savings stage by stage.
 
-    Returns one row per stage and kind of remedy that saves something: :data:`COLUMNS`; query,
+    Returns one row per stage and kind of remedy that saves something: ``kind``, ``saves_ms``,
+    ``low_ms``, ``high_ms``, and the facts of the stage that tell (:func:`_stage_facts`). Query,
     stage and host (−1 if none) are rows, times elapsed ms of the query, bytes what a
-    task read (median), what the stage spilled or the small side of its join; ``fetches`` whether it
-    reads what other stages wrote; of memory a task needed and had so many bytes at most; a CPU
-    limit stopped that share of its work, and pages were waited for in that.
+    task read (median), what the stage spilled or the small side of its join.
     """
     facts = _stage_facts(tables, waits)
-    rows = [
-        _partitions(facts),
-        _skew(facts),
-        _slow_hosts(facts),
-        _collection(facts),
-        _limit(facts),
-        _faults(facts),
-        _spill(facts),
-        broadcasts(facts, tables),
-    ]
-    found = pd.concat(rows, ignore_index=True)
-    return found[(found["saves_ms"] > 0).to_numpy()][list(COLUMNS)]
+    rows = [find(facts) for find in _FINDERS]
+    rows += [uneven_executors(facts, tables), broadcasts(facts, tables)]
+    found = pd.concat([one for one in rows if len(one)] or rows[:1], ignore_index=True)
+    return found[(found["saves_ms"] > 0).to_numpy()]
 
 
 def _stage_facts(tables: Tables, waits: pd.DataFrame) -> pd.DataFrame:
-    """Sum up what is needed of every stage that held a query up; times are elapsed ms of that."""
+    """Sum up what is needed of every stage that held a query up; times are elapsed ms of that.
+
+    ``each`` turns task time of the stage into such time.
+    """
     n, tasks = len(tables.stages), tables.tasks
     parts = stage_parts(tables, waits)
     whole = parts.sum(axis=1)
@@ -288,6 +221,7 @@ def _stage_facts(tables: Tables, waits: pd.DataFrame) -> pd.DataFrame:
             "cpu": number("cpu_ms") + number("gc_ms"),
             "held": number("peak_memory_bytes"),
             "unheld": number("memory_spilled_bytes"),
+            "written": number("output_bytes"),
         }
     )
     of = frame.groupby("stage")
@@ -301,17 +235,19 @@ def _stage_facts(tables: Tables, waits: pd.DataFrame) -> pd.DataFrame:
             "alone_ms": share["compute_ms"] + share["gc_ms"] + np.maximum(share["rest_ms"], 0.0),
             "work_ms": sum(share[name] for name in TASK_PARTS) + np.maximum(share["rest_ms"], 0.0),
             "tail_ms": share["tail_ms"],
+            "slots_ms": share["slots_ms"],
             "lost_ms": _lost(tables),
             "gc_ms": share["gc_ms"],
             "throttled_ms": share["throttled_ms"],
             "page_fault_ms": share["page_fault_ms"],
+            "monitor_ms": share["monitor_blocked_ms"],
             "held_ms": held,
             "loose_ms": sum(share[f"{name}_ms"] for name in LOOSE)
             + np.maximum(share["rest_ms"], 0.0),
-            "factor": factor,
             "median_ms": _of_stages(of["lasted"].median(), n),
             "longest_ms": _of_stages(of["lasted"].max(), n),
             "bytes": _of_stages(of["bytes"].median(), n),
+            "written": _of_stages(of["written"].sum(), n),
             "fetches": np.isin(np.arange(n), tables.stage_parents["stage"].to_numpy()),
             "needed": _of_stages((of["held"].max() + of["unheld"].max()), n),
             "had": _of_stages(of["held"].max(), n),
@@ -324,10 +260,40 @@ def _stage_facts(tables: Tables, waits: pd.DataFrame) -> pd.DataFrame:
             ),
         }
     )
+    at_once = np.maximum(np.minimum(facts["tasks"], facts["slots"]), 1.0)
+    facts["each"] = factor / at_once
     facts["stopped"] = facts["throttled_ms"] / np.maximum(facts["work_ms"], 1.0)
     facts["faulted"] = facts["page_fault_ms"] / np.maximum(facts["work_ms"], 1.0)
+    facts["schema"] = _reads_schema(tables)
     facts = facts.join(slow_hosts(tables), on="stage").fillna({"host": -1, "host_ms": 0.0})
-    return facts[((facts["query"] >= 0) & (facts["held_ms"] > 0) & (facts["tasks"] > 0)).to_numpy()]
+    facts = facts.join(slow_tasks(tables, waits), on="stage", how="inner")
+    kept = ((facts["query"] >= 0) & (facts["held_ms"] > 0) & (facts["tasks"] > 0)).to_numpy()
+    return facts[kept].reset_index(drop=True)
+
+
+_READS_SCHEMA = re.compile(r"(parquet|orc|load|table|json|csv|text|textFile|option|format) at ")
+_OF_FOOTERS = {"parallelize", "mapPartitions"}
+_OF_ROWS = ("Scan text", "Scan json", "Scan csv")
+
+
+def _reads_schema(tables: Tables) -> Flags:
+    """Tell which stages read files to learn their schema: footers, or rows of text.
+
+    Spark runs them when a reader is asked for a table without a schema, outside of what is run.
+    """
+    stages = tables.stages
+    found = np.zeros(len(stages), bool)
+    jobs = tables.jobs["sql_execution"].to_numpy(np.int64)
+    job = stages["job"].to_numpy(np.int64)
+    for row, (name, label) in enumerate(
+        zip(texts(stages, "name"), texts(stages, "label"), strict=True)
+    ):
+        if _READS_SCHEMA.match(name) is None:
+            continue
+        of_footers = set(label.split("; ")) <= _OF_FOOTERS and "parallelize" in label
+        of_rows = job[row] >= 0 and jobs[job[row]] < 0 and any(one in label for one in _OF_ROWS)
+        found[row] = of_footers or of_rows
+    return found
 
 
 def _free_slots(tables: Tables) -> Floats:
@@ -382,20 +348,22 @@ def _of_stages(values: pd.Series, n: int) -> Floats:
     return found
 
 
-def _is_skewed(facts: pd.DataFrame) -> pd.Series:
-    return (facts["host"] < 0) & _is_uneven(facts)
-
-
 def _is_uneven(facts: pd.DataFrame) -> pd.Series:
     longer = facts["longest_ms"] - facts["median_ms"]
     return (facts["longest_ms"] >= SKEWED * facts["median_ms"]) & (longer >= LONG_TASK_MS / 2)
+
+
+def _tail(facts: pd.DataFrame, *causes: str) -> pd.Series:
+    """The part of an uneven tail that is put down to some causes."""
+    part = sum(facts[f"tail_{cause}"] for cause in causes)
+    return (facts["tail_ms"] * part).where(_is_uneven(facts), 0.0)
 
 
 def _partitions(facts: pd.DataFrame) -> pd.DataFrame:
     """More partitions than slots: all slots work, and the last wave is short."""
     # Where there are twice as many tasks as slots there are enough.
     few = facts["tasks"] < 2.0 * np.maximum(facts["slots"], 1.0)
-    long = (facts["median_ms"] >= LONG_TASK_MS) & few
+    long = (facts["median_ms"] >= LONG_TASK_MS) & few & ~facts["fixed"] & ~facts["schema"]
     idle = np.where(
         long, np.maximum(1.0 - facts["tasks"] / np.maximum(facts["free"], 1.0), 0.0), 0.0
     )
@@ -403,23 +371,80 @@ def _partitions(facts: pd.DataFrame) -> pd.DataFrame:
     again = facts["lost_ms"] >= LONG_TASK_MS
     tail = np.where(long & ~again & ~_is_uneven(facts), facts["tail_ms"], 0.0)
     alone = facts["alone_ms"] / np.maximum(facts["work_ms"], 1.0)
-    low, high = (facts["work_ms"] * idle + tail) * alone, facts["work_ms"] * idle + tail
+    # What each task takes to begin, or waits for, it takes however small its part is.
+    divided = np.maximum(facts["work_ms"] - facts["each"] * facts["cold"], 0.0)
+    surely = np.maximum(divided - facts["each"] * (facts["outside"] + facts["lock"]), 0.0)
+    low, high = (surely * idle + tail) * alone, divided * idle + tail
     found = _ranged(facts, FindingKind.PARTITIONS, high, low=0.5, high=1.0)
     low = 0.5 * np.minimum(low, high)
     return found.assign(low_ms=low, saves_ms=(low + high) / 2.0)
 
 
 def _skew(facts: pd.DataFrame) -> pd.DataFrame:
-    """Tasks of equal length: no tail."""
-    saves = np.where(_is_skewed(facts), facts["tail_ms"], 0.0)
+    """Tasks of equal data, or that compute as long: no tail."""
+    saves = np.where(facts["host"] < 0, _tail(facts, "data", "computing"), 0.0)
     return _ranged(facts, FindingKind.SKEW, saves, low=0.5, high=1.15)
+
+
+def _cold(facts: pd.DataFrame) -> pd.DataFrame:
+    """Executors that have run such tasks before."""
+    saves = _tail(facts, "cold") + facts["each"] * facts["cold"]
+    saves = np.minimum(saves, facts["held_ms"]).where(~facts["schema"], 0.0)
+    return _ranged(facts, FindingKind.COLD, saves, low=0.5, high=1.1)
+
+
+def _far(facts: pd.DataFrame) -> pd.DataFrame:
+    """Tasks that find their data where they run."""
+    return _ranged(facts, FindingKind.LOCALITY, _tail(facts, "far"), low=0.5, high=1.1)
+
+
+def _outside(facts: pd.DataFrame) -> pd.DataFrame:
+    """What tasks wait for, answering at once; neither the log nor a record names it."""
+    hardly = facts["told"] & (facts["cpu_share"] < NO_CPU) & facts["fixed"] & ~facts["schema"]
+    body = np.where(hardly, facts["each"] * facts["outside"], 0.0)
+    mostly = facts["tail_outside"] >= MOSTLY
+    saves = np.maximum(body, _tail(facts, "outside").where(mostly, 0.0))
+    both = body + _tail(facts, "outside").where(mostly, 0.0)
+    found = _ranged(facts, FindingKind.OUTSIDE, both, low=0.5, high=1.0)
+    return found.assign(low_ms=0.5 * np.maximum(saves, 0.0))
+
+
+def _locks(facts: pd.DataFrame) -> pd.DataFrame:
+    """Nobody holds what the tasks have to lock."""
+    much = facts["monitor_ms"] >= GC_SHARE * facts["work_ms"]
+    saves = np.where(much, facts["monitor_ms"], 0.0) + _tail(facts, "lock")
+    return _ranged(facts, FindingKind.LOCK, saves, low=0.5, high=1.1)
+
+
+def _tiny(facts: pd.DataFrame) -> pd.DataFrame:
+    """As many tasks as slots: what each costs to start is paid once a slot.
+
+    Where nothing else ran, slots that stood free meanwhile waited for the driver to start tasks.
+    """
+    slots = np.maximum(facts["slots"], 1.0)
+    tiny = (facts["median_ms"] < TINY_MS) & (facts["tasks"] >= MANY * slots)
+    tiny &= (facts["bytes"] < SMALL_BYTES) & (facts["host"] < 0) & ~facts["schema"]
+    started = facts["ran"] - facts["cold"] - facts["cpu_ms"]
+    driver = facts["slots_ms"].where(facts["free"] >= ALONE_SHARE * slots, 0.0)
+    once = facts["median_ms"] * np.ceil(slots * facts["each"])
+    saves = (started.clip(lower=0.0) * facts["each"] + driver - once).clip(lower=0.0)
+    return _ranged(facts, FindingKind.TINY_TASKS, saves.where(tiny, 0.0), low=0.4, high=1.2)
+
+
+def _schema(facts: pd.DataFrame) -> pd.DataFrame:
+    """A schema that is given: nothing is read to learn it."""
+    saves = facts["held_ms"].where(facts["schema"], 0.0)
+    waited = (facts["held_ms"] - facts["work_ms"] - facts["tail_ms"]).clip(lower=0.0)
+    found = _ranged(facts, FindingKind.SCHEMA, saves, low=0.6, high=1.0)
+    # Who waits for executors there waits for them in the next stage, where there are none yet.
+    low = (0.6 * (facts["held_ms"] - waited)).where(facts["schema"], 0.0)
+    return found.assign(low_ms=low, saves_ms=(low + found["high_ms"]) / 2.0)
 
 
 def _slow_hosts(facts: pd.DataFrame) -> pd.DataFrame:
     """Tasks of a slow host as long as the others': less work, and no tail."""
-    at_once = np.maximum(np.minimum(facts["tasks"], facts["slots"]), 1.0)
     tail = np.where(_is_uneven(facts), facts["tail_ms"], 0.0)
-    saves = np.where(facts["host"] >= 0, tail + facts["host_ms"] / at_once * facts["factor"], 0.0)
+    saves = np.where(facts["host"] >= 0, tail + facts["host_ms"] * facts["each"], 0.0)
     saves = np.minimum(saves, facts["held_ms"])
     return _ranged(facts, FindingKind.SLOW_HOST, saves, low=0.5, high=1.1)
 
@@ -427,14 +452,21 @@ def _slow_hosts(facts: pd.DataFrame) -> pd.DataFrame:
 def _collection(facts: pd.DataFrame) -> pd.DataFrame:
     """Enough memory that hardly anything is collected."""
     much = facts["gc_ms"] >= GC_SHARE * facts["work_ms"]
-    return _ranged(facts, FindingKind.GC, np.where(much, facts["gc_ms"], 0.0), low=0.5, high=1.2)
+    saves = np.where(much, facts["gc_ms"], 0.0) + _tail(facts, "gc")
+    return _ranged(facts, FindingKind.GC, saves, low=0.5, high=1.0)
 
 
 def _limit(facts: pd.DataFrame) -> pd.DataFrame:
-    """A CPU limit that stops nobody; beyond it others may have the processors."""
+    """A CPU limit that stops nobody; beyond it others may have the processors.
+
+    All tasks of a stopped executor stand still, and its threads queue for what is left to it.
+    """
     much = facts["throttled_ms"] >= GC_SHARE * facts["work_ms"]
-    saves = np.where(much, facts["throttled_ms"], 0.0)
-    return _ranged(facts, FindingKind.CPU_LIMIT, saves, low=0.5, high=1.1)
+    queued = facts["each"] * facts["run_queue"]
+    low = np.where(much, facts["throttled_ms"], 0.0) + _tail(facts, "throttled")
+    high = np.minimum(low + np.where(much, queued, 0.0), facts["held_ms"])
+    found = _ranged(facts, FindingKind.THROTTLED, high, low=0.5, high=1.0)
+    return found.assign(low_ms=0.5 * low, saves_ms=(0.5 * low + high) / 2.0)
 
 
 def _faults(facts: pd.DataFrame) -> pd.DataFrame:
@@ -446,9 +478,8 @@ def _faults(facts: pd.DataFrame) -> pd.DataFrame:
 
 def _spill(facts: pd.DataFrame) -> pd.DataFrame:
     """Enough memory, or small enough partitions, that nothing is spilled."""
-    at_once = np.maximum(np.minimum(facts["tasks"], facts["slots"]), 1.0)
     slow, fast = (
-        np.minimum(2.0 * facts["spilled"] / rate / at_once * facts["factor"], facts["work_ms"])
+        np.minimum(2.0 * facts["spilled"] / rate * facts["each"], facts["work_ms"])
         for rate in SPILL_RATES
     )
     loose = np.minimum(facts["loose_ms"], slow)
@@ -461,6 +492,12 @@ def _spill(facts: pd.DataFrame) -> pd.DataFrame:
     high = np.where(facts["spilled"] > 0, high, 0.0)
     found = _ranged(facts, FindingKind.MEMORY, high, low=0.5, high=1.0)
     return found.assign(low_ms=low, saves_ms=(low + high) / 2.0, bytes=facts["spilled"])
+
+
+_FINDERS = (
+    _partitions, _skew, _cold, _far, _outside, _locks, _tiny, _schema, _slow_hosts, _collection,
+    _limit, _faults, _spill,
+)  # fmt: skip
 
 
 def _ranged(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -15,9 +16,10 @@ from iqcar.errors import UsageError
 from iqcar.replay.whatif.model import Model, build_model
 from iqcar.replay.whatif.question import Question
 from iqcar.replay.whatif.what_if import answer
+from iqcar.rules.actions import Action, Place
 from iqcar.say.blamed import QueryNames, RecurringNames
 from iqcar.say.sentences import OthersLosses
-from iqcar.tables import recurring_queries
+from iqcar.tables import recurring_queries, texts
 from iqcar.tables.arrays import Floats, Ints
 
 SEVERE_SHARE = 0.5
@@ -77,6 +79,8 @@ MOST_TASKS = 100_000
 WIDER = 1.4
 """Factor of the upper end of what removing a query saves: capacities are fitted to a run in which
 devices were shared, and come out somewhat low. Without a replay, the lower end is divided by it."""
+_GRAPHX = re.compile(r"at (Graph|Pregel|Vertex|Edge|PageRank|ShippableVertex)\w{0,40}\.scala")
+_OF_SQL = re.compile(r"Scan |Exchange|Aggregate|Project|Filter|Join|Execute ")
 ESTIMATED, REPLAYED = "estimated", "replayed"
 MOST_FITTED = 5_000
 """Tasks up to which a model is fitted for it: half a second."""
@@ -97,6 +101,7 @@ class Finding:
     action: what to do.
     settings: name and value of settings, and why.
     section: key of the section that shows the numbers.
+    frees: for idle executors, the share of their time that the action frees; else 0.
     question: what a replay is asked to tell how much it saves.
     """
 
@@ -113,12 +118,15 @@ class Finding:
     action: str
     settings: tuple[tuple[str, str, str], ...]
     section: str
+    frees: float = 0.0
     question: Question | None = field(default=None, repr=False, compare=False)
 
     @property
     def saving(self) -> str:
         """The saving in words: ``saves about 154 s (77 s … 154 s), 36 % of its run``."""
         low, high = duration(self.low_ms), duration(self.high_ms)
+        if self.kind is FindingKind.IDLE:
+            return f"frees {percent(self.frees)} of the executors' time"
         if self.kind is FindingKind.UNKNOWN:
             return f"may save up to {high}, once it is explained"
         within = f" ({low} … {high})" if low != high else ""
@@ -140,6 +148,24 @@ class About:
         self.others = OthersLosses(diagnosis, diagnosis.lost_ms())
         size = int(self.recurring.max(initial=-1)) + 1
         self.run_of = np.bincount(self.recurring, self.ran, size)
+        self._places: dict[int, Place] = {}
+
+    def place(self, query: int) -> Place:
+        """Where a query ran."""
+        app = int(self.tables.queries["app"].iloc[query])
+        if app not in self._places:
+            self._places[app] = Place(self.tables, app)
+        return self._places[app]
+
+    def api_of(self, query: int, stage: int) -> str:
+        """What a stage of a query was written with: sql, streaming, graphx or rdd."""
+        told = self.tables.stages.iloc[stage]
+        if told["operators"] or _OF_SQL.search(told["label"]):
+            name = str(self.tables.queries["name"].iloc[query])
+            return "streaming" if "streaming" in name else "sql"
+        mine = (self.tables.stages["query"] == query).to_numpy(bool)
+        names = " ".join(texts(self.tables.stages[mine], "name"))
+        return "graphx" if _GRAPHX.search(names) else "rdd"
 
     @cached_property
     def rows_of(self) -> dict[int, list[int]]:
@@ -155,11 +181,10 @@ class About:
         rows: Mapping[int, float],
         *,
         sentence: str,
-        action: str,
+        action: Action,
         ranged: tuple[float, float] = (0.5, 1.0),
         saves: float | None = None,
         where: str = "",
-        settings: Sequence[tuple[str, str, str]] = (),
         section: str = "",
         question: Question | None = None,
     ) -> Finding:
@@ -183,8 +208,8 @@ class About:
             evidence=ESTIMATED,
             where=printable(where),
             sentence=printable(sentence),
-            action=printable(action),
-            settings=tuple(settings),
+            action=printable(action.do),
+            settings=action.settings,
             section=section,
             question=question,
         )

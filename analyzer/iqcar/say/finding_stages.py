@@ -8,14 +8,16 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 
-from iqcar.base.units import duration, percent, printable, short, size
+from iqcar.base.units import count_of, duration, percent, printable, short, size
 from iqcar.causes.savings import stage_savings
+from iqcar.causes.slow_tasks import MOSTLY
 from iqcar.diagnosis import Diagnosis
 from iqcar.enums import EVIDENCES, BlameKind, FindingKind, Resource
 from iqcar.model.waits.driver_time import DriverPart, DriverWork, listeners_late
 from iqcar.model.waits.executor_memory import memory_for_tasks
 from iqcar.replay.whatif.question import Question
-from iqcar.rules.vocabulary import CPU_LIMIT, advice_for, advice_kinds
+from iqcar.rules.actions import Action
+from iqcar.rules.vocabulary import advice_kinds
 from iqcar.say.blamed import QueryNames
 from iqcar.say.finding import About, Finding
 from iqcar.say.section import Section, columns
@@ -71,7 +73,7 @@ def driver_findings(about: About) -> Iterator[Finding]:
             sentence=f"{percent(share)} of {about.called(worst)}, {about.of_run(spent, worst)}, "
             f"passes in the driver: {_when(work)}. {_before(driver.early, runs, spent)}"
             "More executors do not help.",
-            action=_driver_action(work),
+            action=Action(_driver_action(work)),
             ranged=(0.1, 1.0),
             section="driver",
         )
@@ -184,25 +186,15 @@ def _evidence(found: Iterable[str]) -> str:
     return ", ".join(str(one) for one in EVIDENCES if str(one) in told)
 
 
-_ADVICE_OF = {
-    FindingKind.PARTITIONS: "more-tasks",
-    FindingKind.GC: "more-memory",
-    FindingKind.SLOW_HOST: "exclude-host",
-    FindingKind.PAGE_FAULTS: "host-memory",
-}
 _THRESHOLD = "spark.sql.autoBroadcastJoinThreshold"
 _BROADCAST = (
     "Broadcast the small side: broadcast(...) or the hint /*+ BROADCAST(name) */; a larger "
     f"{_THRESHOLD} does so where Spark knows the size before it plans the join."
 )
-_SKEW_ADVICE = {
-    "shuffle-skew": "split-shuffle",
-    "input-skew": "split-input",
-}
 
 
 def stage_findings(about: About) -> Iterator[Finding]:
-    """Findings on partitions, skew, memory and garbage collection, one per recurring query.
+    """Findings on what the tasks of stages took, one per recurring query and kind.
 
     Of slow hosts, one per host: on the query that it delayed most.
     """
@@ -223,15 +215,13 @@ def _of_stages(about: About, kind: FindingKind, mine: pd.DataFrame) -> Finding:
     query = max(runs, key=lambda row: runs[row])
     stage = about.diagnosis.stragglers.labels.stage(int(worst["stage"]))
     most = float(high.sum())
-    action, settings = _action(about, kind, mine, worst)
     finding = about.finding(
         kind,
         runs,
-        sentence=_stage_sentence(about, kind, worst, query=query, stage=stage),
-        action=action,
+        sentence=_SAY[kind](about.called(query), f"stage {short(stage, 60)}", worst),
+        action=_action(about, kind, mine, worst, query),
         ranged=(float(mine["low_ms"].sum()) / most, 1.0),
         where=f"stage {stage}",
-        settings=settings,
         section="stragglers" if kind is FindingKind.SKEW else "stages",
         question=_question(about, kind, mine, list(runs)),
     )
@@ -239,26 +229,75 @@ def _of_stages(about: About, kind: FindingKind, mine: pd.DataFrame) -> Finding:
 
 
 def _action(
-    about: About, kind: FindingKind, mine: pd.DataFrame, worst: pd.Series
-) -> tuple[str, list[tuple[str, str, str]]]:
+    about: About, kind: FindingKind, mine: pd.DataFrame, worst: pd.Series, query: int
+) -> Action:
     """What to do, and settings for it."""
-    if kind is FindingKind.PARTITIONS:
-        return _more_partitions(worst), []
+    place = about.place(query)
     if kind is FindingKind.MEMORY:
-        app = int(about.tables.queries["app"].iloc[int(worst["query"])])
+        app = int(about.tables.queries["app"].iloc[query])
         each = float(mine["needed"].max())
-        return _more_memory(worst, each), memory_for_tasks(about.tables, app, each)
+        settings = tuple(memory_for_tasks(about.tables, app, each))
+        return Action(_more_memory(worst, each, "local" in place.holds), settings)
     if kind is FindingKind.BROADCAST:
         side = float(mine["bytes"].max())
         why = f"more than the {size(side)} of the small side"
-        return _BROADCAST, [(_THRESHOLD, f"{_threshold_mb(side)}m", why)]
-    if kind is FindingKind.CPU_LIMIT:
-        return advice_for(CPU_LIMIT), []
-    advice = advice_kinds()[_ADVICE_OF.get(kind) or _skew_advice(about, int(worst["stage"]))]
-    return advice.do, [(one.name, one.value, one.why) for one in advice.settings[:2]]
+        return Action(_BROADCAST, ((_THRESHOLD, f"{_threshold_mb(side)}m", why),))
+    if kind is FindingKind.PAGE_FAULTS:
+        return _advised("host-memory")
+    if kind is FindingKind.SLOW_HOST:
+        return _advised("exclude-host")
+    holds = {about.api_of(query, int(worst["stage"])), *_holds(about, worst)}
+    count = _tasks_wanted(kind, worst)
+    data = float(worst["last_bytes"]) / 2 if kind is FindingKind.SKEW else _all_bytes(worst) / count
+    values = {"from": int(worst["tasks"]), "count": count, "mb": max(int(data / 2**20), 1)}
+    return place.action(kind.value, holds, values)
 
 
-def _more_memory(worst: pd.Series, each: float) -> str:
+def _advised(name: str) -> Action:
+    advice = advice_kinds()[name]
+    return Action(advice.do, tuple((one.name, one.value, one.why) for one in advice.settings[:2]))
+
+
+def _holds(about: About, worst: pd.Series) -> Iterator[str]:
+    """Conditions of a stage on which actions depend."""
+    stage = about.tables.stages.iloc[int(worst["stage"])]
+    if worst["fetches"]:
+        yield "reads-shuffle"
+    elif worst["bytes"] > 0:
+        yield "reads-files"
+    if "Join" in stage["operators"] or "Join" in stage["label"]:
+        yield "join"
+    if any(one in stage["label"] for one in ("Scan text", "Scan csv", "Scan json")):
+        yield "text"
+    if worst["tail_far"] > 0:
+        yield "far"
+    if not worst["fetches"] and worst["bytes"] > 0 and "Scan" not in stage["label"]:
+        yield "cached"
+    if worst["tail_computing"] > worst["tail_data"]:
+        yield "computes"
+    elif not worst["fetches"]:
+        yield "input"
+    if len(about.tables.task_records):
+        yield "recorded"
+
+
+def _all_bytes(worst: pd.Series) -> float:
+    return float(worst["bytes"] * worst["tasks"])
+
+
+_TASK_BYTES = 64.0 * 2**20
+"""Bytes that one task reads where tasks are made fewer."""
+
+
+def _tasks_wanted(kind: FindingKind, worst: pd.Series) -> int:
+    """As many as all slots take twice; of tiny ones as many as slots, or as their data is."""
+    slots = max(int(worst["slots"]), 1)
+    if kind is FindingKind.TINY_TASKS:
+        return max(slots, int(_all_bytes(worst) / _TASK_BYTES))
+    return 2 * slots
+
+
+def _more_memory(worst: pd.Series, each: float, local: bool) -> str:
     """How much memory per task, and when partitions help instead."""
     count = int(np.ceil(worst["tasks"] * worst["needed"] / max(worst["had"], 1.0)))
     more = (
@@ -266,9 +305,11 @@ def _more_memory(worst: pd.Series, each: float) -> str:
         if worst["fetches"] and worst["had"] > 0
         else ""
     )
+    how = "a larger heap" if local else "larger executors"
+    fewer = "fewer tasks at once (local[N])" if local else "fewer cores per executor"
     return (
-        f"Give each task {size(each)} of execution memory: larger executors, a larger "
-        f"spark.memory.fraction, or fewer cores per executor.{more}"
+        f"Give each task {size(each)} of execution memory: {how}, a larger "
+        f"spark.memory.fraction, or {fewer}.{more}"
     )
 
 
@@ -300,7 +341,7 @@ def _question(
     ids = about.tables.queries["query_id"].astype(str).iloc[runs].tolist()
     if kind is FindingKind.PARTITIONS and mine["fetches"].all():
         worst = mine.iloc[int(mine["high_ms"].to_numpy(np.float64).argmax())]
-        return Question(partitions=dict.fromkeys(ids, _partitions(worst)))
+        return Question(partitions=dict.fromkeys(ids, _tasks_wanted(kind, worst)))
     if kind is FindingKind.SKEW:
         return Question(no_skew=tuple(ids))
     return Question(no_gc=True) if kind is FindingKind.GC else None
@@ -323,76 +364,164 @@ def _of_host(about: About, mine: pd.DataFrame) -> Finding:
     )  # fmt: skip
 
 
-def _stage_sentence(
-    about: About, kind: FindingKind, worst: pd.Series, *, query: int, stage: str
-) -> str:
-    called, place = about.called(query), f"stage {short(stage, 60)}"
+def _say_partitions(called: str, place: str, worst: pd.Series) -> str:
     tasks, slots = int(worst["tasks"]), int(worst["slots"])
-    if kind is FindingKind.PARTITIONS:
-        each = f", {size(worst['bytes'])} each" if worst["bytes"] > 0 else ""
-        plural = "s" if tasks != 1 else ""
-        if tasks < slots:
-            return (
-                f"{called} left slots idle: {place} has {tasks} task{plural} of "
-                f"{duration(worst['median_ms'])}{each}, for {slots} slots."
-            )
+    each = f", {size(worst['bytes'])} each" if worst["bytes"] > 0 else ""
+    what = f"{count_of(tasks, 'task')} of {duration(worst['median_ms'])}{each}, for {slots} slots"
+    if tasks < slots:
+        return f"{called} left slots idle: {place} has {what}."
+    return f"{called} ended its waves of tasks unevenly: {place} has {what}."
+
+
+def _say_skew(called: str, place: str, worst: pd.Series) -> str:
+    took = f"took {duration(worst['last_lasted'])}, the median {duration(worst['usual_lasted'])}"
+    if worst["tail_computing"] > worst["tail_data"]:
         return (
-            f"{called} ended its waves of tasks unevenly: {place} has {tasks} tasks of "
-            f"{duration(worst['median_ms'])}{each}, for {slots} slots."
+            f"{called} waited for one task that computed longer over as much data: in {place} it "
+            f"{took}; on the processor {duration(worst['last_cpu'])} and "
+            f"{duration(worst['usual_cpu'])}."
         )
-    if kind is FindingKind.SKEW:
+    times = {
+        name: worst[f"last_{name}"] / max(worst[f"usual_{name}"], 1.0)
+        for name in ("bytes", "rows", "out_rows")
+    }
+    most = max(times, key=lambda name: times[name])
+    if most == "bytes":
+        had, usual = size(worst["last_bytes"]), size(worst["usual_bytes"])
+    else:
+        had, usual = (f"{worst[f'{which}_{most}']:,.0f}" for which in ("last", "usual"))
+        had = f"{had} {'rows' if most == 'rows' else 'rows to write'}"
+    return (
+        f"{called} waited for one task with more data: in {place} it had {had}, the median "
+        f"{usual}; it {took}."
+    )
+
+
+def _say_cold(called: str, place: str, worst: pd.Series) -> str:
+    tail = worst["tail_ms"] * worst["tail_cold"] > worst["each"] * worst["cold"]
+    if tail and worst["longest_ms"] > worst["median_ms"]:
         return (
-            f"{called} waited for single tasks: in {place} the longest "
-            f"took {duration(worst['longest_ms'])}, the median {duration(worst['median_ms'])}."
+            f"{called} waited for a cold executor: in {place} its first task took "
+            f"{duration(worst['last_lasted'])} ({duration(worst['last_deserialize'])} "
+            f"deserialising, {duration(worst['last_cpu'])} on the processor), the median "
+            f"{duration(worst['usual_lasted'])} over as much data."
         )
-    if kind is FindingKind.SLOW_HOST:
+    elapsed = duration(worst["each"] * worst["cold"])
+    if np.isfinite(worst["later_ms"]):
         return (
-            f"{called} waited for its tasks, which took up to "
-            f"{duration(worst['longest_ms'])} there in {place}, the median "
-            f"{duration(worst['median_ms'])}."
+            f"{called} began cold: in {place} first tasks took {duration(worst['first_ms'])}, "
+            f"later ones {duration(worst['later_ms'])}; that held it up for {elapsed}."
         )
-    if kind is FindingKind.GC:
-        return f"Garbage collection stopped the tasks of {called}, most of all in {place}."
-    if kind is FindingKind.CPU_LIMIT:
+    return (
+        f"{called} began cold: in {place} tasks were unpacked and classes loaded for "
+        f"{duration(worst['cold'])} of {duration(worst['ran'])}; that held it up for {elapsed}."
+    )
+
+
+def _say_far(called: str, place: str, worst: pd.Series) -> str:
+    if worst["tail_far"] > 0 and not worst.get("empty", 0) > 0:
         return (
-            f"The CPU limit of the executors stopped the tasks of {called}, in {place} for "
-            f"{percent(worst['stopped'])} of their time."
+            f"{called} waited for a task that read {size(worst['last_bytes'])} from another host: "
+            f"in {place} it took {duration(worst['last_lasted'])}, those with their data near "
+            f"{duration(worst['usual_lasted'])}."
         )
-    if kind is FindingKind.PAGE_FAULTS:
+    empty = int(worst["empty"])
+    return (
+        f"{called} waited for full executors beside empty ones: in {place} "
+        f"{percent(worst['busiest'])} of the task time was spent on some, while {empty} "
+        f"{'was' if empty == 1 else 'were'} hardly used and tasks waited for "
+        f"{duration(worst['slots_ms'])}."
+    )
+
+
+def _say_outside(called: str, place: str, worst: pd.Series) -> str:
+    if worst["tail_outside"] >= MOSTLY and worst["longest_ms"] > worst["median_ms"]:
         return (
-            f"{called} waited for pages of memory that were read from mapped files or swap, in "
-            f"{place} for {percent(worst['faulted'])} of its tasks' time."
+            f"{called} waited for a task that waited for something: in {place} it took "
+            f"{duration(worst['last_lasted'])}, {duration(worst['last_cpu'])} of it on the "
+            f"processor, the median {duration(worst['usual_lasted'])} over as much data."
         )
-    if kind is FindingKind.BROADCAST:
-        return (
-            f"{called} shuffled both sides of the join in {place}, though one is "
-            f"{size(worst['bytes'])} only."
-        )
+    return (
+        f"{called} waited for something outside of Spark: {count_of(int(worst['tasks']), 'task')} "
+        f"of {place} took {duration(worst['ran'])} in all, {percent(worst['cpu_share'])} of it on "
+        "the processor, and nothing recorded says what the rest was."
+    )
+
+
+def _say_lock(called: str, place: str, worst: pd.Series) -> str:
+    return (
+        f"{called} waited for locks that other tasks held: in {place} its tasks were blocked for "
+        f"{duration(worst['lock'])} of {duration(worst['ran'])}."
+    )
+
+
+def _say_tiny(called: str, place: str, worst: pd.Series) -> str:
+    each = f" with {size(worst['bytes'])}" if worst["bytes"] > 0 else ""
+    return (
+        f"{called} was divided too finely: {place} has {int(worst['tasks']):,} tasks of "
+        f"{duration(worst['median_ms'])}{each}, for {int(worst['slots'])} slots; they computed for "
+        f"{duration(worst['cpu_ms'])} of {duration(worst['ran'])}."
+    )
+
+
+def _say_schema(called: str, place: str, worst: pd.Series) -> str:
+    tasks = count_of(int(worst["tasks"]), "task")
+    return f"{called} read files only to learn their schema: {place}, {tasks}."
+
+
+def _say_slow_host(called: str, place: str, worst: pd.Series) -> str:
+    return (
+        f"{called} waited for its tasks, which took up to {duration(worst['longest_ms'])} there in "
+        f"{place}, the median {duration(worst['median_ms'])}."
+    )
+
+
+def _say_gc(called: str, place: str, worst: pd.Series) -> str:
+    share = percent(worst["gc_ms"] / max(worst["work_ms"], 1.0))
+    return (
+        f"Garbage collection stopped the tasks of {called}, in {place} for {share} of their time."
+    )
+
+
+def _say_throttled(called: str, place: str, worst: pd.Series) -> str:
+    return (
+        f"The CPU limit of the executors stopped the tasks of {called}, in {place} for "
+        f"{percent(worst['stopped'])} of their time."
+    )
+
+
+def _say_faults(called: str, place: str, worst: pd.Series) -> str:
+    return (
+        f"{called} waited for pages of memory that were read from mapped files or swap, in "
+        f"{place} for {percent(worst['faulted'])} of its tasks' time."
+    )
+
+
+def _say_broadcast(called: str, place: str, worst: pd.Series) -> str:
+    return (
+        f"{called} shuffled both sides of the join in {place}, though one is "
+        f"{size(worst['bytes'])} only."
+    )
+
+
+def _say_spill(called: str, place: str, worst: pd.Series) -> str:
     needed = f"had {size(worst['had'])} of memory at most, and needed {size(worst['needed'])}"
     return f"{called} spilled {size(worst['bytes'])} to disk in {place}: a task {needed}."
 
 
-def _partitions(worst: pd.Series) -> int:
-    """As many as all slots take twice."""
-    return 2 * int(worst["slots"])
-
-
-def _more_partitions(worst: pd.Series) -> str:
-    """How many partitions, and how to get them."""
-    count = _partitions(worst)
-    ways = f"repartition({count}), or spark.sql.shuffle.partitions where it reads a shuffle"
-    if worst["bytes"] > 0:
-        mb = max(int(worst["bytes"] * worst["tasks"] / count / 2**20), 1)
-        ways += (
-            f", or spark.sql.files.maxPartitionBytes={mb}m where it reads files that can be split"
-        )
-    return f"Use {count} partitions or more: {ways}."
-
-
-def _skew_advice(about: About, stage: int) -> str:
-    """Key of the advice on the most frequent kind of skew among the stragglers of a stage."""
-    found = about.diagnosis.stragglers
-    rows = found.stragglers.index[(found.stragglers["stage"] == stage).to_numpy()]
-    causes = found.causes[found.causes["straggler"].isin(rows)]["cause"].value_counts()
-    named = (_SKEW_ADVICE[cause] for cause in causes.index if cause in _SKEW_ADVICE)
-    return next(named, "spread-computing")
+_SAY = {
+    FindingKind.PARTITIONS: _say_partitions,
+    FindingKind.SKEW: _say_skew,
+    FindingKind.COLD: _say_cold,
+    FindingKind.LOCALITY: _say_far,
+    FindingKind.OUTSIDE: _say_outside,
+    FindingKind.LOCK: _say_lock,
+    FindingKind.TINY_TASKS: _say_tiny,
+    FindingKind.SCHEMA: _say_schema,
+    FindingKind.SLOW_HOST: _say_slow_host,
+    FindingKind.GC: _say_gc,
+    FindingKind.THROTTLED: _say_throttled,
+    FindingKind.PAGE_FAULTS: _say_faults,
+    FindingKind.BROADCAST: _say_broadcast,
+    FindingKind.MEMORY: _say_spill,
+}

@@ -8,20 +8,17 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from iqcar.base.units import duration, percent, resource_name
-from iqcar.causes.savings import start_up_time
+from iqcar.base.units import HOUR_MS, count_of, duration, percent, printable, resource_name
+from iqcar.causes.executors_used import executor_use, start_up_time
 from iqcar.diagnosis import Diagnosis
 from iqcar.enums import BlameKind, FindingKind, Resource
 from iqcar.model.waits.stage_parts import most_slots
 from iqcar.replay.whatif.question import Question
+from iqcar.rules.actions import Action
 from iqcar.rules.advice_rules import executor_advice_for
 from iqcar.rules.propose_rules import held_by_long_tasks, split_tasks
-from iqcar.rules.vocabulary import (
-    NO_EXECUTORS,
-    OTHER_APPLICATION,
-    UNATTRIBUTED,
-    advice_for,
-)
+from iqcar.rules.rule import Outlook, Rule
+from iqcar.rules.vocabulary import OTHER_APPLICATION, UNATTRIBUTED, advice_for
 from iqcar.say.finding import LEAST_LOST_MS, MARKED_SHARE, SLIGHT_SHARE, WIDER, About, Finding
 from iqcar.say.finding_stages import driver_findings, stage_findings
 from iqcar.say.sections import WastedLine, wasted_lines
@@ -56,7 +53,7 @@ def contention(about: About) -> Iterator[Finding]:
         if resource is not Resource.EXECUTORS and not set(runs_of_it) & set(runs):
             gone = tuple(about.names.ids[row] for row in runs_of_it)
             found = replace(found, question=Question(remove=gone))
-        yield found
+        yield _with_rules(about, found)
 
 
 def _resources_of(about: About) -> dict[tuple[int, int], Resource]:
@@ -94,7 +91,7 @@ def _contended(
         FindingKind.CONTENTION,
         runs,
         sentence=f"{sentence}{why}",
-        action=_against(about, source, worst, resource),
+        action=Action(_against(about, source, worst, resource)),
         ranged=_range_of(of_all, resource),
         saves=most,
         where=resource_name(resource),
@@ -120,56 +117,90 @@ def _against(about: About, source: int, target: int, resource: Resource) -> str:
     if app[source] != app[target]:
         return advice_for(OTHER_APPLICATION)
     rows = np.arange(len(app))
-    remedy = _rule_for(about, source, target) or advice_for(str(resource))
+    remedy = advice_for(str(resource))
     long = resource is Resource.SLOTS and held_by_long_tasks(
         about.tables, rows == source, rows == target
     )
     return f"{split_tasks(about.names.called(source))} {remedy}" if long else remedy
 
 
-def _rule_for(about: About, source: int, target: int) -> str:
-    """What a proposed rule does about it; empty where none helps."""
+def _rules_for(about: About, runs: Sequence[int]) -> tuple[list[Rule], float]:
+    """Rules that are predicted to help queries, and the time that they save them together."""
     prints = about.tables.queries["fingerprint"]
-    both = {str(prints.iloc[source]), str(prints.iloc[target])} - {""}
-    rules = [r for r in about.diagnosis.rules if r.helps_pools and r.fingerprint in both]
-    if not rules:
-        return ""
+    mine = {str(prints.iloc[row]) for row in runs} - {""}
+    helping = []
+    saved = 0.0
+    for rule in about.diagnosis.rules:
+        told = rule.expected or {}
+        if not rule.helps_pools or told.get("outlook") != Outlook.HELPS.value:
+            continue
+        if mine & set(told.get("victim_fingerprints", ())):
+            helping.append(rule)
+            saved = max(saved, told["victims_before_ms"] - told["victims_after_ms"])
+    return helping, saved
+
+
+def _with_rules(about: About, finding: Finding) -> Finding:
+    """Offer rules where they are predicted to help: then the saving is theirs."""
+    rules, saved = _rules_for(about, finding.queries)
+    if not rules or saved < min(LEAST_SAVED_MS, finding.low_ms):
+        return finding
     ids = ", ".join(rule.id for rule in rules)
-    return (
-        f"Apply rules {ids}: iqcar analyze {about.tables.given} --rules rules.json, then "
-        "spark-submit $(iqcar conf --apply-rules rules.json)."
+    saves = min(saved, finding.high_ms)
+    found = replace(
+        finding,
+        low_ms=min(finding.low_ms, RULES_LOW * saves),
+        question=None,
+        action=f"Apply rules {ids}: iqcar analyze {about.tables.given} --rules rules.json, then "
+        "spark-submit $(iqcar conf --apply-rules rules.json).",
     )
+    return about.saving(found, saves)
 
 
+RULES_LOW = 0.5
+"""Lower end of what rules save, in parts of what is predicted of them."""
 LEAST_SAVED_MS = 1_000.0
 """Below a second nobody changes anything."""
 LEAST_SAVED_SHARE = 0.02
 """… and below a fiftieth of the run: two runs of one query differ by more."""
-MOST_ASKED = 3
-"""Findings of which a replay is asked: as many as are shown at first."""
+MOST_ASKED = 5
+"""Findings of which a replay is asked: more than are shown at first."""
 NO_EXECUTOR = 0.95
 """Part of the slots missing from which on there was no executor."""
 SMALL_CLUSTER_SHARE = 0.5
 """Share of a query's run in which all slots worked from which on more of them are worth naming."""
 MORE_SLOTS = 1.5
 """How many times the slots the finding on executors is about."""
+IDLE_SHARE = 0.1
+"""Part of the executors' time in which tasks ran below which they were idle."""
+LEAST_IDLE_MS = 60_000.0
+"""A cluster that idles for less than a minute is nobody's trouble."""
 
 
-_REMEDIES = {
-    FindingKind.CONTENTION: "keeping other queries out of the way of {}",
-    FindingKind.EXECUTORS: "more executors for {}",
-    FindingKind.START_UP: "executors that are there when {} starts",
-    FindingKind.PARTITIONS: "other partitions for {}",
-    FindingKind.SKEW: "evening out the tasks of {}",
-    FindingKind.MEMORY: "no spill in {}",
-    FindingKind.BROADCAST: "broadcasting what {} joins",
-    FindingKind.GC: "less garbage collection in {}",
-    FindingKind.CPU_LIMIT: "a higher CPU limit for {}",
-    FindingKind.PAGE_FAULTS: "pages that stay in memory for {}",
-    FindingKind.WASTED: "no failed or repeated work in {}",
-    FindingKind.SLOW_HOST: "mending or leaving out the host {}",
-    FindingKind.DRIVER: "less waiting for the driver in {}",
-    FindingKind.UNKNOWN: "finding out what {} waited for",
+_HEADS = {
+    FindingKind.CONTENTION: "{share} of {subject} was lost to another query",
+    FindingKind.EXECUTORS: "{subject} kept all slots busy: more of them would save {share} of it",
+    FindingKind.START_UP: "{share} of {subject} was spent waiting for executors",
+    FindingKind.NOT_GRANTED: "{subject} did not get the executors that it asked for",
+    FindingKind.COLD: "{share} of {subject} was spent on cold executors",
+    FindingKind.LOCALITY: "{share} of {subject} was spent waiting for executors that held its data",
+    FindingKind.PARTITIONS: "{share} of {subject} would be saved by more partitions",
+    FindingKind.TINY_TASKS: "{share} of {subject} was spent on starting tiny tasks",
+    FindingKind.SKEW: "{share} of {subject} was spent waiting for single large tasks",
+    FindingKind.MEMORY: "{share} of {subject} was spent on spilling",
+    FindingKind.BROADCAST: "{share} of {subject} was spent on a join that could be broadcast",
+    FindingKind.GC: "{share} of {subject} was spent on garbage collection",
+    FindingKind.THROTTLED: "{share} of {subject} was spent stopped by a CPU limit",
+    FindingKind.LOCK: "{share} of {subject} was spent waiting for a lock",
+    FindingKind.PAGE_FAULTS: "{share} of {subject} was spent waiting for pages of memory",
+    FindingKind.WASTED: "{share} of {subject} was spent on failed or repeated work",
+    FindingKind.SLOW_HOST: "The host {subject} is slow",
+    FindingKind.DRIVER: "{share} of {subject} was spent in the driver",
+    FindingKind.SCHEMA: "{share} of {subject} was spent on learning the schema of files",
+    FindingKind.COLLECT: "{share} of {subject} was spent on bringing its result to the driver",
+    FindingKind.OUTSIDE: "{share} of {subject} was spent waiting for something outside of Spark",
+    FindingKind.IDLE: "{subject} used a small part of the executors' time",
+    FindingKind.UNKNOWN: "{share} of {subject} is not explained by the log",
 }
 
 
@@ -206,23 +237,20 @@ def _find(diagnosis: Diagnosis, replay: bool) -> tuple[Finding, ...]:
         worth = [*map(about.replayed, worth[:MOST_ASKED]), *worth[MOST_ASKED:]]
     worth = [one for one in worth if _is_worth(one)]
     worth += [one for one in _executors(about, worth) if _is_worth(one)]
-    return tuple(_ranked(worth))
+    return (*_idle(about, worth), *_ranked(worth))
 
 
 def _ranked(found: Sequence[Finding]) -> list[Finding]:
-    return sorted(found, key=lambda one: (-one.saves_ms, str(one.kind), one.subject))
+    """What surely saves most first."""
+    return sorted(found, key=lambda one: (-one.low_ms, -one.saves_ms, str(one.kind), one.subject))
 
 
 def findings_headline(findings: Sequence[Finding]) -> str:
-    """Say how many things would save time, and which most; empty where nothing would."""
+    """What the first finding comes to, in a few words; empty where nothing would save time."""
     if not findings:
         return ""
     first = findings[0]
-    remedy = _REMEDIES[first.kind].format(first.subject)
-    saved = f"about {duration(first.saves_ms)}, {percent(first.share)} of its run"
-    if len(findings) == 1:
-        return f"One thing would save time: {remedy} ({saved})."
-    return f"{len(findings)} things would save time, most of all {remedy} ({saved})."
+    return f"{_HEADS[first.kind].format(subject=first.subject, share=percent(first.share))}."
 
 
 def _is_worth(one: Finding) -> bool:
@@ -244,7 +272,7 @@ def _unknown(about: About) -> Iterator[Finding]:
             runs,
             sentence=f"Nothing in the logs explains why {about.called(worst)} lost "
             f"{about.of_run(sum(runs.values()), worst)}.",
-            action=advice_for(UNATTRIBUTED, bool(recorded[app])),
+            action=Action(advice_for(UNATTRIBUTED, bool(recorded[app]))),
             ranged=(0.0, 0.6),
             section="blame",
         )
@@ -261,16 +289,25 @@ def _start_up(about: About) -> Iterator[Finding]:
     by_others = np.bincount(held["target_query"], held["lost_ms"], len(saves))
     rows = np.flatnonzero(saves > 2.0 * by_others)
     saves = saves - by_others
+    used = {one.app: one for one in executor_use(about.tables)}
     for runs in about.grouped(rows.tolist(), saves[rows]):
         worst = max(runs, key=lambda row: runs[row])
+        place, use = about.place(worst), used.get(int(about.tables.queries["app"].iloc[worst]))
+        if "local" in place.holds:
+            continue
         time = about.of_run(float(missed[list(runs)].sum()), worst)
         some = saves[worst] < NO_EXECUTOR * missed[worst]
-        had = f"{lacking[worst]:.0f} slots fewer than it could use" if some else "no executor"
+        fewer = count_of(max(round(float(lacking[worst])), 1), "slot")
+        had = f"{fewer} fewer than it could use" if some else "no executor"
+        kind, asked = FindingKind.START_UP, ""
+        if use is not None and use.asked > use.most:
+            kind = FindingKind.NOT_GRANTED
+            asked = f" It asked for {use.asked:.0f} executors, and {use.most} came."
         yield about.finding(
-            FindingKind.START_UP,
+            kind,
             runs,
-            sentence=f"{about.called(worst)} had {had} for {time}.",
-            action=advice_for(NO_EXECUTORS),
+            sentence=f"{about.called(worst)} had {had} for {time}.{asked}",
+            action=place.action(kind.value, values={"executors": use.most if use else "some"}),
             ranged=(0.6, 1.15),
             section="blame",
         )
@@ -287,12 +324,12 @@ def _wasted(about: About) -> Iterator[Finding]:
         # A copy of a task is begun late, others again at once: theirs is the whole stage's time.
         whole = lines[0].task_ms / max(float(slots[lines[0].query]), 1.0)
         others = len(lines) - 1
-        more = f" It delayed {others} more quer{'y' if others == 1 else 'ies'}." if others else ""
+        more = f" It delayed {count_of(others, 'more query')}." if others else ""
         yield about.finding(
             FindingKind.WASTED,
             {lines[0].query: lines[0].elapsed_ms},
             sentence=f"{lines[0].sentence}{more}",
-            action=lines[0].advice,
+            action=Action(lines[0].advice),
             ranged=(0.6, 2.0 * max(whole / lines[0].elapsed_ms, 1.0)),
             section="wasted",
         )
@@ -304,20 +341,56 @@ def _executors(about: About, others: Sequence[Finding]) -> Iterator[Finding]:
     mine = hurts[(hurts["kind"] == BlameKind.OWN.value).to_numpy()]
     told = {int(about.recurring[row]) for one in others for row in one.queries[:1]}
     queries = mine["target_query"].astype(int).tolist()
+    slots = most_slots(about.tables)
+    used = {one.app: one for one in executor_use(about.tables)}
     for runs in about.grouped(queries, mine["lost_ms"].to_numpy(np.float64)):
         worst = max(runs, key=lambda row: runs[row])
         run = float(about.run_of[about.recurring[worst]])
         own = sum(runs.values())
         if int(about.recurring[worst]) in told or own < SMALL_CLUSTER_SHARE * run:
             continue
+        app = int(about.tables.queries["app"].iloc[worst])
+        use = used.get(app)
         fewer = 1.0 - 1.0 / MORE_SLOTS
+        had = use.most if use is not None else 1
+        local = "local" in about.place(worst).holds
+        values = {
+            "from": int(slots[app]) if local else had,
+            "to": max(int(np.ceil(MORE_SLOTS * had)), had + 1),
+        }
         yield about.finding(
             FindingKind.EXECUTORS,
             {row: ms * fewer for row, ms in runs.items()},
             ranged=(0.6, 1.2),
-            sentence=f"{about.called(worst)} has more tasks than the cluster has slots: all of "
-            f"them worked for {about.of_run(own, worst)}.",
-            action="Give it half as many executors again, or read less: prune columns and "
-            "partitions, filter before joins.",
+            sentence=f"{about.called(worst)} had more tasks than the {slots[app]:.0f} slots: all "
+            f"of them worked for {about.of_run(own, worst)}.",
+            action=about.place(worst).action("executors", values=values),
             section="slots",
         )
+
+
+def _idle(about: About, others: Sequence[Finding]) -> Iterator[Finding]:
+    """Applications that hardly used the executors that they held, if that is the largest."""
+    saved = max((one.saves_ms for one in others), default=0.0)
+    app_of = about.tables.queries["app"].to_numpy(np.int64)
+    for use in executor_use(about.tables):
+        rows = np.flatnonzero(app_of == use.app)
+        idle = use.span_ms - use.working_ms
+        if not len(rows) or use.used_ms >= IDLE_SHARE * use.paid_ms or idle < LEAST_IDLE_MS:
+            continue
+        place = about.place(int(rows[0]))
+        if "local" in place.holds or idle < max(saved, (1.0 - IDLE_SHARE) * use.span_ms):
+            continue
+        name = printable(str(about.tables.applications["name"].iloc[use.app]))
+        hours = use.paid_ms / HOUR_MS
+        finding = about.finding(
+            FindingKind.IDLE,
+            {int(rows[0]): 0.0},
+            sentence=f"No task ran for {duration(idle)} of {duration(use.span_ms)} in {name}, "
+            f"while {count_of(use.most, 'executor')} were held: tasks used "
+            f"{percent(use.used_ms / use.paid_ms)} of {hours:,.1f} core-hours.",
+            action=place.action("idle"),
+            section="slots",
+        )
+        frees = 1.0 - use.working_ms / use.span_ms
+        yield replace(finding, subject=name, frees=frees)

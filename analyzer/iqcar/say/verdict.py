@@ -124,16 +124,15 @@ def find_verdict(diagnosis: Diagnosis, most: int | None = None) -> Verdict:
     summed.sort(key=lambda one: -one.to_others_ms)
     held_up = [query for query in range(len(lost.ran)) if lost.severity(query) in HELD_UP]
     wasted = wasted_lines(diagnosis)
-    head = (
-        _headline(diagnosis, lost, recurring, held_up) if held_up else _quiet_headline(lost, names)
-    )
+    if held_up:
+        head = _headline(diagnosis, lost, recurring, held_up)
+    else:
+        head = findings_headline(findings) or _quiet_headline(lost, names)
     doubt = listener_alone(diagnosis.tables)
     alone = f"{doubt[0].upper()}{doubt[1:]}." if doubt else ""
     return Verdict(
         quiet=not (held_up or findings),
-        headline=" ".join(
-            filter(None, (much_lost(diagnosis.tables), head, findings_headline(findings), alone))
-        ),
+        headline=" ".join(filter(None, (much_lost(diagnosis.tables), head, alone))),
         targets=_without_repeats(
             _target(diagnosis, lost, names, [query], findings) for query in shown
         ),
