@@ -10,7 +10,7 @@ import pytest
 import iqcar
 from iqcar.diagnosis import Diagnosis
 from iqcar.enums import FindingKind
-from iqcar.say.finding_stages import driver_section
+from iqcar.say.finding_driver import driver_section
 from iqcar.say.findings import find_findings
 from tests.support import SUPPORT
 from tests.support.held_loop_jobs import STAGES

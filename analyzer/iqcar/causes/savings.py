@@ -389,6 +389,7 @@ def _skew(facts: pd.DataFrame) -> pd.DataFrame:
 def _cold(facts: pd.DataFrame) -> pd.DataFrame:
     """Executors that have run such tasks before."""
     saves = _tail(facts, "cold") + facts["each"] * facts["cold"]
+    saves = saves.where(facts["host"] < 0, 0.0)
     saves = np.minimum(saves, facts["held_ms"]).where(~facts["schema"], 0.0)
     return _ranged(facts, FindingKind.COLD, saves, low=0.5, high=1.1)
 

@@ -26,7 +26,7 @@ COMPUTES_MORE = 2.0
 """Processor time over the median's from which on a task computes more over the same data."""
 READS = 1e3
 """Bytes per ms of a task from which on unrecorded time may be reading them: a slow store's."""
-NO_CPU = 0.1
+NO_CPU = 0.15
 """Share of a stage's task time on the processor below which its tasks wait for something."""
 MOSTLY = 0.5
 """Share of a stage's task time from which on the time has one reason."""
@@ -70,10 +70,7 @@ def slow_tasks(tables: Tables, waits: pd.DataFrame) -> pd.DataFrame:
     later = later.reindex(usual.index)
     found = _tails(last, usual, later)
     first = frame[frame["first"]]
-    warm = later["median"].where(later["size"] >= LATER_TASKS).reindex(first["stage"]).to_numpy()
-    expected = warm * _more_data(first, usual.loc[first["stage"]].set_index(first.index))
-    cold = np.fmax(first["lasted"].to_numpy() - expected, first["deserialize"].to_numpy())
-    found["cold"] = pd.Series(cold).groupby(first["stage"].to_numpy()).sum()
+    found["cold"] = _cold(first, frame[~frame["first"]], usual, later)
     found["first_ms"] = first.groupby("stage")["lasted"].median()
     found["later_ms"] = later["median"].where(later["size"] >= LATER_TASKS)
     found["fresh"] = frame[frame["fresh"]].groupby("stage")["executor"].nunique()
@@ -91,6 +88,27 @@ def slow_tasks(tables: Tables, waits: pd.DataFrame) -> pd.DataFrame:
         run_queue=sums["run_queue"], cpu_share=share, told=told, count=count,
         fixed=waits_only | ~(has_data | (share >= MOSTLY) | ~told),
     )  # fmt: skip
+
+
+def _cold(
+    first: pd.DataFrame, rest: pd.DataFrame, usual: pd.DataFrame, later: pd.DataFrame
+) -> pd.Series:
+    """Sum by stage what first tasks loaded, compiled and connected: what later ones did not.
+
+    What they read, fetched or wrote is not part of it, nor is unrecorded time that may be that.
+    """
+    stage = first["stage"].to_numpy(np.int64)
+    warm = rest.groupby("stage")[["lasted", "cpu", "outside"]].median()
+    warm = warm[(later["size"] >= LATER_TASKS).reindex(warm.index)].reindex(stage)
+    times = _more_data(first, usual.loc[stage].set_index(first.index))
+    more = {
+        name: np.maximum(first[name].to_numpy() - times * warm[name].to_numpy(), 0.0)
+        for name in ("lasted", "cpu", "outside")
+    }
+    reads = first["bytes"].to_numpy() >= READS * first["outside"].to_numpy()
+    unpacked = first["deserialize"].to_numpy(np.float64)
+    longer = np.minimum(more["lasted"], more["cpu"] + np.where(reads, 0.0, more["outside"]))
+    return pd.Series(np.fmax(unpacked, unpacked + longer)).groupby(stage).sum()
 
 
 def _tasks(tables: Tables, waits: pd.DataFrame) -> pd.DataFrame:

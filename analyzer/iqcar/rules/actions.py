@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Mapping
 from functools import cache
 from string import Template
@@ -57,6 +58,8 @@ class Action(NamedTuple):
     settings: tuple[tuple[str, str, str], ...] = ()
 
 
+_PYTHON = re.compile(r"\.py:\d|NativeMethodAccessorImpl|<stdin>")
+"""In names of stages of PySpark."""
 _MASTERS = {"executors-yarn": "yarn", "executors-kubernetes": "kubernetes"}
 _STANDALONE = ("spark://", "local-cluster")
 
@@ -80,6 +83,7 @@ class Place:
 
     def _conditions(self, tables: Tables, app: int) -> set[str]:
         of, held = self.settings, set()
+        mine = (tables.stages["app"] == app).to_numpy(bool)
         master = texts(tables.applications, "master")[app]
         ids = tables.executors["executor_id"][(tables.executors["app"] == app).to_numpy(bool)]
         local = master.startswith("local") and not master.startswith("local-cluster")
@@ -96,9 +100,7 @@ class Place:
             held.add("adaptive")
         if "rapids" in of.get("spark.plugins", "").lower() or "spark.rapids.sql.enabled" in of:
             held.add("gpu")
-        if tables.stages["python"].to_numpy(bool)[tables.stages["app"] == app].any() or (
-            "pyspark" in of.get("spark.submit.pyFiles", "") + of.get("sun.java.command", "")
-        ):
+        if any(_PYTHON.search(name) for name in texts(tables.stages[mine], "name")):
             held.add("python")
         if (read_size(of.get("spark.locality.wait", "3").rstrip("ms")) or 0) > 0:
             held.add("waits")

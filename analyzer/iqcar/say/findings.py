@@ -20,7 +20,8 @@ from iqcar.rules.propose_rules import held_by_long_tasks, split_tasks
 from iqcar.rules.rule import Outlook, Rule
 from iqcar.rules.vocabulary import OTHER_APPLICATION, UNATTRIBUTED, advice_for
 from iqcar.say.finding import LEAST_LOST_MS, MARKED_SHARE, SLIGHT_SHARE, WIDER, About, Finding
-from iqcar.say.finding_stages import driver_findings, stage_findings
+from iqcar.say.finding_driver import collect_findings, driver_findings
+from iqcar.say.finding_stages import stage_findings
 from iqcar.say.sections import WastedLine, wasted_lines
 from iqcar.say.sentences import LostToOthers
 from iqcar.tables import recorded_applications
@@ -197,7 +198,7 @@ _HEADS = {
     FindingKind.SLOW_HOST: "The host {subject} is slow",
     FindingKind.DRIVER: "{share} of {subject} was spent in the driver",
     FindingKind.SCHEMA: "{share} of {subject} was spent on learning the schema of files",
-    FindingKind.COLLECT: "{share} of {subject} was spent on bringing its result to the driver",
+    FindingKind.COLLECT: "{subject} brought a large result to the driver",
     FindingKind.OUTSIDE: "{share} of {subject} was spent waiting for something outside of Spark",
     FindingKind.IDLE: "{subject} used a small part of the executors' time",
     FindingKind.UNKNOWN: "{share} of {subject} is not explained by the log",
@@ -230,6 +231,7 @@ def _find(diagnosis: Diagnosis, replay: bool) -> tuple[Finding, ...]:
         *stage_findings(about),
         *_wasted(about),
         *driver_findings(about),
+        *collect_findings(about),
         *_unknown(about),
     ]
     worth = [one for one in _ranked(found) if _is_worth(one)]

@@ -471,13 +471,18 @@ def _actions(world: World, one: Finding, about: set[str]) -> Iterator[World]:
     elif one.kind is FindingKind.WASTED:
         halved = world.with_step(0, lambda step: _times_as_long(step, world.failing, 0.5))
         yield replace(halved, failing=())
-    else:  # other partitions, no skew, no collection, or no spill
-        found = re.search(r"Use (\d+) partitions", one.action)
+    elif one.kind not in _OF_STEPS:  # nothing like it is in the simulator
+        yield world
+    else:
+        found = re.search(r"→ (\d+)\)", one.action)
         into = int(found[1]) if found else 0
         yield world.with_jobs(
             job.each(lambda step: _other_step(step, one.kind, into)) if job.name in about else job
             for job in work.jobs
         )
+
+
+_OF_STEPS = (FindingKind.PARTITIONS, FindingKind.SKEW, FindingKind.GC, FindingKind.MEMORY)
 
 
 def _other_step(step: Step, kind: FindingKind, into: int) -> Step:

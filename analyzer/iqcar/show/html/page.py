@@ -24,7 +24,7 @@ from iqcar.rules.rule import scheduler_rules
 from iqcar.rules.vocabulary import straggler_cause
 from iqcar.say import Blamed, Target, find_verdict, meanings
 from iqcar.say.blamed import QueryNames, RecurringNames
-from iqcar.say.finding_stages import driver_section
+from iqcar.say.finding_driver import driver_section
 from iqcar.say.input_sections import (
     coverage_section,
     hosts_section,

@@ -27,7 +27,7 @@ from iqcar.causes.topics.topic_result import Topics
 from iqcar.diagnosis import Diagnosis
 from iqcar.enums import BlameKind, Request, Resource
 from iqcar.say import Blamed, Finding, Target, Verdict, all_doubts, find_verdict
-from iqcar.say.finding_stages import driver_section
+from iqcar.say.finding_driver import driver_section
 from iqcar.say.input_sections import hosts_section, yarn_section, yarn_sentence
 from iqcar.say.rule_lines import advice_lines
 from iqcar.say.section import Section
