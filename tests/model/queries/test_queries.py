@@ -255,7 +255,6 @@ def test_where_nothing_says_what_it_does_the_recorded_name_stays(told: str) -> N
 
 def test_a_line_of_a_shell_is_no_name() -> None:
     assert readable_name("count at <console>:25", "") == "count"
-    assert readable_name("load at <unknown>:0", "") == "load"
 
 
 def logged(folder: Path, described: str) -> Tables:

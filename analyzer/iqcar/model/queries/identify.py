@@ -30,11 +30,10 @@ from iqcar.tables.arrays import Flags, Floats, Ints
 
 _PLACES = (
     "NativeMethodAccessorImpl.java:", "DirectMethodHandleAccessor.java:", "<stdin>:", "<console>:",
-    "<unknown>:",
     "threading.py:", "ThreadPoolExecutor.java:", "CompletableFuture.java:", "Future.java:",
 )  # fmt: skip
 """Files of call sites that are the same whatever the query is."""
-_THREADS = _PLACES[5:]
+_THREADS = _PLACES[4:]
 """Those in which the call says nothing, either."""
 _CALLS = {"showString": "show", "collectToPython": "collect", "toPandas": "toPandas"}
 _NO_TABLES = ("Scan", "ExistingRDD")
