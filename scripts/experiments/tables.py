@@ -125,6 +125,23 @@ def planted_findings(result: dict[str, Any]) -> str:
     )
 
 
+def real_logs(result: dict[str, Any]) -> str:
+    """What an expert and iqcar say first of each log, and what nobody may say."""
+    rows = [
+        (
+            ", ".join(filter(None, (row["application"], row["spark"], row["master"]))),
+            row["expert"], ", ".join(row["first"]), ", ".join(f"`{one}`" for one in row["never"]),
+            row["said"], "yes" if row["right"] else "no", ", ".join(row["wrong"]),
+        )
+        for row in result["rows"]
+    ]  # fmt: skip
+    head = ("application", "an expert says first", "as", "nobody may say", "iqcar says first")
+    shown = table((*head, "right", "wrongly said"), rows)
+    right = sum(row["right"] for row in result["rows"])
+    said = sum(bool(row["wrong"]) for row in result["rows"])
+    return f"{shown}\n\nRight: {right} of {len(rows)}. What nobody may say is said of {said}."
+
+
 def topic_rules(result: dict[str, Any]) -> str:
     """What rules with and without topics save, by family."""
     rows = [

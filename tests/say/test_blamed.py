@@ -19,6 +19,7 @@ from iqcar.say.blamed import (
     cause_name,
     find_blamed,
     fold_blamed,
+    words_in_common,
 )
 from iqcar.say.sentences import LostToOthers, loss_sentence, parts_of, run_words
 from tests.support.examples import examples
@@ -26,7 +27,16 @@ from tests.support.plotted import diagnosis_of
 from tests.support.random_tables import RandomInput, tables_and_waits
 
 LOST = st.floats(0.001, 1e9)
-NAMES = QueryNames(pd.DataFrame({"query_id": ["a/sql-0", "a/sql-1"], "name": ["etl", "etl"]}))
+NAMES = QueryNames(
+    pd.DataFrame(
+        {
+            "query_id": ["a/sql-0", "a/sql-1"],
+            "name": ["etl", "etl"],
+            "fingerprint": ["etl", "etl"],
+            "start_ms": [5.0, 1.0],
+        }
+    )
+)
 
 
 def known(by_resource: dict[str, float], whole: float, limited_ms: float = 0.0) -> SimpleNamespace:
@@ -128,7 +138,42 @@ def test_a_list_keeps_its_largest_and_folds_no_single_row(amounts: list[float], 
 
 
 def test_queries_of_one_name_are_told_apart() -> None:
-    assert [NAMES.called(row) for row in (0, 1)] == ["etl (sql-0)", "etl (sql-1)"]
+    assert [NAMES.called(row) for row in (0, 1)] == ["etl (2nd run)", "etl (1st run)"]
+
+
+def test_queries_of_one_name_are_told_apart_by_their_application_first() -> None:
+    queries = pd.DataFrame(
+        {
+            "query_id": [f"a{app}/sql-0" for app in range(4)],
+            "name": ["count of sales"] * 4,
+            "fingerprint": ["plan:1", "plan:2", "plan:3", "plan:3"],
+            "start_ms": [5.0, 1.0, 3.0, 2.0],
+            "app": range(4),
+        }
+    )
+    applications = pd.DataFrame({"name": ["hourly", "nightly", "daily", "daily"]})
+    names = QueryNames(queries, applications)
+    assert [names.called(row) for row in range(4)] == [
+        "count of sales (hourly)",
+        "count of sales (nightly)",
+        "count of sales (daily, 2nd run)",
+        "count of sales (daily, 1st run)",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("names", "common"),
+    [
+        (["parquet: write of a", "parquet: write of b"], "parquet: write"),
+        (["etl 2024-01-01", "etl 2024-01-02"], "etl"),
+        (["count at A.scala:1", "join of a"], ""),
+        (["etl"], "etl"),
+    ],
+)
+def test_runs_of_unlike_names_are_called_by_what_these_begin_with(
+    names: list[str], common: str
+) -> None:
+    assert words_in_common(names) == common
 
 
 def test_every_cause_has_one_name_in_every_report() -> None:

@@ -499,8 +499,9 @@ def _are(number: int) -> str:
 BYTES_WORTH_A_PROCESS = 8_000_000
 """Stored bytes per process from which several pay: a new process needs half a second to start,
 in which one reads about 8 MB of zstd."""
-MOST_GIVEN = 72
-"""Characters of paths that are repeated in the commands that a text proposes: about a line."""
+MOST_GIVEN = 600
+"""Characters of several paths that are repeated in the commands that a text proposes; of one path,
+all are."""
 
 
 @dataclass(frozen=True)
@@ -559,7 +560,8 @@ def read_logs(
     )
     given = shlex.join(one.path if isinstance(one, EventLog) else str(one) for one in paths)
     # What holds a secret, or what no terminal shows, could not be typed again.
-    can_be_typed = 0 < len(given) <= MOST_GIVEN and redact_text(printable(given)) == given
+    fits = len(paths) == 1 or 0 < len(given) <= MOST_GIVEN
+    can_be_typed = fits and redact_text(printable(given)) == given
     return replace(merged, given=given) if can_be_typed else merged
 
 

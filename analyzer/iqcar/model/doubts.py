@@ -349,6 +349,40 @@ def find_doubts(tables: Tables, waits: pd.DataFrame) -> tuple[str, ...]:
     return tuple(doubts)
 
 
+def grave_doubts(tables: Tables, waits: pd.DataFrame) -> list[str]:
+    """Say in a clause each what could change the answer, the gravest first; none if nothing could.
+
+    Logs that are damaged or unfinished, events that Spark dropped, and waits that are unknown for
+    :data:`MUCH` of all task time.
+    """
+    status = [one for one in texts(tables.inputs, "status") if one != InputStatus.COMPLETE]
+    logs = "the log" if len(tables.inputs) == 1 else f"{len(status)} of {len(tables.inputs)} logs"
+    kinds = " or ".join(one.replace("_", " ") for one in dict.fromkeys(status))
+    found = [f"{logs} {_are(len(status))} {kinds}"] if status else []
+    if (lost := int(_missing_task_ends(tables).sum())) and not much_lost(tables):
+        found.append(f"the ends of {lost:,} of {lost + len(tables.tasks):,} tasks are missing")
+    if (dropped := np.nansum(tables.applications["dropped_events"].to_numpy(np.float64))) > 0:
+        found.append(f"Spark dropped {dropped:,.0f} events")
+    ran = (tables.tasks["status"] != "running").to_numpy(bool)
+    shares = {
+        what: _time_share(waits, _is_missing(waits, request) & ran)
+        for request, what in (
+            (Request.RUN_QUEUE, "the wait for CPU"),
+            (Request.IO_READ, "the wait for reading"),
+            (Request.IO_WRITE, "the wait for writing"),
+            (Request.SLOT_WAIT, "the wait for slots"),
+        )
+    }
+    for what, share in sorted(shares.items(), key=lambda one: -one[1]):
+        if share >= MUCH:
+            found.append(f"{what} is unknown for {percent(share)} of all task time")
+    return found
+
+
+def _are(number: int) -> str:
+    return "is" if number == 1 else "are"
+
+
 def _input_doubts(tables: Tables) -> list[str]:
     inputs = tables.inputs
     return [

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import takewhile
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
@@ -39,12 +39,14 @@ class QueryNames:
     """
 
     def __init__(self, queries: pd.DataFrame, applications: pd.DataFrame | None = None) -> None:
-        self._application: list[str] = []
+        self._application = [""] * len(queries)
         if applications is not None:
             of_app = texts(applications, "name")
             self._application = [of_app[app] for app in queries["app"].tolist()]
         self.ids = texts(queries, "query_id")
         self.full = texts(queries, "name")
+        self._start = queries["start_ms"].tolist()
+        self._fingerprint = texts(queries, "fingerprint")
 
     def name(self, row: int, width: int = NAME_WIDTH) -> str:
         """Name of a query; its number where it has none."""
@@ -55,14 +57,13 @@ class QueryNames:
         return short(self._numbers[row], NUMBER_WIDTH)
 
     def called(self, row: int, width: int = NAME_WIDTH) -> str:
-        """Name of a query; with its number where another one is called the same."""
-        name = self.name(row, width)
-        alone = short(self.full[row], NAME_WIDTH) not in self._repeated
-        return name if alone or name == self.number(row) else f"{name} ({self.number(row)})"
+        """Name of a query; with its application, or which it is, where others are called so."""
+        told = self._told_apart[row]
+        return f"{self.name(row, width)} ({told})" if told else self.name(row, width)
 
     def of_application(self, row: int) -> str:
         """`` of nightly``: the name of a query's application; empty where it has none."""
-        name = self._application[row] if self._application and row >= 0 else ""
+        name = self._application[row] if row >= 0 else ""
         return f" of {short(name, NUMBER_WIDTH)}" if name else ""
 
     def row_of(self, query_id: str) -> int:
@@ -74,13 +75,43 @@ class QueryNames:
         return run_numbers(self.ids, self.full)
 
     @cached_property
-    def _repeated(self) -> set[str]:
-        shown = Counter(short(name, NAME_WIDTH) for name in self.full)
-        return {name for name, times in shown.items() if times > 1}
+    def _told_apart(self) -> list[str]:
+        return self._tell_apart(
+            range(len(self.full)), [short(name, NAME_WIDTH) for name in self.full]
+        )
+
+    def _tell_apart(self, rows: Sequence[int], shown: Sequence[str]) -> list[str]:
+        """What tells queries apart that are shown alike: their application's name, else which."""
+        alike: dict[str, dict[str, list[int]]] = {}
+        for at, (row, name) in enumerate(zip(rows, shown, strict=True)):
+            alike.setdefault(name, {}).setdefault(self._application[row], []).append(at)
+        told = [""] * len(shown)
+        for of_app in alike.values():
+            for app, places in of_app.items():
+                owner = [short(app, NUMBER_WIDTH)] if app and len(of_app) > 1 else []
+                run = " run" if len({self._fingerprint[rows[at]] for at in places}) == 1 else ""
+                places.sort(key=lambda at: self._start[rows[at]])
+                for number, at in enumerate(places, 1):
+                    which = [f"{ordinal(number)}{run}"] if len(places) > 1 else []
+                    told[at] = ", ".join(owner + which)
+        return told
 
     @cached_property
     def _rows(self) -> dict[str, int]:
         return {query_id: row for row, query_id in enumerate(self.ids)}
+
+
+def ordinal(number: int) -> str:
+    """Write which one of several something is: ``2nd``."""
+    teen = number % 100 in (11, 12, 13)
+    return f"{number:,}{'th' if teen else {1: 'st', 2: 'nd', 3: 'rd'}.get(number % 10, 'th')}"
+
+
+def words_in_common(names: Iterable[str]) -> str:
+    """Words that all names begin with, without a last one that leads to more; may be empty."""
+    words = [name.split() for name in names]
+    same = len(list(takewhile(lambda one: len(set(one)) == 1, zip(*words, strict=False))))
+    return " ".join(words[0][:same]).removesuffix(" of").removesuffix(" at").rstrip(":,")
 
 
 class RecurringNames(QueryNames):
@@ -107,12 +138,12 @@ class RecurringNames(QueryNames):
 
     def called(self, row: int, width: int = NAME_WIDTH) -> str:
         """Name of a recurring query, with the number of its runs."""
-        runs = self.runs[row]
+        runs, names = self.runs[row], self._names[self.first[row]]
         if runs == 1:
             return super().called(row, width)
-        if len(self._names[self.first[row]]) == 1:
-            return f"{self.name(row, width)} ({runs} runs)"
-        return f"{self.name(row, width)} and {runs - 1} more of the same description"
+        if name := words_in_common(names):
+            return f"{short(name, width)} ({runs} runs)"
+        return f"{self.name(row, width)} and {runs - 1} like it"
 
     def first_runs(self, rows: Ints) -> Ints:
         """Rows of the first runs of the recurring queries of some; negative rows stay."""
@@ -124,11 +155,8 @@ class RecurringNames(QueryNames):
             self.name(row, width) + (f" ({self.runs[row]} runs)" if self.runs[row] > 1 else "")
             for row in rows
         ]
-        ends = run_numbers([self.ids[row] for row in rows], lines)
-        return [
-            line if lines.count(line) == 1 else f"{line} {short(end, NUMBER_WIDTH)}"
-            for line, end in zip(lines, ends, strict=True)
-        ]
+        told = self._tell_apart(rows, lines)
+        return [f"{line} {one}".rstrip() for line, one in zip(lines, told, strict=True)]
 
     def runs_of(self, queries: Sequence[int]) -> list[list[int]]:
         """All runs of the recurring queries of some queries, those named first."""

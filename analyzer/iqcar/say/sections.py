@@ -84,7 +84,7 @@ def wasted_lines(diagnosis: Diagnosis) -> tuple[WastedLine, ...]:
     frame = diagnosis.wasted.by_query
     frame = frame[(frame["query"] >= 0).to_numpy(bool)]
     order = np.lexsort((-frame["task_ms"].to_numpy(), -frame["elapsed_ms"].to_numpy()))
-    names = QueryNames(diagnosis.tables.queries)
+    names = QueryNames(diagnosis.tables.queries, diagnosis.tables.applications)
     ran = diagnosis.tables.queries["duration_ms"].to_numpy(np.float64)
     executors = [*texts(diagnosis.tables.executors, "executor_id"), ""]
     rows = frame.iloc[order].to_dict("records")

@@ -262,10 +262,13 @@ def test_many_options_are_shown_in_groups() -> None:
 def test_every_command_that_a_text_proposes_names_the_logs_that_were_given(tmp_path: Path) -> None:
     folder = tmp_path / "of monday"
     contended_log().write(folder / "app-1")
+    deep = Path(*["of a long name"] * 8)
+    contended_log().write(tmp_path / deep)
+    assert f"iqcar report '{deep}' --open" in iqcar("analyze", str(deep), cwd=tmp_path).stdout
     for how in (("analyze",), ("analyze", "--full"), ("queries",)):
         done = iqcar(how[0], "of monday", *how[1:], cwd=tmp_path)
         assert "PATH" not in done.stdout
         proposed = re.findall(r"iqcar \w+ (.+?) --", " ".join(done.stdout.split()))
         assert proposed and set(proposed) == {"'of monday'"}
-    many = iqcar("queries", *["of monday/app-1"] * 9, cwd=tmp_path)
+    many = iqcar("queries", *["of monday/app-1"] * 40, cwd=tmp_path)
     assert "iqcar blame PATH --target" in " ".join(many.stdout.split()), "no line holds them all"

@@ -6,7 +6,14 @@ import numpy as np
 import pytest
 
 from iqcar.logs.attach.spark_conf import LISTENER, PLUGIN
-from iqcar.model.doubts import find_doubts, has_lost_end, listener_alone, lost_events, much_lost
+from iqcar.model.doubts import (
+    find_doubts,
+    grave_doubts,
+    has_lost_end,
+    listener_alone,
+    lost_events,
+    much_lost,
+)
 from iqcar.model.waits.measure import measure_waits
 from iqcar.tables import Tables
 from tests.support.tiny_tables import tiny_tables
@@ -71,6 +78,25 @@ def test_each_loss_is_said(rows, sentence) -> None:
 
 
 ALONE = [{"sql_execution": -1, "key": "spark.extraListeners", "value": f"x.L,{LISTENER}"}]
+
+
+def test_what_could_change_the_answer_is_said_in_a_clause_with_how_much() -> None:
+    whole = tiny_tables(**GOOD)
+    assert grave_doubts(whole, measure_waits(whole)) == []
+    several = [{"path": "a", "status": "truncated"}, {"path": "b", "status": "complete"}]
+    tables = tiny_tables(
+        inputs=several,
+        tasks=[GOOD_TASK] * 8 + [{**GOOD_TASK, "index": 8, "input_bytes": 9.0, "cpu_ms": np.nan}],
+        stages=[{"declared_tasks": 10}],
+        applications=[{"dropped_events": 1200.0}],
+        queries=TWO_AT_ONCE,
+    )
+    assert grave_doubts(tables, measure_waits(tables)) == [
+        "1 of 2 logs is truncated",
+        "Spark dropped 1,200 events",
+        "the wait for CPU is unknown for 11 % of all task time",
+        "the wait for reading is unknown for 11 % of all task time",
+    ]
 
 
 def test_the_listener_alone_is_said_before_all_that_it_did_not_measure() -> None:

@@ -248,9 +248,13 @@ def test_imports_comments_and_empty_call_sites_are_no_names(told: str, name: str
     assert readable_name(told, DOES) == name
 
 
-@pytest.mark.parametrize("told", [PYTHON, "# only\n# comments", "import x", "", "\n"])
+@pytest.mark.parametrize("told", ["# only\n# comments", "import x", "", "\n"])
 def test_where_nothing_says_what_it_does_the_recorded_name_stays(told: str) -> None:
     assert readable_name(told, "") == told
+
+
+def test_a_line_of_a_shell_is_no_name() -> None:
+    assert readable_name("count at <console>:25", "") == "count"
 
 
 def logged(folder: Path, described: str) -> Tables:

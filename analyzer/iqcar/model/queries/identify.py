@@ -55,7 +55,7 @@ def readable_name(told: str, does: str) -> str:
     'SELECT day FROM trips'
     """
     if (call := _call_that_says_nothing(told)) is not None:
-        return f"{call}: {does}" if call and does else does or told
+        return f"{call}: {does}" if call and does else does or call or told
     lines = [line.strip() for line in _without_comment(told).splitlines()]
     left = [line for line in lines if line and not _is_import_or_comment(line)]
     is_code = len(lines) > 1 or told.startswith(("import ", "from ")) or told.endswith("...")
@@ -283,7 +283,9 @@ def _shown_names(
     for row, what, (told, fingerprint) in zip(execution.tolist(), does, named, strict=True):
         names.append(readable_name(told, what))
         alike.append(plans[row] if row >= 0 and names[-1] != told else fingerprint)
-    return _told_apart([name or i for name, i in zip(names, ids, strict=True)], alike, keys)
+    of_app = texts(tables.applications, "name")
+    names = [name or of_app[key.app] or i for name, key, i in zip(names, keys, ids, strict=True)]
+    return _told_apart(names, alike, keys)
 
 
 def _sql_rows(sql: pd.DataFrame, keys: list[_Key]) -> Ints:

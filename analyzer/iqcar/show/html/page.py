@@ -107,7 +107,7 @@ def topics_part(diagnosis: Diagnosis) -> dict[str, Any] | None:
 
 def _query_names(diagnosis: Diagnosis) -> dict[int, str]:
     """What to call each query, by row."""
-    names = QueryNames(diagnosis.tables.queries)
+    names = QueryNames(diagnosis.tables.queries, diagnosis.tables.applications)
     return {row: names.called(row, CAUSE_WIDTH) for row in range(len(names.ids))}
 
 

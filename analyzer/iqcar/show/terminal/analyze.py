@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -26,6 +27,7 @@ from iqcar.causes.stragglers.straggler_result import Stragglers
 from iqcar.causes.topics.topic_result import Topics
 from iqcar.diagnosis import Diagnosis
 from iqcar.enums import BlameKind, Request, Resource
+from iqcar.model.doubts import grave_doubts
 from iqcar.say import Blamed, Finding, Target, Verdict, all_doubts, find_verdict
 from iqcar.say.finding_driver import driver_section
 from iqcar.say.input_sections import hosts_section, yarn_section, yarn_sentence
@@ -71,7 +73,7 @@ from iqcar.show.terminal.layout import (
 from iqcar.version import __version__
 
 MOST_FIRST, MOST_LINES = 3, 25
-"""Findings that are shown first, and lines for all that is."""
+"""Findings, and doubts, that are shown first, and lines for all that is."""
 WAIT_WIDTH = 10
 """Characters of a column of waits."""
 
@@ -91,12 +93,13 @@ def print_answer(diagnosis: Diagnosis, console: Console | None = None) -> None:
 
 def _print_answer(diagnosis: Diagnosis, verdict: Verdict, console: Console, most: int) -> None:
     _head(diagnosis, verdict, console)
-    _print_findings(verdict.findings[:most], console, lines=2)
+    _print_findings(verdict.findings[:most], console, lines=3)
     more = len(verdict.findings) - most
     left = [f"{more:,} more findings"] if more > 1 else ["1 more finding"] if more == 1 else []
     if doubts := len(verdict.doubts):
         left.append("1 doubt" if doubts == 1 else f"{doubts:,} doubts")
     besides = f" ({', '.join(left)})" if left else ""
+    _print_grave_doubts(diagnosis, console)
     console.print()
     given = diagnosis.tables.given
     for line in (
@@ -104,6 +107,13 @@ def _print_answer(diagnosis: Diagnosis, verdict: Verdict, console: Console, most
         f"All of it{besides}: iqcar analyze {given} --full",
     ):
         console.print(Text(line), soft_wrap=True)
+
+
+def _print_grave_doubts(diagnosis: Diagnosis, console: Console) -> None:
+    """Print the doubts that could change the answer; nothing where there are none."""
+    if grave := grave_doubts(diagnosis.tables, diagnosis.waits)[:MOST_FIRST]:
+        console.print()
+        console.print(Text(f"Doubtful: {'; '.join(grave)}."))
 
 
 def print_diagnosis(diagnosis: Diagnosis, console: Console | None = None) -> None:
@@ -129,27 +139,34 @@ def _head(diagnosis: Diagnosis, verdict: Verdict, console: Console) -> None:
 
 
 def _print_findings(findings: Sequence[Finding], console: Console, lines: int = 0) -> None:
-    """Print findings; a sentence in so many lines at most if not 0, its action in one more."""
+    """Print findings, sentence and action in so many lines at most if not 0."""
     for rank, one in enumerate(findings, 1):
         console.print()
         title = Text(f"{rank}. {one.kind.words[:1].upper()}{one.kind.words[1:]}", style="bold")
         console.print(title.append(f"  {one.saving}", style="not bold"))
-        width = console.width - 6
-        room, room_to_act = (lines * width, (lines + 1) * width) if lines else (10_000, 10_000)
-        console.print(indented(_fitting(one.sentence, room)))
-        console.print(indented(f"→ {_fitting(one.action, room_to_act)}"))
+        room = lines * (console.width - 6) or 10_000
+        console.print(indented(fitting(one.sentence, room)))
+        console.print(indented(f"→ {fitting(one.action, room)}"))
         for name, value, why in () if lines else one.settings:
             console.print(indented(f"{name}: {value} ({why})", 5))
 
 
-def _fitting(text: str, room: int) -> str:
-    """Cut a text after the last sentence or clause that fits."""
+_ENDS = (re.compile(r"[.;] "), re.compile(r",? \(|, | → "), re.compile(r"(?<![\d.,]) "))
+"""Where a text can be cut: after a sentence, before what only adds to it, between two words that
+are no number and its unit."""
+
+
+def fitting(text: str, room: int) -> str:
+    """Cut a text after the last sentence that fits, else where it leaves no bracket open."""
     line = short(text, len(text) + 1)
     if len(line) <= room:
         return line
-    ends = [line.rfind(end, 0, room) for end in (". ", "; ", ", ", ": ")]
-    at = next((end for end in ends if end > room // 2), -1)
-    return f"{line[:at]}." if at > 0 else short(line, room)
+    for end, mark in zip(_ENDS, (".", " …", " …"), strict=True):
+        places = [one.start() for one in end.finditer(line, 0, room - 1)]
+        whole = [at for at in places if line.count("(", 0, at) == line.count(")", 0, at)]
+        if whole and whole[-1] > room // 2:
+            return f"{line[: whole[-1]]}{mark}"
+    return short(line, room)
 
 
 def _sections(diagnosis: Diagnosis, wasted: Sequence[WastedLine]) -> list[Section]:
@@ -210,7 +227,9 @@ def print_queries(diagnosis: Diagnosis, console: Console | None = None) -> None:
         f"Lost is elapsed time.{right} … had not ended. Look at one with: "
         f"iqcar blame {diagnosis.tables.given} --target QUERY"
     )
-    print_doubts(all_doubts(diagnosis), console)
+    _print_grave_doubts(diagnosis, console)
+    if doubts := len(all_doubts(diagnosis)):
+        console.print(f"All {doubts:,} doubts: iqcar analyze {diagnosis.tables.given} --full")
 
 
 def _target(diagnosis: Diagnosis, target: Target, rank: int, console: Console) -> None:
