@@ -119,6 +119,8 @@ class Finding:
     def saving(self) -> str:
         """The saving in words: ``saves about 154 s (77 s … 154 s), 36 % of its run``."""
         low, high = duration(self.low_ms), duration(self.high_ms)
+        if self.kind is FindingKind.FAILED and not self.saves_ms > 0:
+            return ""
         if self.kind is FindingKind.UNKNOWN:
             return f"may save up to {high}, once it is explained"
         within = f" ({low} … {high})" if low != high else ""

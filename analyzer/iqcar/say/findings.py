@@ -22,6 +22,7 @@ from iqcar.rules.vocabulary import (
     UNATTRIBUTED,
     advice_for,
 )
+from iqcar.say.failed import failed_findings, is_told_as_failure, unfinished
 from iqcar.say.finding import LEAST_LOST_MS, MARKED_SHARE, SLIGHT_SHARE, WIDER, About, Finding
 from iqcar.say.finding_stages import driver_findings, stage_findings
 from iqcar.say.sections import WastedLine, wasted_lines
@@ -201,12 +202,16 @@ def _find(diagnosis: Diagnosis, replay: bool) -> tuple[Finding, ...]:
         *driver_findings(about),
         *_unknown(about),
     ]
+    # What failed, or has hardly begun, has no duration that could be shorter.
+    gone = about.tables.queries["failed"].to_numpy(bool) | unfinished(about.tables)
+    found = [one for one in found if not gone[list(one.queries)].all()]
     worth = [one for one in _ranked(found) if _is_worth(one)]
     if replay:
         worth = [*map(about.replayed, worth[:MOST_ASKED]), *worth[MOST_ASKED:]]
     worth = [one for one in worth if _is_worth(one)]
-    worth += [one for one in _executors(about, worth) if _is_worth(one)]
-    return tuple(_ranked(worth))
+    more = [one for one in _executors(about, worth) if not gone[list(one.queries)].all()]
+    worth += [one for one in more if _is_worth(one)]
+    return (*failed_findings(about), *_ranked(worth))
 
 
 def _ranked(found: Sequence[Finding]) -> list[Finding]:
@@ -215,7 +220,7 @@ def _ranked(found: Sequence[Finding]) -> list[Finding]:
 
 def findings_headline(findings: Sequence[Finding]) -> str:
     """Say how many things would save time, and which most; empty where nothing would."""
-    if not findings:
+    if not findings or findings[0].kind is FindingKind.FAILED:
         return ""
     first = findings[0]
     remedy = _REMEDIES[first.kind].format(first.subject)
@@ -280,7 +285,7 @@ def _wasted(about: About) -> Iterator[Finding]:
     """Work of no use, one finding per cause, of the query that it delayed most."""
     by_cause: dict[str, list[WastedLine]] = {}
     for line in wasted_lines(about.diagnosis):
-        if line.delayed:
+        if line.delayed and not is_told_as_failure(about, line):
             by_cause.setdefault(line.cause_name, []).append(line)
     slots = most_slots(about.tables)[about.tables.queries["app"].to_numpy(np.int64)]
     for lines in by_cause.values():

@@ -22,6 +22,7 @@ from iqcar.say.blamed import (
     sum_blamed,
     with_cached,
 )
+from iqcar.say.failed import failed_headline, unknown_headline
 from iqcar.say.finding import HELD_UP, Finding, Severity, severity_of
 from iqcar.say.findings import find_findings, findings_headline
 from iqcar.say.rule_lines import do_not_apply
@@ -127,12 +128,26 @@ def find_verdict(diagnosis: Diagnosis, most: int | None = None) -> Verdict:
     head = (
         _headline(diagnosis, lost, recurring, held_up) if held_up else _quiet_headline(lost, names)
     )
+    failed = failed_headline(diagnosis.tables, findings)
+    unknown = "" if failed else unknown_headline(diagnosis.tables)
+    if (failed or unknown) and not held_up:
+        head = ""
     doubt = listener_alone(diagnosis.tables)
     alone = f"{doubt[0].upper()}{doubt[1:]}." if doubt else ""
     return Verdict(
-        quiet=not (held_up or findings),
+        quiet=not (held_up or findings or unknown),
         headline=" ".join(
-            filter(None, (much_lost(diagnosis.tables), head, findings_headline(findings), alone))
+            filter(
+                None,
+                (
+                    failed,
+                    unknown,
+                    "" if unknown else much_lost(diagnosis.tables),
+                    head,
+                    findings_headline(findings),
+                    alone,
+                ),
+            )
         ),
         targets=_without_repeats(
             _target(diagnosis, lost, names, [query], findings) for query in shown

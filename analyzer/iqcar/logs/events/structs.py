@@ -175,7 +175,7 @@ class ExecutorRemoved(Struct, gc=False):
 
 
 class ExecutorExcluded(Struct, gc=False):
-    """``SparkListenerExecutorExcluded`` and its kin: Spark gives it no more tasks, or of a stage."""
+    """``SparkListenerExecutorExcluded`` and its kin: Spark gives it no more tasks."""
 
     time: Time = nan
     executor_id: str = msgspec.field(default="", name="executorId")

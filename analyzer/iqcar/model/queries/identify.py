@@ -297,9 +297,9 @@ def _errors(tables: Tables, failed: Flags, execution: Ints) -> list[str]:
         (tables.task_failures[not_killed], "message", -finish[not_killed], of_task[not_killed]),
     ):
         order = frame[when].to_numpy(np.float64) if isinstance(when, str) else when
-        mine = np.flatnonzero((query >= 0) & failed[query]) if len(failed) else []
+        mine = np.flatnonzero((query >= 0) & np.append(failed, False)[query])
         words = texts(frame, name)
-        for row in sorted(mine, key=lambda row: order[row]):
+        for row in mine[np.argsort(order[mine], kind="stable")].tolist():
             said[int(query[row])].append(words[row])
     return [
         next((line for line in lines if not is_vague(line)), next(filter(None, lines), ""))
@@ -369,7 +369,8 @@ def _extent(tables: Tables, n: int) -> tuple[Floats, Floats, Flags]:
 def _job_ended(jobs: pd.DataFrame) -> Flags:
     """Whether each job has ended; Spark 1.2 logs the ends of jobs without times."""
     told = jobs["succeeded"] | (jobs["error"] != "") | jobs["completion_ms"].notna()
-    return told.to_numpy(bool)
+    ended: Flags = told.to_numpy(bool)
+    return ended
 
 
 def _application_labels(applications: pd.DataFrame) -> list[str]:
