@@ -291,10 +291,19 @@ class InputStatus(Kind):
     FAILED = "failed", "Nothing could be read."
 
 
+class QueryStatus(Kind):
+    """What became of a query."""
+
+    SUCCEEDED = "succeeded", "It ended well."
+    FAILED = "failed", "It, or a job that it needed, ended with an error."
+    CANCELLED = "cancelled", "Somebody stopped it, or the application."
+    RUNNING = "running", "It had not ended when the log was read, or its end is missing."
+
+
 class FindingKind(Kind):
     """What a finding is about: what failed, or what would save time."""
 
-    FAILED = "failed", "A query, a job or executors failed."
+    FAILED = "failed", "A query failed, executors were lost, or many attempts failed."
     CONTENTION = "contention", "Other queries were in the way."
     EXECUTORS = "executors", "There were more tasks than slots, and all slots worked."
     START_UP = "start-up", "There was no executor yet, or no longer."

@@ -291,6 +291,20 @@ def short(name: str, width: int = NAME_WIDTH) -> str:
     return line if len(line) <= width else line[: width - 1] + "…"
 
 
+def cut(text: str, width: int) -> str:
+    """Return a text of at most ``width`` characters; no number, and where it can no word, is cut.
+
+    >>> cut("Total size of 1,234 MB is too large", 18)
+    'Total size of…'
+    """
+    if len(text) <= width:
+        return text
+    kept = text[: width - 1]
+    at = kept.rfind(" ") if text[width - 1] != " " else width - 1
+    kept = kept[:at] if at > width // 2 else kept.rstrip("0123456789.,") or kept
+    return f"{kept.rstrip()}…"
+
+
 def printable(text: str, keep: str = "") -> str:
     """Replace control characters but some: a terminal would interpret those in names from a log."""
     if text.isascii() and text.isprintable():

@@ -17,6 +17,7 @@ from iqcar.logs.events import structs as ev
 from iqcar.logs.events import task_structs as kinds
 from iqcar.logs.events.lenient import DenseLines, decode_deep
 from iqcar.logs.events.operators import runs_python, scope_name
+from iqcar.logs.events.root_cause import root_cause
 from iqcar.logs.events.settings import (
     CONNECT,
     cached_name,
@@ -30,7 +31,7 @@ from iqcar.logs.events.settings import (
     job_properties,
     settings_of,
 )
-from iqcar.logs.events.sql_collect import MAX_ERROR, SqlCollector
+from iqcar.logs.events.sql_collect import SqlCollector
 from iqcar.logs.events.task_structs import BlockUpdated, TaskEnd, TaskStart, UnpersistRdd
 from iqcar.logs.tasks.task_columns import TaskIntake
 from iqcar.logs.tasks.task_lines import TaskBlock, unpersisted, update_of
@@ -57,6 +58,7 @@ class Job:
     """What it sets unlike its application."""
     completion: float = nan
     succeeded: bool = False
+    error: str = ""
 
 
 @dataclass(slots=True)
@@ -146,16 +148,23 @@ class Executor:
     added: float = nan
     removed: float = nan
     reason: str = ""
+    excluded: float = nan
 
 
 LINES_TO_JUDGE = 200
 """Lines after which a file without a single event is given up: a Spark log starts with one."""
+
+MAX_REASON = 2_000
+"""Characters kept of why an executor was removed: the rest is a stack trace."""
 
 MAX_NAME = 500
 """Characters kept of a name: application, stage, pool, host."""
 
 MOST_RDDS = 100_000
 """Cached RDDs whose names and stages are kept."""
+
+EXCLUDED = ("Excluded", "ExcludedForStage", "Blacklisted", "BlacklistedForStage")
+"""Ends of the names of events that take an executor out, as Spark 3.1 and later call it first."""
 
 _WITH_PLANS = (ev.SqlStart, ev.SqlAdaptive)
 """Events that can nest deeper than the typed decoders can follow."""
@@ -217,6 +226,10 @@ class Collector:
             "SparkListenerEnvironmentUpdate": (ev.Environment, self._environment),
             "SparkListenerExecutorAdded": (ev.ExecutorAdded, self._executor_added),
             "SparkListenerExecutorRemoved": (ev.ExecutorRemoved, self._executor_removed),
+            **{
+                f"SparkListenerExecutor{what}": (ev.ExecutorExcluded, self._executor_excluded)
+                for what in EXCLUDED
+            },
             "SparkListenerJobStart": (ev.JobStart, self._job_start),
             "SparkListenerJobEnd": (ev.JobEnd, self._job_end),
             "SparkListenerStageSubmitted": (ev.StageSubmitted, self._stage_submitted),
@@ -371,7 +384,13 @@ class Collector:
     def _executor_removed(self, event: ev.ExecutorRemoved) -> None:
         executor = self.executors.setdefault(event.executor_id, Executor())
         executor.removed = event.time
-        executor.reason = redact_text(event.reason, MAX_ERROR)
+        executor.reason = redact_text(event.reason, MAX_REASON)
+        self._see_time(event.time)
+
+    def _executor_excluded(self, event: ev.ExecutorExcluded) -> None:
+        executor = self.executors.setdefault(event.executor_id, Executor())
+        if not executor.excluded <= event.time:
+            executor.excluded = event.time
         self._see_time(event.time)
 
     def _job_start(self, event: ev.JobStart) -> None:
@@ -414,6 +433,8 @@ class Collector:
         if job is not None:
             job.completion = event.completion
             job.succeeded = event.result.result == "JobSucceeded"
+            if event.result.exception is not None and not job.succeeded:
+                job.error = root_cause(event.result.exception.message)
         self._see_time(event.completion)
 
     def _stage_submitted(self, event: ev.StageSubmitted) -> None:
@@ -431,7 +452,7 @@ class Collector:
             return
         stage.completed = True
         stage.completion = event.info.completion
-        stage.failure = redact_text(event.info.failure, MAX_ERROR)
+        stage.failure = root_cause(event.info.failure)
         if stage.job < 0:
             stage.job = self.jobs_of_stages.running(int(event.info.stage_id))
         self.sql.stage(event.info.accumulables)
@@ -515,7 +536,7 @@ def _places(log: Collector) -> list[tuple[Any, str]]:
     of_kinds = (
         ([log], ("last_time", "end")),
         ([log.application] if log.application else [], ("time",)),
-        (log.executors.values(), ("added", "removed")),
+        (log.executors.values(), ("added", "removed", "excluded")),
         (log.jobs.values(), ("submission", "completion")),
         (log.stages.values(), ("submission", "completion")),
         (log.sql.executions.values(), ("start", "end")),

@@ -10,13 +10,13 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
 import msgspec
 
-from iqcar.enums import BlameKind, Resource, WasteCause
+from iqcar.enums import BlameKind, QueryStatus, Resource, WasteCause
 from iqcar.errors import IqcarError
 from iqcar.logs.text import compiled, encoded
 
@@ -175,32 +175,6 @@ def advice_for(cause: str, recorded: bool = False) -> str:
 WASTED = "wasted.json"
 """Causes of wasted work: name, sentence, and what a Spark engineer would do about each."""
 
-_LOST_FOR = (
-    # -103: YARN's exit status for it. It is not what the host has: more overhead seldom helps.
-    ("executor-lost-virtual-memory", r"virtual memory limit|(?:code|status)(?: is)?\W{1,3}-103\b"),
-    (
-        "executor-lost-memory",
-        # 52 is Spark's own exit code after an OutOfMemoryError, -104 YARN's for physical memory.
-        r"memory limit|out ?of ?memory|OOMKilled|(?:code|status)(?: is)?\W{1,3}(?:52|-104)\b",
-    ),
-    (
-        "executor-lost-node",
-        # -100: released because its node was lost; -101: its node's disks failed.
-        r"\*lost\* node|disks? failed|(?:code|status)(?: is)?\W{1,3}-10[01]\b",
-    ),
-    (
-        "executor-lost-manager",
-        # -105, -106, -107: by the application's master, the resource manager, after the end.
-        r"(?:code|status)(?: is)?\W{1,3}-10[567]\b",
-    ),
-    (
-        "executor-lost-killed",
-        r"(?:code|status)(?: is)?\W{1,3}1(?:37|43)\b|killed by external signal|SIG(?:KILL|TERM)",
-    ),
-    ("executor-lost-silent", r"heartbeat"),
-)
-"""What Spark says of a lost executor, in the words of its cluster managers, from sure to unsure."""
-
 
 @cache
 def waste_causes() -> Mapping[str, Advice]:
@@ -214,13 +188,65 @@ def waste_cause(cause: str, message: str) -> Advice:
     cause: A value of :class:`iqcar.enums.WasteCause`.
     message: What Spark said of it.
     """
-    key = cause
-    if cause == WasteCause.EXECUTOR_LOST:
-        for kind, words in _LOST_FOR:
-            if compiled(f"(?i){words}").search(encoded(message)) is not None:
-                key = kind
-                break
-    return waste_causes()[key]
+    if cause == WasteCause.EXECUTOR_LOST and (why := error_key(message)) in _OF_EXECUTORS:
+        return errors()[why]
+    return waste_causes()[cause]
+
+
+ERRORS = "errors.json"
+"""Kinds of errors: words by which each is known, name, sentence, and what to do about each."""
+RELEASED, PREEMPTED, UNKNOWN_ERROR = "released", "preempted", "unknown"
+STOPPED = ("cancelled", "shut-down")
+"""Errors that are somebody's decision."""
+_OF_EXECUTORS = frozenset(
+    (
+        "executor-lost-virtual-memory", "executor-lost-memory", "executor-lost-silent",
+        "executor-lost-heartbeat",
+        "executor-lost-node", "executor-lost-manager", "executor-lost-killed", "executor-start",
+        "heap-memory",
+    )
+)  # fmt: skip
+"""Errors that say why an executor was lost."""
+
+
+class ErrorAdvice(Advice, frozen=True, forbid_unknown_fields=True):
+    """One kind of error, with the patterns by which it is known, in any case of letters."""
+
+    words: tuple[str, ...]
+
+
+@cache
+def errors() -> Mapping[str, ErrorAdvice]:
+    """All kinds of errors by key, in the order in which they are looked for."""
+    return read_vocabulary(ERRORS, "errors", ErrorAdvice)
+
+
+@cache
+def _error_patterns() -> tuple[tuple[str, Any], ...]:
+    return tuple(
+        (key, compiled(f"(?i){'|'.join(f'(?:{one})' for one in known.words)}"))
+        for key, known in errors().items()
+        if known.words
+    )
+
+
+@lru_cache(4096)
+def error_key(message: str) -> str:
+    """Return which kind of error a line tells; ``unknown`` if none.
+
+    >>> error_key("OutOfMemoryError: Java heap space"), error_key("Job 3 cancelled")
+    ('heap-memory', 'cancelled')
+    """
+    text = encoded(message)
+    found = (key for key, words in _error_patterns() if words.search(text) is not None)
+    return next(found, UNKNOWN_ERROR)
+
+
+def query_status(ended: bool, failed: bool, error: str) -> QueryStatus:
+    """Say what became of a query: whether its end is in the log, whether it failed, and why."""
+    if failed:
+        return QueryStatus.CANCELLED if error_key(error) in STOPPED else QueryStatus.FAILED
+    return QueryStatus.SUCCEEDED if ended else QueryStatus.RUNNING
 
 
 CAUSES = "causes.json"

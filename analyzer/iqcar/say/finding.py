@@ -127,6 +127,8 @@ class Finding:
         low, high = duration(self.low_ms), duration(self.high_ms)
         if self.kind is FindingKind.IDLE:
             return f"frees {percent(self.frees)} of the executors' time"
+        if self.kind is FindingKind.FAILED and not self.saves_ms > 0:
+            return ""
         if self.kind is FindingKind.UNKNOWN:
             return f"may save up to {high}, once it is explained"
         within = f" ({low} … {high})" if low != high else ""

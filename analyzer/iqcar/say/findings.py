@@ -19,6 +19,7 @@ from iqcar.rules.advice_rules import executor_advice_for
 from iqcar.rules.propose_rules import held_by_long_tasks, split_tasks
 from iqcar.rules.rule import Outlook, Rule
 from iqcar.rules.vocabulary import OTHER_APPLICATION, UNATTRIBUTED, advice_for
+from iqcar.say.failed import failed_findings, is_told_as_failure, unfinished
 from iqcar.say.finding import LEAST_LOST_MS, MARKED_SHARE, SLIGHT_SHARE, WIDER, About, Finding
 from iqcar.say.finding_driver import collect_findings, driver_findings
 from iqcar.say.finding_stages import stage_findings
@@ -234,12 +235,16 @@ def _find(diagnosis: Diagnosis, replay: bool) -> tuple[Finding, ...]:
         *collect_findings(about),
         *_unknown(about),
     ]
+    # What failed, or has hardly begun, has no duration that could be shorter.
+    gone = about.tables.queries["failed"].to_numpy(bool) | unfinished(about.tables)
+    found = [one for one in found if not gone[list(one.queries)].all()]
     worth = [one for one in _ranked(found) if _is_worth(one)]
     if replay:
         worth = [*map(about.replayed, worth[:MOST_ASKED]), *worth[MOST_ASKED:]]
     worth = [one for one in worth if _is_worth(one)]
-    worth += [one for one in _executors(about, worth) if _is_worth(one)]
-    return (*_idle(about, worth), *_ranked(worth))
+    more = [one for one in _executors(about, worth) if not gone[list(one.queries)].all()]
+    worth += [one for one in more if _is_worth(one)]
+    return (*failed_findings(about), *_idle(about, worth), *_ranked(worth))
 
 
 def _ranked(found: Sequence[Finding]) -> list[Finding]:
@@ -249,7 +254,7 @@ def _ranked(found: Sequence[Finding]) -> list[Finding]:
 
 def findings_headline(findings: Sequence[Finding]) -> str:
     """What the first finding comes to, in a few words; empty where nothing would save time."""
-    if not findings:
+    if not findings or findings[0].kind is FindingKind.FAILED:
         return ""
     first = findings[0]
     return f"{_HEADS[first.kind].format(subject=first.subject, share=percent(first.share))}."
@@ -319,7 +324,7 @@ def _wasted(about: About) -> Iterator[Finding]:
     """Work of no use, one finding per cause, of the query that it delayed most."""
     by_cause: dict[str, list[WastedLine]] = {}
     for line in wasted_lines(about.diagnosis):
-        if line.delayed:
+        if line.delayed and not is_told_as_failure(about, line):
             by_cause.setdefault(line.cause_name, []).append(line)
     slots = most_slots(about.tables)[about.tables.queries["app"].to_numpy(np.int64)]
     for lines in by_cause.values():

@@ -22,6 +22,7 @@ from iqcar.say.blamed import (
     sum_blamed,
     with_cached,
 )
+from iqcar.say.failed import failed_headline, unknown_headline
 from iqcar.say.finding import HELD_UP, Finding, Severity, severity_of
 from iqcar.say.findings import find_findings, findings_headline
 from iqcar.say.rule_lines import do_not_apply
@@ -124,15 +125,20 @@ def find_verdict(diagnosis: Diagnosis, most: int | None = None) -> Verdict:
     summed.sort(key=lambda one: -one.to_others_ms)
     held_up = [query for query in range(len(lost.ran)) if lost.severity(query) in HELD_UP]
     wasted = wasted_lines(diagnosis)
+    failed = failed_headline(diagnosis.tables, findings)
+    unknown = "" if failed else unknown_headline(diagnosis.tables)
     if held_up:
         head = _headline(diagnosis, lost, recurring, held_up)
+    elif failed or unknown:
+        head = ""
     else:
         head = findings_headline(findings) or _quiet_headline(lost, names)
     doubt = listener_alone(diagnosis.tables)
     alone = f"{doubt[0].upper()}{doubt[1:]}." if doubt else ""
+    missing = "" if unknown else much_lost(diagnosis.tables)
     return Verdict(
-        quiet=not (held_up or findings),
-        headline=" ".join(filter(None, (much_lost(diagnosis.tables), head, alone))),
+        quiet=not (held_up or findings or unknown),
+        headline=" ".join(filter(None, (failed, unknown, missing, head, alone))),
         targets=_without_repeats(
             _target(diagnosis, lost, names, [query], findings) for query in shown
         ),

@@ -288,6 +288,7 @@ EXECUTORS = TableSpec(
         ("added_ms", "float64", "ms", "When it was added; NaN if not recorded."),
         ("removed_ms", "float64", "ms", "When it was removed; NaN if it was not."),
         ("removed_reason", "str", "", "Why it was removed."),
+        ("excluded_ms", "float64", "ms", "When it was first excluded for failed tasks, or NaN."),
     ),
 )
 
@@ -303,7 +304,8 @@ SQL_EXECUTIONS = TableSpec(
         ("plan_hash", "str", "", "Hash of the physical plan without ids and literals."),
         ("start_ms", "float64", "ms", "When it started."),
         ("end_ms", "float64", "ms", "When it ended; NaN if the log does not say."),
-        ("error", "str", "", "Error message if it failed and Spark recorded it."),
+        ("error", "str", "", "What failed, in a line, if Spark ≥ 3.4 recorded it."),
+        ("succeeded", "bool", "", "Whether Spark says that it ended well (Spark ≥ 3.4)."),
         ("tables", "str", "", "What its first plan reads: tables or folders, `; ` between them."),
         ("operators", "str", "", "Operators of its first plan, sorted, `; ` between them."),
     ),
@@ -327,6 +329,7 @@ JOBS = TableSpec(
         ("submission_ms", "float64", "ms", "When it was submitted."),
         ("completion_ms", "float64", "ms", "When it ended; NaN if the log does not say."),
         ("succeeded", "bool", "", "Whether it ended well."),
+        ("error", "str", "", "Why it failed, in a line: the root of the chain; or empty."),
     ),
 )
 
@@ -345,7 +348,8 @@ QUERIES = TableSpec(
         ("end_ms", "float64", "ms", "Its end; the application's last event if it did not end."),
         ("duration_ms", "float64", "ms", "End less start."),
         ("ended", "bool", "", "Whether the log holds its end."),
-        ("failed", "bool", "", "Whether it, or a job of it, failed."),
+        ("failed", "bool", "", "Whether it failed, or a job of it, unless Spark says otherwise."),
+        ("error", "str", "", "Why, in a line; empty if it did not fail, or nothing says why."),
         ("jobs", "int64", "count", "Jobs."),
         ("stages", "int64", "count", "Stage attempts."),
         ("tasks", "int64", "count", "Task attempts that ended."),
@@ -368,7 +372,7 @@ STAGES = TableSpec(
         ("first_launch_ms", "float64", "ms", "Launch of its first task; NaN if none ran."),
         ("completion_ms", "float64", "ms", "When it completed, or its last task ended."),
         ("completed", "bool", "", "Whether the log holds its completion."),
-        ("failure_reason", "str", "", "Why it failed; empty if it did not."),
+        ("failure_reason", "str", "", "Why it failed, in a line; or empty."),
         ("rdd", "int64", "", "Spark's id of its last RDD; −1 if not recorded."),
         ("python", "bool", "", "Whether its tasks run Python workers."),
         ("label", "str", "", "What it does: RDD scopes and plan operators, alike in every run."),
@@ -492,7 +496,7 @@ SPECS: tuple[TableSpec, ...] = (
 
 TIMES = {
     "applications": ("start_ms", "end_ms"),
-    "executors": ("added_ms", "removed_ms"),
+    "executors": ("added_ms", "removed_ms", "excluded_ms"),
     "sql_executions": ("start_ms", "end_ms"),
     "jobs": ("submission_ms", "completion_ms"),
     "queries": ("start_ms", "end_ms"),

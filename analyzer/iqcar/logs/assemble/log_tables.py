@@ -359,6 +359,7 @@ def _executors(log: Collector, ids: Sequence[str], hosts: dict[str, int]) -> pd.
             "added_ms": [executor.added for executor in found],
             "removed_ms": [executor.removed for executor in found],
             "removed_reason": [executor.reason for executor in found],
+            "excluded_ms": [executor.excluded for executor in found],
         }
     )
 
@@ -380,6 +381,7 @@ def _sql(log: Collector) -> pd.DataFrame:
             "start_ms": [one.start for one in found],
             "end_ms": [one.end for one in found],
             "error": [one.error for one in found],
+            "succeeded": [one.succeeded for one in found],
             "tables": [one.tables for one in found],
             "operators": [one.operators for one in found],
         }
@@ -431,6 +433,7 @@ def _jobs(log: Collector, sql_rows: dict[int, int]) -> pd.DataFrame:
             "submission_ms": [job.submission for job in jobs],
             "completion_ms": [job.completion for job in jobs],
             "succeeded": [job.succeeded for job in jobs],
+            "error": [job.error for job in jobs],
         }
     )
 

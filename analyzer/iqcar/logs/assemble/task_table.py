@@ -36,7 +36,6 @@ from iqcar.logs.plugin.record_columns import (
     spread,
 )
 from iqcar.logs.tasks.task_columns import TaskColumns
-from iqcar.logs.tasks.task_lines import MOST_REASON_CHARACTERS
 from iqcar.logs.text import redact_text
 from iqcar.tables.arrays import share_of
 from iqcar.tables.declarations import as_dtype
@@ -569,7 +568,7 @@ def failure_table(
     rows, first = np.unique(row[known], return_index=True)
     chosen = known[first]
     texts = list(tasks.reasons)
-    messages = np.array([redact_text(why, MOST_REASON_CHARACTERS) for why, _ in texts], object)
+    messages = np.array([why for why, _ in texts], object)
     sources = np.array([executors.get(source, tb.NONE) for _, source in texts], np.int32)
     named = pd.Categorical([redact_text(kind, MAX_KIND) for kind in kinds])
     return tb.TASK_FAILURES.frame(

@@ -26,6 +26,7 @@ from iqcar.logs.events.operators import (
     plan_name,
     sources_of,
 )
+from iqcar.logs.events.root_cause import root_cause
 from iqcar.logs.events.settings import clean_description, is_user_named, settings_of
 from iqcar.logs.events.structs import (
     DriverAccumUpdates,
@@ -180,9 +181,6 @@ class MetricColumns:
         self._driver = array("d", compress(self._driver, kept))
 
 
-MAX_ERROR = 2_000
-"""Characters kept of an error message: the rest is a stack trace."""
-
 _NS_PER_MS = 1e6
 _UNITS = {"timing": "ms", "nsTiming": "ms", "size": "bytes", "sum": "count", "count": "count"}
 """Unit of a metric type in the table; ns are converted."""
@@ -213,6 +211,8 @@ class Execution:
     start: float = nan
     end: float = nan
     error: str = ""
+    succeeded: bool = False
+    """Whether Spark says so."""
     plan_name: str = ""
     """A name made from the plan, where the description is empty."""
     tables: str = ""
@@ -301,7 +301,9 @@ class SqlCollector:
         execution = self.execution(event.execution)
         if execution is not None:
             execution.end = event.time
-            execution.error = redact_text(event.error, MAX_ERROR)
+            execution.error = root_cause(event.error)
+            # Spark ≥ 3.4 says that there was no error; before, it says nothing.
+            execution.succeeded = event.error == ""
 
     def driver(self, event: DriverAccumUpdates) -> None:
         """Take in values that the driver set."""

@@ -94,10 +94,17 @@ class JobStart(Struct, gc=False):
     properties: Raw = msgspec.field(default=EMPTY, name="Properties")
 
 
+class JobException(Struct, gc=False):
+    """``Exception`` of a job that failed."""
+
+    message: str = msgspec.field(default="", name="Message")
+
+
 class JobResult(Struct, gc=False):
     """``Job Result``."""
 
     result: str = msgspec.field(default="", name="Result")
+    exception: JobException | None = msgspec.field(default=None, name="Exception")
 
 
 class JobEnd(Struct, gc=False):
@@ -165,6 +172,13 @@ class ExecutorRemoved(Struct, gc=False):
     time: Time = msgspec.field(default=nan, name="Timestamp")
     executor_id: str = msgspec.field(default="", name="Executor ID")
     reason: str = msgspec.field(default="", name="Removed Reason")
+
+
+class ExecutorExcluded(Struct, gc=False):
+    """``SparkListenerExecutorExcluded`` and its kin: Spark gives it no more tasks."""
+
+    time: Time = nan
+    executor_id: str = msgspec.field(default="", name="executorId")
 
 
 class PlanMetric(Struct, gc=False):

@@ -44,10 +44,6 @@ _LEFT_OUT = frozenset(
         "SparkListenerBlockManagerAdded",
         "SparkListenerBlockManagerRemoved",
         "SparkListenerBarrierTaskFailed",
-        "SparkListenerExecutorBlacklisted",
-        "SparkListenerExecutorBlacklistedForStage",
-        "SparkListenerExecutorExcluded",
-        "SparkListenerExecutorExcludedForStage",
         "SparkListenerExecutorMetricsUpdate",
         "SparkListenerExecutorUnblacklisted",
         "SparkListenerExecutorUnexcluded",
@@ -284,6 +280,7 @@ class Reason(Struct, gc=False, frozen=True):
     message: str | None = msgspec.field(default=None, name="Message")
     killed_for: str | None = msgspec.field(default=None, name="Kill Reason")
     lost_for: str | None = msgspec.field(default=None, name="Loss Reason")
+    stack_trace: str | None = msgspec.field(default=None, name="Full Stack Trace")
     fetched_from: FetchedFrom | None = msgspec.field(default=None, name="Block Manager Address")
 
 

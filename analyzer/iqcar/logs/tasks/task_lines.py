@@ -28,6 +28,7 @@ import msgspec
 
 from iqcar.base.workers import command, end, start
 from iqcar.logs.events import task_structs as ev
+from iqcar.logs.events.root_cause import root_cause
 from iqcar.logs.events.task_structs import (
     BLOCK_UPDATED,
     TASK_END,
@@ -92,12 +93,6 @@ letter is escaped is no record, and one letter is found much faster than a text.
 _END_OF_RECORD = b'","'
 """Within a record every quote is escaped, so this comes first at its end."""
 _SUCCESS, _RESUBMITTED = "Success", "Resubmitted"
-_TRACEBACK = "Traceback (most recent call last):"
-"""How Python's own account of an error starts; its last line names the error."""
-_SQLSTATE = "SQLSTATE: "
-"""What Spark 4 writes below it."""
-MOST_REASON_CHARACTERS = 400
-"""Characters kept of why an attempt did not succeed: a sentence or two, without its stack."""
 _UPDATE = re.compile(rb'"Name":"[^"]*","Update":"?(\d{1,18})"?[,}]')
 _DIGITS = re.compile(rb'^"?(\d+(?:\.\d+)?)"?$')
 
@@ -384,20 +379,9 @@ def _peak_memory(text: bytes, start: int, end: int) -> float:
 
 def _why(reason: ev.Reason) -> tuple[str, str]:
     """Return why an attempt did not succeed, in a line, and from whom it could not fetch."""
-    said = reason.killed_for or reason.lost_for or reason.message or reason.description or ""
-    said = said.strip()
-    line = said.partition("\n")[0]
-    if line.endswith(_TRACEBACK):
-        before, _, line = said.rpartition("\n")
-        if line.lstrip().startswith(_SQLSTATE):
-            line = before.rstrip().rpartition("\n")[2]
-    # The end is cut off: a secret without the words before it could not be told from other text.
-    line = line[:MOST_REASON_CHARACTERS].strip()
-    named = (reason.class_name or "").rpartition(".")[2]
-    if named and not line.startswith(named):
-        line = f"{named}: {line}" if line else named
+    said = reason.killed_for or reason.lost_for or reason.message or reason.stack_trace
     source = reason.fetched_from.executor_id if reason.fetched_from else ""
-    return line[:MOST_REASON_CHARACTERS], source
+    return root_cause(said or reason.description, reason.class_name or ""), source
 
 
 _decode_list = msgspec.json.Decoder(list[ev.Accumulable]).decode

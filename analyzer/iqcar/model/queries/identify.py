@@ -23,6 +23,7 @@ import pandas as pd
 from iqcar.enums import QueryBy
 from iqcar.errors import UsageError
 from iqcar.logs.events.operators import MAX_SOURCES, SEPARATOR, named_plan
+from iqcar.logs.events.root_cause import is_vague
 from iqcar.logs.events.settings import CLUSTER_TAGS, CONNECT, is_statement
 from iqcar.logs.text import REDACTED, family, tells_apart
 from iqcar.tables import NONE, QUERIES, Tables, texts
@@ -151,6 +152,12 @@ def identify(tables: Tables, query_by: QueryBy = QueryBy.SQL) -> Tables:
     job_query = np.full(len(jobs), NONE, np.int32)
     for row, job in enumerate(_job_keys(tables, query_by)):
         job_query[row] = rows.setdefault(job, len(rows))
+    if query_by is QueryBy.SQL:
+        # A query that failed before its first job, as at a path that is not there, ran nothing.
+        sql = tables.sql_executions
+        alone = (sql["error"] != "") & (sql["root_execution_id"] == sql["execution_id"])
+        for app, number in sql.loc[alone, ["app", "execution_id"]].itertuples(index=False):
+            rows.setdefault(_Key(int(app), "sql", int(number)), len(rows))
     stage_job = stages["job"].to_numpy()
     stage_query = np.full(len(stages), NONE, np.int32)
     if len(jobs):
@@ -217,9 +224,8 @@ def _query_table(tables: Tables, keys: list[_Key]) -> pd.DataFrame:
     first_job[job_query[::-1]] = np.arange(len(jobs))[::-1]
     start, end, ended = _extent(tables, n)
     failed = np.zeros(n, bool)
-    job_failed = ~jobs["succeeded"].to_numpy(bool) & jobs["completion_ms"].notna().to_numpy()
+    job_failed = ~jobs["succeeded"].to_numpy(bool) & _job_ended(jobs)
     np.logical_or.at(failed, job_query, job_failed)
-
     execution = _sql_rows(sql, keys)
     is_sql = execution >= 0
     if is_sql.any():
@@ -229,6 +235,8 @@ def _query_table(tables: Tables, keys: list[_Key]) -> pd.DataFrame:
         start[is_sql] = np.where(np.isnan(sql_start), start[is_sql], sql_start)
         ended[is_sql] = ~np.isnan(sql_end)
         end[is_sql] = np.where(np.isnan(sql_end), end[is_sql], sql_end)
+        # A job of a query that ended well is one that it no longer needed.
+        failed[is_sql] &= ~sql["succeeded"].to_numpy(bool)[row]
         failed[is_sql] |= (sql["error"].to_numpy() != "")[row]
     app_end = tables.applications["end_ms"].to_numpy(np.float64)
     app = np.array([key.app for key in keys], np.int64)
@@ -257,6 +265,7 @@ def _query_table(tables: Tables, keys: list[_Key]) -> pd.DataFrame:
             "duration_ms": end - start,
             "ended": ended,
             "failed": failed,
+            "error": _errors(tables, failed, execution),
             "jobs": np.bincount(job_query, minlength=n),
             "stages": np.bincount(_valid(stages["query"]), minlength=n),
             "tasks": np.bincount(
@@ -265,6 +274,37 @@ def _query_table(tables: Tables, keys: list[_Key]) -> pd.DataFrame:
             ),
         }
     )
+
+
+def _errors(tables: Tables, failed: Flags, execution: Ints) -> list[str]:
+    """Why each query failed: as its SQL execution says, else its job, its stage, its last task.
+
+    What only says that something else failed counts last. Jobs that failed later were mostly
+    cancelled for the first.
+
+    failed, execution: (n_queries,) whether it did; row of its SQL execution, −1 for none.
+    """
+    said: list[list[str]] = [[] for _ in failed]
+    of_sql = texts(tables.sql_executions, "error")
+    for query in np.flatnonzero(failed & (execution >= 0)).tolist():
+        said[query].append(of_sql[int(execution[query])])
+    task, tasks = tables.task_failures["task"].to_numpy(np.int64), tables.tasks
+    finish, of_task = tasks["finish_ms"].to_numpy(np.float64)[task], tasks["query"].to_numpy()[task]
+    not_killed = (tasks["status"] == "failed").to_numpy(bool)[task]
+    for frame, name, when, query in (
+        (tables.jobs, "error", "completion_ms", tables.jobs["query"].to_numpy()),
+        (tables.stages, "failure_reason", "completion_ms", tables.stages["query"].to_numpy()),
+        (tables.task_failures[not_killed], "message", -finish[not_killed], of_task[not_killed]),
+    ):
+        order = frame[when].to_numpy(np.float64) if isinstance(when, str) else when
+        mine = np.flatnonzero((query >= 0) & np.append(failed, False)[query])
+        words = texts(frame, name)
+        for row in mine[np.argsort(order[mine], kind="stable")].tolist():
+            said[int(query[row])].append(words[row])
+    return [
+        next((line for line in lines if not is_vague(line)), next(filter(None, lines), ""))
+        for lines in said
+    ]
 
 
 def _shown_names(
@@ -320,12 +360,19 @@ def _extent(tables: Tables, n: int) -> tuple[Floats, Floats, Flags]:
         has = query >= 0
         np.fmin.at(start, query[has], frame[first].to_numpy(np.float64)[has])
         np.fmax.at(end, query[has], frame[last].to_numpy(np.float64)[has])
-    np.logical_and.at(ended, jobs["query"].to_numpy(), jobs["completion_ms"].notna().to_numpy())
+    np.logical_and.at(ended, jobs["query"].to_numpy(), _job_ended(jobs))
     orphan = np.bincount(_valid(jobs["query"]), minlength=n) == 0
     stage_query = stages["query"].to_numpy()
     has = (stage_query >= 0) & orphan[np.maximum(stage_query, 0)] if n else stage_query >= 0
     np.logical_and.at(ended, stage_query[has], stages["completed"].to_numpy(bool)[has])
     return start, end, ended
+
+
+def _job_ended(jobs: pd.DataFrame) -> Flags:
+    """Whether each job has ended; Spark 1.2 logs the ends of jobs without times."""
+    told = jobs["succeeded"] | (jobs["error"] != "") | jobs["completion_ms"].notna()
+    ended: Flags = told.to_numpy(bool)
+    return ended
 
 
 def _application_labels(applications: pd.DataFrame) -> list[str]:

@@ -143,10 +143,11 @@ def _print_findings(findings: Sequence[Finding], console: Console, lines: int = 
     for rank, one in enumerate(findings, 1):
         console.print()
         title = Text(f"{rank}. {one.kind.words[:1].upper()}{one.kind.words[1:]}", style="bold")
-        console.print(title.append(f"  {one.saving}", style="not bold"))
-        room = lines * (console.width - 6) or 10_000
+        console.print(title.append(f"  {one.saving}".rstrip(), style="not bold"))
+        width = console.width - 6
+        room, room_to_act = (lines * width, (lines + 1) * width) if lines else (10_000, 10_000)
         console.print(indented(fitting(one.sentence, room)))
-        console.print(indented(f"→ {fitting(one.action, room)}"))
+        console.print(indented(f"→ {fitting(one.action, room_to_act)}"))
         for name, value, why in () if lines else one.settings:
             console.print(indented(f"{name}: {value} ({why})", 5))
 
