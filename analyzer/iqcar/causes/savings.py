@@ -43,7 +43,7 @@ from iqcar.model.waits.stage_parts import (
     stage_times,
 )
 from iqcar.tables import Tables, texts
-from iqcar.tables.arrays import Flags, Floats, known_or_zero, positive_or_zero, sum_by
+from iqcar.tables.arrays import Flags, Floats, Ints, known_or_zero, positive_or_zero, sum_by
 
 PER_RECORD_MS, PER_BYTE_MS = (0.12e-3, 1.5e-3), (1e-6, 5e-6)
 """Processor time of writing, reading and sorting a row, and a byte of its shuffle: from and to."""
@@ -157,13 +157,17 @@ def slow_hosts(tables: Tables) -> pd.DataFrame:
 
 LONG_TASK_MS = 1_000.0
 """Median from which on splitting tasks is worth what starting them costs (up to 20 ms each)."""
+WARM_UP_MS = 5_000.0
+"""Tasks up to that long on new executors may only load classes and compile."""
 SKEWED = 1.5
 """Longest over median task from which on a tail is uneven: what makes a straggler."""
 GC_SHARE = 0.1
 """Share of a stage's work from which on garbage collection, page faults, locks or stops by a CPU
 limit are worth naming."""
-TINY_MS, MANY, SMALL_BYTES = 250.0, 4.0, 4.0 * 2**20
-"""Tasks this short (median), this many times the slots, with this few bytes are tiny."""
+TINY_MS, MANY, MANY_TASKS, SMALL_BYTES = 250.0, 4.0, 100, 4.0 * 2**20
+"""Tasks this short (median), this many times the slots and in all, with this few bytes are tiny."""
+DISPATCH_MS = 20.0
+"""Time at most that a driver takes to start one task."""
 ALONE_SHARE = 0.9
 """Part of the slots that other stages left to one from which on it ran alone."""
 SPILL_RATES = (50e3, 1_000e3)
@@ -229,7 +233,7 @@ def _stage_facts(tables: Tables, waits: pd.DataFrame) -> pd.DataFrame:
         {
             "query": tables.stages["query"].to_numpy(np.int64),
             "stage": np.arange(n),
-            "tasks": np.bincount(frame["stage"], minlength=n),
+            "tasks": _task_count(tables, np.bincount(frame["stage"], minlength=n)),
             "slots": most_slots(tables)[tables.stages["app"].to_numpy(np.int64)],
             "free": _free_slots(tables),
             "alone_ms": share["compute_ms"] + share["gc_ms"] + np.maximum(share["rest_ms"], 0.0),
@@ -269,6 +273,13 @@ def _stage_facts(tables: Tables, waits: pd.DataFrame) -> pd.DataFrame:
     facts = facts.join(slow_tasks(tables, waits), on="stage", how="inner")
     kept = ((facts["query"] >= 0) & (facts["held_ms"] > 0) & (facts["tasks"] > 0)).to_numpy()
     return facts[kept].reset_index(drop=True)
+
+
+def _task_count(tables: Tables, ended: Ints) -> Ints:
+    """Return the tasks of each stage: those planned, where it completed without some of the ends."""
+    planned = np.maximum(tables.stages["declared_tasks"].to_numpy(np.int64), 0)
+    whole = tables.stages["completed"].to_numpy(bool) & (ended > 0)
+    return np.where(whole, np.maximum(planned, ended), ended)
 
 
 _READS_SCHEMA = re.compile(r"(parquet|orc|load|table|json|csv|text|textFile|option|format) at ")
@@ -364,6 +375,7 @@ def _partitions(facts: pd.DataFrame) -> pd.DataFrame:
     # Where there are twice as many tasks as slots there are enough.
     few = facts["tasks"] < 2.0 * np.maximum(facts["slots"], 1.0)
     long = (facts["median_ms"] >= LONG_TASK_MS) & few & ~facts["fixed"] & ~facts["schema"]
+    long &= (facts["usual_young"] < MOSTLY) | (facts["median_ms"] >= WARM_UP_MS)
     idle = np.where(
         long, np.maximum(1.0 - facts["tasks"] / np.maximum(facts["free"], 1.0), 0.0), 0.0
     )
@@ -381,8 +393,8 @@ def _partitions(facts: pd.DataFrame) -> pd.DataFrame:
 
 
 def _skew(facts: pd.DataFrame) -> pd.DataFrame:
-    """Tasks of equal data, or that compute as long: no tail."""
-    saves = np.where(facts["host"] < 0, _tail(facts, "data", "computing"), 0.0)
+    """Tasks of equal data: no tail."""
+    saves = np.where(facts["host"] < 0, _tail(facts, "data"), 0.0)
     return _ranged(facts, FindingKind.SKEW, saves, low=0.5, high=1.15)
 
 
@@ -423,10 +435,11 @@ def _tiny(facts: pd.DataFrame) -> pd.DataFrame:
     Where nothing else ran, slots that stood free meanwhile waited for the driver to start tasks.
     """
     slots = np.maximum(facts["slots"], 1.0)
-    tiny = (facts["median_ms"] < TINY_MS) & (facts["tasks"] >= MANY * slots)
+    tiny = (facts["median_ms"] < TINY_MS) & (facts["tasks"] >= np.maximum(MANY * slots, MANY_TASKS))
     tiny &= (facts["bytes"] < SMALL_BYTES) & (facts["host"] < 0) & ~facts["schema"]
     started = facts["ran"] - facts["cold"] - facts["cpu_ms"]
     driver = facts["slots_ms"].where(facts["free"] >= ALONE_SHARE * slots, 0.0)
+    driver = np.minimum(driver, DISPATCH_MS * facts["tasks"])
     once = facts["median_ms"] * np.ceil(slots * facts["each"])
     saves = (started.clip(lower=0.0) * facts["each"] + driver - once).clip(lower=0.0)
     return _ranged(facts, FindingKind.TINY_TASKS, saves.where(tiny, 0.0), low=0.4, high=1.2)
@@ -439,6 +452,8 @@ def _schema(facts: pd.DataFrame) -> pd.DataFrame:
     found = _ranged(facts, FindingKind.SCHEMA, saves, low=0.6, high=1.0)
     # Who waits for executors there waits for them in the next stage, where there are none yet.
     low = (0.6 * (facts["held_ms"] - waited)).where(facts["schema"], 0.0)
+    # What warms up new executors there warms them up in the next stage.
+    low = low.where(facts["usual_young"] < MOSTLY, 0.3 * low)
     return found.assign(low_ms=low, saves_ms=(low + found["high_ms"]) / 2.0)
 
 

@@ -22,10 +22,10 @@ LEAST_BYTES, LEAST_ROWS = 256.0 * 2**10, 10_000.0
 """Data that count as so much at least: below that, tasks differ by what starting them costs."""
 LATER_TASKS = 3
 """Tasks of a stage on warm executors from which on first ones are held against them."""
-COMPUTES_MORE = 2.0
-"""Processor time over the median's from which on a task computes more over the same data."""
 READS = 1e3
 """Bytes per ms of a task from which on unrecorded time may be reading them: a slow store's."""
+YOUNG_MS = 10_000.0
+"""Time since its first task in which an executor still compiles what it runs."""
 NO_CPU = 0.15
 """Share of a stage's task time on the processor below which its tasks wait for something."""
 MOSTLY = 0.5
@@ -35,7 +35,7 @@ CAUSES = ("data", "cold", "gc", "throttled", "lock", "faults", "computing", "out
 NEAR = ("PROCESS_LOCAL", "NO_PREF")
 """Levels of locality of tasks whose data is in their executor, or nowhere."""
 _PARTS = ("deserialize", "gc", "throttled", "lock", "faults", "cpu", "outside")
-_SHOWN = ("lasted", "bytes", "rows", "out_rows", "cpu", "deserialize", "gc")
+_SHOWN = ("lasted", "bytes", "rows", "out_rows", "cpu", "deserialize", "young")
 
 
 def slow_tasks(tables: Tables, waits: pd.DataFrame) -> pd.DataFrame:
@@ -64,7 +64,7 @@ def slow_tasks(tables: Tables, waits: pd.DataFrame) -> pd.DataFrame:
     last = frame.loc[ends].set_index("stage")
     # A stage of one task has nothing to hold it against, and is as usual.
     others = frame.drop(ends[(count > 1).to_numpy()])
-    columns = ["lasted", "bytes", "rows", "out_rows", "fresh", "far", *_PARTS]
+    columns = ["lasted", "bytes", "rows", "out_rows", "fresh", "young", "far", *_PARTS]
     usual = others.groupby("stage")[columns].median()
     later = frame[~frame["first"]].groupby("stage")["lasted"].agg(["median", "size"])
     later = later.reindex(usual.index)
@@ -135,6 +135,7 @@ def _tasks(tables: Tables, waits: pd.DataFrame) -> pd.DataFrame:
     measured = np.zeros(len(tasks), bool)
     measured[tables.task_records["task"].to_numpy(np.int64)] = True
     stage, executor = (tasks[name].to_numpy(np.int64) for name in ("stage", "executor"))
+    began = pd.Series(launch).groupby(executor).transform("min").to_numpy(np.float64)
     frame = pd.DataFrame(
         {
             "stage": stage, "executor": executor, "finish": finish, "lasted": finish - launch,
@@ -147,6 +148,7 @@ def _tasks(tables: Tables, waits: pd.DataFrame) -> pd.DataFrame:
             "faults": waited(wait_column(Request.PAGE_FAULT)),
             "run_queue": waited(wait_column(Request.RUN_QUEUE)),
             "cpu": waited("compute_ms"), "outside": outside, "measured": measured,
+            "young": launch <= began + YOUNG_MS,
             "far": ~tasks["locality"].isin(NEAR).to_numpy(bool),
             "told": np.isfinite(waits["compute_ms"].to_numpy(np.float64)),
             "first": _is_first(launch, finish, good, [stage, executor]),
@@ -184,7 +186,6 @@ def _tails(last: pd.DataFrame, usual: pd.DataFrame, later: pd.DataFrame) -> pd.D
     # that are not new, do not.
     is_cold = (later["size"] >= LATER_TASKS).to_numpy() & last["first"].to_numpy(bool)
     is_cold |= last["fresh"].to_numpy(bool) & (usual["fresh"] < MOSTLY).to_numpy()
-    computes = last["cpu"].to_numpy() >= COMPUTES_MORE * usual["cpu"].to_numpy()
     told = last["told"].to_numpy(bool)
     # What a task reads from elsewhere, such as cached blocks of another host, is waited for unseen.
     reads = last["bytes"].to_numpy() >= READS * np.maximum(more["outside"], 1.0)
@@ -194,7 +195,7 @@ def _tails(last: pd.DataFrame, usual: pd.DataFrame, later: pd.DataFrame) -> pd.D
     parts = {
         "cold": more["deserialize"] + np.where(is_cold, warms, 0.0),
         **{name: more[name] for name in ("gc", "throttled", "lock", "faults")},
-        "computing": np.where(computes & ~is_cold, more["cpu"], 0.0),
+        "computing": np.where(is_cold, 0.0, more["cpu"]),
         "outside": np.where(is_cold | reads, 0.0, unseen),
         "far": np.where(far, unseen, 0.0),
     }

@@ -37,7 +37,15 @@ def stage_findings(about: About) -> Iterator[Finding]:
     found = _less_own_queues(about, found[~of_host])
     recurring = about.recurring[found["query"].to_numpy(np.int64)]
     for (kind, _), mine in found.groupby([found["kind"].astype(str), recurring], sort=True):
+        if kind == FindingKind.LOCALITY.value and not _may_wait(about, mine):
+            continue
         yield _of_stages(about, FindingKind(str(kind)), mine)
+
+
+def _may_wait(about: About, mine: pd.DataFrame) -> bool:
+    """Whether tasks may wait for executors near their data: a setting takes that away."""
+    by_waiting = mine["empty"].notna() if "empty" in mine else pd.Series(False, mine.index)
+    return not by_waiting.all() or "waits" in about.place(int(mine["query"].iloc[0])).holds
 
 
 def _of_stages(about: About, kind: FindingKind, mine: pd.DataFrame) -> Finding:
@@ -105,9 +113,7 @@ def _holds(about: About, worst: pd.Series) -> Iterator[str]:
         yield "far"
     if not worst["fetches"] and worst["bytes"] > 0 and "Scan" not in stage["label"]:
         yield "cached"
-    if worst["tail_computing"] > worst["tail_data"]:
-        yield "computes"
-    elif not worst["fetches"]:
+    if not worst["fetches"]:
         yield "input"
     if len(about.tables.task_records):
         yield "recorded"
@@ -207,12 +213,6 @@ def _say_partitions(called: str, place: str, worst: pd.Series) -> str:
 
 def _say_skew(called: str, place: str, worst: pd.Series) -> str:
     took = f"took {duration(worst['last_lasted'])}, the median {duration(worst['usual_lasted'])}"
-    if worst["tail_computing"] > worst["tail_data"]:
-        return (
-            f"{called} waited for one task that computed longer over as much data: in {place} it "
-            f"{took}; on the processor {duration(worst['last_cpu'])} and "
-            f"{duration(worst['usual_cpu'])}."
-        )
     times = {
         name: worst[f"last_{name}"] / max(worst[f"usual_{name}"], 1.0)
         for name in ("bytes", "rows", "out_rows")

@@ -292,8 +292,10 @@ def build_tasks(log: Collector, rows: Rows) -> tuple[pd.DataFrame, pd.DataFrame,
     host = _renumber(column["host"], list(codes["host"]), rows.hosts)
     executor = _renumber(column["executor_id"], list(codes["executor_id"]), rows.executors)
     bad_moments = settle_times(log, column["launch_ms"], column["finish_ms"])
-    astray = _astray(column, stage, log, rows)
-    launch, finish, bad_times, first, last = _settle_times(column, status, log, astray)
+    begun, over = _stage_spans(log, rows)
+    astray = _astray(column, stage, begun, over)
+    until = np.maximum(over[stage], column["launch_ms"])
+    launch, finish, bad_times, first, last = _settle_times(column, status, log, astray, until)
     started = column["getting_result_at"]
     getting = np.where(started > 0, finish - started, np.where(np.isnan(started), np.nan, 0.0))
     first_launch, last_finish = _stage_times(stage, launch, finish, status, len(rows.stages))
@@ -446,18 +448,29 @@ def _fill_silent(wait: NDArray[np.float64], stage: NDArray[np.int32]) -> None:
         wait[silent] = 0.0
 
 
-def _astray(
-    column: dict[str, NDArray[Any]], stage: NDArray[np.int32], log: Collector, rows: Rows
-) -> NDArray[np.bool_]:
-    """Tell which tasks were launched before their stage was submitted, or after it had ended.
+def _stage_spans(log: Collector, rows: Rows) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return when each stage was submitted and had ended, −inf and inf where nothing tells.
 
-    All three times are of the driver's clock.
+    A row more, the last, stands for no stage.
     """
     begun, over = np.full(len(rows.stages) + 1, -np.inf), np.full(len(rows.stages) + 1, np.inf)
     for key, row in rows.stages.items():
         if (known := log.stages.get(key)) is not None:
             begun[row] = np.nan_to_num(known.submission, nan=-np.inf)
             over[row] = np.nan_to_num(known.completion, nan=np.inf)
+    return begun, over
+
+
+def _astray(
+    column: dict[str, NDArray[Any]],
+    stage: NDArray[np.int32],
+    begun: NDArray[np.float64],
+    over: NDArray[np.float64],
+) -> NDArray[np.bool_]:
+    """Tell which tasks were launched before their stage was submitted, or after it had ended.
+
+    All three times are of the driver's clock.
+    """
     sound = over >= begun  # else it is the stage whose times make no sense
     launch = column["launch_ms"]
     before, after = launch < begun[stage] - CLOCK_STEP_MS, launch > over[stage] + CLOCK_STEP_MS
@@ -470,12 +483,14 @@ def _settle_times(
     status: NDArray[np.int8],
     log: Collector,
     astray: NDArray[np.bool_],
+    over: NDArray[np.float64],
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], int, float, float]:
     """Make every launch and finish a finite time in order; count those that were not.
 
     A missing time is made from the other one and the run time; a finish before the launch becomes
     the launch: such a task has no duration, and nobody is blamed for it. Both times of a task that
-    is astray are as good as missing.
+    is astray are as good as missing. A task whose end is not in the log ended with its stage
+    (``over``) at the latest: else it would hold its slot to the end of the log.
     """
     launch, finish = column["launch_ms"], column["finish_ms"]
     running = status == _RUNNING
@@ -489,7 +504,7 @@ def _settle_times(
     if not len(times) and log.application is not None:
         times = np.array([log.application.time])
     first, last = (float(times.min()), float(times.max())) if len(times) else (np.nan, np.nan)
-    finish[running] = last
+    finish[running] = np.fmin(over[running], last)
     lost = np.isnan(launch) | np.isnan(finish)
     launch[:] = np.where(np.isnan(launch), np.maximum(finish - ran, 0.0), launch)
     until = np.minimum(launch + ran, tb.LAST_PLAUSIBLE_MS)
