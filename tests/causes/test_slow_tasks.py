@@ -39,10 +39,15 @@ class Task:
     def metrics(self) -> dict[str, object]:
         """The same as Spark writes it."""
         return task_metrics(
-            Executor_Run_Time=self.ms - self.deserialize, Executor_CPU_Time=self.cpu * 1_000_000, Executor_Deserialize_Time=self.deserialize, Executor_Deserialize_CPU_Time=self.deserialize * 1_000_000, JVM_GC_Time=self.gc, Shuffle_Read_Metrics={}, Shuffle_Write_Metrics={}, Input_Metrics={
-                    "Bytes Read": int(self.megabytes * MB), "Records Read": self.rows
-                }
-        )  # fmt: skip
+            Executor_Run_Time=self.ms - self.deserialize,
+            Executor_CPU_Time=self.cpu * 1_000_000,
+            Executor_Deserialize_Time=self.deserialize,
+            Executor_Deserialize_CPU_Time=self.deserialize * 1_000_000,
+            JVM_GC_Time=self.gc,
+            Shuffle_Read_Metrics={},
+            Shuffle_Write_Metrics={},
+            Input_Metrics={"Bytes Read": int(self.megabytes * MB), "Records Read": self.rows},
+        )
 
 
 USUAL = Task(after=60_000)

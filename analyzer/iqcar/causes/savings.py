@@ -25,7 +25,8 @@ The ranges hold what was saved in simulated clusters (docs/evaluation.md).
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -194,10 +195,17 @@ def stage_savings(tables: Tables, waits: pd.DataFrame) -> pd.DataFrame:
     task read (median), what the stage spilled or the small side of its join.
     """
     facts = _stage_facts(tables, waits)
-    rows = [find(facts) for find in _FINDERS]
-    rows += [uneven_executors(facts, tables), broadcasts(facts, tables)]
-    found = pd.concat([one for one in rows if len(one)] or rows[:1], ignore_index=True)
-    return found[(found["saves_ms"] > 0).to_numpy()]
+    at = {name: facts[name].to_numpy() for name in facts}
+    found = []
+    for kind, find in _FINDERS.items():
+        low, saves, high = find(at)
+        rows = np.flatnonzero(saves > 0)
+        ends = {"saves_ms": saves[rows], "low_ms": low[rows], "high_ms": high[rows]}
+        if len(rows):
+            found.append(facts.iloc[rows].assign(kind=kind, **ends))
+    others = [uneven_executors(facts, tables), broadcasts(facts, tables)]
+    found += [one[(one["saves_ms"] > 0).to_numpy()] for one in others]
+    return pd.concat([one for one in found if len(one)] or others[:1], ignore_index=True)
 
 
 def _stage_facts(tables: Tables, waits: pd.DataFrame) -> pd.DataFrame:
@@ -276,7 +284,7 @@ def _stage_facts(tables: Tables, waits: pd.DataFrame) -> pd.DataFrame:
 
 
 def _task_count(tables: Tables, ended: Ints) -> Ints:
-    """Return the tasks of each stage: those planned, where it completed without some of the ends."""
+    """Return the tasks of each stage: those planned, where it completed and ends are missing."""
     planned = np.maximum(tables.stages["declared_tasks"].to_numpy(np.int64), 0)
     whole = tables.stages["completed"].to_numpy(bool) & (ended > 0)
     return np.where(whole, np.maximum(planned, ended), ended)
@@ -359,26 +367,45 @@ def _of_stages(values: pd.Series, n: int) -> Floats:
     return found
 
 
-def _is_uneven(facts: pd.DataFrame) -> pd.Series:
+Facts = Mapping[str, Any]
+"""Columns of :func:`_stage_facts`, as arrays of shape (n_stages,)."""
+Savings = tuple[Floats, Floats, Floats]
+"""Of each stage: what is saved at least, about, and at most; in ms."""
+
+
+def _is_uneven(facts: Facts) -> Flags:
     longer = facts["longest_ms"] - facts["median_ms"]
-    return (facts["longest_ms"] >= SKEWED * facts["median_ms"]) & (longer >= LONG_TASK_MS / 2)
+    found: Flags = (longer >= LONG_TASK_MS / 2) & (
+        facts["longest_ms"] >= SKEWED * facts["median_ms"]
+    )
+    return found
 
 
-def _tail(facts: pd.DataFrame, *causes: str) -> pd.Series:
-    """The part of an uneven tail that is put down to some causes."""
-    part = sum(facts[f"tail_{cause}"] for cause in causes)
-    return (facts["tail_ms"] * part).where(_is_uneven(facts), 0.0)
+def _tail(facts: Facts, cause: str) -> Floats:
+    """The part of an uneven tail that is put down to a cause."""
+    return np.where(_is_uneven(facts), facts["tail_ms"] * facts[f"tail_{cause}"], 0.0)
 
 
-def _partitions(facts: pd.DataFrame) -> pd.DataFrame:
+def _much(facts: Facts, name: str) -> Floats:
+    """A part of the stage's work, where it is a good part of it."""
+    return np.where(facts[name] >= GC_SHARE * facts["work_ms"], facts[name], 0.0)
+
+
+def _ranged(saves: Floats, low: float, high: float) -> Savings:
+    return saves * low, saves * (low + high) / 2.0, saves * high
+
+
+def _between(low: Floats, high: Floats) -> Savings:
+    return low, (low + high) / 2.0, high
+
+
+def _partitions(facts: Facts) -> Savings:
     """More partitions than slots: all slots work, and the last wave is short."""
     # Where there are twice as many tasks as slots there are enough.
     few = facts["tasks"] < 2.0 * np.maximum(facts["slots"], 1.0)
     long = (facts["median_ms"] >= LONG_TASK_MS) & few & ~facts["fixed"] & ~facts["schema"]
     long &= (facts["usual_young"] < MOSTLY) | (facts["median_ms"] >= WARM_UP_MS)
-    idle = np.where(
-        long, np.maximum(1.0 - facts["tasks"] / np.maximum(facts["free"], 1.0), 0.0), 0.0
-    )
+    idle = np.maximum(1.0 - facts["tasks"] / np.maximum(facts["free"], 1.0), 0.0) * long
     # Attempts that were lost make a tail that other partitions do not mend.
     again = facts["lost_ms"] >= LONG_TASK_MS
     tail = np.where(long & ~again & ~_is_uneven(facts), facts["tail_ms"], 0.0)
@@ -386,113 +413,93 @@ def _partitions(facts: pd.DataFrame) -> pd.DataFrame:
     # What each task takes to begin, or waits for, it takes however small its part is.
     divided = np.maximum(facts["work_ms"] - facts["each"] * facts["cold"], 0.0)
     surely = np.maximum(divided - facts["each"] * (facts["outside"] + facts["lock"]), 0.0)
-    low, high = (surely * idle + tail) * alone, divided * idle + tail
-    found = _ranged(facts, FindingKind.PARTITIONS, high, low=0.5, high=1.0)
-    low = 0.5 * np.minimum(low, high)
-    return found.assign(low_ms=low, saves_ms=(low + high) / 2.0)
+    high = divided * idle + tail
+    return _between(0.5 * np.minimum((surely * idle + tail) * alone, high), high)
 
 
-def _skew(facts: pd.DataFrame) -> pd.DataFrame:
+def _skew(facts: Facts) -> Savings:
     """Tasks of equal data: no tail."""
-    saves = np.where(facts["host"] < 0, _tail(facts, "data"), 0.0)
-    return _ranged(facts, FindingKind.SKEW, saves, low=0.5, high=1.15)
+    return _ranged(np.where(facts["host"] < 0, _tail(facts, "data"), 0.0), 0.5, 1.15)
 
 
-def _cold(facts: pd.DataFrame) -> pd.DataFrame:
+def _cold(facts: Facts) -> Savings:
     """Executors that have run such tasks before."""
-    saves = _tail(facts, "cold") + facts["each"] * facts["cold"]
-    saves = saves.where(facts["host"] < 0, 0.0)
-    saves = np.minimum(saves, facts["held_ms"]).where(~facts["schema"], 0.0)
-    return _ranged(facts, FindingKind.COLD, saves, low=0.5, high=1.1)
+    saves = np.minimum(_tail(facts, "cold") + facts["each"] * facts["cold"], facts["held_ms"])
+    return _ranged(np.where(facts["schema"] | (facts["host"] >= 0), 0.0, saves), 0.5, 1.1)
 
 
-def _far(facts: pd.DataFrame) -> pd.DataFrame:
+def _far(facts: Facts) -> Savings:
     """Tasks that find their data where they run."""
-    return _ranged(facts, FindingKind.LOCALITY, _tail(facts, "far"), low=0.5, high=1.1)
+    return _ranged(_tail(facts, "far"), 0.5, 1.1)
 
 
-def _outside(facts: pd.DataFrame) -> pd.DataFrame:
+def _outside(facts: Facts) -> Savings:
     """What tasks wait for, answering at once; neither the log nor a record names it."""
     hardly = facts["told"] & (facts["cpu_share"] < NO_CPU) & facts["fixed"] & ~facts["schema"]
     body = np.where(hardly, facts["each"] * facts["outside"], 0.0)
-    mostly = facts["tail_outside"] >= MOSTLY
-    saves = np.maximum(body, _tail(facts, "outside").where(mostly, 0.0))
-    both = body + _tail(facts, "outside").where(mostly, 0.0)
-    found = _ranged(facts, FindingKind.OUTSIDE, both, low=0.5, high=1.0)
-    return found.assign(low_ms=0.5 * np.maximum(saves, 0.0))
+    tail = np.where(facts["tail_outside"] >= MOSTLY, _tail(facts, "outside"), 0.0)
+    return _between(0.5 * np.maximum(body, tail), body + tail)
 
 
-def _locks(facts: pd.DataFrame) -> pd.DataFrame:
+def _locks(facts: Facts) -> Savings:
     """Nobody holds what the tasks have to lock."""
-    much = facts["monitor_ms"] >= GC_SHARE * facts["work_ms"]
-    saves = np.where(much, facts["monitor_ms"], 0.0) + _tail(facts, "lock")
-    return _ranged(facts, FindingKind.LOCK, saves, low=0.5, high=1.1)
+    return _ranged(_much(facts, "monitor_ms") + _tail(facts, "lock"), 0.5, 1.1)
 
 
-def _tiny(facts: pd.DataFrame) -> pd.DataFrame:
+def _tiny(facts: Facts) -> Savings:
     """As many tasks as slots: what each costs to start is paid once a slot.
 
     Where nothing else ran, slots that stood free meanwhile waited for the driver to start tasks.
     """
     slots = np.maximum(facts["slots"], 1.0)
-    tiny = (facts["median_ms"] < TINY_MS) & (facts["tasks"] >= np.maximum(MANY * slots, MANY_TASKS))
-    tiny &= (facts["bytes"] < SMALL_BYTES) & (facts["host"] < 0) & ~facts["schema"]
-    started = facts["ran"] - facts["cold"] - facts["cpu_ms"]
-    driver = facts["slots_ms"].where(facts["free"] >= ALONE_SHARE * slots, 0.0)
+    tiny = (facts["median_ms"] < TINY_MS) & (facts["bytes"] < SMALL_BYTES) & ~facts["schema"]
+    tiny &= (facts["tasks"] >= np.maximum(MANY * slots, MANY_TASKS)) & (facts["host"] < 0)
+    started = np.maximum(facts["ran"] - facts["cold"] - facts["cpu_ms"], 0.0)
+    driver = np.where(facts["free"] >= ALONE_SHARE * slots, facts["slots_ms"], 0.0)
     driver = np.minimum(driver, DISPATCH_MS * facts["tasks"])
     once = facts["median_ms"] * np.ceil(slots * facts["each"])
-    saves = (started.clip(lower=0.0) * facts["each"] + driver - once).clip(lower=0.0)
-    return _ranged(facts, FindingKind.TINY_TASKS, saves.where(tiny, 0.0), low=0.4, high=1.2)
+    saves = np.maximum(started * facts["each"] + driver - once, 0.0)
+    return _ranged(np.where(tiny, saves, 0.0), 0.4, 1.2)
 
 
-def _schema(facts: pd.DataFrame) -> pd.DataFrame:
+def _schema(facts: Facts) -> Savings:
     """A schema that is given: nothing is read to learn it."""
-    saves = facts["held_ms"].where(facts["schema"], 0.0)
-    waited = (facts["held_ms"] - facts["work_ms"] - facts["tail_ms"]).clip(lower=0.0)
-    found = _ranged(facts, FindingKind.SCHEMA, saves, low=0.6, high=1.0)
-    # Who waits for executors there waits for them in the next stage, where there are none yet.
-    low = (0.6 * (facts["held_ms"] - waited)).where(facts["schema"], 0.0)
-    # What warms up new executors there warms them up in the next stage.
-    low = low.where(facts["usual_young"] < MOSTLY, 0.3 * low)
-    return found.assign(low_ms=low, saves_ms=(low + found["high_ms"]) / 2.0)
+    high = np.where(facts["schema"], facts["held_ms"], 0.0)
+    # Who waits for executors there waits for them in the next stage, where there are none yet, and
+    # what warms up new ones there warms them up in the next stage.
+    ran = np.minimum(facts["work_ms"] + facts["tail_ms"], facts["held_ms"])
+    sure = np.where(facts["usual_young"] < MOSTLY, 0.6, 0.2)
+    return _between(np.where(facts["schema"], sure * ran, 0.0), high)
 
 
-def _slow_hosts(facts: pd.DataFrame) -> pd.DataFrame:
+def _slow_hosts(facts: Facts) -> Savings:
     """Tasks of a slow host as long as the others': less work, and no tail."""
     tail = np.where(_is_uneven(facts), facts["tail_ms"], 0.0)
-    saves = np.where(facts["host"] >= 0, tail + facts["host_ms"] * facts["each"], 0.0)
-    saves = np.minimum(saves, facts["held_ms"])
-    return _ranged(facts, FindingKind.SLOW_HOST, saves, low=0.5, high=1.1)
+    saves = np.minimum(tail + facts["host_ms"] * facts["each"], facts["held_ms"])
+    return _ranged(np.where(facts["host"] >= 0, saves, 0.0), 0.5, 1.1)
 
 
-def _collection(facts: pd.DataFrame) -> pd.DataFrame:
+def _collection(facts: Facts) -> Savings:
     """Enough memory that hardly anything is collected."""
-    much = facts["gc_ms"] >= GC_SHARE * facts["work_ms"]
-    saves = np.where(much, facts["gc_ms"], 0.0) + _tail(facts, "gc")
-    return _ranged(facts, FindingKind.GC, saves, low=0.5, high=1.0)
+    return _ranged(_much(facts, "gc_ms") + _tail(facts, "gc"), 0.5, 1.0)
 
 
-def _limit(facts: pd.DataFrame) -> pd.DataFrame:
+def _limit(facts: Facts) -> Savings:
     """A CPU limit that stops nobody; beyond it others may have the processors.
 
     All tasks of a stopped executor stand still, and its threads queue for what is left to it.
     """
-    much = facts["throttled_ms"] >= GC_SHARE * facts["work_ms"]
-    queued = facts["each"] * facts["run_queue"]
-    low = np.where(much, facts["throttled_ms"], 0.0) + _tail(facts, "throttled")
-    high = np.minimum(low + np.where(much, queued, 0.0), facts["held_ms"])
-    found = _ranged(facts, FindingKind.THROTTLED, high, low=0.5, high=1.0)
-    return found.assign(low_ms=0.5 * low, saves_ms=(0.5 * low + high) / 2.0)
+    stopped = _much(facts, "throttled_ms") + _tail(facts, "throttled")
+    queued = np.where(stopped > 0, facts["each"] * facts["run_queue"], 0.0)
+    return _between(0.5 * stopped, np.minimum(stopped + queued, facts["held_ms"]))
 
 
-def _faults(facts: pd.DataFrame) -> pd.DataFrame:
+def _faults(facts: Facts) -> Savings:
     """Memory enough that pages stay in it; those of files are read once all the same."""
-    much = facts["page_fault_ms"] >= GC_SHARE * facts["work_ms"]
-    saves = np.where(much, facts["page_fault_ms"], 0.0)
-    return _ranged(facts, FindingKind.PAGE_FAULTS, saves, low=0.3, high=1.1)
+    return _ranged(_much(facts, "page_fault_ms"), 0.3, 1.1)
 
 
-def _spill(facts: pd.DataFrame) -> pd.DataFrame:
+def _spill(facts: Facts) -> Savings:
     """Enough memory, or small enough partitions, that nothing is spilled."""
     slow, fast = (
         np.minimum(2.0 * facts["spilled"] / rate * facts["each"], facts["work_ms"])
@@ -505,21 +512,21 @@ def _spill(facts: pd.DataFrame) -> pd.DataFrame:
     waited = 1.1 * loose + tail
     both = np.minimum(share * facts["held_ms"] + waited, SPILL_SHARE * facts["held_ms"])
     high = np.maximum(np.maximum(1.5 * low, waited), both)
-    high = np.where(facts["spilled"] > 0, high, 0.0)
-    found = _ranged(facts, FindingKind.MEMORY, high, low=0.5, high=1.0)
-    return found.assign(low_ms=low, saves_ms=(low + high) / 2.0, bytes=facts["spilled"])
+    return _between(low, np.where(facts["spilled"] > 0, high, 0.0))
 
 
-_FINDERS = (
-    _partitions, _skew, _cold, _far, _outside, _locks, _tiny, _schema, _slow_hosts, _collection,
-    _limit, _faults, _spill,
-)  # fmt: skip
-
-
-def _ranged(
-    facts: pd.DataFrame, kind: FindingKind, saves: object, *, low: float, high: float
-) -> pd.DataFrame:
-    most = np.asarray(saves, np.float64)
-    middle = most * (low + high) / 2.0
-    ends = {"low_ms": most * low, "high_ms": most * high}
-    return facts.assign(kind=kind, saves_ms=middle, **ends)
+_FINDERS = {
+    FindingKind.PARTITIONS: _partitions,
+    FindingKind.SKEW: _skew,
+    FindingKind.COLD: _cold,
+    FindingKind.LOCALITY: _far,
+    FindingKind.OUTSIDE: _outside,
+    FindingKind.LOCK: _locks,
+    FindingKind.TINY_TASKS: _tiny,
+    FindingKind.SCHEMA: _schema,
+    FindingKind.SLOW_HOST: _slow_hosts,
+    FindingKind.GC: _collection,
+    FindingKind.THROTTLED: _limit,
+    FindingKind.PAGE_FAULTS: _faults,
+    FindingKind.MEMORY: _spill,
+}

@@ -338,7 +338,7 @@ def _say_broadcast(called: str, place: str, worst: pd.Series) -> str:
 
 def _say_spill(called: str, place: str, worst: pd.Series) -> str:
     needed = f"had {size(worst['had'])} of memory at most, and needed {size(worst['needed'])}"
-    return f"{called} spilled {size(worst['bytes'])} to disk in {place}: a task {needed}."
+    return f"{called} spilled {size(worst['spilled'])} to disk in {place}: a task {needed}."
 
 
 _SAY = {

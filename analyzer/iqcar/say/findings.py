@@ -361,10 +361,8 @@ def _executors(about: About, others: Sequence[Finding]) -> Iterator[Finding]:
         fewer = 1.0 - 1.0 / MORE_SLOTS
         had = use.most if use is not None else 1
         local = "local" in about.place(worst).holds
-        values = {
-            "from": int(slots[app]) if local else had,
-            "to": max(int(np.ceil(MORE_SLOTS * had)), had + 1),
-        }
+        more = max(int(np.ceil(MORE_SLOTS * had)), had + 1)
+        values = {"from": int(slots[app]) if local else had, "to": more}
         yield about.finding(
             FindingKind.EXECUTORS,
             {row: ms * fewer for row, ms in runs.items()},
