@@ -174,7 +174,7 @@ def check_writable(target: str | None, force: bool) -> None:
 
 def _is_rules(target: str | None) -> bool:
     """Whether a file holds rules, which only iqcar writes: newer ones may take their place."""
-    if target is None or os.path.islink(target) or not os.path.isfile(target):
+    if target is None or Path(target).is_symlink() or not Path(target).is_file():
         return False
     from iqcar.rules.compile_pools import load_rules_file
 
