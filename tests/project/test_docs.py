@@ -128,7 +128,7 @@ def test_modules_in_pages_exist(page: Path) -> None:
 README = (REPO / "README.md").read_text("utf-8")
 README_COMMANDS = [
     (block or row).split("#")[0].strip()
-    for block, row in re.findall(r"^ {4}(iqcar .+)|(?<=\| `)(iqcar [^`]+)", README, re.MULTILINE)
+    for block, row in re.findall(r"^ {4}(iqcar [a-z].+)|(?<=\| `)(iqcar [^`]+)", README, re.M)
 ]
 STAND_INS = {
     "spark-events/": "examples/monday/",
