@@ -1,4 +1,4 @@
-"""Run the commands that docs/tour.md shows, and print the page with what they say."""
+"""Run the commands that docs/tour.md and the README show, and print them with what they say."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ def said(command: str) -> list[str]:
     return [line.rstrip() for line in text.strip("\n").splitlines()]
 
 
-def tour_page() -> str:
-    """Print the page again, with the output of all its commands, run one after another."""
+def with_output(page: str) -> str:
+    """Print a page again, with the output of all its commands, run one after another."""
 
     def again(block: re.Match[str]) -> str:
         lines = said(block["command"])
@@ -48,9 +48,9 @@ def tour_page() -> str:
     with tempfile.TemporaryDirectory() as folder:
         shutil.copytree(REPO / "examples", Path(folder, "examples"))
         with chdir(folder):
-            return BLOCK.sub(again, PAGE.read_text("utf-8"))
+            return BLOCK.sub(again, page)
 
 
 if __name__ == "__main__":
-    PAGE.write_text(tour_page(), "utf-8")
+    PAGE.write_text(with_output(PAGE.read_text("utf-8")), "utf-8")
     sys.stdout.write(f"Wrote {PAGE.relative_to(REPO)}\n")

@@ -85,9 +85,9 @@ def main() -> None:
     for name, page in PAGES.items():
         (DOCS / name).write_text(page(), encoding="utf-8")
         sys.stdout.write(f"Wrote docs/{name}\n")
-    from tour import PAGE, tour_page
+    from tour import PAGE, with_output
 
-    PAGE.write_text(tour_page(), "utf-8")
+    PAGE.write_text(with_output(PAGE.read_text("utf-8")), "utf-8")
     sys.stdout.write("Wrote docs/tour.md\n")
 
 

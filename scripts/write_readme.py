@@ -1,4 +1,7 @@
-"""Write into the README and its pages what experiments found, and the demo if it was run here."""
+"""Write into the README and its pages what experiments found, and what commands print.
+
+The table of the demo is written if it was run here.
+"""
 
 from __future__ import annotations
 
@@ -106,10 +109,13 @@ def pages() -> dict[Path, dict[str, str]]:
 
 def main() -> None:
     """Replace what stands between the marks."""
+    from tour import with_output
+
     for page, marked in pages().items():
         text = page.read_text("utf-8")
         for mark, content in marked.items():
             text = between_marks(text, mark, content)
+        text = with_output(text)
         page.write_text(text, "utf-8")
         sys.stdout.write(f"Wrote {page.relative_to(REPO)}\n")
     if not DEMO.exists():

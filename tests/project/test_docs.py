@@ -40,8 +40,10 @@ def test_a_printed_page_equals_what_the_code_prints(page: str) -> None:
 
 
 @pytest.mark.slow
-def test_the_tour_shows_what_its_commands_say() -> None:
-    assert tour.PAGE.read_text("utf-8") == tour.tour_page(), "run scripts/write_docs.py"
+@pytest.mark.parametrize("page", [tour.PAGE, write_readme.README], ids=lambda page: page.stem)
+def test_a_page_shows_what_its_commands_say(page: Path) -> None:
+    text = page.read_text("utf-8")
+    assert text == tour.with_output(text), "run scripts/write_docs.py and scripts/write_readme.py"
 
 
 def test_the_examples_are_what_their_script_writes(tmp_path: Path) -> None:
@@ -76,7 +78,7 @@ ROOTS = ("analyzer", "iqcar_lab", "docs", "listener", "rules", "scripts", "tests
 PRESENT = [page for page in MARKDOWN if page.name != "CHANGELOG.md"]
 """Pages about the package as it is; past versions had other files."""
 MOST_BYTES_OF_A_PICTURE = 300_000
-MOST_WORDS, MOST_WRITTEN = 66_500, 40_000
+MOST_WORDS, MOST_WRITTEN = 67_500, 40_000
 """Of all pages together, and of them without what is printed."""
 PRINTED_PART = re.compile(
     r"<!-- (?:printed: .*?<!-- end|(demo|evaluation|misses|recording) -->.*?<!-- /\1) -->", re.S
@@ -126,7 +128,7 @@ def test_modules_in_pages_exist(page: Path) -> None:
 README = (REPO / "README.md").read_text("utf-8")
 README_COMMANDS = [
     (block or row).split("#")[0].strip()
-    for block, row in re.findall(r"^ {4}(iqcar .+)|(?<=\| `)(iqcar [^`]+)", README, re.MULTILINE)
+    for block, row in re.findall(r"^ {4}(iqcar [a-z].+)|(?<=\| `)(iqcar [^`]+)", README, re.M)
 ]
 STAND_INS = {
     "spark-events/": "examples/monday/",

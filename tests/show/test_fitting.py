@@ -31,7 +31,7 @@ def test_a_cut_leaves_no_bracket_open(room: int, cut: str) -> None:
 def test_a_sentence_ends_after_its_stage_or_says_that_it_goes_on() -> None:
     said = "pauses waited for single tasks: in stage 8.0 collect the longest took 10.7 s."
     assert fitting(said, 60) == "pauses waited for single tasks: in stage 8.0 collect the …"
-    assert fitting(f"It waited. {said}", 18) == "It waited."
+    assert fitting(f"It waited. {said}", 16) == "It waited."
 
 
 WORDS = st.lists(

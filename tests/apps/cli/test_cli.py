@@ -129,6 +129,16 @@ def test_a_file_is_not_overwritten_unless_told(log: Path, tmp_path: Path) -> Non
 
 
 @pytest.mark.slow
+def test_rules_take_the_place_of_rules_and_of_nothing_else(log: Path, tmp_path: Path) -> None:
+    out = tmp_path / "rules.json"
+    for _ in range(2):
+        assert iqcar("analyze", log, "--rules", out).returncode == 0
+    assert iqcar("analyze", log, "--json", out).returncode == 2
+    out.write_text('{"schema_version": "1"}')
+    assert iqcar("analyze", log, "--rules", out).returncode == 2
+
+
+@pytest.mark.slow
 def test_schemas_are_printed() -> None:
     assert json.loads(iqcar("schema").stdout) == json.loads(result_schema())
     assert json.loads(iqcar("schema", "rules").stdout) == json.loads(rule_schema())

@@ -125,8 +125,8 @@ def command(
             if given.get("recall"):
                 need(HISTORY)
             targets = {name: given[name] for name in writes}
-            for target in targets.values():
-                check_writable(target, given["force"])
+            for name, target in targets.items():
+                check_writable(target, given["force"] or (name == "rules" and _is_rules(target)))
             taken: dict[str, Any] = {}
             for name, each in declared.items():
                 taken |= each.take(name, given)
@@ -170,6 +170,19 @@ def check_writable(target: str | None, force: bool) -> None:
         raise IqcarError("exists already", target, "use --force to overwrite it", ExitCode.USAGE)
     if not path.absolute().parent.is_dir():
         raise IqcarError("its folder does not exist", target, "make it first", ExitCode.USAGE)
+
+
+def _is_rules(target: str | None) -> bool:
+    """Whether a file holds rules, which only iqcar writes: newer ones may take their place."""
+    if target is None or Path(target).is_symlink() or not Path(target).is_file():
+        return False
+    from iqcar.rules.compile_pools import load_rules_file
+
+    try:
+        load_rules_file(target)
+    except IqcarError:
+        return False
+    return True
 
 
 def make_folder(folder: Path, *, parents: bool = False) -> None:

@@ -167,7 +167,7 @@ def fitting(text: str, room: int) -> str:
         whole = [at for at in places if line.count("(", 0, at) == line.count(")", 0, at)]
         if whole and whole[-1] > room // 2:
             return f"{line[: whole[-1]]}{mark}"
-    return short(line, room)
+    return f"{line[: places[-1]]} …" if places else short(line, room)
 
 
 def _sections(diagnosis: Diagnosis, wasted: Sequence[WastedLine]) -> list[Section]:

@@ -219,6 +219,7 @@ function startExplore() {
         const scale = measures.hosts === 'ratp' ? most[i] : whole;
         return scale > 0 ? Math.min(amount(one) / scale, 1) : 0;
       };
+      pictures.asWideAs(byId('hosts-picture'), columns.length);
       pictures.draw(byId('hosts-picture'), 'Heatmap of requests by host; the table beside it has the numbers.', () => ({
         traces: [{
           type: 'heatmap', z: requests.map((request, i) => columns.map((host) => shade(request, host, i))), zmin: 0, zmax: 1,

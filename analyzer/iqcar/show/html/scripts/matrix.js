@@ -70,6 +70,7 @@ function startMatrix() {
         return value > 0 ? `<b>${who}</b><br>lost ${words.duration(value)}${of}<br>to ${to}` : `${who}<br>lost nothing to ${to}`;
       }));
       const long = columnNames.some((one) => one.length * columnNames.length > (Math.max(place.clientWidth, NARROW_PX) - NAMES_PX) / LETTER_PX);
+      pictures.asWideAs(place, columnKeys.length);
       pictures.draw(place, `Matrix of who lost time${what} to whom; the table below it has the numbers.`, () => ({
         traces: [{
           type: 'heatmap', z: values, zmin: 0, zmax: most, text: values.map((line) => line.map(written)), hovertext: hover,

@@ -80,11 +80,15 @@ const pictures = (() => {
   const NAMES_PX = 150;
   const roomFor = (place, columns) => columns <= page.figures.withText && (place.clientWidth - NAMES_PX) / columns >= ROOM_PX;
 
+  // Few columns are no wider than they need: one alone would fill the page.
+  const MOST_PX = 220;
+  const asWideAs = (place, columns) => { place.style.maxWidth = `${2 * NAMES_PX + MOST_PX * columns}px`; };
+
   // An axis with a name at 0, 1, and so on, down from the top or to the right.
   const names = (list, down = false) => ({
     tickmode: 'array', tickvals: list.map((_, i) => i), ticktext: list.map(safe), showgrid: false, zeroline: false,
     automargin: true, range: down ? [list.length - 0.5, -0.5] : [-0.5, list.length - 0.5],
   });
 
-  return { painters, draw, clear, again, safe, names, rowsHigh, roomFor };
+  return { painters, draw, clear, again, safe, names, rowsHigh, roomFor, asWideAs };
 })();

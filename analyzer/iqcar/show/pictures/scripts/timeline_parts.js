@@ -85,7 +85,8 @@ function fillLegend(parts, model, state) {
   });
   const order = Array.from(kinds.values()).sort((a, b) => b.size - a.size).slice(0, MOST_LEGEND);
   const several = ({ runs, names }) => (runs === 1 ? '' : names.size === 1 ? ` (${runs} runs)` : ` and ${runs - 1} more`);
-  const called = order.map((kind) => `${model.queries.name[kind.first].slice(0, 40)}${several(kind)}`);
+  const cut = (text) => (text.length > 40 ? `${text.slice(0, 39)}…` : text);
+  const called = order.map((kind) => `${cut(model.queries.name[kind.first])}${several(kind)}`);
   const apart = (text, first) => (called.filter((one) => one === text).length > 1 ? `${text} ${model.queries.id[first].split('/').pop()}` : text);
   const items = order.map(({ first }, i) => item(model.queries.colour[first], apart(called[i], first)));
   const rest = model.queries.count + model.folded_queries - order.reduce((sum, kind) => sum + kind.runs, 0);
