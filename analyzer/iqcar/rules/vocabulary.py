@@ -200,9 +200,9 @@ STOPPED = ("cancelled", "shut-down")
 """Errors that are somebody's decision."""
 _OF_EXECUTORS = frozenset(
     (
-        "executor-lost-virtual-memory", "executor-lost-memory", "executor-lost-silent", "executor-lost-heartbeat",
-        "executor-lost-node", "executor-lost-manager", "executor-lost-killed", "executor-start",
-        "heap-memory",
+        "executor-lost-virtual-memory", "executor-lost-memory", "executor-lost-silent",
+        "executor-lost-heartbeat", "executor-lost-node", "executor-lost-manager",
+        "executor-lost-killed", "executor-start", "heap-memory",
     )
 )  # fmt: skip
 """Errors that say why an executor was lost."""
