@@ -124,7 +124,7 @@ def test_a_finding_says_the_numbers_of_its_query(made: RandomInput) -> None:
         assert one.to_others_ms <= one.lost_ms
         assert one.lost_ms == pytest.approx(diagnosis.lost_ms()[one.query])
         assert one.sentence.startswith(one.name)
-        assert run_words(one.lost_ms, one.others, one.ended) == one.summary
+        assert run_words(one.lost_ms, one.others, one.outcome) == one.summary
 
 
 @given(st.lists(st.floats(0, 1e6), max_size=30), st.integers(2, 12))

@@ -18,6 +18,8 @@ from iqcar.history.change_points import ALPHA, LEAST, change_points
 from iqcar.history.store_views import LABEL, StoreView, start_of, view_of
 from iqcar.history.stored_files import Store
 from iqcar.model.queries.identify import ELSE, property_of
+from iqcar.rules.vocabulary import query_status
+from iqcar.say.sentences import told_run
 from iqcar.tables import texts
 from iqcar.tables.arrays import Floats
 
@@ -33,7 +35,7 @@ def trend(store: Store | str | StoreView, query: str) -> pd.DataFrame:
     query: its fingerprint, or a name that one recurring query has.
 
     Returns cluster, application_id, query_id, path (of the log), name, fingerprint, start_ms,
-    duration_ms, ended, failed, task_ms, cpu_ms, read_bytes, lost_ms, lost_to_others_ms, a wait per
+    duration_ms, ended, failed, error, task_ms, cpu_ms, read_bytes, lost_ms, lost_to_others_ms, a wait per
     resource, and source and source_lost_ms: who cost it most.
     """
     about = view_of(store)
@@ -59,8 +61,9 @@ def runs_of(about: StoreView, fingerprints: Sequence[str]) -> pd.DataFrame:
     return about.ask(
         f"""
         SELECT q.app, q.cluster, q.application_id, q.attempt_id, q.query_id, a.path, q.name,
-               q.fingerprint, q.start_ms, q.duration_ms, q.ended, q.failed, q.task_ms,
-               q.cpu_ms, q.read_bytes, q.lost_ms, q.lost_to_others_ms, {waits}
+               q.fingerprint, q.start_ms, q.duration_ms, q.ended, q.failed,
+               coalesce(q.error, '') AS error, q.task_ms, q.cpu_ms, q.read_bytes,
+               q.lost_ms, q.lost_to_others_ms, {waits}
         FROM queries q JOIN applications a USING (app)
         WHERE q.fingerprint IN (SELECT unnest($1::VARCHAR[]))
         ORDER BY q.start_ms, q.application_id, q.query_id""",
@@ -70,7 +73,7 @@ def runs_of(about: StoreView, fingerprints: Sequence[str]) -> pd.DataFrame:
 
 def told_duration(run: Any) -> str:
     """Tell how long a run took, and whether it failed or its log ends before it."""
-    return duration(run.duration_ms) + (" failed" if run.failed else "" if run.ended else " so far")
+    return told_run(run.duration_ms, query_status(run.ended, run.failed, run.error))
 
 
 def find_fingerprint(about: StoreView, query: str) -> str:

@@ -103,6 +103,7 @@ QUERIES = TableSpec(
             ("duration_ms", "float64", "ms", "Its duration; NaN if unknown."),
             ("ended", "bool", "", "Whether the log holds its end."),
             ("failed", "bool", "", "Whether it, or a job of it, failed."),
+            ("error", "str", "", "Why, in a line; empty or null if it did not fail."),
             ("stages", "int64", "count", "Stage attempts."),
             ("tasks", "int64", "count", "Task attempts that ended."),
             ("task_ms", "float64", "ms", "Σ of their durations."),

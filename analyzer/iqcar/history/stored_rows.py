@@ -246,7 +246,7 @@ def _queries(diagnosis: Diagnosis, apps: _Applications) -> pd.DataFrame:
         waits[f"{resource}_wait_ms"] = rows["wait_ms"].to_numpy(np.float64)
         waits[f"{resource}_evidence"] = texts(rows, "evidence")
     copied = ("name", "kind", "fingerprint", "family", "pool", "start_ms", "duration_ms")
-    counts = ("ended", "failed", "stages", "tasks")
+    counts = ("ended", "failed", "error", "stages", "tasks")
     return QUERIES.frame(
         {
             **apps.key(apps.of_query),

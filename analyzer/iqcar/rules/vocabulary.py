@@ -201,9 +201,8 @@ STOPPED = ("cancelled", "shut-down")
 _OF_EXECUTORS = frozenset(
     (
         "executor-lost-virtual-memory", "executor-lost-memory", "executor-lost-silent",
-        "executor-lost-heartbeat",
-        "executor-lost-node", "executor-lost-manager", "executor-lost-killed", "executor-start",
-        "heap-memory",
+        "executor-lost-heartbeat", "executor-lost-node", "executor-lost-manager",
+        "executor-lost-killed", "executor-start", "heap-memory",
     )
 )  # fmt: skip
 """Errors that say why an executor was lost."""

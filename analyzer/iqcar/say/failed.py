@@ -11,7 +11,7 @@ from iqcar.base.units import cut, duration, percent
 from iqcar.enums import FindingKind, InputStatus, QueryStatus, WasteCause
 from iqcar.logs.text import compiled, encoded, family
 from iqcar.rules.actions import Action
-from iqcar.rules.vocabulary import RELEASED, STOPPED, error_key, errors, query_status
+from iqcar.rules.vocabulary import RELEASED, STOPPED, error_key, errors
 from iqcar.say.blamed import QueryNames
 from iqcar.say.finding import About, Finding
 from iqcar.say.sections import WastedLine, wasted_lines
@@ -31,17 +31,6 @@ _EXIT = compiled(r"(?i)(?:exit|exited with)[ _]?(code|status)(?: is)?[:= (]{0,3}
 _AT_ONCE_MS = 5_000.0
 """Executors lost within five seconds went together, as with their node."""
 _LOST_CAUSES = (WasteCause.EXECUTOR_LOST, WasteCause.PREEMPTED, WasteCause.FETCH_FAILED)
-
-
-def query_statuses(tables: Tables) -> list[QueryStatus]:
-    """Return what became of each query."""
-    queries = tables.queries
-    return [
-        query_status(bool(ended), bool(failed), error)
-        for ended, failed, error in zip(
-            queries["ended"], queries["failed"], texts(queries, "error"), strict=True
-        )
-    ]
 
 
 def failed_findings(about: About) -> Iterator[Finding]:

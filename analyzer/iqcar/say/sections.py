@@ -29,7 +29,7 @@ from iqcar.say.rule_lines import (
     together_words,
 )
 from iqcar.say.section import Section, columns
-from iqcar.say.sentences import OthersLosses
+from iqcar.say.sentences import OthersLosses, query_statuses, told_run
 from iqcar.tables import Tables, texts
 
 NOT_KNOWN = "(no pool)"
@@ -460,7 +460,7 @@ def queries_section(diagnosis: Diagnosis, waits: int = len(Resource)) -> Section
     order = np.lexsort((queries["start_ms"].to_numpy(), -queries["lost_ms"].to_numpy()))
     several = len(diagnosis.tables.applications) > 1
     others = OthersLosses(diagnosis, queries["lost_ms"].to_numpy(np.float64))
-    rows = []
+    status, rows = query_statuses(diagnosis.tables), []
     for row, query in zip(order.tolist(), queries.iloc[order].to_dict("records"), strict=True):
         application, _, number = query["query_id"].rpartition("/")
         ran, lost = query["duration_ms"], query["lost_ms"]
@@ -469,7 +469,7 @@ def queries_section(diagnosis: Diagnosis, waits: int = len(Resource)) -> Section
                 *((_end(application),) if several else ()),
                 short(number, 24),
                 query["name"],
-                duration(ran) if query["ended"] else f"{duration(ran)} …",
+                told_run(ran, status[row]),
                 lost,
                 min(lost / ran, 1.0) if ran > 0 else 0.0,
                 others.of([row]).short,
@@ -495,6 +495,22 @@ def queries_section(diagnosis: Diagnosis, waits: int = len(Resource)) -> Section
         ),
         rows=tuple(rows),
     )
+
+
+def failed_lines(diagnosis: Diagnosis, most: int = 10) -> list[str]:
+    """Say why each query failed, those that ran longest first; so many at most."""
+    queries = diagnosis.tables.queries
+    status, errors = query_statuses(diagnosis.tables), texts(queries, "error")
+    ids, ran = texts(queries, "query_id"), queries["duration_ms"].to_numpy(np.float64)
+    rows = np.flatnonzero(queries["failed"].to_numpy(bool))
+    rows = rows[np.argsort(-ran[rows], kind="stable")]
+    lines = [
+        f"{printable(ids[row].rpartition('/')[2])} {status[row]}: "
+        f"{printable(errors[row]) or 'the log does not say why'}"
+        for row in rows[:most].tolist()
+    ]
+    more = len(rows) - most
+    return [*lines, f"{more:,} more failed (--json lists all)."] if more > 0 else lines
 
 
 def _end(application: str) -> str:

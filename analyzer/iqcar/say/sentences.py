@@ -11,10 +11,11 @@ import numpy as np
 from iqcar.base.limits import LEAST_MISSING
 from iqcar.base.units import duration, percent, printable, resource_name
 from iqcar.diagnosis import Diagnosis
-from iqcar.enums import BlameKind, Resource
+from iqcar.enums import BlameKind, QueryStatus, Resource
+from iqcar.rules.vocabulary import query_status
 from iqcar.say.blamed import cause_name
 from iqcar.say.section import range_words
-from iqcar.tables import Tables
+from iqcar.tables import Tables, texts
 from iqcar.tables.arrays import Floats
 
 if TYPE_CHECKING:
@@ -258,14 +259,41 @@ def amount(part_ms: float, whole_ms: float) -> str:
     return duration(part_ms) + share
 
 
-def run_words(lost_ms: float, others: LostToOthers, ended: bool) -> str:
-    """Say how long a query ran, what it lost, and what of that to other queries."""
+def query_statuses(tables: Tables) -> list[QueryStatus]:
+    """Return what became of each query."""
+    queries = tables.queries
+    return [
+        query_status(bool(ended), bool(failed), error)
+        for ended, failed, error in zip(
+            queries["ended"], queries["failed"], texts(queries, "error"), strict=True
+        )
+    ]
+
+
+def told_run(ran_ms: float, status: QueryStatus) -> str:
+    """Say in a cell how long a query ran: ``3.2 s``, ``3.2 s failed``, ``3.2 s …``."""
+    ends = {QueryStatus.SUCCEEDED: "", QueryStatus.RUNNING: " …"}
+    return f"{duration(ran_ms)}{ends.get(status, f' {status}')}"
+
+
+def outcome_words(status: QueryStatus, error: str) -> str:
+    """Say what became of a query; empty where it ended well."""
+    if status is QueryStatus.SUCCEEDED:
+        return ""
+    if status is QueryStatus.RUNNING:
+        return "it had not ended when the log was read"
+    was = "it was cancelled" if status is QueryStatus.CANCELLED else "it failed"
+    return f"{was}: {printable(error).rstrip('.')}" if error else was
+
+
+def run_words(lost_ms: float, others: LostToOthers, outcome: str) -> str:
+    """Say how long a query ran, what it lost, what of that to other queries, what became of it."""
     words = f"ran {duration(others.ran_ms)} and lost {amount(lost_ms, others.ran_ms)}"
     if others.words:
         words += f"; {others.words}"
     elif lost_ms > 0:
         words += ", none of it to other queries in these logs"
-    return words if ended else f"{words}; it had not ended when the log was read"
+    return f"{words}; {outcome}" if outcome else words
 
 
 def wait_words(diagnosis: Diagnosis, query: int) -> str:

@@ -27,7 +27,16 @@ from iqcar.say.finding import HELD_UP, Finding, Severity, severity_of
 from iqcar.say.findings import find_findings, findings_headline
 from iqcar.say.rule_lines import do_not_apply
 from iqcar.say.sections import wasted_lines
-from iqcar.say.sentences import LostToOthers, OthersLosses, loss_sentence, parts_of, run_words
+from iqcar.say.sentences import (
+    LostToOthers,
+    OthersLosses,
+    loss_sentence,
+    outcome_words,
+    parts_of,
+    query_statuses,
+    run_words,
+)
+from iqcar.tables import texts
 
 if TYPE_CHECKING:
     from iqcar.say.blamed import Blamed
@@ -55,7 +64,7 @@ class Target:
     ran_ms, lost_ms, to_others_ms: its duration (NaN if unknown), what of it was lost, and what of
     that to other queries.
     others: that and its range, in words, too.
-    ended: whether the log holds its end.
+    outcome: what became of it, or of a run that did not end well; empty where all did.
     blamed: whom the loss is attributed to, the largest first, small queries summed.
     summary: how long it ran and what it lost, without its name.
     sentence: what it lost, of what, to whom, where.
@@ -73,7 +82,7 @@ class Target:
     lost_ms: float
     to_others_ms: float
     others: LostToOthers
-    ended: bool
+    outcome: str
     blamed: tuple[Blamed, ...]
     summary: str
     sentence: str
@@ -172,6 +181,7 @@ class _LossSums:
         self.lost = np.where(self.ran > 0, np.fmin(lost, self.ran), lost)
         self.others = OthersLosses(diagnosis, self.lost)
         self.to_others = self.others.lost
+        self.status = query_statuses(diagnosis.tables)
 
     def severity(self, query: int) -> Severity:
         return severity_of(*self.of([query]))
@@ -278,7 +288,9 @@ def _target(
     severity = severity_of(ran, lost_ms, to_others)
     query = runs[0]
     name = names.called(query)
-    ended = bool(diagnosis.tables.queries["ended"].iloc[list(runs)].all())
+    errors = texts(diagnosis.tables.queries, "error")
+    became = (outcome_words(lost.status[row], errors[row]) for row in runs)
+    outcome = next(filter(None, became), "")
     return Target(
         query=query,
         query_id=printable(names.ids[query]),
@@ -288,9 +300,9 @@ def _target(
         lost_ms=lost_ms,
         to_others_ms=to_others,
         others=others,
-        ended=ended,
+        outcome=outcome,
         blamed=fold_blamed(blamed),
-        summary=run_words(lost_ms, others, ended),
+        summary=run_words(lost_ms, others, outcome),
         sentence=loss_sentence(name, lost_ms, others, parts, names),
         advice=next((one.action for one in findings if set(runs) & set(one.queries)), ""),
         rules=() if severity is Severity.QUIET else _rules(diagnosis, query, parts, names),

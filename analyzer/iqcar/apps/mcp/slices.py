@@ -10,7 +10,16 @@ from iqcar.errors import UsageError
 
 ABOUT_QUERY = (
     *("query_id", "name", "kind", "fingerprint", "pool", "start_ms", "duration_ms", "ended"),
-    *("failed", "lost_ms", "lost_to_others_ms", "lost_low_ms", "lost_high_ms", "driver"),
+    *(
+        "failed",
+        "status",
+        "error",
+        "lost_ms",
+        "lost_to_others_ms",
+        "lost_low_ms",
+        "lost_high_ms",
+        "driver",
+    ),
     *("share_of_duration", "slowdown"),
 )
 """What a list of queries tells of each."""

@@ -19,7 +19,7 @@ import tempfile
 import threading
 import time
 import zlib
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
@@ -35,7 +35,7 @@ from iqcar.enums import BlameKind, FindingKind, Resource
 from iqcar.errors import IqcarError
 from iqcar.logs.text import family
 from iqcar.say.findings import find_findings
-from iqcar.say.sentences import OthersLosses
+from iqcar.say.sentences import OthersLosses, query_statuses
 from iqcar.tables import texts
 from iqcar.version import __version__
 
@@ -76,6 +76,8 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     """The version of iqcar that analysed them."""
     queries: int = 0
     """Queries found."""
+    by_status: dict[str, int] = {}
+    """How many of them ended in each way, by ``QueryStatus``."""
     query_ms: float = 0.0
     """Sum of their durations, in ms."""
     lost_ms: float = 0.0
@@ -116,6 +118,7 @@ def summarize(diagnosis: Diagnosis, keys: tuple[str, ...], settings: str, policy
         settings=settings,
         policy=policy,
         queries=len(tables.queries),
+        by_status=dict(Counter(map(str, query_statuses(tables)))),
         lost_ms=float(lost.sum()),
         lost_to_others_ms=float(diagnosis.lost_to_others_ms().sum()),
         worst_query_id=texts(tables.queries, "query_id")[worst] if worst is not None else None,
@@ -282,7 +285,7 @@ DIGEST_BYTES = 16
 LEFT_BEHIND_S = 86_400.0
 """Age from which an unfinished entry is one that a server left behind (a day)."""
 
-LAYOUT = "3"
+LAYOUT = "4"
 """Changes when the entries' files do, so that those of older versions are not read."""
 
 _DIGEST = re.compile(rf"[0-9a-f]{{{2 * DIGEST_BYTES}}}\Z")

@@ -21,7 +21,7 @@ from iqcar.apps.serve.analyses import State
 from iqcar.apps.serve.cache import Label, bounded
 from iqcar.apps.serve.responses import looked_again
 from iqcar.apps.serve.service import Service
-from iqcar.enums import InputStatus
+from iqcar.enums import InputStatus, QueryStatus
 from iqcar.version import __version__
 
 UNREAD = "unread"
@@ -49,6 +49,7 @@ LOST = Gauge(
 QUERY_TIME = Gauge(
     "iqcar_query_duration_seconds", (), f"Sum of the durations of the queries {_KEPT}."
 )
+QUERIES = Gauge("iqcar_queries", ("status",), f"Queries {_KEPT}, by what became of them.")
 ANALYSED = Gauge("iqcar_analysed_applications", (), "Listed applications whose result is kept.")
 APPLICATIONS = Gauge(
     "iqcar_applications",
@@ -59,7 +60,7 @@ UNDER_WAY = Gauge(
     "iqcar_analyses_under_way", ("state",), "Analyses and comparisons that wait or run."
 )
 CACHE = Gauge("iqcar_cache_bytes", (), "Size of the results kept.")
-GAUGES = (BUILD, LOST, QUERY_TIME, ANALYSED, APPLICATIONS, UNDER_WAY, CACHE)
+GAUGES = (BUILD, LOST, QUERY_TIME, QUERIES, ANALYSED, APPLICATIONS, UNDER_WAY, CACHE)
 """Every metric."""
 
 Values = Mapping[tuple[str, ...], float]
@@ -89,6 +90,10 @@ def lost_values(service: Service) -> Iterator[tuple[Gauge, Values]]:
             lost[label] += ms / 1e3
     yield LOST, dict[tuple[str, ...], float](bounded(lost, MOST_NAMED).items())
     yield QUERY_TIME, {(): sum(summary.query_ms for summary in kept) / 1e3}
+    by_status = Counter[str]()
+    for summary in kept:
+        by_status.update(summary.by_status)
+    yield QUERIES, {(name,): by_status[name] for name in map(str, QueryStatus)}
     yield ANALYSED, {(): len(kept)}
 
 

@@ -22,9 +22,15 @@ from iqcar.base.units import REQUEST_NAMES, RESOURCE_NAMES, duration, percent, p
 from iqcar.causes.blame.demand_weights import BLAME_KINDS, QUERY, REST, UNATTRIBUTED
 from iqcar.causes.graph.iqc_graph import IQCGraph
 from iqcar.diagnosis import Diagnosis
-from iqcar.enums import EVIDENCES, REQUESTS, BlameKind, Request, Resource
+from iqcar.enums import EVIDENCES, REQUESTS, BlameKind, QueryStatus, Request, Resource
 from iqcar.say.blamed import QueryNames, RecurringNames, cause_meaning, cause_name
-from iqcar.say.sentences import OthersLosses, run_words, wait_words
+from iqcar.say.sentences import (
+    OthersLosses,
+    outcome_words,
+    query_statuses,
+    run_words,
+    wait_words,
+)
 from iqcar.show.pictures import (
     compare_stragglers,
     executors,
@@ -348,8 +354,9 @@ class PageNames:
         # Rounding of summed times can lift the loss over the duration by a hair.
         lost = min(lost, duration) if duration > 0 else lost
         to_others = float(self._others.lost[row])
-        ended = bool(queries["ended"].iloc[row])
-        ran = run_words(lost, self._others.of([row]), ended)
+        status = self._status[row]
+        outcome = outcome_words(status, str(queries["error"].iloc[row]))
+        ran = run_words(lost, self._others.of([row]), outcome)
         one = {
             "id": printable(self._names.ids[row]),
             "name": self._names.name(row, limits.NAME_CHARACTERS),
@@ -358,8 +365,7 @@ class PageNames:
             "ran": round(duration, 3) if known else None,
             "lost": round(lost, 3),
             "toOthers": round(to_others, 3),
-            "ended": ended,
-            "failed": bool(queries["failed"].iloc[row]),
+            "status": str(status),
             "said": f" ({self._names.number(row)}) {ran}. Its tasks waited: "
             f"{wait_words(self._diagnosis, row)}.",
         }
@@ -390,6 +396,10 @@ class PageNames:
     @cached_property
     def _lost(self) -> Floats:
         return self._diagnosis.lost_ms()
+
+    @cached_property
+    def _status(self) -> list[QueryStatus]:
+        return query_statuses(self._diagnosis.tables)
 
     @cached_property
     def _others(self) -> OthersLosses:

@@ -20,6 +20,7 @@ from iqcar.say.finding import Finding
 from iqcar.say.findings import find_findings
 from iqcar.say.rule_lines import acting_rules, do_not_apply, not_accepted
 from iqcar.say.sections import losses_by_owner, wasted_lines
+from iqcar.say.sentences import query_statuses
 from iqcar.say.straggler_sections import links_to_dict
 from iqcar.show.json.described import (
     HEAD,
@@ -439,7 +440,7 @@ def _queries(diagnosis: Diagnosis) -> Iterator[dict[str, Any]]:
     waits = _each_record(diagnosis.query_waits)
     wasted = diagnosis.wasted.of_queries(len(queries))
     targets = set(diagnosis.targets)
-    driver = driver_to_list(diagnosis)
+    driver, status = driver_to_list(diagnosis), query_statuses(diagnosis.tables)
     for row, query in enumerate(_each_record(queries.drop(columns="family"))):
         app = query.pop("app")
         duration = query["duration_ms"] or 0.0
@@ -449,6 +450,7 @@ def _queries(diagnosis: Diagnosis) -> Iterator[dict[str, Any]]:
             "query_id": query.pop("query_id"),
             "application_id": application_ids[app],
             **query,
+            "status": str(status[row]),
             "target": row in targets,
             "waits": {
                 w["resource"]: {

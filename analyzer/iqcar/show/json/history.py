@@ -104,6 +104,7 @@ class HistoryRun(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     duration_ms: float | None
     ended: Annotated[bool, "Whether its log holds its end."]
     failed: bool
+    error: Annotated[str, "Why, in a line; empty if it did not fail, or nobody knows."]
     task_ms: float | None
     cpu_ms: float | None
     read_bytes: float | None

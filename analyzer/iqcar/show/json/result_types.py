@@ -421,7 +421,12 @@ class ResultQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     end_ms: Annotated[float | None, "When it ended, or the last event's time."]
     duration_ms: Annotated[Annotated[float, Meta(ge=0)] | None, "End less start."]
     ended: Annotated[bool, "Whether the log holds its end."]
-    failed: Annotated[bool, "Whether it, or a job of it, failed."]
+    failed: Annotated[bool, "Whether it failed, or a job of it, unless Spark says otherwise."]
+    error: Annotated[str, "Why, in a line: Spark's own error; empty if it did not fail."]
+    status: Annotated[
+        Literal["succeeded", "failed", "cancelled", "running"],
+        "What became of it: `QueryStatus` in kinds.md.",
+    ]
     jobs: Annotated[int, Meta(ge=0), "Its jobs."]
     stages: Annotated[int, Meta(ge=0), "Its stage attempts."]
     tasks: Annotated[int, Meta(ge=0), "Its task attempts that ended."]

@@ -39,7 +39,8 @@ def notebook_html(diagnosis: Diagnosis) -> str:
     parts = [_bold(verdict.do_not_apply)] if verdict.do_not_apply else []
     parts += [_bold(f"iqcar: {', '.join(counts(diagnosis.tables))}"), _line(verdict.headline)]
     for one in verdict.findings[:MOST_SAVINGS]:
-        parts.append(_line(f"{one.kind.words}: {one.saving}. {one.sentence} {one.action}"))
+        head = ": ".join(filter(None, (one.kind.words, one.saving)))
+        parts.append(_line(f"{head}. {one.sentence} {one.action}"))
     for target in verdict.recurring:
         parts.append(_line(f"{target.severity.words}: {target.sentence}"))
     if verdict.recurring:

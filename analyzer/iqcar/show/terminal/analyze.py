@@ -37,6 +37,7 @@ from iqcar.say.sections import (
     WastedLine,
     acting_rules_section,
     aggressive_section,
+    failed_lines,
     owners_section,
     queries_section,
     resources_section,
@@ -223,6 +224,8 @@ def print_queries(diagnosis: Diagnosis, console: Console | None = None) -> None:
     waits = max((console.width - NARROW) // WAIT_WIDTH, 0)
     console.print(section_table(queries_section(diagnosis, waits)))
     console.print()
+    for line in failed_lines(diagnosis):
+        console.print(Text(line))
     right = " Right of it: waits in task time, summed over a query's tasks." if waits else ""
     console.print(
         f"Lost is elapsed time.{right} … had not ended. Look at one with: "
