@@ -1,71 +1,301 @@
-"""A PySpark application with one query that something makes slow, or with the action taken.
+"""A PySpark application that something makes slow, or the same with the action taken against it.
 
-Arguments: the kind, and ``was`` or ``mended``. Tasks sleep, so that no other load changes what they
-take, where the kind allows it. Memory and broadcast are mended by settings: both states are alike.
+    finding_jobs.py KIND STATE DATA FOLDER SERVICE
+
+KIND is the name of a function below, with hyphens, STATE ``was`` or ``mended``. DATA holds the tables that
+``planted_causes`` makes, SERVICE is the address of its slow server. FOLDER gets what is written,
+and ``took.json``: when what its user waited for began and ended.
 """
 
 from __future__ import annotations
 
+import fcntl
+import gzip
+import json
 import sys
 import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import NamedTuple
+from urllib.request import urlopen
 
-from pyspark import InheritableThread
-from pyspark.sql import SparkSession
+import pandas as pd
+from pyspark.sql import DataFrame, Row, SparkSession
+from pyspark.sql import functions as F  # noqa: N812
 
-WORK_MS = 24_000
-"""Task time of the target, however it is divided."""
-HOG_TASKS, HOG_MS = 40, 1_000
-ROWS, SMALL_ROWS, PARTITIONS = 8_000_000, 100_000, 8
+MOST_WAIT_S = 120
 
 
-def main(kind: str, state: str) -> None:
-    spark = SparkSession.builder.getOrCreate()
-    slots = spark.sparkContext.defaultParallelism
+class Shop(NamedTuple):
+    """What an application has to do with."""
 
-    def sleep(name: str, times: list[int], pool: str | None = None) -> None:
-        """Tasks that hold a slot for so many ms each."""
-        spark.sparkContext.setLocalProperty("spark.job.description", name)
-        spark.sparkContext.setLocalProperty("spark.scheduler.pool", pool)
-        chosen = " ".join(f"when {number} then {ms}" for number, ms in enumerate(times))
-        spark.range(0, len(times), 1, len(times)).selectExpr(
-            f"java_method('java.lang.Thread', 'sleep', bigint(case id {chosen} end))"
-        ).collect()
+    spark: SparkSession
+    mended: bool
+    data: Path
+    folder: Path
+    service: str
 
-    def work(name: str, rows: int) -> None:
-        """Aggregate rows of as many keys, or join them with few."""
-        spark.sparkContext.setLocalProperty("spark.job.description", name)
-        if kind == "memory":
-            made = spark.range(0, rows, 1, PARTITIONS).selectExpr("xxhash64(id) as key", "id")
-            done = made.groupBy("key").sum("id")
+    def table(self, name: str) -> DataFrame:
+        return self.spark.read.parquet(str(self.data / name))
+
+    def views(self, *names: str) -> None:
+        for name in names:
+            self.table(name).createOrReplaceTempView(name)
+
+    def out(self, name: str) -> str:
+        return str(self.folder / name)
+
+    @contextmanager
+    def timed(self) -> Iterator[None]:
+        """What is in here is what the user waits for."""
+        began = time.time()
+        try:
+            yield
+        finally:
+            took = {"began_ms": 1e3 * began, "ended_ms": 1e3 * time.time()}
+            (self.folder / "took.json").write_text(json.dumps(took))
+
+    def limited(self) -> None:
+        """Let whoever started this limit the cluster."""
+        (self.folder / "ready").touch()
+        until((self.folder / "go").exists)
+
+    def second_executor(self) -> None:
+        """Ask for one more executor, as a cluster that scales does, and wait for it."""
+        inner = self.spark.sparkContext._jsc.sc()  # type: ignore[attr-defined]
+        inner.requestExecutors(1)
+        until(lambda: inner.getExecutorMemoryStatus().size() == 3)
+
+
+def until(done: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + MOST_WAIT_S
+    while not done():
+        if time.monotonic() > deadline:
+            sys.exit("waited in vain")
+        time.sleep(0.1)
+
+
+REVENUE = """
+select c.region, s.day % 12 as month, sum(s.amount) as revenue, count(distinct s.item_id) as items
+from sales s join customers c on s.customer_id = c.customer_id
+where s.day < 90
+group by c.region, s.day % 12
+order by revenue desc
+"""
+FINGERPRINT = "sha2(concat_ws('|', note, sha2(concat(note, sale_id), 512)), 512)"
+"""Costs some microseconds of a row."""
+
+
+def failed(shop: Shop) -> None:
+    """One row's text is no number, and the function does not expect it."""
+
+    mended = shop.mended
+
+    def parsed(text: str) -> float | None:
+        if mended and not text.replace(".", "", 1).isdigit():
+            return None
+        return float(text)
+
+    amount = F.udf(parsed, "double")
+    payments = shop.table("payments").withColumn("paid", amount("paid"))
+    shop.table("customers").groupBy("region").count().collect()
+    with shop.timed():
+        by_region = payments.join(shop.table("customers"), "customer_id").groupBy("region")
+        by_region.agg(F.sum("paid").alias("paid")).write.parquet(shop.out("paid_by_region"))
+
+
+def cold(shop: Shop) -> None:
+    """The second executor is new when the report is made; or it has run it before."""
+    shop.views("sales", "customers")
+    for _ in range(3):
+        shop.spark.sql(REVENUE).collect()
+    shop.second_executor()
+    for _ in range(3 if shop.mended else 0):
+        shop.spark.sql(REVENUE).collect()
+    with shop.timed():
+        shop.spark.sql(REVENUE).collect()
+
+
+def locality(shop: Shop) -> None:
+    """Cached partitions lie on the executor that was first, and tasks wait for it."""
+    shop.views("customers")
+    sales = shop.table("sales").limit(400_000).repartition(24).cache()
+    sales.count()
+    shop.second_executor()
+    shop.spark.range(4_000_000).repartition(8).selectExpr("sum(hash(sha2(string(id), 512)))").collect()
+    prints = sales.selectExpr("day", f"{FINGERPRINT} as print")
+    with shop.timed():
+        prints.groupBy("day").agg(F.max("print"), F.min("print")).write.parquet(shop.out("prints"))
+
+
+def throttled(shop: Shop) -> None:
+    """The container may use a part of a processor."""
+    shop.views("sales", "customers")
+    for _ in range(2):
+        shop.spark.sql(REVENUE).collect()
+    shop.limited()
+    with shop.timed():
+        shop.spark.sql(REVENUE).collect()
+
+
+def lock(shop: Shop) -> None:
+    """A function of Java asks a service over one connection that all threads share."""
+    owner = "OfThread" if shop.mended else "Shared"
+    shop.spark.udf.registerJavaFunction("rate", f"RateBook${owner}", "double")
+    shop.views("days")
+    shop.spark.sql("select rate(day) from days limit 1").collect()
+    with shop.timed():
+        shop.spark.sql("select month, avg(rate(day)) as rate from days group by month").collect()
+
+
+def python_lock(shop: Shop) -> None:
+    """All tasks append to one archive, one after the other; or each to its own."""
+    folder, mended = shop.folder, shop.mended
+
+    def archive(rows: Iterable[Row]) -> None:
+        lines = [f"{row.sale_id};{row.note};{row.amount}\n" for row in rows]
+        if not lines:
+            return
+        name = f"archive-{hash(lines[0]):x}.gz" if mended else "archive.gz"
+        with Path(folder, name).open("ab") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            for at in range(0, len(lines), 100):
+                file.write(gzip.compress("".join(lines[at : at + 100]).encode() * 12, 9))
+
+    shop.table("sales").limit(40).repartition(4).foreachPartition(archive)
+    with shop.timed():
+        shop.table("sales").where("sale_id % 100 = 7").repartition(16).foreachPartition(archive)
+
+
+def tiny_tasks(shop: Shop) -> None:
+    """The partitions of a shuffle are as many as a large cluster needs."""
+    shop.views("sales", "customers")
+    shop.spark.sql("select count(*) from sales").collect()
+    with shop.timed():
+        totals = "select customer_id, sum(amount) as total from sales group by customer_id"
+        shop.spark.sql(f"select avg(total), max(total) from ({totals})").collect()
+
+
+def schema(shop: Shop) -> None:
+    """Spark reads the footers of all files to know their columns; or it is told."""
+    folder = str(shop.data / "measurements")
+    shop.table("sales").selectExpr("max(amount)").collect()
+    with shop.timed():
+        reader = shop.spark.read.option("mergeSchema", "true")
+        if shop.mended:
+            first = sorted(Path(folder).glob("*.parquet"))[0]
+            reader = reader.schema(shop.spark.read.parquet(str(first)).schema)
+        reader.parquet(folder).where("c1 > 0.5").agg(F.avg("c2")).collect()
+
+
+def outside(shop: Shop) -> None:
+    """Tasks ask a slow service row by row; or for many rows at once."""
+    service, at_once = shop.service, 25 if shop.mended else 1
+
+    def located(frames: Iterator[pd.DataFrame]) -> Iterator[pd.DataFrame]:
+        for frame in frames:
+            found: list[float] = []
+            for at in range(0, len(frame), at_once):
+                asked = ",".join(map(str, frame["customer_id"][at : at + at_once]))
+                with urlopen(f"{service}/locate?ids={asked}&ms=400") as answer:
+                    found += map(float, answer.read().split())
+            yield frame.assign(x=found)
+
+    customers = shop.table("customers").where("customer_id % 500 = 0").repartition(8)
+    customers.mapInPandas(lambda frames: frames, customers.schema).count()
+    with shop.timed():
+        found = customers.mapInPandas(located, "customer_id long, region string, x double")
+        found.write.parquet(shop.out("located"))
+
+
+def spill(shop: Shop) -> None:
+    """A sort has a small part of the heap."""
+    latest = """
+    select customer_id, max(amount) as most, max(note) as note from (
+      select *, row_number() over (partition by customer_id order by day desc, sale_id) as place
+      from sales where sale_id % 4 < {quarters}
+    ) where place <= 3 group by customer_id
+    """
+    shop.views("sales")
+    shop.spark.sql(latest.format(quarters=1)).collect()
+    with shop.timed():
+        shop.spark.sql(latest.format(quarters=4)).write.parquet(shop.out("latest"))
+
+
+def skew(shop: Shop) -> None:
+    """Most web sales are of one customer, the guest; or the join's key is salted."""
+    sales, customers = shop.table("web_sales"), shop.table("customers")
+    keys = ["customer_id"]
+    if shop.mended:
+        salts = F.array(*map(F.lit, range(8)))
+        customers = customers.withColumn("salt", F.explode(salts))
+        sales = sales.withColumn("salt", F.col("sale_id") % 8)
+        keys = ["customer_id", "salt"]
+    joined = sales.join(customers, keys).selectExpr("region", f"{FINGERPRINT} as print")
+    joined.where("sale_id < 2000").groupBy("region").agg(F.max("print")).collect()
+    with shop.timed():
+        joined.groupBy("region").agg(F.max("print")).write.parquet(shop.out("prints"))
+
+
+def broadcast(shop: Shop) -> None:
+    """No small table is broadcast, as a setting forbids it."""
+    shop.views("sales", "customers")
+    joined = """
+    select c.region, sum(s.amount) as revenue, max(s.note) as note
+    from sales s join customers c on s.customer_id = c.customer_id
+    where s.sale_id % 4 < {quarters} group by c.region
+    """
+    shop.spark.sql(joined.format(quarters=1)).collect()
+    with shop.timed():
+        shop.spark.sql(joined.format(quarters=4)).collect()
+
+
+def partitions(shop: Shop) -> None:
+    """All is written as one file, and so computed by one task."""
+    sales = shop.table("sales").where("sale_id % 2 = 0")
+    prints = sales.selectExpr("customer_id", f"{FINGERPRINT} as print")
+    prints.limit(2000).agg(F.max("print")).collect()
+    with shop.timed():
+        chosen = prints if shop.mended else prints.coalesce(1)
+        chosen.write.parquet(shop.out("prints"))
+
+
+def idle(shop: Shop) -> None:
+    """The driver waits for a delivery, and the executors with it."""
+    shop.views("sales", "customers")
+    with shop.timed():
+        shop.spark.sql(REVENUE).collect()
+        for number in range(10):
+            with urlopen(f"{shop.service}/delivery?number={number}&ms=2500") as answer:
+                answer.read()
+        shop.spark.sql(REVENUE).collect()
+
+
+def late(shop: Shop) -> None:
+    """The hosts are slow to start executors."""
+    shop.views("sales", "customers")
+    with shop.timed():
+        shop.spark.sql(REVENUE).write.parquet(shop.out("revenue"))
+
+
+def collect(shop: Shop) -> None:
+    """All rows come to the driver and are added up there; or the executors add them up."""
+    sales = shop.table("sales").where("day < 120").select("customer_id", "day", "amount", "note")
+    sales.limit(100).collect()
+    with shop.timed():
+        totals: dict[int, float] = {}
+        if shop.mended:
+            rows = sales.groupBy("day").agg(F.sum("amount").alias("amount")).collect()
         else:
-            small = spark.range(0, SMALL_ROWS, 1, 2).selectExpr("id as key", "3 * id as price")
-            key = f"pmod(xxhash64(id), {SMALL_ROWS}) as key"
-            made = spark.range(0, rows, 1, PARTITIONS).selectExpr(key, "id")
-            done = made.join(small, "key").groupBy().sum("id", "price")
-        done.write.format("noop").mode("overwrite").save()
-
-    if kind in ("memory", "broadcast"):
-        work("warm", ROWS // 40)
-        work("target", ROWS)
-        spark.stop()
-        return
-    sleep("warm", [200] * 2 * slots)
-    even = [WORK_MS // (2 * slots)] * 2 * slots
-    if kind == "partitions":
-        sleep("target", [WORK_MS // 2] * 2 if state == "was" else even)
-    elif kind == "skew":
-        others = 2 * slots - 1
-        sleep("target", [WORK_MS // 2, *[WORK_MS // 2 // others] * others]
-              if state == "was" else even)  # fmt: skip
-    else:
-        pools = ("hogs", "targets") if state == "mended" else (None, None)
-        hog = InheritableThread(target=sleep, args=("hog", [HOG_MS] * HOG_TASKS, pools[0]))
-        hog.start()
-        time.sleep(1.0)
-        sleep("target", [HOG_MS] * slots, pools[1])
-        hog.join()
-    spark.stop()
+            rows = sales.collect()
+        for row in rows:
+            totals[row.day] = totals.get(row.day, 0.0) + row.amount
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    kind, state, data, folder, service = sys.argv[1:]
+    session = SparkSession.builder.appName(f"shop {kind}").getOrCreate()
+    shop = Shop(session, state == "mended", Path(data), Path(folder), service)
+    globals()[kind.replace("-", "_")](shop)
+    session.stop()

@@ -27,11 +27,15 @@ START_TIMEOUT_S = 600
 
 @dataclass
 class Cluster:
-    """A standalone master with one worker per host, each with a folder of its name."""
+    """A standalone master with one worker per host, each with a folder of its name.
+
+    daemons: the master's process, then those of the workers.
+    """
 
     home: Path
     master: str
     folder: Path
+    daemons: list[subprocess.Popen[bytes]]
 
 
 def wait_until(
@@ -70,7 +74,7 @@ def standalone_cluster(
             for host in HOSTS
         },
     }
-    running = []
+    running: list[subprocess.Popen[bytes]] = []
     log = folder / "daemons.log"
     try:
         with log.open("w") as out:
@@ -87,7 +91,7 @@ def standalone_cluster(
             # A master that is not elected yet takes no worker, and the worker asks again later.
             accepted = "Successfully registered with master"
             wait_until(lambda: log.read_text().count(accepted) == len(HOSTS), "workers")
-        yield Cluster(home, url, folder)
+        yield Cluster(home, url, folder, running)
     finally:
         for daemon in reversed(running):
             daemon.terminate()
