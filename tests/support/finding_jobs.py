@@ -123,7 +123,9 @@ def locality(shop: Shop) -> None:
     sales = shop.table("sales").limit(400_000).repartition(24).cache()
     sales.count()
     shop.second_executor()
-    shop.spark.range(4_000_000).repartition(8).selectExpr("sum(hash(sha2(string(id), 512)))").collect()
+    shop.spark.range(4_000_000).repartition(8).selectExpr(
+        "sum(hash(sha2(string(id), 512)))"
+    ).collect()
     prints = sales.selectExpr("day", f"{FINGERPRINT} as print")
     with shop.timed():
         prints.groupBy("day").agg(F.max("print"), F.min("print")).write.parquet(shop.out("prints"))

@@ -338,7 +338,7 @@ def _make_tables(folder: Path) -> None:
         }
     )
     _write(sales, folder / "sales", 8)
-    guests = luck.random(ROWS) < 0.8  # noqa: PLR2004
+    guests = luck.random(ROWS) < 0.8
     of = np.where(guests, 0, luck.integers(0, CUSTOMERS, ROWS))
     at = sales.schema.get_field_index("customer_id")
     web = sales.set_column(at, "customer_id", pa.array(of)).slice(0, ROWS // 2)

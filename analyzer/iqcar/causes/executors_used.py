@@ -185,8 +185,8 @@ def executor_use(tables: Tables) -> list[Use]:
     asked = _asked(tables)
     for app in range(len(apps)):
         mine = executors[(executors["app"] == app).to_numpy(bool)]
-        end = float(apps["end_ms"].iloc[app])
-        since = mine["added_ms"].to_numpy(np.float64)
+        start, end = (float(apps[name].iloc[app]) for name in ("start_ms", "end_ms"))
+        since = np.fmax(mine["added_ms"].to_numpy(np.float64), start)
         until = np.fmin(mine["removed_ms"].to_numpy(np.float64), end)
         slots = known_or_zero(mine["cores"].to_numpy(np.float64)) / per_task[app]
         there = np.isfinite(since) & (until > since) & (slots > 0)

@@ -289,6 +289,26 @@ def left_out(tables: Tables, graph: IQCGraph, shapes: TopicShapes) -> list[Nobod
     return [shapes.nobodys[evidence.fingerprints[group]] for group in np.flatnonzero(which)]
 
 
+SPILLED_SHARE = 0.5
+"""Part of the bytes that a query's tasks moved from which on what it spilled is its load."""
+
+
+def _spills(tables: Tables, evidence: QueryLosses) -> Flags:
+    """Tell which recurring queries load disks mostly by spilling: they lack memory themselves."""
+    tasks, size = tables.tasks, len(evidence.fingerprints)
+    query = tasks["query"].to_numpy(np.int64)
+    group = evidence.group[query[query >= 0]]
+
+    def moved(*names: str) -> Floats:
+        each = tasks[list(names)].to_numpy(np.float64)[query >= 0]
+        found: Floats = np.bincount(group, np.nansum(each, axis=1), size).astype(np.float64)
+        return found
+
+    spilled = 2.0 * moved("disk_spilled_bytes")
+    others = moved("input_bytes", "output_bytes", "shuffle_write_bytes", "remote_bytes")
+    return (spilled > 0) & (spilled >= SPILLED_SHARE * (spilled + others))
+
+
 @dataclass(frozen=True)
 class _Shared:
     """Whom topics name as culprits, of whom together enough is lost to them.
@@ -386,6 +406,7 @@ class _RuleWriter:
         pairs = self.evidence.pairs
         pairs = pairs[self.counted[pairs["target_group"].to_numpy(np.int64)] | self.shared.pairs]
         more = (self.evidence.net_ms() > 0) & ~self.shared.sharing
+        more &= ~_spills(self.tables, self.evidence)
         return self._ranked(QueryType.SOURCE, pairs, more | self.shared.culprit, top)
 
     def _ranked(

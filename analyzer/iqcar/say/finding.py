@@ -10,10 +10,10 @@ from functools import cached_property
 import numpy as np
 
 from iqcar.base.units import duration, percent, printable
-from iqcar.diagnosis import Diagnosis, find_query
+from iqcar.diagnosis import Diagnosis, WhatIfs, find_query
 from iqcar.enums import FindingKind, Kind
-from iqcar.errors import UsageError
-from iqcar.replay.whatif.model import Model, build_model
+from iqcar.errors import IqcarError, UsageError
+from iqcar.replay.whatif.model import Model
 from iqcar.replay.whatif.question import Question
 from iqcar.replay.whatif.what_if import answer
 from iqcar.rules.actions import Action, Place
@@ -253,12 +253,13 @@ class About:
 
     @cached_property
     def _model(self) -> Model | None:
-        found, tasks = self.diagnosis, len(self.tables.tasks)
-        if found.fitted is not None and not found.curves:
-            return found.fitted
-        if tasks > MOST_FITTED:
+        found = self.diagnosis
+        if found.fitted is None and len(self.tables.tasks) > MOST_FITTED:
             return None
-        return build_model(found.tables, found.waits, found.blame.demand, found.curves)
+        try:
+            return WhatIfs(found).model
+        except IqcarError:
+            return None
 
     def of_run(self, ms: float, query: int) -> str:
         """``12.3 s of its 40.0 s``."""

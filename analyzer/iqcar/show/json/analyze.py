@@ -479,6 +479,9 @@ def _queries(diagnosis: Diagnosis) -> Iterator[dict[str, Any]]:
         }
 
 
+_NUMBERS = ("saves_ms", "low_ms", "high_ms", "share", "frees")
+
+
 def finding_to_dict(diagnosis: Diagnosis, one: Finding) -> dict[str, Any]:
     """Lay a finding out as a JSON object."""
     ids = diagnosis.tables.queries["query_id"]
@@ -486,7 +489,7 @@ def finding_to_dict(diagnosis: Diagnosis, one: Finding) -> dict[str, Any]:
         "kind": str(one.kind),
         "subject": one.subject,
         "query_ids": [ids.iloc[row] for row in one.queries],
-        **{name: getattr(one, name) for name in ("saves_ms", "low_ms", "high_ms", "share")},
+        **{name: getattr(one, name) for name in _NUMBERS},
         **{
             name: getattr(one, name)
             for name in ("evidence", "where", "sentence", "action", "section")

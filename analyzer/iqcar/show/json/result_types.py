@@ -211,6 +211,9 @@ class ResultFinding(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     low_ms: Annotated[float, Meta(ge=0), "Lower end of the range."]
     high_ms: Annotated[float, Meta(ge=0), "Upper end."]
     share: Annotated[float, Meta(ge=0, le=1.000001), "`saves_ms` as a share of its runs."]
+    frees: Annotated[
+        float, Meta(ge=0, le=1), "Of idle executors, the share of their time that the action frees."
+    ]
     evidence: Annotated[
         Literal["estimated", "replayed"], "Whether a replay of the run says what is saved."
     ]
