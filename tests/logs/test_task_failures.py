@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from iqcar.logs import read_logs
-from iqcar.logs.tasks.task_columns import MOST_REASONS
 from iqcar.logs.events.root_cause import MOST_CHARACTERS
+from iqcar.logs.tasks.task_columns import MOST_REASONS
 from iqcar.tables import texts
 from iqcar_lab.clusters.event_log import SyntheticLog, rdd, stage_info
 from tests.support.small_log import read
