@@ -66,6 +66,7 @@ def test_an_error_in_a_python_function_is_that_of_python(failed: Diagnosis) -> N
 def test_the_innermost_cause_is_what_happened_to_a_file(failed: Diagnosis) -> None:
     became, error, kind = status(failed, "damaged")
     assert (became, kind) == (QueryStatus.FAILED, "bad-file")
+    assert error.startswith("RuntimeException: ")
     assert "is not a Parquet file" in error
 
 

@@ -64,7 +64,7 @@ def cancelled() -> None:
         sc.cancelJobGroup("doomed")
 
     threading.Thread(target=cancel).start()
-    sc.setJobGroup("doomed", "doomed", interruptOnCancel=True)
+    sc.setJobGroup("doomed", "cancelled", interruptOnCancel=True)
     sc.parallelize(range(2), 2).map(lambda _: time.sleep(60)).collect()
 
 

@@ -35,8 +35,8 @@ def trend(store: Store | str | StoreView, query: str) -> pd.DataFrame:
     query: its fingerprint, or a name that one recurring query has.
 
     Returns cluster, application_id, query_id, path (of the log), name, fingerprint, start_ms,
-    duration_ms, ended, failed, error, task_ms, cpu_ms, read_bytes, lost_ms, lost_to_others_ms, a wait per
-    resource, and source and source_lost_ms: who cost it most.
+    duration_ms, ended, failed, error, task_ms, cpu_ms, read_bytes, lost_ms, lost_to_others_ms, a
+    wait per resource, and source and source_lost_ms: who cost it most.
     """
     about = view_of(store)
     fingerprint = find_fingerprint(about, query)
