@@ -52,7 +52,7 @@ def test_the_text_says_what_a_killed_executor_cost_and_what_helps(hurt: Diagnosi
         "came to nothing, 2.0 s of task time. Spark says: Error: boom." in text
     )
     assert "victim" in text.splitlines()[1]
-    assert "1. Wasted  saves about" in text
+    assert "1. Failed  saves about" in text
 
 
 def test_blame_of_one_query_says_what_it_wasted(hurt: Diagnosis) -> None:
