@@ -19,6 +19,7 @@ from iqcar.rules.straggler_delays import (
 )
 from iqcar.rules.vocabulary import (
     advice_kinds,
+    errors,
     rule_schema,
     straggler_causes,
     topic_vocabulary,
