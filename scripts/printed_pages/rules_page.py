@@ -19,6 +19,7 @@ from iqcar.rules.straggler_delays import (
 )
 from iqcar.rules.vocabulary import (
     advice_kinds,
+    errors,
     rule_schema,
     straggler_causes,
     topic_vocabulary,
@@ -141,6 +142,7 @@ def rules_page() -> str:
         ("What was waited for", "advice", vocabulary()),
         ("[Stragglers](stragglers.md)", "causes", straggler_causes()),
         ("[Wasted work](wasted-work.md)", "wasted", waste_causes()),
+        ("Errors that failed queries", "errors", errors()),
         ("[Topics](topics.md)", "topics", topic_vocabulary()),
     ):
         names = ", ".join(f"{one.name} (`{key}`)" for key, one in named.items())  # type: ignore[attr-defined]

@@ -33,6 +33,7 @@ from iqcar.enums import (
     Level,
     MatchBy,
     QueryBy,
+    QueryStatus,
     Request,
     Resource,
     RunBy,
@@ -122,7 +123,7 @@ def kinds_page() -> str:
     lines = ["# Kinds", PRINTED, "The words that results, options and tables use."]
     for kind in (
         Resource, Request, Domain, Evidence, DemandEvidence, QueryBy, BlameKind,
-        WasteCause, InputStatus, Level, FeatureKind, CauseEvidence, BaseModel,
+        WasteCause, QueryStatus, InputStatus, Level, FeatureKind, CauseEvidence, BaseModel,
         ChangeVerdict, ChangeKind, RunBy, MatchBy, DriverPart, DriverWork,
     ):  # fmt: skip
         lines += ["", f"## {kind.__name__}", ""]

@@ -13,7 +13,7 @@ from rich.console import Console
 import iqcar
 from iqcar import Diagnosis
 from iqcar.enums import WasteCause
-from iqcar.rules.vocabulary import rules_folder, waste_cause, waste_causes
+from iqcar.rules.vocabulary import errors, rules_folder, waste_cause, waste_causes
 from iqcar.say import find_verdict
 from iqcar.show.html.page import render_page
 from iqcar.show.json.analyze import result_schema, to_dict, to_json
@@ -52,7 +52,7 @@ def test_the_text_says_what_a_killed_executor_cost_and_what_helps(hurt: Diagnosi
         "came to nothing, 2.0 s of task time. Spark says: Error: boom." in text
     )
     assert "victim" in text.splitlines()[1]
-    assert "1. Wasted  saves about" in text
+    assert "1. Failed  saves about" in text
 
 
 def test_blame_of_one_query_says_what_it_wasted(hurt: Diagnosis) -> None:
@@ -180,7 +180,7 @@ MESSAGES = {
     "Command exited with code 137": "-killed",
     "Container marked as failed: x on host: h. Exit status: 137. Diagnostics: y": "-killed",
     "Container marked as failed: x on host: h. Exit status: 52. Diagnostics: y": "-memory",
-    "java.lang.OutOfMemoryError: Java heap space": "-memory",
+    "java.lang.OutOfMemoryError: Java heap space": "heap-memory",
     "Container from a bad node: c on host: h. Exit status: 137. Possible causes: Unknown executor"
     " exit code (137) (died from signal 9?) Diagnostics: Container killed on request.": "-killed",
     "Container from a bad node: c on host: h. Exit status: 143. Diagnostics: d": "-killed",
@@ -193,18 +193,20 @@ MESSAGES = {
     "Container marked as failed: c. Exit status: -101. Possible causes: Unknown executor exit code"
     " (-101)": "-node",
     "Container marked as failed: c. Exit status: -106. Diagnostics: d": "-manager",
-    "Container marked as failed: c. Exit status: -1037. Diagnostics: d": "",
+    "Container marked as failed: c. Exit status: -1037. Diagnostics: d": "executor-start",
     "Container c exited from explicit termination request.": "",
     "Executor heartbeat timed out after 131072 ms": "-silent",
     "Remote RPC client disassociated. Likely due to containers exceeding thresholds": "",
-    "Command exited with code 1370": "",
-    "worker lost": "",
+    "Command exited with code 1370": "executor-start",
+    "worker lost": "-node",
+    "Container marked as failed: x on host: h. Exit status: 56.": "-heartbeat",
 }
 
 
 @pytest.mark.parametrize(("message", "kind"), MESSAGES.items())
 def test_advice_fits_what_spark_says_of_a_lost_executor(message: str, kind: str) -> None:
-    expected = waste_causes()[f"executor-lost{kind}"]
+    known = errors() if kind else waste_causes()
+    expected = known[kind if kind.startswith(("heap", "executor")) else f"executor-lost{kind}"]
     assert waste_cause(WasteCause.EXECUTOR_LOST, message) == expected
     assert waste_cause(WasteCause.PREEMPTED, message) == waste_causes()["preempted"]
 

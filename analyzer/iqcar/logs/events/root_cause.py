@@ -79,6 +79,11 @@ def is_vague(line: str) -> bool:
     return not line or line.startswith(_VAGUE)
 
 
+def is_cancelled(line: str) -> bool:
+    """Tell whether a job's error says that it was cancelled, be it for another one's error."""
+    return "cancelled" in line.lower()
+
+
 def _unwrapped(text: str) -> str:
     """Return what Spark says of the last task that failed, where it says so; else the text."""
     at = text.find(_MOST_RECENT, 0, _READ)
@@ -112,8 +117,9 @@ def _of_python(trace: str, head: str) -> str:
     lines = trace.split("\n")[1:]
     error = next((line for line in lines if line.strip() and not line[0].isspace()), "")
     line = _simple(" ".join(printable(error[: 2 * _SEARCHED]).split()))
-    wrapper = _class_of(_simple(head))
-    return f"{wrapper}: {line}" if wrapper and line else line or wrapper
+    # Spark ≥ 4 gives the query's own error without the class that wraps it.
+    wrapper = _class_of(_simple(head)) or _TELLING[0]
+    return f"{wrapper}: {line}" if line else wrapper
 
 
 def _simple(line: str) -> str:

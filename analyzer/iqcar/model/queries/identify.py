@@ -23,7 +23,7 @@ import pandas as pd
 from iqcar.enums import QueryBy
 from iqcar.errors import UsageError
 from iqcar.logs.events.operators import MAX_SOURCES, SEPARATOR, named_plan
-from iqcar.logs.events.root_cause import is_vague
+from iqcar.logs.events.root_cause import is_cancelled, is_vague
 from iqcar.logs.events.settings import CLUSTER_TAGS, CONNECT, is_statement
 from iqcar.logs.text import REDACTED, family, tells_apart
 from iqcar.tables import NONE, QUERIES, Tables, texts
@@ -277,29 +277,45 @@ def _query_table(tables: Tables, keys: list[_Key]) -> pd.DataFrame:
 
 
 def _errors(tables: Tables, failed: Flags, execution: Ints) -> list[str]:
-    """Why each query failed: as its SQL execution says, else its job, its stage, its last task.
+    """Why each query failed: as the last task says for which a job of it was aborted, else its job,
+    its SQL execution, its stage, its last failed task.
 
-    What only says that something else failed counts last. Jobs that failed later were mostly
-    cancelled for the first.
+    A SQL execution tells the outermost error, a task the innermost. What only says that something
+    else failed counts last, as do jobs that were cancelled: mostly for another one's error.
 
     failed, execution: (n_queries,) whether it did; row of its SQL execution, −1 for none.
     """
     said: list[list[str]] = [[] for _ in failed]
-    of_sql = texts(tables.sql_executions, "error")
-    for query in np.flatnonzero(failed & (execution >= 0)).tolist():
-        said[query].append(of_sql[int(execution[query])])
     task, tasks = tables.task_failures["task"].to_numpy(np.int64), tables.tasks
-    finish, of_task = tasks["finish_ms"].to_numpy(np.float64)[task], tasks["query"].to_numpy()[task]
+    last = -tasks["finish_ms"].to_numpy(np.float64)[task]
     not_killed = (tasks["status"] == "failed").to_numpy(bool)[task]
-    for frame, name, when, query in (
-        (tables.jobs, "error", "completion_ms", tables.jobs["query"].to_numpy()),
-        (tables.stages, "failure_reason", "completion_ms", tables.stages["query"].to_numpy()),
-        (tables.task_failures[not_killed], "message", -finish[not_killed], of_task[not_killed]),
+    jobs, stages, failures = tables.jobs, tables.stages, tables.task_failures
+    of_jobs = texts(jobs, "error")
+    by_itself = np.array([bool(one) and not is_cancelled(one) for one in of_jobs], bool)
+    of_query, of_task = jobs["query"].to_numpy(np.int64), tasks["query"].to_numpy(np.int64)[task]
+    ended = jobs["completion_ms"].to_numpy(np.float64)
+    of_job = np.append(by_itself, False)[stages["job"].to_numpy(np.int64)]
+    aborted = (stages["failure_reason"] != "").to_numpy(bool) & of_job
+    of_aborted = np.append(aborted, False)[tasks["stage"].to_numpy(np.int64)[task]] & not_killed
+    of_sql, sql = texts(tables.sql_executions, "error"), np.flatnonzero(execution >= 0)
+    for words, when, query in (
+        (texts(failures, "message"), last, np.where(of_aborted, of_task, NONE)),
+        (of_jobs, ended, np.where(by_itself, of_query, NONE)),
+        (
+            [of_sql[row] for row in execution[sql].tolist()],
+            np.zeros(len(sql)),
+            sql,
+        ),
+        (of_jobs, ended, of_query),
+        (
+            texts(stages, "failure_reason"),
+            stages["completion_ms"].to_numpy(np.float64),
+            stages["query"].to_numpy(np.int64),
+        ),
+        (texts(failures, "message"), last, np.where(not_killed, of_task, NONE)),
     ):
-        order = frame[when].to_numpy(np.float64) if isinstance(when, str) else when
         mine = np.flatnonzero((query >= 0) & np.append(failed, False)[query])
-        words = texts(frame, name)
-        for row in mine[np.argsort(order[mine], kind="stable")].tolist():
+        for row in mine[np.argsort(when[mine], kind="stable")].tolist():
             said[int(query[row])].append(words[row])
     return [
         next((line for line in lines if not is_vague(line)), next(filter(None, lines), ""))
