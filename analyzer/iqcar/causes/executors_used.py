@@ -65,8 +65,11 @@ def _missing(
     when: Floats, slots: Floats, began: float, last: float, tasks: float
 ) -> tuple[float, float, float]:
     """Return the time saved, the time in which slots were missing, and their integral."""
-    could = min(float(slots.max()), tasks)
     first, end = np.searchsorted(when, [began, last], side="right")
+    # Executors that came after its last task could not be missed.
+    could = min(float(slots[:end].max(initial=0.0)), tasks)
+    if could <= 0:
+        return 0.0, 0.0, 0.0
     edges = np.concatenate([[began], when[first:end], [last]])
     there = np.append(0.0, slots)[first : end + 1]
     lacks = np.maximum(could - there, 0.0)

@@ -167,6 +167,8 @@ GC_SHARE = 0.1
 limit are worth naming."""
 TINY_MS, MANY, MANY_TASKS, SMALL_BYTES = 250.0, 4.0, 100, 4.0 * 2**20
 """Tasks this short (median), this many times the slots and in all, with this few bytes are tiny."""
+LOOSER = 1.25
+"""Upper end of what a higher CPU limit saves: drivers and compilers stand still, too."""
 DISPATCH_MS = 20.0
 """Time at most that a driver takes to start one task."""
 ALONE_SHARE = 0.9
@@ -442,8 +444,13 @@ def _outside(facts: Facts) -> Savings:
 
 
 def _locks(facts: Facts) -> Savings:
-    """Nobody holds what the tasks have to lock."""
-    return _ranged(_much(facts, "monitor_ms") + _tail(facts, "lock"), 0.5, 1.1)
+    """Nobody holds what the tasks have to lock.
+
+    Who has it last ends last, and what is not recorded beside may be such waits.
+    """
+    locked = _much(facts, "monitor_ms") + _tail(facts, "lock")
+    beside = np.where(locked > 0, facts["each"] * facts["outside"] + facts["tail_ms"], 0.0)
+    return _between(0.5 * locked, np.minimum(1.1 * (locked + beside), facts["held_ms"]))
 
 
 def _tiny(facts: Facts) -> Savings:
@@ -491,7 +498,7 @@ def _limit(facts: Facts) -> Savings:
     """
     stopped = _much(facts, "throttled_ms") + _tail(facts, "throttled")
     queued = np.where(stopped > 0, facts["each"] * facts["run_queue"], 0.0)
-    return _between(0.5 * stopped, np.minimum(stopped + queued, facts["held_ms"]))
+    return _between(0.5 * stopped, np.minimum(LOOSER * (stopped + queued), facts["held_ms"]))
 
 
 def _faults(facts: Facts) -> Savings:

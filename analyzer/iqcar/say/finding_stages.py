@@ -103,7 +103,7 @@ def _holds(about: About, worst: pd.Series) -> Iterator[str]:
     stage = about.tables.stages.iloc[int(worst["stage"])]
     if worst["fetches"]:
         yield "reads-shuffle"
-    elif worst["bytes"] > 0:
+    elif _all_bytes(worst) >= 2**20 * worst["slots"]:  # less makes no smaller pieces
         yield "reads-files"
     if "Join" in stage["operators"] or "Join" in stage["label"]:
         yield "join"

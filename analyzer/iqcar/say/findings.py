@@ -173,10 +173,11 @@ SMALL_CLUSTER_SHARE = 0.5
 """Share of a query's run in which all slots worked from which on more of them are worth naming."""
 MORE_SLOTS = 1.5
 """How many times the slots the finding on executors is about."""
-IDLE_SHARE = 0.1
-"""Part of the executors' time in which tasks ran below which they were idle."""
-LEAST_IDLE_MS = 60_000.0
-"""A cluster that idles for less than a minute is nobody's trouble."""
+IDLE_SHARE, IDLE_SHARE_DYNAMIC = 0.5, 0.1
+"""Part of the time in which tasks ran below which executors were idle; dynamic allocation takes
+those away that are idle for long, and some have to be there when the next query comes."""
+LEAST_IDLE_MS = 30_000.0
+"""A cluster that idles for less than half a minute is nobody's trouble."""
 
 
 _HEADS = {
@@ -381,10 +382,12 @@ def _idle(about: About, others: Sequence[Finding]) -> Iterator[Finding]:
     for use in executor_use(about.tables):
         rows = np.flatnonzero(app_of == use.app)
         idle = use.span_ms - use.working_ms
-        if not len(rows) or use.used_ms >= IDLE_SHARE * use.paid_ms or idle < LEAST_IDLE_MS:
+        if not len(rows) or idle < max(LEAST_IDLE_MS, saved):
             continue
         place = about.place(int(rows[0]))
-        if "local" in place.holds or idle < max(saved, (1.0 - IDLE_SHARE) * use.span_ms):
+        share = IDLE_SHARE_DYNAMIC if "dynamic" in place.holds else IDLE_SHARE
+        much = max(use.used_ms / use.paid_ms, use.working_ms / use.span_ms)
+        if "local" in place.holds or much >= share:
             continue
         name = printable(str(about.tables.applications["name"].iloc[use.app]))
         hours = use.paid_ms / HOUR_MS
@@ -392,8 +395,8 @@ def _idle(about: About, others: Sequence[Finding]) -> Iterator[Finding]:
             FindingKind.IDLE,
             {int(rows[0]): 0.0},
             sentence=f"No task ran for {duration(idle)} of {duration(use.span_ms)} in {name}, "
-            f"while {count_of(use.most, 'executor')} were held: tasks used "
-            f"{percent(use.used_ms / use.paid_ms)} of {hours:,.1f} core-hours.",
+            f"while up to {count_of(use.most, 'executor')} were held: tasks used "
+            f"{percent(use.used_ms / use.paid_ms)} of {hours:,.2f} core-hours.",
             action=place.action("idle"),
             section="slots",
         )
