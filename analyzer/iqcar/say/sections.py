@@ -141,7 +141,8 @@ def _sentence(row: dict[Any, Any], name: str, cause: str, ran_ms: float, message
     cost = f"{name} ended about {duration(elapsed)}{share} later because of {cause}"
     if elapsed < 1.0:
         cost = f"{name} ended hardly later because of {cause}"
-    said = f" Spark says: {message.rstrip('.')}." if message else ""
+    end = "" if message.endswith("…") else "."
+    said = f" Spark says: {message.rstrip('.')}{end}" if message else ""
     return f"{cost}: {' and '.join(did)}, {duration(row['task_ms'])} of task time.{said}"
 
 

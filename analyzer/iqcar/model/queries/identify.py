@@ -54,6 +54,7 @@ def readable_name(told: str, does: str) -> str:
     >>> readable_name("-- by day\n\nSELECT day FROM trips", "read of trips")
     'SELECT day FROM trips'
     """
+    told = told.replace("<br/>", " ")  # Spark writes it into descriptions of its own
     if (call := _call_that_says_nothing(told)) is not None:
         return f"{call}: {does}" if call and does else does or call or told
     lines = [line.strip() for line in _without_comment(told).splitlines()]
