@@ -68,6 +68,20 @@ def readable_name(told: str, does: str) -> str:
     return does or text or told
 
 
+def readable_call(told: str) -> str:
+    """Return a call site without the place where that says nothing, else without its folders.
+
+    >>> readable_call("parquet at NativeMethodAccessorImpl.java:0")
+    'parquet'
+    >>> readable_call("collect at /opt/jobs/nightly.py:12")
+    'collect at nightly.py:12'
+    """
+    if (short := _call_that_says_nothing(told)) is not None:
+        return short or told
+    call, at, place = told.rpartition(" at ")
+    return f"{call}{at}{place.rpartition('/')[2]}" if at and " " not in call + place else told
+
+
 def _call_that_says_nothing(told: str) -> str | None:
     """Return the call of a call site whose file says nothing; None for any other text."""
     call, at, place = told.rpartition(" at ")
