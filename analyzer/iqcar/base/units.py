@@ -286,9 +286,19 @@ def parse_price(text: str, option: str = "--price") -> float:
 
 
 def short(name: str, width: int = NAME_WIDTH) -> str:
-    """Return a name as one line of at most ``width`` characters, without control characters."""
+    """Return a name as one line of at most ``width`` characters, without control characters.
+
+    A number is cut off whole, where much of the name is left without it.
+
+    >>> short("job-group-6625579578828", 16)
+    'job-group-…'
+    """
     line = " ".join(printable(name).split())
-    return line if len(line) <= width else line[: width - 1] + "…"
+    if len(line) <= width:
+        return line
+    cut = line[: width - 1]
+    whole = cut.rstrip("0123456789.,") if line[width - 1].isdigit() else cut
+    return (whole if len(whole) >= width // 2 else cut) + "…"
 
 
 def cut(text: str, width: int) -> str:

@@ -141,7 +141,8 @@ def _sentence(row: dict[Any, Any], name: str, cause: str, ran_ms: float, message
     cost = f"{name} ended about {duration(elapsed)}{share} later because of {cause}"
     if elapsed < 1.0:
         cost = f"{name} ended hardly later because of {cause}"
-    said = f" Spark says: {message.rstrip('.')}." if message else ""
+    end = "" if message.endswith("…") else "."
+    said = f" Spark says: {message.rstrip('.')}{end}" if message else ""
     return f"{cost}: {' and '.join(did)}, {duration(row['task_ms'])} of task time.{said}"
 
 
@@ -285,8 +286,8 @@ def _line(victim: str, source: str, kind: str, part: pd.DataFrame) -> OwnerLine:
     )  # fmt: skip
 
 
-APPLICATION = 13
-"""Characters of an application's id in a table."""
+APPLICATION, NUMBER = 18, 14
+"""Characters of an application's name in a table, and of a query's number in it."""
 
 
 def resources_section(diagnosis: Diagnosis) -> Section:
@@ -316,7 +317,7 @@ def resources_section(diagnosis: Diagnosis) -> Section:
 def aggressive_section(diagnosis: Diagnosis, most: int) -> Section:
     """Show the queries that cost others most."""
     frame = diagnosis.graph.aggressive_queries(most)
-    names = diagnosis.tables.queries["name"].tolist()
+    names = QueryNames(diagnosis.tables.queries, diagnosis.tables.applications)
     return Section(
         "aggressive-queries",
         "Aggressive queries",
@@ -325,11 +326,11 @@ def aggressive_section(diagnosis: Diagnosis, most: int) -> Section:
         ),
         rows=tuple(
             (
-                f"{short(row['name'], 32)} {row['query_id'].rpartition('/')[2]}",
+                names.called(names.row_of(row["query_id"]), 32),
                 row["lost_ms"],
                 int(row["victims"]),
                 resource_name(row["resource"]),
-                names[row["worst_victim"]] if row["worst_victim"] >= 0 else None,
+                names.called(row["worst_victim"]) if row["worst_victim"] >= 0 else None,
             )
             for row in frame[frame["lost_ms"] > 0].to_dict("records")
         ),
@@ -459,15 +460,16 @@ def queries_section(diagnosis: Diagnosis, waits: int = len(Resource)) -> Section
     shown = [one for one in Resource if one in ranked[:waits]]
     order = np.lexsort((queries["start_ms"].to_numpy(), -queries["lost_ms"].to_numpy()))
     several = len(diagnosis.tables.applications) > 1
+    apps, of_query = _application_names(diagnosis.tables), queries["app"].tolist()
     others = OthersLosses(diagnosis, queries["lost_ms"].to_numpy(np.float64))
     status, rows = query_statuses(diagnosis.tables), []
     for row, query in zip(order.tolist(), queries.iloc[order].to_dict("records"), strict=True):
-        application, _, number = query["query_id"].rpartition("/")
+        number = query["query_id"].rpartition("/")[2]
         ran, lost = query["duration_ms"], query["lost_ms"]
         rows.append(
             (
-                *((_end(application),) if several else ()),
-                short(number, 24),
+                *((apps[of_query[row]],) if several else ()),
+                short(number, NUMBER),
                 query["name"],
                 told_run(ran, status[row]),
                 lost,
@@ -489,7 +491,7 @@ def queries_section(diagnosis: Diagnosis, waits: int = len(Resource)) -> Section
             "lost:time",
             "of it:share",
             "to others",
-            "driver:time",
+            "+driver:time" if several else "driver:time",
             "tasks:count",
             *(f"{resource_name(one)}:time" for one in shown),
         ),
@@ -513,6 +515,11 @@ def failed_lines(diagnosis: Diagnosis, most: int = 10) -> list[str]:
     return [*lines, f"{more:,} more failed (--json lists all)."] if more > 0 else lines
 
 
-def _end(application: str) -> str:
-    """Return the end of an application's id, which differs from others'."""
-    return application if len(application) <= APPLICATION else f"…{application[1 - APPLICATION :]}"
+def _application_names(tables: Tables) -> list[str]:
+    """Names of applications in a table; where several have one name, each with its id's end."""
+    names = [short(name, APPLICATION) for name in texts(tables.applications, "name")]
+    ids = texts(tables.applications, "application_id")
+    return [
+        name if name and names.count(name) == 1 else f"{short(name, APPLICATION - 6)} …{end[-4:]}"
+        for name, end in zip(names, ids, strict=True)
+    ]

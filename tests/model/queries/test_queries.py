@@ -231,6 +231,7 @@ DOES = "join of trips, zones"
         ("collect at App.scala:12", "collect at App.scala:12"),
         ("from sales to stock", "from sales to stock"),
         ("load\nand check", "load\nand check"),
+        ("Listing files for 2 paths:<br/>gs://a", "Listing files for 2 paths: gs://a"),
         (CELL, DOES),
         ("//num_round = default (100), max_depth = defaul...", DOES),
         ("from x import y", DOES),

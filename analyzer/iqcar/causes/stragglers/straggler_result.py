@@ -12,6 +12,7 @@ import pandas as pd
 
 from iqcar.enums import CauseEvidence, Kind
 from iqcar.errors import UsageError
+from iqcar.model.queries.identify import readable_call
 from iqcar.tables import Tables, texts
 from iqcar.tables.arrays import Flags, Floats, Ints
 from iqcar.tables.declarations import TableSpec, declare
@@ -233,7 +234,10 @@ def labels_of(tables: Tables) -> Labels:
     )
     return Labels(
         apps=texts(tables.applications, "application_id"),
-        stages=[f"{number}.{attempt} {name}".rstrip() for number, attempt, name in numbers],
+        stages=[
+            f"{number}.{attempt} {readable_call(name)}".rstrip()
+            for number, attempt, name in numbers
+        ],
         queries=texts(tables.queries, "name"),
         query_ids=texts(tables.queries, "query_id"),
         hosts=texts(tables.hosts, "host"),

@@ -55,6 +55,7 @@ def readable_name(told: str, does: str) -> str:
     >>> readable_name("-- by day\n\nSELECT day FROM trips", "read of trips")
     'SELECT day FROM trips'
     """
+    told = told.replace("<br/>", " ")  # Spark writes it into descriptions of its own
     if (call := _call_that_says_nothing(told)) is not None:
         return f"{call}: {does}" if call and does else does or call or told
     lines = [line.strip() for line in _without_comment(told).splitlines()]
@@ -66,6 +67,20 @@ def readable_name(told: str, does: str) -> str:
     if is_statement(text):
         return text
     return does or text or told
+
+
+def readable_call(told: str) -> str:
+    """Return a call site without the place where that says nothing, else without its folders.
+
+    >>> readable_call("parquet at NativeMethodAccessorImpl.java:0")
+    'parquet'
+    >>> readable_call("collect at /opt/jobs/nightly.py:12")
+    'collect at nightly.py:12'
+    """
+    if (short := _call_that_says_nothing(told)) is not None:
+        return short or told
+    call, at, place = told.rpartition(" at ")
+    return f"{call}{at}{place.rpartition('/')[2]}" if at and " " not in call + place else told
 
 
 def _call_that_says_nothing(told: str) -> str | None:

@@ -34,6 +34,7 @@ from iqcar.say.input_sections import hosts_section, yarn_section, yarn_sentence
 from iqcar.say.rule_lines import advice_lines
 from iqcar.say.section import Section
 from iqcar.say.sections import (
+    APPLICATION,
     WastedLine,
     acting_rules_section,
     aggressive_section,
@@ -221,7 +222,9 @@ def print_queries(diagnosis: Diagnosis, console: Console | None = None) -> None:
     console = console or terminal()
     _head(diagnosis, find_verdict(diagnosis), console)
     console.print()
-    waits = max((console.width - NARROW) // WAIT_WIDTH, 0)
+    several = len(diagnosis.tables.applications) > 1
+    room = console.width - NARROW - several * 2 * APPLICATION  # and names as long again
+    waits = max(room // WAIT_WIDTH, 0)
     console.print(section_table(queries_section(diagnosis, waits)))
     console.print()
     for line in failed_lines(diagnosis):

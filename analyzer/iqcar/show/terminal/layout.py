@@ -56,6 +56,8 @@ def section_table(section: Section) -> Table:
     kept = [number for number, column in enumerate(section.columns) if not column.wide]
     shown = [section.columns[number] for number in kept]
     table = plain_table(*(f"{'>' if one.holds.is_number else ''}{one.title}" for one in shown))
+    for column, one in zip(table.columns, shown, strict=True):
+        column.no_wrap = one.holds.is_number
     for cells in section.written(NAME_WIDTH):
         table.add_row(*(Text(cells[number]) for number in kept))
     return table
