@@ -16,7 +16,7 @@ from iqcar.model.waits.columns import ESTIMATED, evidence_column, wait_column
 from iqcar.tables import Tables
 from iqcar.tables.arrays import Flags, Floats, Ints, positive_or_zero
 
-MORE_DATA = 1.5
+MORE_DATA = 2.0
 """Bytes or rows of a task over the median's from which on its data differ."""
 LEAST_BYTES, LEAST_ROWS = 256.0 * 2**10, 10_000.0
 """Data that count as so much at least: below that, tasks differ by what starting them costs."""

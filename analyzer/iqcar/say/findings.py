@@ -163,6 +163,10 @@ RULES_LOW = 0.5
 """Lower end of what rules save, in parts of what is predicted of them."""
 LEAST_SAVED_MS = 1_000.0
 """Below a second nobody changes anything."""
+LEAST_SURE_SHARE = 0.01
+"""What is not sure to save a hundredth of the run is no claim to spend a day on."""
+OPEN = (FindingKind.UNKNOWN, FindingKind.COLLECT)
+"""What the log does not tell is open downwards."""
 LEAST_SAVED_SHARE = 0.02
 """… and below a fiftieth of the run: two runs of one query differ by more."""
 MOST_ASKED = 5
@@ -262,7 +266,8 @@ def findings_headline(findings: Sequence[Finding]) -> str:
 
 
 def _is_worth(one: Finding) -> bool:
-    return one.saves_ms >= LEAST_SAVED_MS and one.share >= LEAST_SAVED_SHARE
+    sure = one.low_ms * one.share >= LEAST_SURE_SHARE * one.saves_ms or one.kind in OPEN
+    return one.saves_ms >= LEAST_SAVED_MS and one.share >= LEAST_SAVED_SHARE and sure
 
 
 def _unknown(about: About) -> Iterator[Finding]:
