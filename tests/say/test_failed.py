@@ -65,7 +65,7 @@ def test_executors_lost_one_after_another_are_the_headline_and_said_once() -> No
     verdict = find_verdict(diagnosis_of_log("application_1538416563558_0014"))
     said = "8 executors were lost one after another: container exit status 56; 8 of 35 attempts"
     assert verdict.headline.startswith(said)
-    assert "heartbeats" in verdict.findings[0].action
+    assert "heartbeat" in verdict.findings[0].action
     kinds = [one.kind for one in verdict.findings]
     assert (kinds.count(FindingKind.FAILED), kinds.count(FindingKind.WASTED)) == (1, 0)
 

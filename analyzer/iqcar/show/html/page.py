@@ -364,7 +364,8 @@ def _explored(payload: dict[str, Any]) -> dict[str, Any]:
         query = queries[one["query"]]
         ran, lost = query["ran"], query["lost"]
         of = f" of {duration(ran)} ({percent(lost / ran)})" if ran else ""
-        label = f"{short(query['name'], 60)} ({query['number']}) lost {duration(lost)}{of}"
+        became = f"{query['status']}, " if query["status"] in ("failed", "cancelled") else ""
+        label = f"{short(query['name'], 60)} ({query['number']}) {became}lost {duration(lost)}{of}"
         options.append({"id": query["id"], "label": label})
     left = payload["explore"]["left_out"]
     said = []
