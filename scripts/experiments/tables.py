@@ -439,3 +439,39 @@ def _is_right(query: dict[str, Any]) -> bool:
     first, *others = [cause for cause, _ in query["causes"]] or [""]
     settings = takewhile(lambda cause: cause.startswith(("conf:", "version:")), others)
     return any(cause.startswith(tuple(query["planted"])) for cause in (first, *settings))
+
+
+def planted_causes(result: dict[str, Any]) -> str:
+    """What was said first of each application, and what mending it saved."""
+    lines = []
+    for row in result["rows"]:
+        first = row["place"] == 1
+        if "freed" in row:
+            said, saved = (
+                ("–" if row["frees"] is None else f"frees {row['frees']:.0%}"),
+                f"{row['freed']:.0%}",
+            )
+        else:
+            said = "–" if row["low_ms"] is None else f"{_s(row['low_ms'])} … {_s(row['high_ms'])}"
+            saved = (
+                "–" if row["saved_ms"] is None else f"{_s(row['saved_ms'])} of {_s(row['was_ms'])}"
+            )
+        within = {None: "–", True: "yes", False: "no"}[row["within"]]
+        named = row["first"] if first else f"{row['first']} ({row['place'] or 'not'})"
+        lines.append(
+            (row["kind"], row["variant"], named, "yes" if first else "no", said, saved, within)
+        )
+    counts = []
+    for variant in ("plugin", "plain"):
+        mine = [row for row in result["rows"] if row["variant"] == variant]
+        judged = [row for row in mine if row["within"] is not None]
+        counts.append(
+            f"{variant}: cause first in {sum(row['place'] == 1 for row in mine)} of {len(mine)}, "
+            f"saving within in {sum(row['within'] for row in judged)} of {len(judged)}"
+        )
+    head = ("planted", "log", "first finding", "cause first", "said", "saved, s", "within")
+    return f"{table(head, lines)}\n\n{'; '.join(counts)}."
+
+
+def _s(ms: float) -> str:
+    return f"{ms / 1e3:.1f}"

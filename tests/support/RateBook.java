@@ -1,12 +1,13 @@
 import java.io.IOException;
+import java.io.UncheckedIOException;
 import java.net.URI;
 import org.apache.spark.sql.api.java.UDF1;
 
-/** Exchange rates as functions of SQL ask a service for them: over one connection, or over one of each thread. */
+/** Functions of SQL that ask a service for exchange rates. */
 public final class RateBook {
   private RateBook() {}
 
-  /** All threads share a connection. */
+  /** Over a connection that all threads share. */
   public static final class Shared implements UDF1<Long, Double> {
     private static final Object connection = new Object();
 
@@ -18,7 +19,7 @@ public final class RateBook {
     }
   }
 
-  /** Each thread has its own. */
+  /** Over a connection of each call. */
   public static final class OfThread implements UDF1<Long, Double> {
     @Override
     public Double call(Long day) throws IOException {
@@ -26,8 +27,29 @@ public final class RateBook {
     }
   }
 
+  /** Once for all days. */
+  public static final class Whole implements UDF1<Long, Double> {
+    private static final class Rates {
+      private static final double same = asked();
+
+      private static double asked() {
+        try {
+          return ask(0);
+        } catch (IOException e) {
+          throw new UncheckedIOException(e);
+        }
+      }
+    }
+
+    @Override
+    public Double call(Long day) {
+      return Rates.same;
+    }
+  }
+
   private static double ask(long day) throws IOException {
-    try (var answer = URI.create(System.getProperty("rates.url") + "/rate?day=" + day).toURL().openStream()) {
+    String asked = System.getProperty("rates.url") + day;
+    try (var answer = URI.create(asked).toURL().openStream()) {
       return Double.parseDouble(new String(answer.readAllBytes()).strip());
     }
   }

@@ -14,18 +14,21 @@ import threading
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from functools import cached_property
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from urllib.parse import parse_qs, urlsplit
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+import iqcar
+from iqcar.say.findings import find_findings
 from tests.support import SUPPORT
-from tests.support.listener_spark import JAR, App, environment, run_alone
+from tests.support.listener_spark import GONE_IN_S, JAR, App, environment, run_alone
 from tests.support.standalone_cluster import Cluster, standalone_cluster
 
 PROGRAM = SUPPORT / "finding_jobs.py"
@@ -50,14 +53,14 @@ RELEASED = {
     "spark.dynamicAllocation.executorIdleTimeout": "2s",
 }
 CPU = Path("/sys/fs/cgroup/cpu")
-SHARES = 16_384
-"""Of the processor: a process of this machine has 1024."""
+SHARES = 262_144
+"""Of the processor, as many as there can be: a process of this machine has 1024."""
 PERIOD_US = 50_000
-LIMIT_CPUS = 0.5
+LIMIT_CPUS, LOOSE_CPUS = 0.5, 64.0
 LATE_S = 12.0
 """How much later than asked the hosts of ``late`` start executors."""
 READY_S = 240
-RATES_MS = 60
+RATES_MS = {"lock": 60, "outside": 300}
 ROWS, CUSTOMERS, WIDE_FILES, WIDE_COLUMNS = 4_000_000, 100_000, 1_200, 300
 
 
@@ -68,7 +71,7 @@ class Cause(NamedTuple):
     action: what is done against it.
     slots: of the application's one process; 0 if it runs on the cluster of two hosts.
     conf: settings; was, mended: those of one state alone.
-    runs: of each state; the shortest counts.
+    plain: kinds that name it where there is only a plain log, if they are others.
     """
 
     wanted: tuple[str, ...]
@@ -77,41 +80,43 @@ class Cause(NamedTuple):
     conf: Mapping[str, str] = {}
     was: Mapping[str, str] = {}
     mended: Mapping[str, str] = {}
-    runs: int = 1
+    plain: tuple[str, ...] = ()
 
 
 CAUSES = {
     "failed": Cause(("failed",), "handle the row whose text is no number", 4),
-    "cold": Cause(("cold",), "run the query on the new executor before", 0, SCALING, runs=2),
+    "cold": Cause(
+        ("cold",), "run the query on the new executor before", 0,
+        SCALING | {"spark.sql.files.maxPartitionBytes": "10m"},
+    ),
     "locality": Cause(
         ("locality",), "spark.locality.wait=0", 0, SCALING,
-        mended={"spark.locality.wait": "0s"}, runs=2,
+        mended={"spark.locality.wait": "0s"},
     ),
     "throttled": Cause(("throttled",), "no CPU quota"),
-    "lock": Cause(("lock",), "a connection for each thread", 4),
-    "python-lock": Cause(("lock", "outside"), "a file for each task", 4, runs=2),
+    "lock": Cause(("lock",), "a connection for each thread", 4, plain=("lock", "outside")),
+    "python-lock": Cause(("lock", "outside"), "a file for each task", 4),
     "tiny-tasks": Cause(
         ("tiny-tasks", "partitions"), "8 shuffle partitions", 2,
-        NO_ADAPTION, {"spark.sql.shuffle.partitions": "2000"}, {"spark.sql.shuffle.partitions": "8"}, 2,
+        NO_ADAPTION, {"spark.sql.shuffle.partitions": "2000"},
+        {"spark.sql.shuffle.partitions": "8"},
     ),
-    "schema": Cause(("schema",), "give the schema", runs=2),
-    "outside": Cause(("outside",), "ask for 25 rows at once", 4),
+    "schema": Cause(("schema",), "give the schema"),
+    "outside": Cause(("outside",), "ask once for all rows", 4),
     "spill": Cause(
         ("memory",), "the usual share of memory", 2,
         NO_ADAPTION | {"spark.sql.shuffle.partitions": "4"}, {"spark.memory.fraction": "0.03"},
-        runs=2,
     ),
     "skew": Cause(
         ("skew",), "salt the key", 2,
-        {"spark.sql.autoBroadcastJoinThreshold": "-1", "spark.sql.shuffle.partitions": "8"},
-        runs=2,
+        {"spark.sql.shuffle.partitions": "8"},
     ),
     "broadcast": Cause(
         ("broadcast",), "let small tables be broadcast", 2,
         NO_ADAPTION | {"spark.sql.shuffle.partitions": "8"},
-        {"spark.sql.autoBroadcastJoinThreshold": "-1"}, runs=2,
+        {"spark.sql.autoBroadcastJoinThreshold": "-1"},
     ),
-    "partitions": Cause(("partitions",), "write several files", runs=2),
+    "partitions": Cause(("partitions",), "write several files"),
     "idle": Cause(
         ("idle",), "dynamic allocation", 0, {"spark.executor.cores": "2", "spark.cores.max": "4"},
         mended=RELEASED,
@@ -122,31 +127,103 @@ CAUSES = {
     ),
     "collect": Cause(("collect",), "let the executors add up"),
 }  # fmt: skip
-NO_TIME = ("failed", "idle")
-"""Actions that do not shorten what its user waits for."""
+OF_JAVA = ("lock", "outside")
+"""Kinds whose functions are in Java."""
+VARIANTS = ("plugin", "plain")
+RUNS = (("was", "plugin"), ("mended", "plain"), ("was", "plain"))
+"""What one turn runs: what mending saves is measured without the plugin."""
+DONE = "done.json"
+MOST_TURNS = 10
+LUCK_MS, LUCK_SHARE = 500.0, 0.05
+"""Starting and ending jobs takes some time that differs, and runs differ by a twentieth."""
+FREED_LUCK = 0.15
+"""Of the executors' time: starting and stopping them takes some."""
 
 
-class Recorded(NamedTuple):
-    """One run of an application.
+@dataclass(frozen=True)
+class Run:
+    """One run of an application, in a folder of the logs.
 
-    began_ms, ended_ms: when its user began and ended to wait.
-    executor_ms: how long its executors were held, summed over them.
+    state: as it ``was``, or ``mended``.
+    variant: with the ``plugin``, or ``plain``.
+    turn: runs of one state and variant are counted from 1.
     """
 
-    log: Path
-    began_ms: float
-    ended_ms: float
-    executor_ms: float
+    logs: Path
+    kind: str
+    state: str
+    variant: str
+    turn: int = 1
+
+    @property
+    def folder(self) -> Path:
+        again = f"-{self.turn}" if self.turn > 1 else ""
+        return self.logs / f"{self.kind}-{self.state}-{self.variant}{again}"
+
+    @property
+    def ended(self) -> bool:
+        """Whether it ran to its end."""
+        return (self.folder / DONE).exists()
+
+    @property
+    def took(self) -> dict[str, float]:
+        """When its user began and ended to wait, and how long executors were held, in ms."""
+        found: dict[str, float] = json.loads((self.folder / DONE).read_text("utf-8"))
+        return found
 
     @property
     def took_ms(self) -> float:
-        return self.ended_ms - self.began_ms
+        took = self.took
+        return took["ended_ms"] - took["began_ms"]
 
 
-def recorded(folder: Path) -> Recorded:
-    """What a run has left in its folder."""
-    took = json.loads((folder / "took.json").read_text("utf-8"))
-    return Recorded(folder / "log", took["began_ms"], took["ended_ms"], took["executor_ms"])
+def judge(logs: Path, kind: str, variant: str) -> dict[str, Any] | None:
+    """What is found in the shortest run of an application as it was, and what mending it saved."""
+    was, mended = (
+        [run for run in (Run(logs, kind, *of, turn) for turn in range(1, MOST_TURNS)) if run.ended]
+        for of in (("was", variant), ("mended", "plain"))
+    )
+    if not was:
+        return None
+    before = min(was, key=lambda run: run.took_ms)
+    after = min(mended, key=lambda run: run.took_ms, default=None)
+    cause, took = CAUSES[kind], before.took
+    wanted = cause.plain if variant == "plain" and cause.plain else cause.wanted
+    tables = iqcar.read(before.folder / "log")
+    starts = tables.queries["start_ms"].to_numpy(np.float64)
+    ends = starts + np.nan_to_num(tables.queries["duration_ms"].to_numpy(np.float64))
+    timed = set(np.flatnonzero((ends > took["began_ms"]) & (starts < took["ended_ms"])).tolist())
+    findings = find_findings(iqcar.diagnose(tables))
+    naming = [
+        place
+        for place, one in enumerate(findings)
+        if one.kind.value in wanted and (not one.queries or timed & set(one.queries))
+    ]
+    row: dict[str, Any] = {
+        "kind": kind, "variant": variant, "wanted": wanted, "action": cause.action,
+        "first": findings[0].kind.value if findings else "nothing",
+        "sentence": findings[0].sentence if findings else "",
+        "advice": findings[0].action if findings else "",
+        "place": naming[0] + 1 if naming else None,
+        "was_ms": round(before.took_ms), "mended_ms": after and round(after.took_ms),
+        "low_ms": None, "high_ms": None, "saved_ms": None, "within": None,
+    }  # fmt: skip
+    if after is None or kind == "failed":
+        return row
+    named = findings[naming[0]] if naming else None
+    if kind == "idle":
+        row["freed"] = 1.0 - after.took["executor_ms"] / took["executor_ms"]
+        row["frees"] = named and named.frees
+        row["within"] = named is not None and abs(row["freed"] - named.frees) <= FREED_LUCK
+        return row
+    row["saved_ms"] = saved = round(before.took_ms - after.took_ms)
+    if named is not None:
+        row["low_ms"], row["high_ms"] = round(named.low_ms), round(named.high_ms)
+        luck = max(LUCK_MS, LUCK_SHARE * before.took_ms)
+        row["within"] = named.low_ms - luck <= saved <= named.high_ms + luck
+    else:
+        row["within"] = False
+    return row
 
 
 class Planted:
@@ -203,18 +280,20 @@ class Planted:
         subprocess.run(["jar", "--create", "--file", jar, "-C", classes, "."], check=True)
         return jar
 
-    def record(self, kind: str, state: str, plugin: bool, folder: Path) -> Recorded:
-        """Run an application in one state, with the plugin or without; its log is in the folder."""
-        cause = CAUSES[kind]
+    def record(self, run: Run) -> None:
+        """Run an application; its log is in the run's folder."""
+        kind, state, folder = run.kind, run.state, run.folder
+        cause, plugin = CAUSES[kind], run.variant == "plugin"
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
-        jars = ([str(JAR)] if plugin else []) + ([str(self.functions)] if kind == "lock" else [])
+        jars = ([str(JAR)] if plugin else []) + ([str(self.functions)] if kind in OF_JAVA else [])
         conf = {
             **USER_OPTIONS, **cause.conf, **(cause.mended if state == "mended" else cause.was),
             **(PLUGIN if plugin else {}),
         }  # fmt: skip
         options = ["--jars", ",".join(jars)] if jars else []
-        options += ["--driver-java-options", f"-Drates.url={self.service}"]
+        rates = f"{self.service}/rate?ms={RATES_MS.get(kind)}&day="
+        options += ["--driver-java-options", f"-Drates.url={rates}"]
         words = [str(PROGRAM), kind, state, str(self.data), str(folder), self.service]
         master = f"local[{cause.slots}{',4' if kind == 'failed' else ''}]"
         master = master if cause.slots else self.cluster.master
@@ -224,12 +303,13 @@ class Planted:
             app = run_alone(
                 self.home, folder, words, master=master, conf=conf, options=options, prefix=prefix
             )
-        broken = kind == "failed" and state == "was"
-        assert bool(app.exit_code) == broken and (folder / "took.json").exists(), app.errors[-5000:]
-        took = json.loads((folder / "took.json").read_text("utf-8"))
-        took["executor_ms"] = _held_ms(app)
-        (folder / "took.json").write_text(json.dumps(took))
-        return recorded(folder)
+        took = folder / "took.json"
+        fails = kind == "failed" and state == "was"
+        assert bool(app.exit_code) == fails and took.exists(), (
+            app.output[-2000:] + app.errors[-5000:]
+        )
+        told = {**json.loads(took.read_text("utf-8")), "executor_ms": _held_ms(app)}
+        (folder / DONE).write_text(json.dumps(told), "utf-8")
 
     @contextmanager
     def _limited(self, kind: str, state: str, folder: Path) -> Iterator[None]:
@@ -247,6 +327,8 @@ class Planted:
             (folder / "go").touch()
 
         if kind == "throttled":
+            # The plugin looks for a quota when it starts.
+            self._set_limit(LOOSE_CPUS)
             threading.Thread(target=watch, daemon=True).start()
         if workers:
             resume = threading.Timer(2 * LATE_S, lambda: _resume(workers))
@@ -291,7 +373,8 @@ def _control_group() -> Iterator[Path]:
     try:
         yield path
     finally:
-        while (path / "cgroup.procs").read_text():
+        deadline = time.monotonic() + GONE_IN_S
+        while (path / "cgroup.procs").read_text() and time.monotonic() < deadline:
             time.sleep(0.1)
         path.rmdir()
 
@@ -301,7 +384,7 @@ class _Slow(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         asked = parse_qs(urlsplit(self.path).query)
-        time.sleep(float(asked.get("ms", [str(RATES_MS)])[0]) / 1e3)
+        time.sleep(float(asked["ms"][0]) / 1e3)
         numbers = "\n".join("1.25" for _ in asked.get("ids", ["1"])[0].split(","))
         self.send_response(200)
         self.end_headers()
@@ -346,6 +429,15 @@ def _make_tables(folder: Path) -> None:
     regions = np.array(["north", "south", "east", "west"])
     customers = {"customer_id": np.arange(CUSTOMERS), "region": regions[np.arange(CUSTOMERS) % 4]}
     _write(pa.table(customers), folder / "customers", 2)
+    known = CUSTOMERS * 4
+    letters = luck.integers(ord("a"), ord("z") + 1, (known, 48), np.uint8)
+    # They are too large to be broadcast by default.
+    accounts = {
+        "customer_id": np.arange(known),
+        "region": regions[np.arange(known) % 4],
+        "address": pa.array(letters.view("S48").ravel()).cast(pa.string()),
+    }
+    _write(pa.table(accounts), folder / "accounts", 4)
     paid = np.char.mod("%.2f", luck.exponential(40.0, ROWS // 2)).astype(object)
     paid[-1000] = "n/a"
     payments = {"customer_id": luck.integers(0, CUSTOMERS, ROWS // 2), "paid": paid}
