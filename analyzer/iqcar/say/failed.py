@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from iqcar.base.units import cut, duration, percent
+from iqcar.base.units import cut, duration, percent, printable
 from iqcar.enums import FindingKind, InputStatus, QueryStatus, WasteCause
 from iqcar.logs.text import compiled, encoded, family
 from iqcar.rules.actions import Action
@@ -68,7 +68,9 @@ def failed_headline(tables: Tables, findings: Sequence[Finding]) -> str:
     if not rows or not tables.queries["failed"].iloc[rows].any():
         return first.sentence
     names = QueryNames(tables.queries, tables.applications)
-    error = cut(texts(tables.queries, "error")[rows[0]], MOST_ERROR) or "nothing says why"
+    error = (
+        printable(cut(texts(tables.queries, "error")[rows[0]], MOST_ERROR)) or "nothing says why"
+    )
     before = _before(tables, rows)
     every = int(tables.queries["failed"].sum())
     who = names.called(rows[0])
@@ -255,11 +257,7 @@ def _trouble(about: About, app: int) -> Iterator[Finding]:
     if excluded:
         some = "1 executor was" if excluded == 1 else f"{excluded:,} executors were"
         said.append(f"{some} excluded for it")
-    costs: dict[int, float] = {}
-    for line in wasted_lines(about.diagnosis):
-        mine = int(tables.queries["app"].iloc[line.query]) == app
-        if mine and line.delayed and is_told_as_failure(about, line):
-            costs[line.query] = costs.get(line.query, 0.0) + line.elapsed_ms
+    costs = _delays(about, app)
     known = errors()[keys[0]]
     if not costs:
         here = np.flatnonzero((tables.queries["app"] == app).to_numpy(bool)).tolist()
@@ -272,11 +270,21 @@ def _trouble(about: About, app: int) -> Iterator[Finding]:
     sentence = f"{'; '.join(said)}."
     name = about.names.called(next(iter(costs))) if costs else ""
     if not costs:
-        app_name = texts(tables.applications, "name")[app]
         yield Finding(
-            FindingKind.FAILED, (), app_name, 0.0, 0.0, 0.0, 0.0, "estimated", "", sentence,
-            known.advice, (), "inputs",
-        )  # fmt: skip
+            kind=FindingKind.FAILED,
+            queries=(),
+            subject=texts(tables.applications, "name")[app],
+            saves_ms=0.0,
+            low_ms=0.0,
+            high_ms=0.0,
+            share=0.0,
+            evidence="estimated",
+            where="",
+            sentence=printable(sentence),
+            action=known.advice,
+            settings=(),
+            section="inputs",
+        )
         return
     found = about.finding(
         FindingKind.FAILED,
@@ -286,6 +294,16 @@ def _trouble(about: About, app: int) -> Iterator[Finding]:
         section="wasted",
     )
     yield replace(found, subject=name)
+
+
+def _delays(about: About, app: int) -> dict[int, float]:
+    """How much later each query of an application ended for what failed, in ms."""
+    delays: dict[int, float] = {}
+    for line in wasted_lines(about.diagnosis):
+        mine = int(about.tables.queries["app"].iloc[line.query]) == app
+        if mine and line.delayed and is_told_as_failure(about, line):
+            delays[line.query] = delays.get(line.query, 0.0) + line.elapsed_ms
+    return delays
 
 
 def _lost_words(tables: Tables, lost: Ints) -> str:

@@ -22,15 +22,10 @@ from iqcar.base.units import REQUEST_NAMES, RESOURCE_NAMES, duration, percent, p
 from iqcar.causes.blame.demand_weights import BLAME_KINDS, QUERY, REST, UNATTRIBUTED
 from iqcar.causes.graph.iqc_graph import IQCGraph
 from iqcar.diagnosis import Diagnosis
-from iqcar.enums import EVIDENCES, REQUESTS, BlameKind, QueryStatus, Request, Resource
+from iqcar.enums import EVIDENCES, REQUESTS, BlameKind, Request, Resource
+from iqcar.rules.vocabulary import query_status
 from iqcar.say.blamed import QueryNames, RecurringNames, cause_meaning, cause_name
-from iqcar.say.sentences import (
-    OthersLosses,
-    outcome_words,
-    query_statuses,
-    run_words,
-    wait_words,
-)
+from iqcar.say.sentences import OthersLosses, outcome_words, run_words, wait_words
 from iqcar.show.pictures import (
     compare_stragglers,
     executors,
@@ -354,8 +349,8 @@ class PageNames:
         # Rounding of summed times can lift the loss over the duration by a hair.
         lost = min(lost, duration) if duration > 0 else lost
         to_others = float(self._others.lost[row])
-        status = self._status[row]
-        outcome = outcome_words(status, str(queries["error"].iloc[row]))
+        became = queries.iloc[row][["ended", "failed", "error"]].tolist()
+        outcome = outcome_words(status := query_status(*became), became[-1])
         ran = run_words(lost, self._others.of([row]), outcome)
         one = {
             "id": printable(self._names.ids[row]),
@@ -396,10 +391,6 @@ class PageNames:
     @cached_property
     def _lost(self) -> Floats:
         return self._diagnosis.lost_ms()
-
-    @cached_property
-    def _status(self) -> list[QueryStatus]:
-        return query_statuses(self._diagnosis.tables)
 
     @cached_property
     def _others(self) -> OthersLosses:
