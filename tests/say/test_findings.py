@@ -71,9 +71,8 @@ def few_tasks(path: Path, tasks: list[float], slots: int) -> Diagnosis:
 def test_what_surely_saves_most_comes_first_within_its_range(crowded: Diagnosis) -> None:
     findings = find_findings(crowded)
     assert findings
-    assert [one.low_ms for one in findings] == sorted(
-        (one.low_ms for one in findings), reverse=True
-    )
+    sure = [one.low_ms for one in findings if one.kind is not FindingKind.EXECUTORS]
+    assert sure == sorted(sure, reverse=True)
     for one in findings:
         assert 0 <= one.low_ms <= one.saves_ms <= one.high_ms
         assert 0 < one.share <= 1

@@ -158,6 +158,8 @@ def slow_hosts(tables: Tables) -> pd.DataFrame:
 
 LONG_TASK_MS = 1_000.0
 """Median from which on splitting tasks is worth what starting them costs (up to 20 ms each)."""
+WARMED_MS = 2_000.0
+"""Time in which a first small task loads what later ones have."""
 WARM_UP_MS = 5_000.0
 """Tasks up to that long on new executors may only load classes and compile."""
 SKEWED = 1.5
@@ -475,8 +477,9 @@ def _schema(facts: Facts) -> Savings:
     # Who waits for executors there waits for them in the next stage, where there are none yet, and
     # what warms up new ones there warms them up in the next stage.
     ran = np.minimum(facts["work_ms"] + facts["tail_ms"], facts["held_ms"])
-    sure = np.where(facts["usual_young"] < MOSTLY, 0.6, 0.2)
-    return _between(np.where(facts["schema"], sure * ran, 0.0), high)
+    warms = np.where(facts["usual_young"] < MOSTLY, 0.0, WARMED_MS)
+    sure = 0.6 * np.maximum(ran - warms, 0.0)
+    return _between(np.where(facts["schema"], sure, 0.0), high)
 
 
 def _slow_hosts(facts: Facts) -> Savings:

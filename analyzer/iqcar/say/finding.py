@@ -126,7 +126,7 @@ class Finding:
         """The saving in words: ``saves about 154 s (77 s … 154 s), 36 % of its run``."""
         low, high = duration(self.low_ms), duration(self.high_ms)
         if self.kind is FindingKind.IDLE:
-            return f"frees {percent(self.frees)} of the executors' time"
+            return f"frees up to {percent(self.frees)} of the executors' time"
         if self.kind is FindingKind.FAILED and not self.saves_ms > 0:
             return ""
         if self.kind is FindingKind.UNKNOWN:

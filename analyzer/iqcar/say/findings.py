@@ -253,8 +253,13 @@ def _find(diagnosis: Diagnosis, replay: bool) -> tuple[Finding, ...]:
 
 
 def _ranked(found: Sequence[Finding]) -> list[Finding]:
-    """What surely saves most first."""
-    return sorted(found, key=lambda one: (-one.low_ms, -one.saves_ms, str(one.kind), one.subject))
+    """What surely saves most first; what costs most, more executors, after what is at hand."""
+
+    def place(one: Finding) -> tuple[bool, float, float, str, str]:
+        dear = one.kind is FindingKind.EXECUTORS
+        return dear, -one.low_ms, -one.saves_ms, str(one.kind), one.subject
+
+    return sorted(found, key=place)
 
 
 def findings_headline(findings: Sequence[Finding]) -> str:
