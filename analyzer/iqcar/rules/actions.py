@@ -98,7 +98,8 @@ class Place:
             held.add("dynamic")
         if self.is_on("spark.sql.adaptive.enabled", (self.version or (9, 0)) >= (3, 2)):
             held.add("adaptive")
-        if "rapids" in of.get("spark.plugins", "").lower() or "spark.rapids.sql.enabled" in of:
+        plugins = of.get("spark.plugins", "").lower()
+        if "nvidia" in plugins or "rapids" in plugins:
             held.add("gpu")
         if any(_PYTHON.search(name) for name in texts(tables.stages[mine], "name")):
             held.add("python")

@@ -60,13 +60,13 @@ def is_told_as_failure(about: About, line: WastedLine) -> bool:
 
 
 def failed_headline(tables: Tables, findings: Sequence[Finding]) -> str:
-    """Say what failed, as a headline; empty where nothing did."""
+    """Say what failed, as a headline of a line; empty where nothing did."""
     first = next((one for one in findings if one.kind is FindingKind.FAILED), None)
     if first is None:
         return ""
     rows = list(first.queries)
     if not rows or not tables.queries["failed"].iloc[rows].any():
-        return first.sentence
+        return f"{first.sentence.partition(';')[0].rstrip('.')}."
     names = QueryNames(tables.queries, tables.applications)
     error = (
         printable(cut(texts(tables.queries, "error")[rows[0]], MOST_ERROR)) or "nothing says why"
@@ -78,8 +78,7 @@ def failed_headline(tables: Tables, findings: Sequence[Finding]) -> str:
         who = f"{every:,} of {len(tables.queries):,} queries, {who} among them"
     stopped = _is_stopped(tables, first) and not before
     word = QueryStatus.CANCELLED if stopped else QueryStatus.FAILED
-    after = f"; before, {before}" if before else ""
-    return f"{str(word).upper()}: {who}: {error.rstrip('.')}{after}."
+    return f"{str(word).upper()}: {who}: {error.rstrip('.')}."
 
 
 def unfinished(tables: Tables) -> Flags:

@@ -206,7 +206,7 @@ _HEADS = {
     FindingKind.SCHEMA: "{share} of {subject} was spent on learning the schema of files",
     FindingKind.COLLECT: "{subject} brought a large result to the driver",
     FindingKind.OUTSIDE: "{share} of {subject} was spent waiting for something outside of Spark",
-    FindingKind.IDLE: "{subject} used a small part of the executors' time",
+    FindingKind.IDLE: "{subject} left its executors idle for {share} of their time",
     FindingKind.UNKNOWN: "{share} of {subject} is not explained by the log",
 }
 
@@ -267,7 +267,8 @@ def findings_headline(findings: Sequence[Finding]) -> str:
     if not findings or findings[0].kind is FindingKind.FAILED:
         return ""
     first = findings[0]
-    return f"{_HEADS[first.kind].format(subject=first.subject, share=percent(first.share))}."
+    share = first.frees or first.share
+    return f"{_HEADS[first.kind].format(subject=first.subject, share=percent(share))}."
 
 
 def _is_worth(one: Finding) -> bool:
