@@ -91,10 +91,8 @@ where s.day < 90
 group by c.region, s.day % 12
 order by revenue desc
 """
-FINGERPRINT = (
-    "sha2(concat(note, sale_id, sha2(concat(note, sha2(concat(note, day), 512)), 512)), 512)"
-)
-"""Costs some microseconds of a row."""
+SCORE = " + ".join(f"exp(-amount / {n}) * sin({n} * day)" for n in range(1, 41))
+"""A model of many terms: computes for some microseconds a row, and makes no garbage."""
 
 
 def failed(shop: Shop) -> None:
@@ -134,11 +132,11 @@ def locality(shop: Shop) -> None:
     sales.count()
     shop.second_executor()
     shop.table("customers").repartition(4).selectExpr("max(sha2(region, 512))").collect()
-    prints = sales.selectExpr("day", "item_id", "customer_id", f"{FINGERPRINT} as print")
+    scores = sales.selectExpr("day", "item_id", "customer_id", f"{SCORE} as score")
     with shop.timed():
         for key in ("day", "item_id", "customer_id"):
-            found = prints.groupBy(key).agg(F.max("print"), F.min("print"))
-            found.write.parquet(shop.out(f"prints_by_{key}"))
+            found = scores.groupBy(key).agg(F.max("score"), F.min("score"))
+            found.write.parquet(shop.out(f"scores_by_{key}"))
 
 
 def throttled(shop: Shop) -> None:
@@ -161,21 +159,23 @@ def lock(shop: Shop) -> None:
 
 
 def python_lock(shop: Shop) -> None:
-    """All tasks append to one archive, one after the other; or each to its own."""
-    folder, mended = shop.folder, shop.mended
+    """All tasks lock one file while they send what they have; or each a file of its own."""
+    folder, mended, service = shop.folder, shop.mended, shop.service
 
-    def archive(rows: Iterable[Row]) -> None:
-        lines = [f"{row.sale_id};{row.note};{row.amount}\n" for row in rows]
-        if not lines:
-            return
-        name = f"archive-{hash(lines[0]):x}.xz" if mended else "archive.xz"
-        with Path(folder, name).open("ab") as file:
-            fcntl.flock(file, fcntl.LOCK_EX)
-            file.write(lzma.compress("".join(lines).encode()))
+    def send(rows: Iterable[Row]) -> None:
+        lines = [f"{row.sale_id};{row.note};{row.amount}" for row in rows]
+        name = f"sending-{hash(lines[0])}" if mended else "sending"
+        for _ in range(2):
+            with Path(folder, name).open("w") as lock:
+                fcntl.flock(lock, fcntl.LOCK_EX)
+                packed = lzma.compress(str(lines).encode())
+                with urlopen(f"{service}/send?ms=500", packed) as sent:  # noqa: S310 (as below)
+                    sent.read()
 
-    shop.table("sales").where("sale_id < 40").repartition(4).foreachPartition(archive)
+    shop.table("customers").repartition(4).foreachPartition(lambda rows: None)
+    sales = shop.table("sales").where("sale_id % 100 = 7").repartition(16)
     with shop.timed():
-        shop.table("sales").where("sale_id % 10 = 7").repartition(16).foreachPartition(archive)
+        sales.foreachPartition(send)
 
 
 def tiny_tasks(shop: Shop) -> None:
@@ -189,13 +189,15 @@ def tiny_tasks(shop: Shop) -> None:
 
 def schema(shop: Shop) -> None:
     """Spark reads the footers of all files to know their columns; or it is told."""
-    folder = str(shop.data / "measurements")
     shop.table("sales").selectExpr("max(amount)").collect()
     with shop.timed():
-        reader = shop.spark.read.option("mergeSchema", "true")
         if shop.mended:
-            reader = shop.spark.read.schema(", ".join(f"c{n} double" for n in range(300)))
-        reader.parquet(folder).where("c1 > 0.5").agg(F.avg("c2")).collect()
+            columns = ", ".join(f"c{n} double" for n in range(300))
+            reader = shop.spark.read.schema(f"{columns}, day int")
+        else:
+            reader = shop.spark.read.option("mergeSchema", "true")
+        measured = reader.parquet(str(shop.data / "measurements"))
+        measured.where("day = 7 and c1 > 0.5").agg(F.avg("c2")).collect()
 
 
 def outside(shop: Shop) -> None:
@@ -215,13 +217,14 @@ def spill(shop: Shop) -> None:
     latest = """
     select customer_id, max(amount) as most, max(note) as note from (
       select *, row_number() over (partition by customer_id order by day desc, sale_id) as place
-      from sales where sale_id % 4 < {quarters}
+      from (select * from sales union all select * from web_sales where customer_id > 0)
+      where sale_id % 8 < {eighths}
     ) where place <= 3 group by customer_id
     """
-    shop.views("sales")
-    shop.spark.sql(latest.format(quarters=1)).collect()
+    shop.views("sales", "web_sales")
+    shop.spark.sql(latest.format(eighths=1)).collect()
     with shop.timed():
-        shop.spark.sql(latest.format(quarters=4)).write.parquet(shop.out("latest"))
+        shop.spark.sql(latest.format(eighths=8)).write.parquet(shop.out("latest"))
 
 
 def skew(shop: Shop) -> None:
@@ -235,11 +238,11 @@ def skew(shop: Shop) -> None:
         salt = F.when(guest, F.col("sale_id") % 8).otherwise(first).cast("int")
         sales = sales.withColumn("salt", salt)
         keys = ["customer_id", "salt"]
-    joined = sales.join(accounts, keys).selectExpr("region", "address", f"{FINGERPRINT} as print")
-    joined.where("sale_id < 2000").groupBy("region").agg(F.max("print")).collect()
+    joined = sales.join(accounts, keys).selectExpr("region", "address", f"{SCORE} as score")
+    joined.where("sale_id < 2000").groupBy("region").agg(F.max("score")).collect()
     with shop.timed():
-        joined.groupBy("region").agg(F.max("print"), F.max("address")).write.parquet(
-            shop.out("prints")
+        joined.groupBy("region").agg(F.max("score"), F.max("address")).write.parquet(
+            shop.out("scores")
         )
 
 
@@ -247,23 +250,25 @@ def broadcast(shop: Shop) -> None:
     """No small table is broadcast, as a setting forbids it."""
     shop.views("sales", "customers")
     joined = """
-    select c.region, sum(s.amount) as revenue, max(s.note) as note
-    from sales s join customers c on s.customer_id = c.customer_id
-    where s.sale_id % 4 < {quarters} group by c.region
+    select b.region, s.region as sold_in, sum(amount) as revenue, max(note) as note
+    from sales
+    join customers b on sales.customer_id = b.customer_id
+    join customers s on sales.item_id = s.customer_id
+    where sale_id % 8 < {eighths} group by b.region, s.region
     """
-    shop.spark.sql(joined.format(quarters=1)).collect()
+    shop.spark.sql(joined.format(eighths=1)).collect()
     with shop.timed():
-        shop.spark.sql(joined.format(quarters=4)).collect()
+        shop.spark.sql(joined.format(eighths=8)).collect()
 
 
 def partitions(shop: Shop) -> None:
     """All is written as one file, and so computed by one task."""
-    sales = shop.table("sales").where("sale_id % 2 = 0")
-    prints = sales.selectExpr("customer_id", f"{FINGERPRINT} as print")
-    prints.limit(2000).agg(F.max("print")).collect()
+    sales = shop.table("sales")
+    scores = sales.selectExpr("customer_id", f"{SCORE} as score")
+    scores.limit(2000).agg(F.max("score")).collect()
     with shop.timed():
-        chosen = prints if shop.mended else prints.coalesce(1)
-        chosen.write.parquet(shop.out("prints"))
+        chosen = scores if shop.mended else scores.coalesce(1)
+        chosen.write.parquet(shop.out("scores"))
 
 
 def idle(shop: Shop) -> None:

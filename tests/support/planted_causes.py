@@ -61,7 +61,8 @@ LATE_S = 12.0
 """How much later than asked the hosts of ``late`` start executors."""
 READY_S = 240
 RATES_MS = {"lock": 60, "outside": 300}
-ROWS, CUSTOMERS, WIDE_FILES, WIDE_COLUMNS = 4_000_000, 100_000, 1_200, 300
+ROWS, CUSTOMERS = 4_000_000, 100_000
+WIDE_DAYS, WIDE_FILES, WIDE_COLUMNS = 24, 50, 300
 
 
 class Cause(NamedTuple):
@@ -105,7 +106,7 @@ CAUSES = {
     "outside": Cause(("outside",), "ask once for all rows", 4),
     "spill": Cause(
         ("memory",), "the usual share of memory", 2,
-        NO_ADAPTION | {"spark.sql.shuffle.partitions": "4"}, {"spark.memory.fraction": "0.03"},
+        NO_ADAPTION | {"spark.sql.shuffle.partitions": "4"}, {"spark.memory.fraction": "0.01"},
     ),
     "skew": Cause(
         ("skew",), "salt the key", 2,
@@ -380,15 +381,18 @@ def _control_group() -> Iterator[Path]:
 
 
 class _Slow(BaseHTTPRequestHandler):
-    """Answers after as many milliseconds as it is asked for, a number for each id."""
+    """Answers with a number after as many milliseconds as it is asked for."""
+
+    def do_POST(self) -> None:
+        self.rfile.read(int(self.headers["Content-Length"]))
+        self.do_GET()
 
     def do_GET(self) -> None:
         asked = parse_qs(urlsplit(self.path).query)
         time.sleep(float(asked["ms"][0]) / 1e3)
-        numbers = "\n".join("1.25" for _ in asked.get("ids", ["1"])[0].split(","))
         self.send_response(200)
         self.end_headers()
-        self.wfile.write(numbers.encode())
+        self.wfile.write(b"1.25")
 
     def log_message(self, *_: object) -> None:
         """Say nothing."""
@@ -444,11 +448,9 @@ def _make_tables(folder: Path) -> None:
     _write(pa.table(payments), folder / "payments", 8)
     days = {"day": np.arange(200), "month": np.arange(200) % 12}
     _write(pa.table(days), folder / "days", 8)
-    wide = pa.table({f"c{n}": luck.random(50) for n in range(WIDE_COLUMNS)})
-    _write(wide, folder / "measurements", 1)
-    (first,) = (folder / "measurements").iterdir()
-    for number in range(1, WIDE_FILES):
-        shutil.copyfile(first, first.with_name(f"part-{number:05d}.parquet"))
+    wide = pa.table({f"c{n}": luck.random(2 * WIDE_FILES) for n in range(WIDE_COLUMNS)})
+    for day in range(WIDE_DAYS):
+        _write(wide, folder / "measurements" / f"day={day}", WIDE_FILES)
 
 
 def _write(table: pa.Table, folder: Path, files: int) -> None:
