@@ -25,7 +25,8 @@ LAB_FLOW = "inject → experiment → printed → clusters → commands"
 ROOMS = {
     "base": "files",
     "model": "queries → waits → demand → doubts",
-    "causes": "blame → wasted → savings → graph → stragglers → topics",
+    "causes": "blame → wasted → slow_tasks → executors_used → savings → graph → stragglers → "
+    "topics",
     "logs": "attach → text → decode → find → events → plugin → tasks → collect → assemble",
     "replay": "loop → rule_effect → whatif → queues",
     "show": "json → terminal → pictures → html",

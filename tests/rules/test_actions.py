@@ -10,7 +10,7 @@ import pytest
 
 import iqcar
 from iqcar.enums import FindingKind
-from iqcar.rules.actions import ACTIONS, Place, actions
+from iqcar.rules.actions import ACTIONS, Site, actions
 from iqcar.rules.vocabulary import read_data
 from iqcar_lab.clusters.event_log import SyntheticLog
 
@@ -26,11 +26,11 @@ APIS = ("sql", "rdd", "graphx", "streaming")
 VALUES = {"from": 2, "to": 3, "count": 16, "mb": 32, "executors": 4}
 
 
-def place(path: Path, version: str = "4.0.0", **properties: str) -> Place:
+def place(path: Path, version: str = "4.0.0", **properties: str) -> Site:
     """Where an application with such properties ran; an underscore stands for a dot."""
     named = {f"spark_{name}": value for name, value in properties.items()}
     log = SyntheticLog("app-1", version).environment(**named).app()
-    return Place(iqcar.read(log.executor("1", "host-a", cores=2).end().write(path)), 0)
+    return Site(iqcar.read(log.executor("1", "host-a", cores=2).end().write(path)), 0)
 
 
 def test_the_file_is_what_its_schema_says_and_has_a_last_choice_for_every_place() -> None:

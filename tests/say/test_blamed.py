@@ -192,7 +192,7 @@ def test_an_amount_is_said_with_its_range_and_share() -> None:
     lost = LostToOthers(40_000.0, 12_000.0, 8_000.0, 15_000.0)
     assert lost.words == "to other queries 12.0 s (8.0 s … 15.0 s), 30 % of its run"
     assert lost.short == "12.0 s (8.0 s … 15.0 s)"
-    assert run_words(20_000.0, lost, ended=True) == (
+    assert run_words(20_000.0, lost, "") == (
         "ran 40.0 s and lost 20.0 s (50 %); "
         "to other queries 12.0 s (8.0 s … 15.0 s), 30 % of its run"
     )
@@ -202,7 +202,7 @@ def test_without_a_replay_there_is_no_range() -> None:
     assert LostToOthers(40_000.0, 12_000.0).words == "to other queries 12.0 s, 30 % of its run"
     assert LostToOthers(40_000.0, 0.0).words == ""
     assert LostToOthers(NAN, 12_000.0).words == "to other queries 12.0 s"
-    assert run_words(9.0, LostToOthers(40.0, 0.0), ended=True).endswith(
+    assert run_words(9.0, LostToOthers(40.0, 0.0), "").endswith(
         "none of it to other queries in these logs"
     )
 

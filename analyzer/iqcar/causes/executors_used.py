@@ -158,7 +158,7 @@ def _rows_by(group: Ints, wanted: Ints) -> list[Ints]:
     return [order[a:b] for a, b in zip(*ends, strict=True)]
 
 
-class Use(NamedTuple):
+class ExecutorUse(NamedTuple):
     """What an application made of its executors, or of one local JVM."""
 
     app: int
@@ -176,7 +176,7 @@ class Use(NamedTuple):
     """Executors that it asked for, by its settings or by the plugin's record; NaN if unknown."""
 
 
-def executor_use(tables: Tables) -> list[Use]:
+def executor_use(tables: Tables) -> list[ExecutorUse]:
     """Return how each application used its executors, of those with executors recorded."""
     found = []
     executors, apps = tables.executors, tables.applications
@@ -201,10 +201,14 @@ def executor_use(tables: Tables) -> list[Use]:
         order = np.argsort(edges, kind="stable")
         most = np.cumsum(np.repeat([1, -1], len(since))[order]).max()
         found.append(
-            Use(
-                app, float(((until - since) * slots).sum()),
-                float((finish[ran] - launch[ran]).sum()), end - float(since.min()),
-                _covered(launch[ran], finish[ran]), int(most), asked[app],
+            ExecutorUse(
+                app=app,
+                paid_ms=float(((until - since) * slots).sum()),
+                used_ms=float((finish[ran] - launch[ran]).sum()),
+                span_ms=end - float(since.min()),
+                working_ms=_covered(launch[ran], finish[ran]),
+                most=int(most),
+                asked=float(asked[app]),
             )
         )  # fmt: skip
     return found

@@ -217,29 +217,14 @@ def _stage_facts(tables: Tables, waits: pd.DataFrame) -> pd.DataFrame:
 
     ``each`` turns task time of the stage into such time.
     """
-    n, tasks = len(tables.stages), tables.tasks
+    n = len(tables.stages)
     parts = stage_parts(tables, waits)
     whole = parts.sum(axis=1)
     held = query_paths(tables, np.ones(len(tables.queries), bool)).stage_ms
     with np.errstate(divide="ignore", invalid="ignore"):
         factor = np.where(whole > 0, np.minimum(held / whole, 1.0), 0.0)
     share = dict(zip(PART_NAMES, (parts * factor[:, None]).T, strict=True))
-    done = (tasks["status"] == "success").to_numpy(bool) & (tasks["stage"] >= 0).to_numpy(bool)
-
-    def number(name: str) -> Floats:
-        return positive_or_zero(tasks[name].to_numpy(np.float64)[done])
-
-    frame = pd.DataFrame(
-        {
-            "stage": tasks["stage"].to_numpy(np.int64)[done],
-            "lasted": (tasks["finish_ms"] - tasks["launch_ms"]).to_numpy(np.float64)[done],
-            "bytes": sum(number(name) for name in ("input_bytes", "remote_bytes", "local_bytes")),
-            "cpu": number("cpu_ms") + number("gc_ms"),
-            "held": number("peak_memory_bytes"),
-            "unheld": number("memory_spilled_bytes"),
-            "written": number("output_bytes"),
-        }
-    )
+    frame = _ended_well(tables)
     of = frame.groupby("stage")
     facts = pd.DataFrame(
         {
@@ -263,16 +248,13 @@ def _stage_facts(tables: Tables, waits: pd.DataFrame) -> pd.DataFrame:
             "median_ms": _of_stages(of["lasted"].median(), n),
             "longest_ms": _of_stages(of["lasted"].max(), n),
             "bytes": _of_stages(of["bytes"].median(), n),
-            "written": _of_stages(of["written"].sum(), n),
             "fetches": np.isin(np.arange(n), tables.stage_parents["stage"].to_numpy()),
             "needed": _of_stages((of["held"].max() + of["unheld"].max()), n),
             "had": _of_stages(of["held"].max(), n),
             "unheld": _of_stages(of["unheld"].sum(), n),
             "cpu_ms": _of_stages(of["cpu"].sum(), n),
             "spilled": sum_by(
-                frame["stage"].to_numpy(np.int64),
-                number("disk_spilled_bytes"),
-                n,
+                frame["stage"].to_numpy(np.int64), frame["spilled"].to_numpy(np.float64), n
             ),
         }
     )
@@ -285,6 +267,27 @@ def _stage_facts(tables: Tables, waits: pd.DataFrame) -> pd.DataFrame:
     facts = facts.join(slow_tasks(tables, waits), on="stage", how="inner")
     kept = ((facts["query"] >= 0) & (facts["held_ms"] > 0) & (facts["tasks"] > 0)).to_numpy()
     return facts[kept].reset_index(drop=True)
+
+
+def _ended_well(tables: Tables) -> pd.DataFrame:
+    """Return what is summed up of each task that ended well."""
+    tasks = tables.tasks
+    done = (tasks["status"] == "success").to_numpy(bool) & (tasks["stage"] >= 0).to_numpy(bool)
+
+    def number(name: str) -> Floats:
+        return positive_or_zero(tasks[name].to_numpy(np.float64)[done])
+
+    return pd.DataFrame(
+        {
+            "stage": tasks["stage"].to_numpy(np.int64)[done],
+            "lasted": (tasks["finish_ms"] - tasks["launch_ms"]).to_numpy(np.float64)[done],
+            "bytes": sum(number(name) for name in ("input_bytes", "remote_bytes", "local_bytes")),
+            "cpu": number("cpu_ms") + number("gc_ms"),
+            "held": number("peak_memory_bytes"),
+            "unheld": number("memory_spilled_bytes"),
+            "spilled": number("disk_spilled_bytes"),
+        }
+    )
 
 
 def _task_count(tables: Tables, ended: Ints) -> Ints:

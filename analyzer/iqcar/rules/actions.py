@@ -51,7 +51,7 @@ def actions() -> Mapping[str, Choices]:
     return read_vocabulary(ACTIONS, "actions", Choices)
 
 
-class Action(NamedTuple):
+class Remedy(NamedTuple):
     """What to do: a sentence or two, and settings by name, value and why."""
 
     do: str
@@ -64,7 +64,7 @@ _MASTERS = {"executors-yarn": "yarn", "executors-kubernetes": "kubernetes"}
 _STANDALONE = ("spark://", "local-cluster")
 
 
-class Place:
+class Site:
     """Where an application ran.
 
     settings: its Spark properties
@@ -115,7 +115,7 @@ class Place:
 
     def action(
         self, kind: str, holds: Collection[str] = (), values: Mapping[str, object] | None = None
-    ) -> Action:
+    ) -> Remedy:
         """Say what to do here.
 
         kind: of the finding
@@ -134,7 +134,7 @@ class Place:
             for one in choice.settings
             if self._has(one) and _all_hold(one.when, held)
         )
-        return Action(
+        return Remedy(
             filled(choice.do), tuple(one for one in settings if not self.is_set(one[0], one[1]))
         )
 

@@ -10,7 +10,7 @@ import numpy as np
 from iqcar.base.units import cut, duration, percent, printable
 from iqcar.enums import FindingKind, InputStatus, QueryStatus, WasteCause
 from iqcar.logs.text import compiled, encoded, family
-from iqcar.rules.actions import Action
+from iqcar.rules.actions import Remedy
 from iqcar.rules.vocabulary import RELEASED, STOPPED, error_key, errors
 from iqcar.say.blamed import QueryNames
 from iqcar.say.finding import About, Finding
@@ -171,7 +171,7 @@ def _failed(about: About, rows: Sequence[int]) -> Finding:
         FindingKind.FAILED,
         dict.fromkeys(rows, 0.0),
         sentence=" ".join(said),
-        action=Action(advice),
+        action=Remedy(advice),
         section="queries",
     )
     return replace(found, subject=name)
@@ -289,7 +289,7 @@ def _trouble(about: About, app: int) -> Iterator[Finding]:
         FindingKind.FAILED,
         costs,
         sentence=sentence,
-        action=Action(known.advice),
+        action=Remedy(known.advice),
         section="wasted",
     )
     yield replace(found, subject=name)

@@ -16,7 +16,7 @@ from iqcar.errors import IqcarError, UsageError
 from iqcar.replay.whatif.model import Model
 from iqcar.replay.whatif.question import Question
 from iqcar.replay.whatif.what_if import answer
-from iqcar.rules.actions import Action, Place
+from iqcar.rules.actions import Remedy, Site
 from iqcar.say.blamed import QueryNames, RecurringNames
 from iqcar.say.sentences import OthersLosses
 from iqcar.tables import recurring_queries, texts
@@ -150,13 +150,13 @@ class About:
         self.others = OthersLosses(diagnosis, diagnosis.lost_ms())
         size = int(self.recurring.max(initial=-1)) + 1
         self.run_of = np.bincount(self.recurring, self.ran, size)
-        self._places: dict[int, Place] = {}
+        self._places: dict[int, Site] = {}
 
-    def place(self, query: int) -> Place:
+    def place(self, query: int) -> Site:
         """Where a query ran."""
         app = int(self.tables.queries["app"].iloc[query])
         if app not in self._places:
-            self._places[app] = Place(self.tables, app)
+            self._places[app] = Site(self.tables, app)
         return self._places[app]
 
     def api_of(self, query: int, stage: int) -> str:
@@ -183,7 +183,7 @@ class About:
         rows: Mapping[int, float],
         *,
         sentence: str,
-        action: Action,
+        action: Remedy,
         ranged: tuple[float, float] = (0.5, 1.0),
         saves: float | None = None,
         where: str = "",

@@ -12,7 +12,7 @@ from iqcar.base.units import duration, percent, size
 from iqcar.diagnosis import Diagnosis
 from iqcar.enums import EVIDENCES, FindingKind
 from iqcar.model.waits.driver_time import DriverPart, DriverWork, listeners_late
-from iqcar.rules.actions import Action
+from iqcar.rules.actions import Remedy
 from iqcar.rules.vocabulary import advice_kinds
 from iqcar.say.blamed import QueryNames
 from iqcar.say.finding import About, Finding
@@ -70,7 +70,7 @@ def driver_findings(about: About) -> Iterator[Finding]:
             sentence=f"{percent(share)} of {about.called(worst)}, {about.of_run(spent, worst)}, "
             f"passes in the driver: {_when(work)}. {_before(driver.early, runs, spent)}"
             "More executors do not help.",
-            action=Action(_driver_action(work)),
+            action=Remedy(_driver_action(work)),
             ranged=(0.1, 1.0),
             section="driver",
         )

@@ -14,7 +14,7 @@ from iqcar.causes.slow_tasks import MOSTLY
 from iqcar.enums import BlameKind, FindingKind, Resource
 from iqcar.model.waits.executor_memory import memory_for_tasks
 from iqcar.replay.whatif.question import Question
-from iqcar.rules.actions import Action
+from iqcar.rules.actions import Remedy
 from iqcar.rules.vocabulary import advice_kinds
 from iqcar.say.finding import About, Finding
 
@@ -70,18 +70,18 @@ def _of_stages(about: About, kind: FindingKind, mine: pd.DataFrame) -> Finding:
 
 def _action(
     about: About, kind: FindingKind, mine: pd.DataFrame, worst: pd.Series, query: int
-) -> Action:
+) -> Remedy:
     """What to do, and settings for it."""
     place = about.place(query)
     if kind is FindingKind.MEMORY:
         app = int(about.tables.queries["app"].iloc[query])
         each = float(mine["needed"].max())
         settings = tuple(memory_for_tasks(about.tables, app, each))
-        return Action(_more_memory(worst, each, "local" in place.holds), settings)
+        return Remedy(_more_memory(worst, each, "local" in place.holds), settings)
     if kind is FindingKind.BROADCAST:
         side = float(mine["bytes"].max())
         why = f"more than the {size(side)} of the small side"
-        return Action(_BROADCAST, ((_THRESHOLD, f"{_threshold_mb(side)}m", why),))
+        return Remedy(_BROADCAST, ((_THRESHOLD, f"{_threshold_mb(side)}m", why),))
     if kind is FindingKind.PAGE_FAULTS:
         return _advised("host-memory")
     if kind is FindingKind.SLOW_HOST:
@@ -93,9 +93,9 @@ def _action(
     return place.action(kind.value, holds, values)
 
 
-def _advised(name: str) -> Action:
+def _advised(name: str) -> Remedy:
     advice = advice_kinds()[name]
-    return Action(advice.do, tuple((one.name, one.value, one.why) for one in advice.settings[:2]))
+    return Remedy(advice.do, tuple((one.name, one.value, one.why) for one in advice.settings[:2]))
 
 
 def _holds(about: About, worst: pd.Series) -> Iterator[str]:

@@ -14,7 +14,7 @@ from iqcar.diagnosis import Diagnosis
 from iqcar.enums import BlameKind, FindingKind, Resource
 from iqcar.model.waits.stage_parts import most_slots
 from iqcar.replay.whatif.question import Question
-from iqcar.rules.actions import Action
+from iqcar.rules.actions import Remedy
 from iqcar.rules.advice_rules import executor_advice_for
 from iqcar.rules.propose_rules import held_by_long_tasks, split_tasks
 from iqcar.rules.rule import Outlook, Rule
@@ -93,7 +93,7 @@ def _contended(
         FindingKind.CONTENTION,
         runs,
         sentence=f"{sentence}{why}",
-        action=Action(_against(about, source, worst, resource)),
+        action=Remedy(_against(about, source, worst, resource)),
         ranged=_range_of(of_all, resource),
         saves=most,
         where=resource_name(resource),
@@ -291,7 +291,7 @@ def _unknown(about: About) -> Iterator[Finding]:
             runs,
             sentence=f"Nothing in the logs explains why {about.called(worst)} lost "
             f"{about.of_run(sum(runs.values()), worst)}.",
-            action=Action(advice_for(UNATTRIBUTED, bool(recorded[app]))),
+            action=Remedy(advice_for(UNATTRIBUTED, bool(recorded[app]))),
             ranged=(0.0, 0.6),
             section="blame",
         )
@@ -348,7 +348,7 @@ def _wasted(about: About) -> Iterator[Finding]:
             FindingKind.WASTED,
             {lines[0].query: lines[0].elapsed_ms},
             sentence=f"{lines[0].sentence}{more}",
-            action=Action(lines[0].advice),
+            action=Remedy(lines[0].advice),
             ranged=(0.6, 2.0 * max(whole / lines[0].elapsed_ms, 1.0)),
             section="wasted",
         )
