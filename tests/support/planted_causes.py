@@ -106,7 +106,7 @@ CAUSES = {
     "outside": Cause(("outside",), "ask once for all rows", 4),
     "spill": Cause(
         ("memory",), "the usual share of memory", 2,
-        NO_ADAPTION | {"spark.sql.shuffle.partitions": "4"}, {"spark.memory.fraction": "0.01"},
+        NO_ADAPTION | {"spark.sql.shuffle.partitions": "4"}, {"spark.memory.fraction": "0.02"},
     ),
     "skew": Cause(
         ("skew",), "salt the key", 2,
