@@ -169,7 +169,7 @@ class ExecutorUse(NamedTuple):
     span_ms: float
     """From the first executor to the end."""
     working_ms: float
-    """Part of that in which at least one task ran."""
+    """Part of that in which a query ran, or a task."""
     most: int
     """Executors that were there at one time."""
     asked: float
@@ -179,7 +179,7 @@ class ExecutorUse(NamedTuple):
 def executor_use(tables: Tables) -> list[ExecutorUse]:
     """Return how each application used its executors, of those with executors recorded."""
     found = []
-    executors, apps = tables.executors, tables.applications
+    executors, apps, queries = tables.executors, tables.applications, tables.queries
     launch, finish = (
         tables.tasks[name].to_numpy(np.float64) for name in ("launch_ms", "finish_ms")
     )
@@ -197,6 +197,11 @@ def executor_use(tables: Tables) -> list[ExecutorUse]:
             continue
         since, until, slots = since[there], until[there], slots[there]
         ran = (task_app == app) & (finish > launch)
+        asked_for = (queries["app"] == app).to_numpy(bool)
+        begun, over = (
+            np.concatenate([queries[name].to_numpy(np.float64)[asked_for], times[ran]])
+            for name, times in (("start_ms", launch), ("end_ms", finish))
+        )
         edges = np.concatenate([since, until])
         order = np.argsort(edges, kind="stable")
         most = np.cumsum(np.repeat([1, -1], len(since))[order]).max()
@@ -206,7 +211,7 @@ def executor_use(tables: Tables) -> list[ExecutorUse]:
                 paid_ms=float(((until - since) * slots).sum()),
                 used_ms=float((finish[ran] - launch[ran]).sum()),
                 span_ms=end - float(since.min()),
-                working_ms=_covered(launch[ran], finish[ran]),
+                working_ms=_covered(begun.clip(min=since.min()), over.clip(max=end)),
                 most=int(most),
                 asked=float(asked[app]),
             )

@@ -405,7 +405,7 @@ def _idle(about: About, others: Sequence[Finding]) -> Iterator[Finding]:
         finding = about.finding(
             FindingKind.IDLE,
             {int(rows[0]): 0.0},
-            sentence=f"No task ran for {duration(idle)} of {duration(use.span_ms)} in {name}, "
+            sentence=f"Nothing ran for {duration(idle)} of {duration(use.span_ms)} in {name}, "
             f"while up to {count_of(use.most, 'executor')} were held: tasks used "
             f"{percent(use.used_ms / use.paid_ms)} of {hours:,.2f} core-hours.",
             action=place.action("idle"),
