@@ -180,7 +180,8 @@ def _question(
     if kind is FindingKind.PARTITIONS and mine["fetches"].all():
         worst = mine.iloc[int(mine["high_ms"].to_numpy(np.float64).argmax())]
         return Question(partitions=dict.fromkeys(ids, _tasks_wanted(kind, worst)))
-    if kind is FindingKind.SKEW:
+    # As many equal tasks as slots and some more would end in an uneven wave instead.
+    if kind is FindingKind.SKEW and (mine["tasks"] >= 2.0 * mine["slots"]).all():
         return Question(no_skew=tuple(ids))
     return Question(no_gc=True) if kind is FindingKind.GC else None
 
