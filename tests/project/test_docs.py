@@ -78,7 +78,7 @@ ROOTS = ("analyzer", "iqcar_lab", "docs", "listener", "rules", "scripts", "tests
 PRESENT = [page for page in MARKDOWN if page.name != "CHANGELOG.md"]
 """Pages about the package as it is; past versions had other files."""
 MOST_BYTES_OF_A_PICTURE = 300_000
-MOST_WORDS, MOST_WRITTEN = 69_000, 40_000
+MOST_WORDS, MOST_WRITTEN = 69_000, 41_000
 """Of all pages together, and of them without what is printed."""
 PRINTED_PART = re.compile(
     r"<!-- (?:printed: .*?<!-- end|(demo|evaluation|misses|recording) -->.*?<!-- /\1) -->", re.S
