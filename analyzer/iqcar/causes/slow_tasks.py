@@ -53,17 +53,14 @@ def slow_tasks(tables: Tables, waits: pd.DataFrame) -> pd.DataFrame:
     ``told``: whether the log tells what its tasks computed
     ``last_X``, ``usual_X``: of the task that ended it, and the median of the others, in ms, bytes
     or rows
-    ``fresh``: executors that were new
     ``first_ms``, ``later_ms``: median of first tasks, and of later ones; NaN if they are few
-    ``rows_in``: rows that all of them read
     """
     frame = _tasks(tables, waits)
     of = frame.groupby("stage")
-    count = of.size()
     ends = of["finish"].idxmax()
     last = frame.loc[ends].set_index("stage")
     # A stage of one task has nothing to hold it against, and is as usual.
-    others = frame.drop(ends[(count > 1).to_numpy()])
+    others = frame.drop(ends[(of.size() > 1).to_numpy()])
     columns = ["lasted", "bytes", "rows", "out_rows", "fresh", "young", "far", *_PARTS]
     usual = others.groupby("stage")[columns].median()
     later = frame[~frame["first"]].groupby("stage")["lasted"].agg(["median", "size"])
@@ -73,9 +70,8 @@ def slow_tasks(tables: Tables, waits: pd.DataFrame) -> pd.DataFrame:
     found["cold"] = _cold(first, frame[~frame["first"]], usual, later)
     found["first_ms"] = first.groupby("stage")["lasted"].median()
     found["later_ms"] = later["median"].where(later["size"] >= LATER_TASKS)
-    found["fresh"] = frame[frame["fresh"]].groupby("stage")["executor"].nunique()
-    found = found.fillna({"cold": 0.0, "fresh": 0.0})
-    sums = of[["lasted", "cpu", "gc", "outside", "lock", "run_queue", "bytes", "rows"]].sum()
+    found = found.fillna({"cold": 0.0})
+    sums = of[["lasted", "cpu", "gc", "outside", "lock", "run_queue", "bytes"]].sum()
     python = tables.stages["python"].to_numpy(bool)[sums.index.to_numpy()]
     told = of["told"].all().to_numpy() & (~python | of["measured"].all().to_numpy())
     waited = sums["outside"] + sums["lock"]
@@ -84,8 +80,8 @@ def slow_tasks(tables: Tables, waits: pd.DataFrame) -> pd.DataFrame:
     share = (sums["cpu"] + sums["gc"]) / sums["lasted"].clip(lower=1.0)
     waits_only = (waited >= MOSTLY * sums["lasted"]) & ~reads & told
     return found.assign(
-        ran=sums["lasted"], outside=sums["outside"], lock=sums["lock"], rows_in=sums["rows"],
-        run_queue=sums["run_queue"], cpu_share=share, told=told, count=count,
+        ran=sums["lasted"], outside=sums["outside"], lock=sums["lock"],
+        run_queue=sums["run_queue"], cpu_share=share, told=told,
         fixed=waits_only | ~(has_data | (share >= MOSTLY) | ~told),
     )  # fmt: skip
 
