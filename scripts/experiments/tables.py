@@ -448,7 +448,7 @@ def planted_causes(result: dict[str, Any]) -> str:
         first = row["place"] == 1
         if "freed" in row:
             said, saved = (
-                ("–" if row["frees"] is None else f"frees {row['frees']:.0%}"),
+                ("–" if row["frees"] is None else f"frees up to {row['frees']:.0%}"),
                 f"{row['freed']:.0%}",
             )
         else:

@@ -54,9 +54,11 @@ USUAL = Task(after=60_000)
 """A task of executors that have run for a minute."""
 
 
-def made(path: Path, tasks: Sequence[Task], slots: int = 4, ended: int | None = None) -> Diagnosis:
+def made(
+    path: Path, tasks: Sequence[Task], slots: int = 4, ended: int | None = None, **set_to: str
+) -> Diagnosis:
     """A query whose first stage warms its executors up, and whose second has these tasks."""
-    log = SyntheticLog("app-1")
+    log = SyntheticLog("app-1").environment(**set_to).app(start=START - 5_000)
     for executor in sorted({task.executor for task in tasks} | {"1"}):
         log.executor(executor, f"host-{executor}", cores=slots)
     ids = range(len(tasks) + slots)
@@ -157,6 +159,19 @@ def test_a_few_missing_ends_of_tasks_do_not_silence_what_is_left(tmp_path: Path)
     few = find_findings(made(tmp_path / "app-2", tasks, slots=16, ended=4))
     assert [one.kind for one in whole] == [one.kind for one in few] == [FindingKind.PARTITIONS]
     assert "(5 → 32)" in few[0].action
+
+
+def test_executors_that_were_asked_for_and_did_not_come_are_said_with_their_number(
+    tmp_path: Path,
+) -> None:
+    tasks = [replace(USUAL, ms=5_000, cpu=4_500)] * 40
+    found = made(tmp_path / "app-1", tasks, spark_master="yarn", spark_executor_instances="5")
+    first = find_findings(found)[0]
+    assert first.kind is FindingKind.NOT_GRANTED
+    assert "It asked for 5 executors, and 1 came." in first.sentence
+    assert "yarn queue -status" in first.action
+    whole = find_findings(made(tmp_path / "app-2", tasks, spark_executor_instances="1"))
+    assert FindingKind.NOT_GRANTED not in [one.kind for one in whole]
 
 
 TASKS = st.builds(

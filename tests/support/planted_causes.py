@@ -215,7 +215,7 @@ def judge(logs: Path, kind: str, variant: str) -> dict[str, Any] | None:
     if kind == "idle":
         row["freed"] = 1.0 - after.took["executor_ms"] / took["executor_ms"]
         row["frees"] = named and named.frees
-        row["within"] = named is not None and abs(row["freed"] - named.frees) <= FREED_LUCK
+        row["within"] = named is not None and 0 < row["freed"] <= named.frees + FREED_LUCK
         return row
     row["saved_ms"] = saved = round(before.took_ms - after.took_ms)
     if named is not None:

@@ -33,13 +33,15 @@ def start_up_time(tables: Tables) -> tuple[Floats, Floats, Floats]:
     query, app = (stages[name].to_numpy(np.int64) for name in ("query", "app"))
     rows = np.flatnonzero((held > 0) & (query >= 0) & (last > began))
     found = np.zeros((3, len(stages)))
-    most = _slots_asked(tables)
+    most, asked = (_slots_of(tables, count) for count in (_set_executors(tables), _asked(tables)))
     for one in np.unique(app[rows]).tolist():
         when, slots = _slots(tables, one)
-        slots = np.minimum(slots, most[one])
+        # One executor that comes in place of another makes no more of them than were set.
+        slots = np.fmin(slots, most[one])
         if slots.max(initial=0.0) > 0 and len(when) > 1:
             for row in rows[app[rows] == one].tolist():
-                found[:, row] = _missing(when, slots, began[row], last[row], count[row])
+                wanted = (asked[one], count[row])
+                found[:, row] = _missing(when, slots, began[row], last[row], wanted)
     saved = np.minimum(found[0], held)
     saves, missed, area = (sum_by(query[rows], one[rows], n) for one in (saved, found[1], found[2]))
     return saves, missed, np.divide(area, missed, out=np.zeros(n), where=missed > 0)
@@ -62,12 +64,16 @@ def _slots(tables: Tables, app: int) -> tuple[Floats, Floats]:
 
 
 def _missing(
-    when: Floats, slots: Floats, began: float, last: float, tasks: float
+    when: Floats, slots: Floats, began: float, last: float, wanted: tuple[float, float]
 ) -> tuple[float, float, float]:
-    """Return the time saved, the time in which slots were missing, and their integral."""
+    """Return the time saved, the time in which slots were missing, and their integral.
+
+    wanted: slots that were asked for, NaN if unknown, and tasks
+    """
+    asked, tasks = wanted
     first, end = np.searchsorted(when, [began, last], side="right")
-    # Executors that came after its last task could not be missed.
-    could = min(float(slots[:end].max(initial=0.0)), tasks)
+    # Executors that came after its last task could not be missed, unless they were asked for.
+    could = min(float(np.fmax(slots[:end].max(initial=0.0), asked)), tasks)
     if could <= 0:
         return 0.0, 0.0, 0.0
     edges = np.concatenate([[began], when[first:end], [last]])
@@ -81,18 +87,15 @@ def _missing(
     )
 
 
-def _slots_asked(tables: Tables) -> Floats:
-    """Return the slots of the executors that each application set; infinite where it sets none.
-
-    One that comes in place of another makes no more of them.
-    """
-    asked = _set_executors(tables)
+def _slots_of(tables: Tables, count: Floats) -> Floats:
+    """Return the slots of so many executors of each application, as large as its largest."""
     executors, apps = tables.executors, tables.applications
     cores = known_or_zero(executors["cores"].to_numpy(np.float64))
     largest = np.zeros(len(apps))
     np.maximum.at(largest, executors["app"].to_numpy(np.int64), cores)
-    slots = asked * largest / np.maximum(positive_or_zero(apps["task_cpus"].to_numpy()), 1.0)
-    return np.where(np.isnan(slots) | (slots <= 0), np.inf, slots)
+    per_task = np.maximum(positive_or_zero(apps["task_cpus"].to_numpy(np.float64)), 1.0)
+    slots: Floats = count * largest / per_task
+    return np.where(slots > 0, slots, np.nan)
 
 
 WAITED_SHARE = 0.2
