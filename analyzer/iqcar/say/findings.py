@@ -17,7 +17,7 @@ from iqcar.replay.whatif.question import Question
 from iqcar.rules.actions import Remedy
 from iqcar.rules.advice_rules import executor_advice_for
 from iqcar.rules.propose_rules import held_by_long_tasks, split_tasks
-from iqcar.rules.rule import Outlook, Rule
+from iqcar.rules.rule import Outlook
 from iqcar.rules.vocabulary import OTHER_APPLICATION, UNATTRIBUTED, advice_for
 from iqcar.say.failed import failed_findings, is_told_as_failure, unfinished
 from iqcar.say.finding import LEAST_LOST_MS, MARKED_SHARE, SLIGHT_SHARE, WIDER, About, Finding
@@ -126,29 +126,23 @@ def _against(about: About, source: int, target: int, resource: Resource) -> str:
     return f"{split_tasks(about.names.called(source))} {remedy}" if long else remedy
 
 
-def _rules_for(about: About, runs: Sequence[int]) -> tuple[list[Rule], float]:
-    """Rules that are predicted to help queries, and the time that they save them together."""
-    prints = about.tables.queries["fingerprint"]
-    mine = {str(prints.iloc[row]) for row in runs} - {""}
-    helping = []
-    saved = 0.0
-    for rule in about.diagnosis.rules:
-        told = rule.expected or {}
-        if not rule.helps_pools or told.get("outlook") != Outlook.HELPS.value:
-            continue
-        if mine & set(told.get("victim_fingerprints", ())):
-            helping.append(rule)
-            saved = max(saved, told["victims_before_ms"] - told["victims_after_ms"])
-    return helping, saved
-
-
 def _with_rules(about: About, finding: Finding) -> Finding:
     """Offer rules where they are predicted to help: then the saving is theirs."""
-    rules, saved = _rules_for(about, finding.queries)
-    if not rules or saved < min(LEAST_SAVED_MS, finding.low_ms):
+    prints = about.tables.queries["fingerprint"]
+    mine = {str(prints.iloc[row]) for row in finding.queries} - {""}
+    helping = [
+        rule
+        for rule in about.diagnosis.rules
+        if rule.helps_pools
+        and (rule.expected or {}).get("outlook") == Outlook.HELPS.value
+        and mine & set((rule.expected or {})["victim_fingerprints"])
+    ]
+    ran = float(about.ran[list(finding.queries)].sum())
+    shares = [(rule.expected or {})["victims_change_percent"] / -100.0 for rule in helping]
+    saves = min(max(shares, default=0.0) * ran, finding.high_ms)
+    if saves < LEAST_SAVED_MS:
         return finding
-    ids = ", ".join(rule.id for rule in rules)
-    saves = min(saved, finding.high_ms)
+    ids = ", ".join(rule.id for rule in helping)
     found = replace(
         finding,
         low_ms=min(finding.low_ms, RULES_LOW * saves),
