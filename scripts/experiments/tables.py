@@ -443,34 +443,37 @@ def _is_right(query: dict[str, Any]) -> bool:
 
 def planted_causes(result: dict[str, Any]) -> str:
     """What was said first of each application, and what mending it saved."""
-    lines = []
-    for row in result["rows"]:
-        first = row["place"] == 1
-        if "freed" in row:
-            said, saved = (
-                ("–" if row["frees"] is None else f"frees up to {row['frees']:.0%}"),
-                f"{row['freed']:.0%}",
-            )
-        else:
-            said = "–" if row["low_ms"] is None else f"{_s(row['low_ms'])} … {_s(row['high_ms'])}"
-            saved = (
-                "–" if row["saved_ms"] is None else f"{_s(row['saved_ms'])} of {_s(row['was_ms'])}"
-            )
-        within = {None: "–", True: "yes", False: "no"}[row["within"]]
-        named = row["first"] if first else f"{row['first']} ({row['place'] or 'not'})"
-        lines.append(
-            (row["kind"], row["variant"], named, "yes" if first else "no", said, saved, within)
-        )
+    found = {(row["kind"], row["variant"]): row for row in result["rows"]}
+    variants = ("plugin", "plain")
+    lines = [
+        (kind, *(cell for v in variants for cell in _planted(found.get((kind, v)))))
+        for kind in dict.fromkeys(kind for kind, _ in found)
+    ]
     counts = []
-    for variant in ("plugin", "plain"):
+    for variant in variants:
         mine = [row for row in result["rows"] if row["variant"] == variant]
         judged = [row for row in mine if row["within"] is not None]
         counts.append(
             f"{variant}: cause first in {sum(row['place'] == 1 for row in mine)} of {len(mine)}, "
             f"saving within in {sum(row['within'] for row in judged)} of {len(judged)}"
         )
-    head = ("planted", "log", "first finding", "cause first", "said", "saved, s", "within")
+    head = ("planted", *(word for v in variants for word in (f"first, {v}", "said", "saved")))
     return f"{table(head, lines)}\n\n{'; '.join(counts)}."
+
+
+def _planted(row: dict[str, Any] | None) -> tuple[str, str, str]:
+    """The first finding, what is said, and what was saved; bold where that is not as said."""
+    if row is None:
+        return "–", "–", "–"
+    first = row["first"] if row["place"] == 1 else f"**{row['first']}** ({row['place'] or '–'})"
+    said = saved = "–"
+    if "freed" in row:
+        said = "–" if row["frees"] is None else f"up to {row['frees']:.0%}"
+        saved = f"{row['freed']:.0%}"
+    elif row["saved_ms"] is not None:
+        said = "–" if row["low_ms"] is None else f"{_s(row['low_ms'])} … {_s(row['high_ms'])}"
+        saved = f"{_s(row['saved_ms'])} of {_s(row['was_ms'])}"
+    return first, said, f"**{saved}**" if row["within"] is False else saved
 
 
 def _s(ms: float) -> str:
