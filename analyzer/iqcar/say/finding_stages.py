@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from iqcar.base.units import count_of, duration, percent, printable, short, size
-from iqcar.causes.savings import stage_savings
+from iqcar.causes.savings import SKEWED, stage_savings
 from iqcar.causes.slow_tasks import MOSTLY
 from iqcar.enums import BlameKind, FindingKind, Resource
 from iqcar.model.waits.executor_memory import memory_for_tasks
@@ -231,8 +231,8 @@ def _say_skew(called: str, place: str, worst: pd.Series) -> str:
 
 
 def _say_cold(called: str, place: str, worst: pd.Series) -> str:
-    tail = worst["tail_ms"] * worst["tail_cold"] > worst["each"] * worst["cold"]
-    if tail and worst["longest_ms"] > worst["median_ms"]:
+    longer = worst["last_lasted"] >= SKEWED * worst["usual_lasted"]
+    if longer and worst["tail_ms"] * worst["tail_cold"] > worst["each"] * worst["cold"]:
         return (
             f"{called} waited for a cold executor: in {place} its first task took "
             f"{duration(worst['last_lasted'])} ({duration(worst['last_deserialize'])} "
@@ -268,7 +268,8 @@ def _say_far(called: str, place: str, worst: pd.Series) -> str:
 
 
 def _say_outside(called: str, place: str, worst: pd.Series) -> str:
-    if worst["tail_outside"] >= MOSTLY and worst["longest_ms"] > worst["median_ms"]:
+    longer = worst["last_lasted"] >= SKEWED * worst["usual_lasted"]
+    if longer and worst["tail_outside"] >= MOSTLY:
         return (
             f"{called} waited for a task that waited for something: in {place} it took "
             f"{duration(worst['last_lasted'])}, {duration(worst['last_cpu'])} of it on the "

@@ -10,6 +10,7 @@ import numpy as np
 
 from iqcar.base.units import HOUR_MS, count_of, duration, percent, printable, resource_name
 from iqcar.causes.executors_used import executor_use, start_up_time
+from iqcar.causes.slow_tasks import NO_CPU
 from iqcar.diagnosis import Diagnosis
 from iqcar.enums import BlameKind, FindingKind, Resource
 from iqcar.model.waits.stage_parts import most_slots
@@ -26,6 +27,7 @@ from iqcar.say.finding_stages import stage_findings
 from iqcar.say.sections import WastedLine, wasted_lines
 from iqcar.say.sentences import LostToOthers
 from iqcar.tables import recorded_applications
+from iqcar.tables.arrays import Floats, sum_by
 
 
 def contention(about: About) -> Iterator[Finding]:
@@ -356,8 +358,12 @@ def _executors(about: About, others: Sequence[Finding]) -> Iterator[Finding]:
     queries = mine["target_query"].astype(int).tolist()
     slots = most_slots(about.tables)
     used = {one.app: one for one in executor_use(about.tables)}
+    computed = _computed(about)
     for runs in about.grouped(queries, mine["lost_ms"].to_numpy(np.float64)):
         worst = max(runs, key=lambda row: runs[row])
+        # Tasks that only wait, as for a lock, may wait on more slots, too.
+        if computed[worst] < NO_CPU:
+            continue
         run = float(about.run_of[about.recurring[worst]])
         own = sum(runs.values())
         if int(about.recurring[worst]) in told or own < SMALL_CLUSTER_SHARE * run:
@@ -378,6 +384,18 @@ def _executors(about: About, others: Sequence[Finding]) -> Iterator[Finding]:
             action=about.place(worst).action("executors", values=values),
             section="slots",
         )
+
+
+def _computed(about: About) -> Floats:
+    """Return the share of each query's task time on the processor; 1 where nothing tells."""
+    waits, query = about.diagnosis.waits, about.tables.tasks["query"].to_numpy(np.int64)
+    known, n = query >= 0, len(about.ran)
+
+    def summed(name: str) -> Floats:
+        return sum_by(query[known], np.nan_to_num(waits[name].to_numpy(np.float64))[known], n)
+
+    computed, ran = summed("compute_ms") + summed("gc_ms"), summed("duration_ms")
+    return np.where((computed > 0) & (ran > 0), computed / np.maximum(ran, 1.0), 1.0)
 
 
 def _idle(about: About, others: Sequence[Finding]) -> Iterator[Finding]:
