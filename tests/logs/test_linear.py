@@ -55,6 +55,10 @@ BACKTRACKING = {
     "replay/whatif/question.py": "what the user typed",
     "logs/events/sql_collect.py": "from one literal to a word of a list: no place is tried twice",
     "apps/serve/pages.py": "our own page",
+    "show/terminal/analyze.py": "one class of letters, or a few fixed ones",
+    "say/finding.py": "with bounded counts, and fixed words",
+    "causes/savings.py": "anchored, fixed words",
+    "rules/actions.py": "fixed words",
 }
 """Modules that may use Python's `re`, and why it costs no more there than the text's length."""
 

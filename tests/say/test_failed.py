@@ -62,7 +62,7 @@ def test_a_log_of_others_that_failed_says_so_first(
 def test_executors_lost_one_after_another_are_the_headline_and_said_once() -> None:
     verdict = find_verdict(diagnosis_of_log("application_1538416563558_0014"))
     said = "8 executors were lost one after another: container exit status 56"
-    assert verdict.headline == f"{said}."
+    assert verdict.headline.startswith(f"{said}; filter at BisectingKMeans")
     assert verdict.findings[0].sentence.startswith(f"{said}; 8 of 35 attempts")
     assert "heartbeat" in verdict.findings[0].action
     kinds = [one.kind for one in verdict.findings]

@@ -103,5 +103,5 @@ def test_lost_executors_are_told_with_the_query_that_they_ended(
     assert first.kind is FindingKind.FAILED
     assert verdict.headline.startswith("FAILED: lost")
     assert "137" in first.sentence
-    assert "lost" in verdict.headline.partition("before, ")[2]
+    assert "lost" in first.sentence.partition("Before, ")[2]
     assert FindingKind.WASTED not in {one.kind for one in verdict.findings}

@@ -91,5 +91,5 @@ def test_the_verdict_names_the_killed_executor_and_what_helps(hurt: Diagnosis) -
     assert "die_in_shuffle ended about" in line.sentence
     assert "had to run again" in line.sentence
     assert "memory" in line.advice
-    assert "repeated work in die_in_shuffle" in verdict.headline
+    assert "die_in_shuffle ended" in verdict.headline
     assert not verdict.quiet

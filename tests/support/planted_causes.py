@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -137,6 +138,8 @@ DONE = "done.json"
 MOST_TURNS = 10
 LUCK_MS, LUCK_SHARE = 500.0, 0.05
 """Starting and ending jobs takes some time that differs, and runs differ by a twentieth."""
+_FOLDERS = re.compile(r"/[^ ]*/(?=finding_jobs)")
+"""Where the application lies is nobody's business."""
 FREED_LUCK = 0.15
 """Of the executors' time: starting and stopping them takes some."""
 
@@ -203,7 +206,7 @@ def judge(logs: Path, kind: str, variant: str) -> dict[str, Any] | None:
     row: dict[str, Any] = {
         "kind": kind, "variant": variant, "wanted": wanted, "action": cause.action,
         "first": findings[0].kind.value if findings else "nothing",
-        "sentence": findings[0].sentence if findings else "",
+        "sentence": _FOLDERS.sub("", findings[0].sentence) if findings else "",
         "advice": findings[0].action if findings else "",
         "place": naming[0] + 1 if naming else None,
         "was_ms": round(before.took_ms), "mended_ms": after and round(after.took_ms),

@@ -30,6 +30,7 @@ _HARMLESS_UNLESS_FELT = ("executor-lost", "executor-lost-manager", "preempted", 
 _EXIT = compiled(r"(?i)(?:exit|exited with)[ _]?(code|status)(?: is)?[:= (]{0,3}(-?[0-9]{1,10})")
 _AT_ONCE_MS = 5_000.0
 """Executors lost within five seconds went together, as with their node."""
+LATER = "later for it"
 _LOST_CAUSES = (WasteCause.EXECUTOR_LOST, WasteCause.PREEMPTED, WasteCause.FETCH_FAILED)
 
 
@@ -66,7 +67,8 @@ def failed_headline(tables: Tables, findings: Sequence[Finding]) -> str:
         return ""
     rows = list(first.queries)
     if not rows or not tables.queries["failed"].iloc[rows].any():
-        return f"{first.sentence.partition(';')[0].rstrip('.')}."
+        said = first.sentence.rstrip(".").split("; ")
+        return f"{'; '.join([said[0], *(one for one in said[1:] if one.endswith(LATER))])}."
     names = QueryNames(tables.queries, tables.applications)
     error = (
         printable(cut(texts(tables.queries, "error")[rows[0]], MOST_ERROR)) or "nothing says why"
@@ -265,7 +267,7 @@ def _trouble(about: About, app: int) -> Iterator[Finding]:
         worst = max(costs, key=lambda row: costs[row])
         share = percent(costs[worst] / max(float(about.ran[worst]), 1.0))
         name = about.names.called(worst)
-        said.append(f"{name} ended some {duration(costs[worst])} ({share}) later for it")
+        said.append(f"{name} ended some {duration(costs[worst])} ({share}) {LATER}")
     sentence = f"{'; '.join(said)}."
     name = about.names.called(next(iter(costs))) if costs else ""
     if not costs:

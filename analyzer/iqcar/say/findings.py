@@ -120,12 +120,20 @@ def _against(about: About, source: int, target: int, resource: Resource) -> str:
         return executor_advice_for(about.tables, int(app[target]))
     if app[source] != app[target]:
         return advice_for(OTHER_APPLICATION)
-    rows = np.arange(len(app))
-    remedy = advice_for(str(resource))
-    long = resource is Resource.SLOTS and held_by_long_tasks(
-        about.tables, rows == source, rows == target
-    )
-    return f"{split_tasks(about.names.called(source))} {remedy}" if long else remedy
+    if resource is not Resource.SLOTS:
+        return advice_for(str(resource))
+    rows, split = np.arange(len(app)), split_tasks(about.names.called(source))
+    if held_by_long_tasks(about.tables, rows == source, rows == target):
+        return f"{split} {APART}"
+    prints = about.tables.queries["fingerprint"]
+    both = {str(prints.iloc[source]), str(prints.iloc[target])} - {""}
+    rated = [one for one in about.diagnosis.rules if one.expected and one.fingerprint in both]
+    if rated:
+        return "No rule of pools is predicted to help: run the two at different times."
+    return advice_for(str(resource))
+
+
+APART = "Or run the two at different times."
 
 
 def _with_rules(about: About, finding: Finding) -> Finding:
@@ -145,12 +153,14 @@ def _with_rules(about: About, finding: Finding) -> Finding:
     if saves < LEAST_SAVED_MS:
         return finding
     ids = ", ".join(rule.id for rule in helping)
+    split = finding.action.removesuffix(APART)
+    before = split if split != finding.action else ""
     found = replace(
         finding,
         low_ms=min(finding.low_ms, RULES_LOW * saves),
         question=None,
-        action=f"Apply rules {ids}: iqcar analyze {about.tables.given} --rules rules.json, then "
-        "spark-submit $(iqcar conf --apply-rules rules.json).",
+        action=f"{before}Apply rules {ids}: iqcar analyze {about.tables.given} --rules "
+        "rules.json, then spark-submit $(iqcar conf --apply-rules rules.json).",
     )
     return about.saving(found, saves)
 
