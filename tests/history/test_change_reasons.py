@@ -156,4 +156,4 @@ def test_a_run_that_had_not_ended_is_shown_and_not_compared(store: str, tmp_path
     assert (runs["duration_ms"].tail(3) < 6_000).all()
     assert why(store) == before
     shown = iqcar("history", "trend", store, "as ever").stdout
-    assert shown.count(" so far ") == 3
+    assert shown.count(" s … ") == 3

@@ -138,7 +138,7 @@ DONE = "done.json"
 MOST_TURNS = 10
 LUCK_MS, LUCK_SHARE = 500.0, 0.05
 """Starting and ending jobs takes some time that differs, and runs differ by a twentieth."""
-_FOLDERS = re.compile(r"/[^ ]*/(?=finding_jobs)")
+_FOLDERS = re.compile(r"/[^ ]*/(?=finding_)")
 """Where the application lies is nobody's business."""
 FREED_LUCK = 0.15
 """Of the executors' time: starting and stopping them takes some."""

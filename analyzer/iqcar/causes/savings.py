@@ -173,6 +173,8 @@ LOOSER = 1.25
 """Upper end of what a higher CPU limit saves: drivers and compilers stand still, too."""
 DISPATCH_MS = 20.0
 """Time at most that a driver takes to start one task."""
+FEW_SURE = 0.3
+"""Lower end of what equal tasks save where there are not twice as many as slots."""
 ALONE_SHARE = 0.9
 """Part of the slots that other stages left to one from which on it ran alone."""
 SPILL_RATES = (50e3, 1_000e3)
@@ -426,7 +428,11 @@ def _partitions(facts: Facts) -> Savings:
 
 def _skew(facts: Facts) -> Savings:
     """Tasks of equal data: no tail."""
-    return _ranged(np.where(facts["host"] < 0, _tail(facts, "data"), 0.0), 0.5, 1.15)
+    saves = np.where(facts["host"] < 0, _tail(facts, "data"), 0.0)
+    low, middle, high = _ranged(saves, 0.5, 1.15)
+    # Few equal tasks end in an uneven wave again.
+    few = facts["tasks"] < 2.0 * facts["slots"]
+    return np.where(few, FEW_SURE * saves, low), middle, high
 
 
 def _cold(facts: Facts) -> Savings:
