@@ -108,7 +108,7 @@ def test_a_query_in_the_way_is_named_with_what_it_cost(tmp_path: Path) -> None:
     assert "etl was in the way of report, which lost 9.0 s of its 10.0 s" in first.sentence
 
 
-@given(tasks=st.integers(1, 6), seconds=st.floats(2.0, 60.0), more=st.integers(1, 20))
+@given(tasks=st.integers(1, 6), seconds=st.floats(5.0, 60.0), more=st.integers(1, 20))
 def test_idle_slots_beside_long_tasks_are_said_with_their_number(
     tmp_path_factory: pytest.TempPathFactory, tasks: int, seconds: float, more: int
 ) -> None:

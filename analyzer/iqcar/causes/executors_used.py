@@ -32,7 +32,7 @@ def start_up_time(tables: Tables) -> tuple[Floats, Floats, Floats]:
     np.add.at(count, stage[known], 1)
     query, app = (stages[name].to_numpy(np.int64) for name in ("query", "app"))
     rows = np.flatnonzero((held > 0) & (query >= 0) & (last > began))
-    found = np.zeros((3, len(stages)))
+    found, ends = np.zeros((3, len(stages))), tables.queries["end_ms"].to_numpy(np.float64)
     most, asked = (_slots_of(tables, count) for count in (_set_executors(tables), _asked(tables)))
     for one in np.unique(app[rows]).tolist():
         when, slots = _slots(tables, one)
@@ -40,8 +40,12 @@ def start_up_time(tables: Tables) -> tuple[Floats, Floats, Floats]:
         slots = np.fmin(slots, most[one])
         if slots.max(initial=0.0) > 0 and len(when) > 1:
             for row in rows[app[rows] == one].tolist():
-                wanted = (asked[one], count[row])
-                found[:, row] = _missing(when, slots, began[row], last[row], wanted)
+                # Executors that came when its query had ended could not be missed, unless they
+                # were asked for.
+                came = slots[: np.searchsorted(when, ends[query[row]], side="right")]
+                could = np.fmax(came.max(initial=0.0), asked[one])
+                could = min(float(could), count[row])
+                found[:, row] = _missing(when, slots, began[row], last[row], could)
     saved = np.minimum(found[0], held)
     saves, missed, area = (sum_by(query[rows], one[rows], n) for one in (saved, found[1], found[2]))
     return saves, missed, np.divide(area, missed, out=np.zeros(n), where=missed > 0)
@@ -64,18 +68,15 @@ def _slots(tables: Tables, app: int) -> tuple[Floats, Floats]:
 
 
 def _missing(
-    when: Floats, slots: Floats, began: float, last: float, wanted: tuple[float, float]
+    when: Floats, slots: Floats, began: float, last: float, could: float
 ) -> tuple[float, float, float]:
     """Return the time saved, the time in which slots were missing, and their integral.
 
-    wanted: slots that were asked for, NaN if unknown, and tasks
+    could: slots that it could have used
     """
-    asked, tasks = wanted
-    first, end = np.searchsorted(when, [began, last], side="right")
-    # Executors that came after its last task could not be missed, unless they were asked for.
-    could = min(float(np.fmax(slots[:end].max(initial=0.0), asked)), tasks)
     if could <= 0:
         return 0.0, 0.0, 0.0
+    first, end = np.searchsorted(when, [began, last], side="right")
     edges = np.concatenate([[began], when[first:end], [last]])
     there = np.append(0.0, slots)[first : end + 1]
     lacks = np.maximum(could - there, 0.0)

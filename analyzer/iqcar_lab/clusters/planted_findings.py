@@ -462,7 +462,7 @@ def _actions(world: World, one: Finding, about: set[str]) -> Iterator[World]:
     elif one.kind is FindingKind.DRIVER:
         yield replace(world, driver_ms=0.0)
     elif one.kind is FindingKind.EXECUTORS:
-        name = "slots" if cluster.hosts % 2 else "hosts"
+        name = "slots" if cluster.hosts % 2 or cluster.there_from else "hosts"
         yield world.with_cluster(**{name: round(1.5 * getattr(cluster, name))})
     elif one.kind is FindingKind.START_UP:
         yield world.with_cluster(there_from=())
