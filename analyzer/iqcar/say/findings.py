@@ -57,7 +57,7 @@ def contention(about: About) -> Iterator[Finding]:
         if resource is not Resource.EXECUTORS and not set(runs_of_it) & set(runs):
             gone = tuple(about.names.ids[row] for row in runs_of_it)
             found = replace(found, question=Question(remove=gone))
-        yield _with_rules(about, found)
+        yield _with_rules(about, found, source)
 
 
 def _resources_of(about: About) -> dict[tuple[int, int], Resource]:
@@ -136,14 +136,16 @@ def _against(about: About, source: int, target: int, resource: Resource) -> str:
 APART = "Or run the two at different times."
 
 
-def _with_rules(about: About, finding: Finding) -> Finding:
-    """Offer rules where they are predicted to help: then the saving is theirs."""
+def _with_rules(about: About, finding: Finding, source: int) -> Finding:
+    """Offer rules on either query where they are predicted to help: then the saving is theirs."""
     prints = about.tables.queries["fingerprint"]
     mine = {str(prints.iloc[row]) for row in finding.queries} - {""}
+    both = mine | {str(prints.iloc[source])}
     helping = [
         rule
         for rule in about.diagnosis.rules
         if rule.helps_pools
+        and rule.fingerprint in both
         and (rule.expected or {}).get("outlook") == Outlook.HELPS.value
         and mine & set((rule.expected or {})["victim_fingerprints"])
     ]
