@@ -129,7 +129,11 @@ def uneven_executors(facts: pd.DataFrame, tables: Tables) -> pd.DataFrame:
     app = executors["app"].to_numpy(np.int64)
     added = np.nan_to_num(executors["added_ms"].to_numpy(np.float64), nan=-np.inf)
     removed = np.nan_to_num(executors["removed_ms"].to_numpy(np.float64), nan=np.inf)
-    cores = known_or_zero(executors["cores"].to_numpy(np.float64))
+    each = np.maximum(positive_or_zero(tables.applications["task_cpus"].to_numpy(np.float64)), 1.0)
+    cores = known_or_zero(executors["cores"].to_numpy(np.float64)) / each[app]
+    known = np.flatnonzero((ran_on >= 0) & np.isfinite(launch) & np.isfinite(finish))
+    order = known[np.argsort(launch[known], kind="stable")]
+    begun, over = launch[order], np.maximum.accumulate(finish[order])
     owner = tables.stages["app"].to_numpy(np.int64)[found["stage"].to_numpy(np.int64)]
     saved, busiest, empty = np.zeros(len(found)), np.zeros(len(found)), np.zeros(len(found))
     for at, (rows, one) in enumerate(zip(by_stage, owner.tolist(), strict=True)):
@@ -138,7 +142,8 @@ def uneven_executors(facts: pd.DataFrame, tables: Tables) -> pd.DataFrame:
         span = end - start
         if len(here) < 2 or not span > 0:
             continue
-        near = np.flatnonzero((task_app == one) & (finish > start) & (launch < end))
+        near = order[np.searchsorted(over, start, side="right") : np.searchsorted(begun, end)]
+        near = near[(task_app[near] == one) & (finish[near] > start)]
         used = np.clip(finish[near], start, end) - np.clip(launch[near], start, end)
         busy = np.bincount(ran_on[near], used, len(executors))[here] / (cores[here] * span)
         full, idle = busy >= FULL, busy < EMPTY

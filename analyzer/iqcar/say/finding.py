@@ -10,6 +10,7 @@ from functools import cached_property
 import numpy as np
 
 from iqcar.base.units import duration, percent, printable
+from iqcar.causes.executors_used import ExecutorUse, executor_use
 from iqcar.diagnosis import Diagnosis, WhatIfs, find_query
 from iqcar.enums import FindingKind, Kind
 from iqcar.errors import IqcarError, UsageError
@@ -151,6 +152,11 @@ class About:
         size = int(self.recurring.max(initial=-1)) + 1
         self.run_of = np.bincount(self.recurring, self.ran, size)
         self._places: dict[int, Site] = {}
+
+    @cached_property
+    def use_of(self) -> dict[int, ExecutorUse]:
+        """What each application made of its executors."""
+        return {one.app: one for one in executor_use(self.tables)}
 
     def place(self, query: int) -> Site:
         """Where a query ran."""

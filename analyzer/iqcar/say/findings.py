@@ -9,7 +9,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from iqcar.base.units import HOUR_MS, count_of, duration, percent, printable, resource_name
-from iqcar.causes.executors_used import executor_use, start_up_time
+from iqcar.causes.executors_used import start_up_time
 from iqcar.causes.slow_tasks import NO_CPU
 from iqcar.diagnosis import Diagnosis
 from iqcar.enums import BlameKind, FindingKind, Resource
@@ -316,7 +316,7 @@ def _start_up(about: About) -> Iterator[Finding]:
     by_others = np.bincount(held["target_query"], held["lost_ms"], len(saves))
     rows = np.flatnonzero(saves > 2.0 * by_others)
     saves = saves - by_others
-    used = {one.app: one for one in executor_use(about.tables)}
+    used = about.use_of
     for runs in about.grouped(rows.tolist(), saves[rows]):
         worst = max(runs, key=lambda row: runs[row])
         place, use = about.place(worst), used.get(int(about.tables.queries["app"].iloc[worst]))
@@ -369,7 +369,7 @@ def _executors(about: About, others: Sequence[Finding]) -> Iterator[Finding]:
     told = {int(about.recurring[row]) for one in others for row in one.queries[:1]}
     queries = mine["target_query"].astype(int).tolist()
     slots = most_slots(about.tables)
-    used = {one.app: one for one in executor_use(about.tables)}
+    used = about.use_of
     computed = _computed(about)
     for runs in about.grouped(queries, mine["lost_ms"].to_numpy(np.float64)):
         worst = max(runs, key=lambda row: runs[row])
@@ -414,7 +414,7 @@ def _idle(about: About, others: Sequence[Finding]) -> Iterator[Finding]:
     """Applications that hardly used the executors that they held, if that is the largest."""
     saved = max((one.saves_ms for one in others), default=0.0)
     app_of = about.tables.queries["app"].to_numpy(np.int64)
-    for use in executor_use(about.tables):
+    for use in about.use_of.values():
         rows = np.flatnonzero(app_of == use.app)
         idle = use.span_ms - use.working_ms
         if not len(rows) or idle < max(LEAST_IDLE_MS, saved):
