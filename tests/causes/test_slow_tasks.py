@@ -174,6 +174,20 @@ def test_executors_that_were_asked_for_and_did_not_come_are_said_with_their_numb
     assert FindingKind.NOT_GRANTED not in [one.kind for one in whole]
 
 
+def test_a_full_executor_beside_an_empty_one_is_told_though_some_tasks_name_none(
+    tmp_path: Path,
+) -> None:
+    """The one task on the other executor has it recorded; all others wait for the first."""
+    here = [replace(USUAL, ms=2_000)] * 20
+    found = made(tmp_path / "app-1", [*here, replace(USUAL, ms=1_000, executor="2")], slots=1)
+    kinds = [one.kind for one in find_findings(found)]
+    assert FindingKind.LOCALITY in kinds
+    tasks = found.tables.tasks
+    lost = tasks.assign(executor=tasks["executor"].where(tasks.index != 3, -1))
+    unnamed = iqcar.diagnose(found.tables.with_(tasks=lost))
+    assert FindingKind.LOCALITY in [one.kind for one in find_findings(unnamed)]
+
+
 TASKS = st.builds(
     Task,
     ms=st.integers(600, 9_000), cpu=st.integers(0, 600), megabytes=st.floats(0, 300),
